@@ -1,0 +1,80 @@
+"""The tree of errors. Every error the product raises on purpose is a :class:`DumpfilterError`.
+
+An error says *what* is wrong, *where* (file and position, or the option), and, where there is one,
+the *cure*. The CLI prints ``str(error)`` and exits with :attr:`DumpfilterError.exit_code`.
+
+>>> str(BinlogCorrupt("event checksum mismatch", file="bin.000001", position=1720))
+'bin.000001: at 1720: event checksum mismatch'
+"""
+
+from __future__ import annotations
+
+
+class DumpfilterError(Exception):
+    """Root of all errors of this product."""
+
+    exit_code = 1
+
+
+class OptionError(DumpfilterError):
+    """An option or rule that cannot be used; the text names it."""
+
+    exit_code = 2
+
+
+class BinlogError(DumpfilterError):
+    """Something is wrong with a binlog; names the file and the position of the offending event."""
+
+    def __init__(self, what: str, *, file: str | None = None, position: int | None = None) -> None:
+        self.what = what
+        self.file = file
+        self.position = position
+        super().__init__(what)
+
+    def __str__(self) -> str:
+        where = ([self.file] if self.file is not None else []) + (
+            [f"at {self.position}"] if self.position is not None else []
+        )
+        return ": ".join([*where, self.what])
+
+    def located(self, file: str, position: int | None = None) -> BinlogError:
+        """The same error with the file (and position) filled in where they are not known yet."""
+        return type(self)(
+            self.what,
+            file=self.file if self.file is not None else file,
+            position=self.position if self.position is not None else position,
+        )
+
+
+class BinlogCorrupt(BinlogError):
+    """The bytes are not what the format allows: wrong magic, bad checksum, impossible length."""
+
+
+class BinlogTruncated(BinlogError):
+    """The file ends inside an event or inside a transaction although it is not being written to."""
+
+
+class BinlogUnsupported(BinlogError):
+    """A valid file of a kind this product does not read (encrypted, or a format before v4)."""
+
+
+class BinlogMissing(BinlogError):
+    """A file that the index names, or that a position points to, is not there."""
+
+
+class PositionError(BinlogError):
+    """A position or GTID set from which no stream can start."""
+
+
+class GtidError(DumpfilterError, ValueError):
+    """A GTID or GTID set that cannot be parsed, or sets of two families mixed."""
+
+
+class OutputError(DumpfilterError):
+    """An output cannot be written: it exists already, or the disk says no."""
+
+
+class ConnectionLost(DumpfilterError):
+    """The other side cannot be reached; names its address."""
+
+    exit_code = 3
