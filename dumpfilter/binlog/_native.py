@@ -1,0 +1,175 @@
+"""The few machine operations that numba does not offer: unaligned loads and the carry-less fold of CRC32.
+
+Each is an LLVM intrinsic, so the kernels that use it stay compiled code without a call. Addresses are
+``uintp`` (``array.ctypes.data``); the caller answers for the bounds.
+"""
+
+from __future__ import annotations
+
+from llvmlite import binding as llvm
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+HAS_CLMUL = bool(llvm.get_host_cpu_features().get("pclmul")) and bool(
+    llvm.get_host_cpu_features().get("sse4.1")
+)
+"""Whether this CPU multiplies without carry (x86's PCLMULQDQ); without it CRC32 goes by tables."""
+
+
+def _load(bits: int, result):
+    llvm_type = ir.IntType(bits)
+
+    @intrinsic
+    def load(typingctx, address):
+        def codegen(context, builder, signature, args):
+            pointer = builder.inttoptr(args[0], llvm_type.as_pointer())
+            value = builder.load(pointer)
+            value.align = 1
+            return value
+
+        return result(types.uintp), codegen
+
+    return load
+
+
+load_u8 = _load(8, types.uint8)
+load_u16 = _load(16, types.uint16)
+load_u32 = _load(32, types.uint32)
+load_u64 = _load(64, types.uint64)
+
+# Folding constants of the reflected polynomial 0xEDB88320: x^n mod P for the distances named
+# (V. Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction", 2009).
+_FOLD_64 = (0x0154442BD4, 0x01C6E41596)
+_FOLD_16 = (0x01751997D0, 0x00CCAA009E)
+_FOLD_8 = (0x0163CD6124, 0)
+_BARRETT = (0x01DB710641, 0x01F7011641)
+
+
+@intrinsic
+def crc32_fold(typingctx, address, length, crc):
+    """Fold ``length`` bytes (a multiple of 16, at least 16) into the raw register ``crc``."""
+    signature = types.uint32(types.uintp, types.uintp, types.uint32)
+
+    def codegen(context, builder, sig, args):
+        i8, i32, i64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+        vec = ir.VectorType(i64, 2)
+        vec32 = ir.VectorType(i32, 4)
+        address, length, crc = args
+        clmul_fn = builder.module.declare_intrinsic(
+            "llvm.x86.pclmulqdq", (), ir.FunctionType(vec, [vec, vec, i8])
+        )
+
+        def const(pair):
+            return ir.Constant(vec, list(pair))
+
+        def clmul(a, b, select):
+            return builder.call(clmul_fn, [a, b, ir.Constant(i8, select)])
+
+        def load(addr, offset=0):
+            if offset:
+                addr = builder.add(addr, ir.Constant(i64, offset))
+            value = builder.load(builder.inttoptr(addr, vec.as_pointer()))
+            value.align = 1
+            return value
+
+        def fold(value, key, data):
+            return builder.xor(builder.xor(clmul(value, key, 0x00), clmul(value, key, 0x11)), data)
+
+        def seed(value):
+            low = builder.insert_element(const((0, 0)), builder.zext(crc, i64), ir.Constant(i32, 0))
+            return builder.xor(value, low)
+
+        entry = builder.block
+        wide_head = builder.append_basic_block("wide_head")
+        wide_loop = builder.append_basic_block("wide_loop")
+        wide_done = builder.append_basic_block("wide_done")
+        narrow_head = builder.append_basic_block("narrow_head")
+        narrow_test = builder.append_basic_block("narrow_test")
+        narrow_loop = builder.append_basic_block("narrow_loop")
+        finish = builder.append_basic_block("finish")
+        sixty_four, sixteen = ir.Constant(i64, 64), ir.Constant(i64, 16)
+
+        builder.cbranch(builder.icmp_unsigned(">=", length, sixty_four), wide_head, narrow_head)
+
+        builder.position_at_end(wide_head)
+        lanes0 = [load(address, 16 * k) for k in range(4)]
+        lanes0[0] = seed(lanes0[0])
+        head_at = builder.add(address, sixty_four)
+        head_left = builder.sub(length, sixty_four)
+        builder.cbranch(builder.icmp_unsigned(">=", head_left, sixty_four), wide_loop, wide_done)
+
+        builder.position_at_end(wide_loop)
+        at = builder.phi(i64)
+        left = builder.phi(i64)
+        lanes = [builder.phi(vec) for _ in range(4)]
+        folded = [fold(lane, const(_FOLD_64), load(at, 16 * k)) for k, lane in enumerate(lanes)]
+        at_next = builder.add(at, sixty_four)
+        left_next = builder.sub(left, sixty_four)
+        builder.cbranch(builder.icmp_unsigned(">=", left_next, sixty_four), wide_loop, wide_done)
+        for phi, first, again in zip(
+            [at, left, *lanes], [head_at, head_left, *lanes0], [at_next, left_next, *folded], strict=True
+        ):
+            phi.add_incoming(first, wide_head)
+            phi.add_incoming(again, wide_loop)
+
+        builder.position_at_end(wide_done)
+        done_at = builder.phi(i64)
+        done_left = builder.phi(i64)
+        done = [builder.phi(vec) for _ in range(4)]
+        for phi, first, again in zip(
+            [done_at, done_left, *done], [head_at, head_left, *lanes0], [at_next, left_next, *folded], strict=True
+        ):
+            phi.add_incoming(first, wide_head)
+            phi.add_incoming(again, wide_loop)
+        one = done[0]
+        for lane in done[1:]:
+            one = fold(one, const(_FOLD_16), lane)
+        builder.branch(narrow_test)
+
+        builder.position_at_end(narrow_head)
+        short = seed(load(address))
+        short_at = builder.add(address, sixteen)
+        short_left = builder.sub(length, sixteen)
+        builder.branch(narrow_test)
+
+        builder.position_at_end(narrow_test)
+        x = builder.phi(vec)
+        n_at = builder.phi(i64)
+        n_left = builder.phi(i64)
+        builder.cbranch(builder.icmp_unsigned(">=", n_left, sixteen), narrow_loop, finish)
+
+        builder.position_at_end(narrow_loop)
+        x_next = fold(x, const(_FOLD_16), load(n_at))
+        n_at_next = builder.add(n_at, sixteen)
+        n_left_next = builder.sub(n_left, sixteen)
+        builder.branch(narrow_test)
+        for phi, a, b, c in zip(
+            [x, n_at, n_left],
+            [one, done_at, done_left],
+            [short, short_at, short_left],
+            [x_next, n_at_next, n_left_next],
+            strict=True,
+        ):
+            phi.add_incoming(a, wide_done)
+            phi.add_incoming(b, narrow_head)
+            phi.add_incoming(c, narrow_loop)
+
+        builder.position_at_end(finish)
+        low32 = const((0xFFFFFFFF, 0xFFFFFFFF))
+
+        def shift_right(value, n_bytes):
+            wide = builder.bitcast(value, ir.IntType(128))
+            return builder.bitcast(builder.lshr(wide, ir.Constant(ir.IntType(128), 8 * n_bytes)), vec)
+
+        y = clmul(x, const(_FOLD_16), 0x10)
+        x1 = builder.xor(shift_right(x, 8), y)
+        x2 = shift_right(x1, 4)
+        x1 = builder.xor(clmul(builder.and_(x1, low32), const(_FOLD_8), 0x00), x2)
+        x2 = clmul(builder.and_(x1, low32), const(_BARRETT), 0x10)
+        x2 = clmul(builder.and_(x2, low32), const(_BARRETT), 0x00)
+        x1 = builder.xor(x1, x2)
+        del entry
+        return builder.extract_element(builder.bitcast(x1, vec32), ir.Constant(i32, 1))
+
+    return signature, codegen

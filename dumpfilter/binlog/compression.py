@@ -1,0 +1,180 @@
+"""Compressed parts of a binlog: MariaDB's rows and MySQL's whole transactions.
+
+Opening is bounded: an announced size is what the result may have, never more, so that a few bytes cannot
+ask for gigabytes (:data:`MAX_UNCOMPRESSED` bounds the announcement itself).
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+
+import zstandard
+
+from dumpfilter.binlog.rows import Cursor, RowsHeader, packed_integer
+from dumpfilter.errors import BinlogCorrupt
+
+ZSTD = 0
+"""Compression type of a Transaction_payload: zstd (``compression::type::ZSTD``)."""
+NONE = 255
+"""Compression type of a Transaction_payload: its events as they are (``compression::type::NONE``)."""
+
+MAX_UNCOMPRESSED = 1 << 32
+"""Bytes that a compressed part may announce; more is corruption (servers stop at 4 GiB - 1)."""
+
+# Field types of Transaction_payload (libs/mysql/binlog/event/codecs/binary.cpp).
+_OTW_PAYLOAD_HEADER_END_MARK = 0
+_OTW_PAYLOAD_SIZE_FIELD = 1
+_OTW_PAYLOAD_COMPRESSION_TYPE_FIELD = 2
+_OTW_PAYLOAD_UNCOMPRESSED_SIZE_FIELD = 3
+
+
+def uncompress(data: bytes | memoryview) -> bytes:
+    """Open what MariaDB compressed (``binlog_buf_uncompress``): the rows of a rows event, a query's text.
+
+    Layout: a byte ``0x80 | algorithm << 4 | n``, the uncompressed length in ``n`` bytes (1 to 4, big-endian),
+    the stream (algorithm 0: zlib). Raises BinlogCorrupt when that is not what is there.
+
+    >>> uncompress(compress(b"rows" * 100)) == b"rows" * 100
+    True
+    """
+    if len(data) < 2:
+        raise BinlogCorrupt("compressed data end inside their header")
+    first = data[0]
+    algorithm, width = first >> 4 & 7, first & 7
+    if not first & 0x80 or not 1 <= width <= 4 or len(data) < 1 + width:
+        raise BinlogCorrupt(f"compressed data start with byte 0x{first:02x}")
+    if algorithm != 0:
+        raise BinlogCorrupt(f"compressed data of unknown algorithm {algorithm}")
+    length = int.from_bytes(data[1 : 1 + width], "big")
+    opener = zlib.decompressobj()
+    try:
+        # One byte more than announced, so that too long a stream shows.
+        out = opener.decompress(data[1 + width :], length + 1)
+    except zlib.error as error:
+        raise BinlogCorrupt(f"compressed data cannot be opened: {error}") from error
+    if len(out) != length or not opener.eof:
+        raise BinlogCorrupt(f"compressed data announce {length} bytes and hold {_amount(len(out), length)}")
+    return out
+
+
+def compress(data: bytes | memoryview, level: int = -1) -> bytes:
+    """``data`` compressed as MariaDB does it (``binlog_buf_compress``). ``data``: less than 4 GiB."""
+    length = len(data)
+    width = max(1, (length.bit_length() + 7) // 8)
+    return bytes((0x80 | width,)) + length.to_bytes(width, "big") + zlib.compress(data, level)
+
+
+def rows_data(rows: RowsHeader, body: bytes | memoryview) -> bytes | memoryview:
+    """The rows of the rows event ``body`` whose header is ``rows``, opened where MariaDB compressed them.
+
+    A view of ``body`` when it is one and nothing has to be opened. Raises BinlogCorrupt.
+    """
+    data = body[rows.rows_offset :]
+    return uncompress(data) if rows.compressed and not rows.is_dummy else data
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionPayload:
+    """A Transaction_payload event (MySQL 8.0.20 on): all events of a transaction but its GTID.
+
+    ``compression`` is :data:`ZSTD` or :data:`NONE`; ``uncompressed_size`` in bytes.
+    """
+
+    compression: int
+    uncompressed_size: int
+    payload: bytes | memoryview
+
+    def open(self) -> bytes:
+        """The events, end to end, each with its common header and none with a checksum.
+
+        Raises BinlogCorrupt when the payload is not what the event announces.
+        """
+        if self.uncompressed_size > MAX_UNCOMPRESSED:
+            raise BinlogCorrupt(f"Transaction_payload event announces {self.uncompressed_size} bytes")
+        if self.compression == NONE:
+            out = bytes(self.payload)
+        elif self.compression == ZSTD:
+            out = self._open_zstd()
+        else:
+            raise BinlogCorrupt(f"Transaction_payload event of unknown compression {self.compression}")
+        if len(out) != self.uncompressed_size:
+            raise BinlogCorrupt(
+                f"Transaction_payload event announces {self.uncompressed_size} bytes and holds "
+                f"{_amount(len(out), self.uncompressed_size)}"
+            )
+        return out
+
+    def _open_zstd(self) -> bytes:
+        # A server's frame does not tell its size, and there may be several, one after the other.
+        parts: list[bytes] = []
+        have = 0
+        try:
+            reader = zstandard.ZstdDecompressor().stream_reader(self.payload, read_across_frames=True)
+            while have <= self.uncompressed_size:
+                part = reader.read(min(self.uncompressed_size + 1 - have, 1 << 24))
+                if not part:
+                    break
+                parts.append(part)
+                have += len(part)
+        except zstandard.ZstdError as error:
+            raise BinlogCorrupt(f"Transaction_payload event cannot be opened: {error}") from error
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def decode_transaction_payload(body: bytes | memoryview) -> TransactionPayload:
+    """The Transaction_payload event whose body is ``body`` (``transaction_payload::decode`` of the codecs).
+
+    Its fields are (type, length, value), each a packed integer, up to an end mark; unknown ones are passed
+    over. The payload is a slice of ``body``. Raises BinlogCorrupt.
+    """
+    reader = Cursor(body, "Transaction_payload")
+    fields: dict[int, int] = {}
+    while (field := reader.packed("a field's type")) != _OTW_PAYLOAD_HEADER_END_MARK:
+        length = reader.packed("a field's length")
+        end = reader.at + length
+        if length > reader.left:
+            raise BinlogCorrupt("Transaction_payload event ends inside a field")
+        if field in (
+            _OTW_PAYLOAD_SIZE_FIELD,
+            _OTW_PAYLOAD_COMPRESSION_TYPE_FIELD,
+            _OTW_PAYLOAD_UNCOMPRESSED_SIZE_FIELD,
+        ):
+            fields[field] = reader.packed("a field's value")
+            if reader.at != end:
+                raise BinlogCorrupt(f"Transaction_payload event: field {field} has {length} bytes")
+        reader.at = end
+    size = fields.get(_OTW_PAYLOAD_SIZE_FIELD)
+    compression = fields.get(_OTW_PAYLOAD_COMPRESSION_TYPE_FIELD)
+    if size is None or compression is None:
+        raise BinlogCorrupt("Transaction_payload event without its size or its compression")
+    if size != reader.left:
+        raise BinlogCorrupt(f"Transaction_payload event: payload of {size} bytes, {reader.left} there")
+    return TransactionPayload(
+        compression, fields.get(_OTW_PAYLOAD_UNCOMPRESSED_SIZE_FIELD, size), body[reader.at :]
+    )
+
+
+def encode_transaction_payload(events: bytes | memoryview, level: int = 3) -> bytes:
+    """The body of a Transaction_payload event that holds ``events`` (end to end, without checksums).
+
+    ``level`` is zstd's, as in ``binlog_transaction_compression_level_zstd`` (default 3).
+
+    >>> decode_transaction_payload(encode_transaction_payload(b"events")).open()
+    b'events'
+    """
+    payload = zstandard.ZstdCompressor(level=level, write_content_size=False).compress(events)
+    head = b""
+    # The server's own order (codecs/binary.cpp, encode).
+    for field, value in (
+        (_OTW_PAYLOAD_COMPRESSION_TYPE_FIELD, ZSTD),
+        (_OTW_PAYLOAD_UNCOMPRESSED_SIZE_FIELD, len(events)),
+        (_OTW_PAYLOAD_SIZE_FIELD, len(payload)),
+    ):
+        packed = packed_integer(value)
+        head += packed_integer(field) + packed_integer(len(packed)) + packed
+    return head + packed_integer(_OTW_PAYLOAD_HEADER_END_MARK) + payload
+
+
+def _amount(have: int, announced: int) -> str:
+    return "more" if have > announced else f"{have}"

@@ -1,0 +1,269 @@
+"""Binlog sets: the files an index file names, in order, the last of which may still be growing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from dumpfilter.binlog.events import HEADER_LENGTH, LOG_EVENT_BINLOG_IN_USE_F, EventHeader, EventType
+from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.index import SEGMENT_SIZE, FileScanner, Segment
+from dumpfilter.binlog.reader import read_format_description
+from dumpfilter.binlog.sources import SourceNumbers
+from dumpfilter.binlog.subjects import Subjects
+from dumpfilter.errors import BinlogCorrupt, BinlogMissing, BinlogTruncated
+
+MAX_EVENT = 0x7FFFFFFF
+"""The largest length an event can announce and be believed, bytes (servers stop at 1 GiB)."""
+
+
+class BinlogFile:
+    """One file of a set, read by offset; never mapped, so that a file cut under us is an error, not a signal."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.name = path.name
+        try:
+            self._file = open(path, "rb", buffering=0)  # noqa: SIM115 (closed by close())
+        except FileNotFoundError:
+            raise BinlogMissing("the index names this file, but it is not there", file=str(path)) from None
+        except OSError as error:
+            raise BinlogMissing(f"cannot be opened: {error.strerror}", file=str(path)) from None
+        try:
+            self.format_description: FormatDescription = read_format_description(self._file, file=self.name)
+        except BaseException:
+            self._file.close()
+            raise
+
+    @property
+    def first_event(self) -> int:
+        """Where the first event after the format description event stands."""
+        return 4 + len(self.format_description.raw)
+
+    @property
+    def size(self) -> int:
+        """The file's size now, bytes."""
+        return os.fstat(self._file.fileno()).st_size
+
+    @property
+    def in_use(self) -> bool:
+        """Whether a server has the file open for writing, or crashed while it had."""
+        return bool(self.read(21, 1)[0] & LOG_EVENT_BINLOG_IN_USE_F)
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Up to ``length`` bytes from ``offset``; fewer only at the end of the file."""
+        return os.pread(self._file.fileno(), length, offset)
+
+    def read_into(self, buffer: npt.NDArray[np.uint8], offset: int) -> int:
+        """Fill ``buffer`` from ``offset``; how many bytes there were."""
+        done = 0
+        view = memoryview(buffer)
+        while done < len(view):
+            got = os.preadv(self._file.fileno(), [view[done:]], offset + done)
+            if not got:
+                break
+            done += got
+        return done
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> BinlogFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class SegmentReader:
+    """Reads a file into a buffer of its own and scans it, a segment at a time.
+
+    ``data`` holds the bytes of the last segment, from :attr:`data_offset` on.
+    """
+
+    def __init__(
+        self,
+        file: BinlogFile,
+        subjects: Subjects,
+        sources: SourceNumbers,
+        *,
+        verify: bool = True,
+        segment_size: int = SEGMENT_SIZE,
+    ) -> None:
+        self.file = file
+        self.scanner = FileScanner(file.name, file.format_description, subjects, sources, verify=verify)
+        self.position = file.first_event
+        self._buffer: npt.NDArray[np.uint8] = np.empty(segment_size, np.uint8)
+        self.data = self._buffer[:0]
+        self.data_offset = self.position
+        self.limit: int | None = None
+        """Read no further than this file offset, which ends a segment found before."""
+
+    def next(self) -> Segment | None:
+        """The next segment, or None when the file holds no further whole event (yet)."""
+        while True:
+            length = self.file.read_into(self._buffer, self.position)
+            at_end = length < self._buffer.size
+            if self.limit is not None and self.position + length >= self.limit:
+                length, at_end = self.limit - self.position, False
+            data = self._buffer[:length]
+            segment = self.scanner.scan(data, self.position, at_end=at_end)
+            if segment is not None:
+                self.data, self.data_offset = data, self.position
+                self.position = segment.end
+                return segment
+            if at_end:
+                return None
+            # an event larger than the buffer
+            needed = EventHeader.unpack(data[:HEADER_LENGTH].tobytes()).size
+            if needed > MAX_EVENT:
+                raise BinlogCorrupt(
+                    f"an event's length is {needed}", file=self.file.name, position=self.position
+                )
+            if self.position + needed > self.file.size:
+                return None
+            self._buffer = np.empty(needed, np.uint8)
+
+    def check_end(self, *, last: bool) -> None:
+        """Raise BinlogTruncated when the file ends where no server ends one.
+
+        To be called when :meth:`next` gave None. The last file of a set may be open for writing
+        (LOG_EVENT_BINLOG_IN_USE_F); then what is incomplete at its end is still to come.
+        """
+        if last and self.file.in_use:
+            return
+        size = self.file.size
+        at = self.position
+        while at < size:
+            head = self.file.read(at, HEADER_LENGTH)
+            if len(head) < HEADER_LENGTH:
+                raise self._truncated(at, f"{len(head)} bytes into an event's header")
+            length = EventHeader.unpack(head).size
+            if at + length > size or length < HEADER_LENGTH:
+                raise self._truncated(at, f"{size - at} bytes into an event of {length} bytes")
+            at += length
+        if self.position < size or self.scanner.in_transaction:
+            raise self._truncated(self.position, "inside the transaction that begins here")
+
+    def _truncated(self, position: int, where: str) -> BinlogTruncated:
+        return BinlogTruncated(
+            f"the file ends {where}; fetch it again from the server", file=self.file.name, position=position
+        )
+
+    def rewind(self, position: int) -> None:
+        """Go back to a transaction boundary, to read again what follows."""
+        self.position = position
+        self.scanner.reset()
+
+
+class BinlogSet:
+    """The files of a binlog set, by base name, in order."""
+
+    def __init__(self, paths: Sequence[Path], index: Path | None = None) -> None:
+        self.index = index
+        self._paths = {path.name: path for path in paths}
+
+    @classmethod
+    def open(cls, source: str | Path | Sequence[str | Path]) -> BinlogSet:
+        """A set from its index file, its directory, or files named one by one.
+
+        Raises BinlogMissing, saying what was looked for.
+        """
+        if isinstance(source, str | Path):
+            path = Path(source)
+            if path.is_dir():
+                return cls.from_index(find_index(path))
+            if path.suffix == ".index":
+                return cls.from_index(path)
+            source = [path]
+        paths = [Path(p) for p in source]
+        for path in paths:
+            if not path.is_file():
+                raise BinlogMissing("no such file", file=str(path))
+        return cls(paths)
+
+    @classmethod
+    def from_index(cls, index: Path) -> BinlogSet:
+        """A set from an index file. Relative names are relative to the index; where an absolute one does
+        not exist, the file beside the index is meant (the set was moved)."""
+        found = cls([], index)
+        found.refresh()
+        if not found._paths:
+            raise BinlogMissing("the index names no binlog", file=str(index))
+        return found
+
+    def refresh(self) -> bool:
+        """Read the index again; whether it names something new. Without an index: False."""
+        if self.index is None:
+            return False
+        try:
+            lines = self.index.read_text("utf-8", "surrogateescape").split("\n")
+        except OSError as error:
+            raise BinlogMissing(f"cannot read the index: {error.strerror}", file=str(self.index)) from None
+        # a line still being written has no end yet
+        names = [line.strip() for line in lines[:-1] if line.strip()] or [n.strip() for n in lines if n.strip()]
+        paths = {}
+        for name in names:
+            path = self.index.parent / name
+            if not path.exists():
+                path = self.index.parent / Path(name).name
+            paths[path.name] = path
+        changed = list(paths) != list(self._paths)
+        self._paths = paths
+        return changed
+
+    @property
+    def names(self) -> list[str]:
+        """Base names, oldest first."""
+        return list(self._paths)
+
+    def path(self, name: str) -> Path:
+        """Where a file is. Raises BinlogMissing for a name the set does not have."""
+        try:
+            return self._paths[name]
+        except KeyError:
+            have = f"it has {self.names[0]} to {self.names[-1]}" if self._paths else "it is empty"
+            raise BinlogMissing(f"the binlog set has no such file; {have}", file=name) from None
+
+    def after(self, name: str) -> str | None:
+        """The file after ``name``, or None."""
+        names = self.names
+        following = names.index(name) + 1 if name in self._paths else len(names)
+        return names[following] if following < len(names) else None
+
+    def file(self, name: str) -> BinlogFile:
+        """Open a file."""
+        return BinlogFile(self.path(name))
+
+    def segments(
+        self, subjects: Subjects, sources: SourceNumbers, *, verify: bool = True
+    ) -> Iterator[tuple[SegmentReader, Segment]]:
+        """All segments of the whole set, in order, with the reader that holds their bytes."""
+        names = self.names
+        for name in names:
+            with self.file(name) as file:
+                reader = SegmentReader(file, subjects, sources, verify=verify)
+                while (segment := reader.next()) is not None:
+                    yield reader, segment
+                reader.check_end(last=name == names[-1])
+
+
+def find_index(directory: Path) -> Path:
+    """The one index file in a directory. Raises BinlogMissing when there is none, or more than one."""
+    found = sorted(directory.glob("*.index"))
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise BinlogMissing("no index file (*.index) in this directory", file=str(directory))
+    raise BinlogMissing(
+        f"several index files ({', '.join(p.name for p in found)}): name the one that is meant", file=str(directory)
+    )
+
+
+def ends_with_rotation(segment: Segment) -> bool:
+    """Whether the last event is one that a server closes a file with (Rotate or Stop)."""
+    return bool(segment.type[-1] in (EventType.ROTATE, EventType.STOP))

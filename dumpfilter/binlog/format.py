@@ -1,0 +1,118 @@
+"""The format description event and what follows from it (``Format_description_log_event``)."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+from typing import Literal
+
+from dumpfilter.binlog.events import (
+    CHECKSUM_LENGTH,
+    ENCRYPTED_MAGIC,
+    HEADER_LENGTH,
+    LOG_EVENT_BINLOG_IN_USE_F,
+    MAGIC,
+    EventHeader,
+    EventType,
+)
+from dumpfilter.errors import BinlogCorrupt, BinlogTruncated, BinlogUnsupported
+
+Family = Literal["mysql", "mariadb"]
+
+_FIXED = struct.Struct("<H50sIB")
+_CHECKSUM_ALGORITHMS = {0: False, 1: True, 255: False}  # OFF, CRC32, UNDEF
+
+
+def check_magic(head: bytes, *, file: str) -> None:
+    """Raise unless ``head`` (the first 4 bytes of a file) is a binlog's; tells encrypted files apart."""
+    if head == MAGIC:
+        return
+    if head == ENCRYPTED_MAGIC:
+        raise BinlogUnsupported(
+            "the file is encrypted; decrypt it (mysqlbinlog --read-from-remote-server --raw fetches it in clear)",
+            file=file,
+            position=0,
+        )
+    if len(head) < 4:
+        raise BinlogTruncated(f"only {len(head)} bytes: not even a binlog's magic number", file=file, position=0)
+    raise BinlogCorrupt(f"not a binlog: it starts with {head.hex(' ')}, not fe 62 69 6e", file=file, position=0)
+
+
+@dataclass(frozen=True)
+class FormatDescription:
+    """What a format description event says about the events after it."""
+
+    server_version: str
+    created: int
+    """Unix time at which the server started, seconds; 0 in a file begun by rotation."""
+    checksum: bool
+    """Whether events end in a CRC32 of 4 bytes."""
+    post_header_lengths: bytes
+    """Lengths by event type, the first is type 1's."""
+    family: Family
+    raw: bytes
+    """The event itself, LOG_EVENT_BINLOG_IN_USE_F cleared."""
+
+    @classmethod
+    def parse(cls, event: bytes, *, file: str | None = None, position: int | None = None) -> FormatDescription:
+        """Read a whole format description event (its checksum is verified when it has one).
+
+        Raises BinlogCorrupt, or BinlogUnsupported for a format other than v4.
+        """
+
+        def corrupt(what: str) -> BinlogCorrupt:
+            return BinlogCorrupt(f"format description event: {what}", file=file, position=position)
+
+        if len(event) < HEADER_LENGTH + _FIXED.size + EventType.TABLE_MAP:
+            raise corrupt(f"only {len(event)} bytes")
+        header = EventHeader.unpack(event)
+        if header.type != EventType.FORMAT_DESCRIPTION:
+            if header.type == EventType.START_V3:
+                raise BinlogUnsupported("binlog format before v4 (MySQL 5.0)", file=file, position=position)
+            raise corrupt(f"event type {header.type} stands in its place")
+        version, server, created, header_length = _FIXED.unpack_from(event, HEADER_LENGTH)
+        if version != 4:
+            raise BinlogUnsupported(f"binlog format version {version}, not 4", file=file, position=position)
+        if header_length != HEADER_LENGTH:
+            raise corrupt(f"header length {header_length}, not {HEADER_LENGTH}")
+        server_version = server.rstrip(b"\0").decode("ascii", "replace")
+        in_use_cleared = bytearray(event)
+        in_use_cleared[17] &= ~LOG_EVENT_BINLOG_IN_USE_F & 0xFF
+        raw = bytes(in_use_cleared)
+        lengths = event[HEADER_LENGTH + _FIXED.size :]
+        checksum = False
+        if _knows_checksums(server_version):
+            # the algorithm's byte and a checksum end this event even where checksums are off
+            if int.from_bytes(raw[-CHECKSUM_LENGTH:], "little") != zlib.crc32(raw[:-CHECKSUM_LENGTH]):
+                raise corrupt("checksum mismatch")
+            algorithm = event[-CHECKSUM_LENGTH - 1]
+            if algorithm not in _CHECKSUM_ALGORITHMS:
+                raise corrupt(f"unknown checksum algorithm {algorithm}")
+            checksum = _CHECKSUM_ALGORITHMS[algorithm]
+            lengths = lengths[: -CHECKSUM_LENGTH - 1]
+        family: Family = "mariadb" if "mariadb" in server_version.lower() or len(lengths) > 150 else "mysql"
+        return cls(server_version, created, checksum, bytes(lengths), family, raw)
+
+    def post_header_length(self, event_type: int) -> int:
+        """The length of an event type's post-header, bytes; 0 for a type the writer did not know."""
+        return self.post_header_lengths[event_type - 1] if 1 <= event_type <= len(self.post_header_lengths) else 0
+
+    @property
+    def checksum_length(self) -> int:
+        """4 when events end in a CRC32, else 0."""
+        return CHECKSUM_LENGTH if self.checksum else 0
+
+    @property
+    def header(self) -> EventHeader:
+        return EventHeader.unpack(self.raw)
+
+
+def _knows_checksums(server_version: str) -> bool:
+    """Whether this server writes a checksum algorithm (MySQL from 5.6.1, MariaDB from 5.3.0)."""
+    numbers = []
+    for part in server_version.split("-")[0].split(".")[:3]:
+        digits = "".join(c for c in part if c.isdigit())
+        numbers.append(int(digits) if digits else 0)
+    product = tuple(numbers)
+    return product >= ((5, 3, 0) if "mariadb" in server_version.lower() else (5, 6, 1))

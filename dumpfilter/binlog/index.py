@@ -1,0 +1,360 @@
+"""The index: a binlog scanned into columns, a segment at a time.
+
+:class:`FileScanner` is fed the bytes of one file, from the format description event on, and gives
+:class:`Segment` objects: numpy columns with one entry an event and one a transaction. Memory is bounded by
+the segment (and by the largest single event, as in a server), never by the file. All slaves share one scan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dumpfilter.binlog import _kernels as K
+from dumpfilter.binlog import _roles as R
+from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader, EventType, event_name
+from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.gtid_events import decode_gtid_tagged
+from dumpfilter.binlog.sources import SourceNumbers
+from dumpfilter.binlog.statements import read_statement
+from dumpfilter.binlog.subjects import Subjects
+from dumpfilter.errors import BinlogCorrupt, BinlogUnsupported
+
+SEGMENT_SIZE = 2 << 20
+"""How much of a file one scan takes, bytes: small enough to stay in the CPU's cache while it is read,
+scanned and sent, large enough to make the calls between cheap. Measured in bench/scan.py."""
+
+_MIN_EVENT = HEADER_LENGTH
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Consecutive events of one file, ``start`` to ``end`` (file offsets, bytes).
+
+    Event columns, all of one length: ``offset`` int64, ``size`` int64, ``time`` uint32 (Unix seconds), ``type``
+    uint8, ``role`` uint8 (:mod:`dumpfilter.binlog._roles`), ``subject`` int32 (a number of the set's
+    :class:`Subjects`, or negative). Transaction columns: ``txn_event`` int64 (its first event; one entry
+    more than there are transactions, the last is the number of events), ``txn_subject`` int32 (the only
+    subject in it, or negative), ``txn_source`` int32 and ``txn_number`` int64 (its GTID; source -1 without one,
+    -3 for events between transactions).
+
+    ``continues``: the first transaction began in an earlier segment. ``open``: the last one goes on in the next.
+    """
+
+    file: str
+    start: int
+    end: int
+    offset: npt.NDArray[np.int64]
+    size: npt.NDArray[np.int64]
+    time: npt.NDArray[np.uint32]
+    type: npt.NDArray[np.uint8]
+    role: npt.NDArray[np.uint8]
+    subject: npt.NDArray[np.int32]
+    txn_event: npt.NDArray[np.int64]
+    txn_subject: npt.NDArray[np.int32]
+    txn_source: npt.NDArray[np.int32]
+    txn_number: npt.NDArray[np.int64]
+    continues: bool
+    open: bool
+
+    @property
+    def nbytes(self) -> int:
+        """What the columns take in memory, bytes."""
+        return sum(
+            column.nbytes
+            for column in (
+                self.offset,
+                self.size,
+                self.time,
+                self.type,
+                self.role,
+                self.subject,
+                self.txn_event,
+                self.txn_subject,
+                self.txn_source,
+                self.txn_number,
+            )
+        )
+
+    def transaction_at(self, position: int) -> int | None:
+        """The number of the transaction that begins at a file offset, or None when none does.
+
+        ``end`` itself gives the number of transactions when no transaction is open there.
+        """
+        if position == self.end:
+            return None if self.open else len(self.txn_subject)
+        event = int(np.searchsorted(self.offset, position))
+        if event >= len(self.offset) or self.offset[event] != position:
+            return None
+        txn = int(np.searchsorted(self.txn_event, event))
+        if self.txn_event[txn] != event or (txn == 0 and self.continues):
+            return None
+        return txn
+
+
+class _Columns:
+    """Scratch room for a scan's output, reused from segment to segment."""
+
+    def __init__(self, capacity: int) -> None:
+        self.offset = np.empty(capacity, np.int64)
+        self.size = np.empty(capacity, np.int64)
+        self.time = np.empty(capacity, np.uint32)
+        self.type = np.empty(capacity, np.uint8)
+        self.role = np.empty(capacity, np.uint8)
+        self.subject = np.empty(capacity, np.int32)
+        self.txn_event = np.empty(capacity + 1, np.int64)
+        self.txn_subject = np.empty(capacity + 1, np.int32)
+        self.txn_source = np.empty(capacity + 1, np.int32)
+        self.txn_number = np.empty(capacity + 1, np.int64)
+
+    def grown(self, used: int) -> _Columns:
+        larger = _Columns(2 * len(self.offset))
+        for name in ("offset", "size", "time", "type", "role", "subject"):
+            getattr(larger, name)[:used] = getattr(self, name)[:used]
+        return larger
+
+
+class FileScanner:
+    """Scans one file in order. ``format_description`` is the file's; ``subjects`` and ``sources`` the set's.
+
+    It keeps what a scan must remember from one segment to the next: whether a transaction is open, and
+    the table maps in force.
+    """
+
+    def __init__(
+        self,
+        file: str,
+        format_description: FormatDescription,
+        subjects: Subjects,
+        sources: SourceNumbers,
+        *,
+        verify: bool = True,
+    ) -> None:
+        self.file = file
+        self.format_description = format_description
+        self._subjects = subjects
+        self._sources = sources
+        self._state = np.zeros(K.STATE_SIZE, np.int64)
+        self._state[K.S_VERIFY] = verify
+        self._table_ids = np.zeros(1024, np.uint64)
+        self._table_subjects = np.zeros(1024, np.int32)
+        self._columns = _Columns(8192)
+        self._use(format_description)
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether the last segment ended inside a transaction."""
+        return bool(self._state[K.S_GROUP])
+
+    def reset(self) -> None:
+        """Forget the open transaction: the next bytes begin at a transaction boundary."""
+        self._state[K.S_GROUP] = 0
+
+    def _use(self, fd: FormatDescription) -> None:
+        self.format_description = fd
+        self._state[K.S_CHECKSUM] = fd.checksum
+        self._state[K.S_MAP_ID_LENGTH] = 4 if fd.post_header_length(EventType.TABLE_MAP) == 6 else 6
+        self._state[K.S_QUERY_POST] = fd.post_header_length(EventType.QUERY)
+
+    def scan(self, data: npt.NDArray[np.uint8], offset: int, *, at_end: bool = False) -> Segment | None:
+        """Scan ``data`` (uint8, C-contiguous), which stands at file offset ``offset``.
+
+        The segment ends at the last transaction boundary in ``data`` or, when there is none, at the last
+        whole event. None when there is not one whole event or, with ``at_end`` (the file holds nothing after
+        ``data``), not one whole transaction: what is left is still being written, or cut off.
+
+        Raises BinlogCorrupt or BinlogUnsupported, with file and position, when the *first* event of
+        ``data`` (or of a transaction) is bad; what is whole before a bad event is given first.
+        """
+        with self._subjects.lock:
+            return self._scan(data, offset, at_end)
+
+    def _scan(self, data: npt.NDArray[np.uint8], offset: int, at_end: bool) -> Segment | None:
+        continues = self.in_transaction
+        group_before = self._state[K.S_GROUP]
+        columns = self._columns
+        at = count = boundary = boundary_count = 0
+        base = data.ctypes.data
+        while True:
+            self._subjects.load(self._state)
+            code, at, count, b_at, b_count = K.scan(
+                base,
+                data.size,
+                at,
+                offset,
+                self._state,
+                self._subjects.names,
+                self._subjects.name_start,
+                self._subjects.name_length,
+                self._subjects.name_slots,
+                self._table_ids,
+                self._table_subjects,
+                columns.offset,
+                columns.size,
+                columns.time,
+                columns.type,
+                columns.role,
+                columns.subject,
+                count,
+            )
+            self._subjects.store(self._state)
+            if b_count:
+                boundary, boundary_count = b_at, b_count
+            if code == K.DONE:
+                break
+            if code == K.GROW_NAMES:
+                self._subjects.grow()
+            elif code == K.GROW_TABLE_IDS:
+                self._grow_table_ids()
+            elif code == K.OUTPUT_FULL:
+                columns = self._columns = columns.grown(count)
+            elif code == K.FORMAT_DESCRIPTION:
+                # a second one, as in a server's relay log: it speaks for what follows
+                length = EventHeader.unpack(data[at : at + HEADER_LENGTH].tobytes()).size
+                if at + length > data.size:
+                    break
+                if boundary_count:
+                    break  # the segment before ends here, the next begins with it
+                self._use(
+                    FormatDescription.parse(
+                        data[at : at + length].tobytes(), file=self.file, position=offset + at
+                    )
+                )
+                return self._format_description_segment(offset + at, length)
+            elif boundary_count:
+                break  # what is whole goes first; the next scan begins nearer the bad event
+            else:
+                self._raise(code, data, at, offset)
+        if boundary_count:
+            at, count = boundary, boundary_count
+            self._state[K.S_GROUP] = 0
+        elif count == 0 or at_end:
+            self._state[K.S_GROUP] = group_before
+            return None
+        return self._segment(data, offset, at, count, continues)
+
+    def _segment(
+        self, data: npt.NDArray[np.uint8], offset: int, end: int, count: int, continues: bool
+    ) -> Segment:
+        columns = self._columns
+        self._read_statements(data, offset, count)
+        while True:
+            n, self._sources.count, stuck = K.group_transactions(
+                data.ctypes.data,
+                offset,
+                columns.offset[:count],
+                columns.size[:count],
+                columns.type[:count],
+                columns.role[:count],
+                columns.subject[:count],
+                self._sources.raw,
+                self._sources.count,
+                columns.txn_event,
+                columns.txn_subject,
+                columns.txn_source,
+                columns.txn_number,
+            )
+            if stuck < 0:
+                break
+            self._sources.grow()
+        for txn in np.flatnonzero(columns.txn_source[:n] == -2):
+            self._read_tagged_gtid(data, offset, int(txn))
+        columns.txn_event[n] = count
+        if continues:
+            columns.txn_subject[0] = R.MIXED
+        if self.in_transaction:
+            columns.txn_subject[n - 1] = R.MIXED
+        return Segment(
+            self.file,
+            offset,
+            offset + end,
+            columns.offset[:count].copy(),
+            columns.size[:count].copy(),
+            columns.time[:count].copy(),
+            columns.type[:count].copy(),
+            columns.role[:count].copy(),
+            columns.subject[:count].copy(),
+            columns.txn_event[: n + 1].copy(),
+            columns.txn_subject[:n].copy(),
+            columns.txn_source[:n].copy(),
+            columns.txn_number[:n].copy(),
+            continues,
+            self.in_transaction,
+        )
+
+    def _format_description_segment(self, start: int, length: int) -> Segment:
+        def one(value: int, dtype: type) -> npt.NDArray[np.generic]:
+            return np.array([value], dtype)
+
+        return Segment(
+            self.file,
+            start,
+            start + length,
+            one(start, np.int64),  # type: ignore[arg-type]
+            one(length, np.int64),  # type: ignore[arg-type]
+            one(0, np.uint32),  # type: ignore[arg-type]
+            one(EventType.FORMAT_DESCRIPTION, np.uint8),  # type: ignore[arg-type]
+            one(R.FILE | R.ENDS, np.uint8),  # type: ignore[arg-type]
+            one(R.NOTHING, np.int32),  # type: ignore[arg-type]
+            np.array([0, 1], np.int64),
+            one(R.KEPT, np.int32),  # type: ignore[arg-type]
+            one(-3, np.int32),  # type: ignore[arg-type]
+            one(0, np.int64),  # type: ignore[arg-type]
+            False,
+            False,
+        )
+
+    def _read_statements(self, data: npt.NDArray[np.uint8], offset: int, count: int) -> None:
+        """Look up the subject of every statement that the scan left to Python."""
+        columns = self._columns
+        for i in np.flatnonzero(columns.subject[:count] == R.PENDING):
+            start = int(columns.offset[i]) - offset
+            end = start + int(columns.size[i])
+            event = data[start:end].tobytes()
+            try:
+                statement, frame = read_statement(event, self.format_description)
+            except BinlogCorrupt as error:
+                raise error.located(self.file, offset + start) from None
+            if frame is not None:
+                # a transaction keyword that only shows once it is uncompressed
+                columns.role[i] = frame | (columns.role[i] & R.ENDS)
+                columns.subject[i] = R.NOTHING
+            else:
+                columns.subject[i] = self._subjects.statement(statement)
+
+    def _read_tagged_gtid(self, data: npt.NDArray[np.uint8], offset: int, txn: int) -> None:
+        columns = self._columns
+        event = int(columns.txn_event[txn])
+        start = int(columns.offset[event]) - offset
+        end = start + int(columns.size[event]) - self.format_description.checksum_length
+        try:
+            gtid = decode_gtid_tagged(data[start + HEADER_LENGTH : end].tobytes()).gtid
+        except BinlogCorrupt as error:
+            raise error.located(self.file, offset + start) from None
+        columns.txn_source[txn] = self._sources.tagged(gtid.uuid, gtid.tag)
+        columns.txn_number[txn] = gtid.gno
+
+    def _grow_table_ids(self) -> None:
+        ids = np.zeros(2 * self._table_ids.size, np.uint64)
+        subjects = np.zeros(2 * self._table_ids.size, np.int32)
+        K.rehash_table_ids(self._table_ids, self._table_subjects, ids, subjects)
+        self._table_ids, self._table_subjects = ids, subjects
+
+    def _raise(self, code: int, data: npt.NDArray[np.uint8], at: int, offset: int) -> None:
+        header = EventHeader.unpack(data[at : at + HEADER_LENGTH].tobytes())
+        name = event_name(header.type)
+        what = {
+            K.BAD_LENGTH: f"an event's length is {header.size}, less than its header",
+            K.BAD_CHECKSUM: f"checksum mismatch in a {name} event of {header.size} bytes",
+            K.BAD_EVENT: f"{name} event of {header.size} bytes is malformed, or stands inside a transaction",
+        }
+        if code == K.ENCRYPTED:
+            raise BinlogUnsupported(
+                "the events from here on are encrypted; decrypt the binlog first "
+                "(mariadb-binlog --read-from-remote-server --raw)",
+                file=self.file,
+                position=offset + at,
+            )
+        raise BinlogCorrupt(what[code], file=self.file, position=offset + at)

@@ -1,0 +1,352 @@
+"""Statements in a binlog: Query, MariaDB's QUERY_COMPRESSED, Execute_load_query.
+
+``body`` is the event without its common header and without its checksum. The decoders raise
+BinlogCorrupt for what is too short or cannot be, BinlogUnsupported for a post-header of an unknown
+length, and nothing else. Sources: ``libs/mysql/binlog/event/statement_events.{h,cpp}``
+(``Query_event``), MariaDB's ``sql/log_event.cc`` (``Query_log_event``), recordings of both.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+from dumpfilter.errors import BinlogCorrupt, BinlogUnsupported
+
+QUERY_HEADER_LENGTH = 13
+"""Length of a Query event's post-header, bytes (``QUERY_HEADER_LEN``)."""
+
+EXECUTE_LOAD_QUERY_EXTRA_LENGTH = 13
+"""How much longer an Execute_load_query event's is (``EXECUTE_LOAD_QUERY_EXTRA_HEADER_LEN``)."""
+
+MAX_DBS_IN_EVENT_MTS = 16
+"""The most databases Q_UPDATED_DB_NAMES can name."""
+
+OVER_MAX_DBS_IN_EVENT_MTS = 254
+"""What Q_UPDATED_DB_NAMES says when there are more."""
+
+_HEADER = struct.Struct("<IIBHH")
+_LOAD_HEADER = struct.Struct("<IIIB")
+
+
+@dataclass(frozen=True)
+class StatusVariables:
+    """The session the statement ran in, as far as it was written; None is: the event does not say.
+
+    The comments have the codes. Both families share 0 to 11, MySQL goes on and MariaDB starts at 128.
+    """
+
+    flags2: int | None = None  # 0
+    sql_mode: int | None = None  # 1; the bits above 31 mean different things in the families
+    catalog: str | None = None  # 2 (5.0.0 to 5.0.3), 6
+    auto_increment_increment: int | None = None  # 3
+    auto_increment_offset: int | None = None  # 3
+    charset_client: int | None = None  # 4; collation ids, as the next two
+    collation_connection: int | None = None  # 4
+    collation_server: int | None = None  # 4
+    time_zone: str | None = None  # 5
+    lc_time_names: int | None = None  # 7; number of the locale
+    charset_database: int | None = None  # 8; collation id
+    table_map_for_update: int | None = None  # 9; bit n: the statement's table n is updated
+    master_data_written: int | None = None  # 10; bytes
+    invoker: tuple[str, str] | None = None  # 11; user, host
+    updated_dbs: tuple[str, ...] | None = None  # 12; None also when there are over 16
+    microseconds: int | None = None  # 13, MariaDB's Q_HRNOW 128; of the event's time
+    explicit_defaults_for_timestamp: int | None = None  # 16
+    ddl_xid: int | None = None  # 17, MariaDB's Q_XID 129
+    default_collation_for_utf8mb4: int | None = None  # 18; collation id
+    sql_require_primary_key: int | None = None  # 19
+    default_table_encryption: int | None = None  # 20
+    gtid_flags_extra: int | None = None  # MariaDB's Q_GTID_FLAGS3 130; FL_START_ALTER_E1 …
+    start_alter_seq_no: int | None = None  # 130, with COMMIT and ROLLBACK ALTER
+    unknown: bytes = b""
+    """From the first variable of an unknown code on. (MySQL 9.7 writes a code 21, of one byte.)"""
+
+
+class _Reader:
+    """Takes fields off the front of bytes; BinlogCorrupt at the end."""
+
+    def __init__(self, data: memoryview, what: str) -> None:
+        self.data, self.at, self.what = data, 0, what
+
+    def take(self, width: int) -> memoryview:
+        end = self.at + width
+        if end > len(self.data):
+            raise BinlogCorrupt(f"{self.what}: ends at byte {len(self.data)}, inside a field")
+        taken = self.data[self.at : end]
+        self.at = end
+        return taken
+
+    def number(self, width: int) -> int:
+        return int.from_bytes(self.take(width), "little")
+
+    def name(self) -> str:
+        """One byte of length, then the characters."""
+        return decode_name(self.take(self.number(1)))
+
+    def terminated_name(self) -> str:
+        rest = bytes(self.data[self.at :])
+        length = rest.find(0)
+        if length < 0:
+            raise BinlogCorrupt(f"{self.what}: a name without an end")
+        self.at += length + 1
+        return decode_name(rest[:length])
+
+
+_ONE_NUMBER = {
+    0: ("flags2", 4),
+    1: ("sql_mode", 8),
+    7: ("lc_time_names", 2),
+    8: ("charset_database", 2),
+    9: ("table_map_for_update", 8),
+    10: ("master_data_written", 4),
+    13: ("microseconds", 3),
+    16: ("explicit_defaults_for_timestamp", 1),
+    17: ("ddl_xid", 8),
+    18: ("default_collation_for_utf8mb4", 2),
+    19: ("sql_require_primary_key", 1),
+    20: ("default_table_encryption", 1),
+    128: ("microseconds", 3),
+    129: ("ddl_xid", 8),
+}
+
+
+def decode_status_variables(data: bytes | memoryview) -> StatusVariables:
+    """Read a Query event's status variables: each a code of one byte, then a value whose length only
+    the code tells, in the order of their codes. So an unknown code ends the reading, as in the server.
+    Raises BinlogCorrupt.
+
+    >>> decode_status_variables(bytes.fromhex("0c02610062006366")).updated_dbs
+    ('a', 'b')
+    """
+    reader = _Reader(memoryview(data), "status variables")
+    found: dict[str, Any] = {}
+    while reader.at < len(reader.data):
+        start = reader.at
+        code = reader.number(1)
+        if code in _ONE_NUMBER:
+            field, width = _ONE_NUMBER[code]
+            found[field] = reader.number(width)
+        elif code == 2:  # Q_CATALOG_CODE
+            found["catalog"] = reader.name()
+            reader.take(1)
+        elif code == 3:  # Q_AUTO_INCREMENT
+            found["auto_increment_increment"] = reader.number(2)
+            found["auto_increment_offset"] = reader.number(2)
+        elif code == 4:  # Q_CHARSET_CODE
+            found["charset_client"] = reader.number(2)
+            found["collation_connection"] = reader.number(2)
+            found["collation_server"] = reader.number(2)
+        elif code == 5:  # Q_TIME_ZONE_CODE
+            found["time_zone"] = reader.name()
+        elif code == 6:  # Q_CATALOG_NZ_CODE
+            found["catalog"] = reader.name()
+        elif code == 11:  # Q_INVOKER
+            found["invoker"] = (reader.name(), reader.name())
+        elif code == 12:  # Q_UPDATED_DB_NAMES
+            count = reader.number(1)
+            # no names follow 254, nor, as the server reads it, any number beyond 16
+            if count <= MAX_DBS_IN_EVENT_MTS:
+                found["updated_dbs"] = tuple(reader.terminated_name() for _ in range(count))
+        elif code == 130:  # Q_GTID_FLAGS3
+            found["gtid_flags_extra"] = reader.number(1)
+            if found["gtid_flags_extra"] & 12:  # FL_COMMIT_ALTER_E1 | FL_ROLLBACK_ALTER_E1
+                found["start_alter_seq_no"] = reader.number(8)
+        else:
+            found["unknown"] = bytes(reader.data[start:])
+            break
+    return StatusVariables(**found)
+
+
+@dataclass(frozen=True)
+class QueryEvent:
+    """A statement."""
+
+    thread_id: int
+    """The session's id on the server that ran it (``slave_proxy_id``): temporary tables belong to it."""
+    exec_time: int
+    """Seconds."""
+    error_code: int
+    """The error the statement ended with on the master, which a slave must meet too; 0 for none."""
+    db: str
+    """The default database, ``""`` for none; utf-8 with surrogateescape."""
+    status: StatusVariables
+    raw: bytes
+    """The statement in the client's character set, uncompressed."""
+    text: str
+    """The statement decoded; bytes that are no characters of that set are surrogateescape'd."""
+    text_exact: bool
+    """False when Python does not know the client's character set; ``text`` is then ``raw`` as latin-1."""
+
+    @property
+    def updated_dbs(self) -> tuple[str, ...] | None:
+        """The databases the statement updates; None when it is not said, or over 16."""
+        return self.status.updated_dbs
+
+
+@dataclass(frozen=True)
+class ExecuteLoadQueryEvent(QueryEvent):
+    """A LOAD DATA statement whose file came in Begin_load_query and Append_block events before it."""
+
+    file_id: int
+    fn_pos_start: int
+    """Where ``INFILE 'name'`` begins and ends in ``raw``, bytes: a slave puts its own file there."""
+    fn_pos_end: int
+    dup_handling: int
+    """0 error, 1 ignore, 2 replace (``enum_load_dup_handling``)."""
+
+
+def decode_query(
+    body: bytes | memoryview, *, post_header_length: int = QUERY_HEADER_LENGTH, compressed: bool = False
+) -> QueryEvent:
+    """Read a Query (2) or, with ``compressed``, a QUERY_COMPRESSED (165) event's body.
+
+    Post-header: u32 thread id, u32 exec_time, u8 length of the database, u16 error code, u16 length of
+    the status variables. Then the status variables, the database with a NUL, the statement to the end.
+    """
+    return QueryEvent(**_decode("Query", body, post_header_length, compressed))
+
+
+def decode_execute_load_query(
+    body: bytes | memoryview,
+    *,
+    post_header_length: int = QUERY_HEADER_LENGTH + EXECUTE_LOAD_QUERY_EXTRA_LENGTH,
+) -> ExecuteLoadQueryEvent:
+    """Read an Execute_load_query (18) event's body: a Query event's whose post-header goes on with u32
+    file id, u32 start and u32 end of the file name's place in the statement, u8 duplicate handling."""
+    extra = EXECUTE_LOAD_QUERY_EXTRA_LENGTH
+    made = _decode("Execute_load_query", body, post_header_length - extra, False, extra)
+    file_id, start, end, dup = _LOAD_HEADER.unpack_from(body, post_header_length - extra)
+    if not start <= end <= len(made["raw"]) or dup > 2:
+        raise BinlogCorrupt(f"Execute_load_query event: file name at {start} to {end}, handling {dup}")
+    return ExecuteLoadQueryEvent(
+        **made, file_id=file_id, fn_pos_start=start, fn_pos_end=end, dup_handling=dup
+    )
+
+
+def _decode(
+    what: str, body: bytes | memoryview, post_header_length: int, compressed: bool, extra_length: int = 0
+) -> dict[str, Any]:
+    """The fields of a QueryEvent; ``extra_length`` bytes of another event's post-header are passed over.
+
+    A longer post-header (WL#40's, 17 bytes) would tell the statement's end here and leave a rest.
+    """
+    if post_header_length != QUERY_HEADER_LENGTH:
+        raise BinlogUnsupported(f"{what} event with a post-header of {post_header_length} bytes")
+    reader = _Reader(memoryview(body), f"{what} event")
+    header = reader.take(QUERY_HEADER_LENGTH)
+    thread_id, exec_time, db_length, error_code, status_length = _HEADER.unpack(header)
+    reader.take(extra_length)
+    status = decode_status_variables(reader.take(status_length))
+    db = decode_name(reader.take(db_length))
+    if reader.number(1):
+        raise BinlogCorrupt(f"{what} event: no NUL after the default database")
+    raw = bytes(reader.data[reader.at :])
+    if compressed:
+        raw = uncompress(raw)
+    text, exact = decode_statement(raw, status.charset_client)
+    return {
+        "thread_id": thread_id,
+        "exec_time": exec_time,
+        "error_code": error_code,
+        "db": db,
+        "status": status,
+        "raw": raw,
+        "text": text,
+        "text_exact": exact,
+    }
+
+
+def uncompress(data: bytes | memoryview) -> bytes:
+    """Open what MariaDB compressed (``binlog_buf_uncompress``): a byte of 0x80 with the algorithm in
+    bits 4 to 6 (0: zlib) and the number of length bytes in bits 0 to 2, the uncompressed length
+    big-endian, the compressed bytes. Raises BinlogCorrupt."""
+    if not len(data) or data[0] & 0x80 == 0:
+        raise BinlogCorrupt("compressed event: no compression header")
+    algorithm, width = data[0] >> 4 & 7, data[0] & 7
+    if algorithm or not 1 <= width <= 4 or len(data) <= width:
+        raise BinlogCorrupt(f"compressed event: header {data[0]:#04x} in {len(data)} bytes")
+    length = int.from_bytes(data[1 : 1 + width], "big")
+    stream = zlib.decompressobj()
+    try:
+        # one more than told, so that a stream that has more is seen and yet not unpacked further
+        plain = stream.decompress(data[1 + width :], length + 1)
+    except zlib.error as error:
+        raise BinlogCorrupt(f"compressed event: {error}") from None
+    if len(plain) != length or not stream.eof:
+        raise BinlogCorrupt(f"compressed event: {len(plain)} bytes came out, {length} were told")
+    return plain
+
+
+def decode_name(raw: bytes | memoryview) -> str:
+    """A name of the server's (database, user, variable): utf-8, other bytes kept by surrogateescape."""
+    return bytes(raw).decode("utf-8", "surrogateescape")
+
+
+def decode_statement(raw: bytes, charset_client: int | None) -> tuple[str, bool]:
+    """A statement's text by its client's collation id (None: not told), and whether the set is known.
+
+    >>> decode_statement(b"\\xd6\\xd0", 28)
+    ('中', True)
+    """
+    codec = "ascii" if charset_client is None and raw.isascii() else charset_codec(charset_client or 0)
+    if codec is None:
+        return raw.decode("latin-1"), False
+    return raw.decode(codec, "surrogateescape"), True
+
+
+# Python's codec by collation id (INFORMATION_SCHEMA.COLLATIONS of MySQL 9.7 and MariaDB 10.11); the
+# server's latin1 is Windows' cp1252. A client that says binary sends what it likes, mostly utf-8, and
+# that is how the server takes the names in it. Not here: dec8, swe7, armscii8, keybcs2 and geostd8,
+# which Python lacks, and ucs2, utf16, utf16le and utf32, which no client can have.
+_CODECS: dict[int, str] = {
+    number: codec
+    for codec, numbers in {
+        "cp950": (1, 84),  # big5
+        "iso8859-2": (2, 9, 21, 27, 77),  # latin2
+        "cp850": (4, 80),
+        "cp1252": (5, 8, 15, 31, 47, 48, 49, 94),  # latin1
+        "hp-roman8": (6, 72),  # hp8
+        "koi8-r": (7, 74),
+        "ascii": (11, 65),
+        "euc-jp": (12, 91, 97, 98),  # ujis, eucjpms
+        "shift-jis": (13, 88),
+        "cp1251": (14, 23, 50, 51, 52),
+        "iso8859-8": (16, 71),  # hebrew
+        "tis-620": (18, 89),
+        "cp949": (19, 85),  # euckr
+        "iso8859-13": (20, 41, 42, 79),  # latin7
+        "koi8-u": (22, 75),
+        "gb2312": (24, 86),
+        "iso8859-7": (25, 70),  # greek
+        "cp1250": (26, 34, 44, 66, 99),
+        "gbk": (28, 87),
+        "cp1257": (29, 58, 59),
+        "iso8859-9": (30, 78),  # latin5
+        "utf-8": (33, 76, 83, *range(192, 224), 45, 46, *range(224, 248), *range(255, 324), 63),
+        "cp866": (36, 68),
+        "mac-latin2": (38, 43),  # macce
+        "mac-roman": (39, 53),
+        "cp852": (40, 81),
+        "cp1256": (57, 67),
+        "cp932": (95, 96),
+        "gb18030": (248, 249, 250),
+    }.items()
+    for number in numbers
+}
+_CODECS.update(dict.fromkeys((576, 577, 578, 608, 609, 610), "utf-8"))  # MariaDB's own
+_NOPAD = range(1025, 2048)  # MariaDB: the collation 1024 lower, without padding
+_UCA1400_UTF8 = range(2048, 2048 + 2 * 256)  # MariaDB: utf8mb3, then utf8mb4; ucs2 and so on follow
+
+
+def charset_codec(collation: int) -> str | None:
+    """Python's codec for a collation id's character set; None when Python has none.
+
+    >>> charset_codec(8), charset_codec(255), charset_codec(10)
+    ('cp1252', 'utf-8', None)
+    """
+    if collation in _UCA1400_UTF8:
+        return "utf-8"
+    return _CODECS.get(collation - 1024 if collation in _NOPAD else collation)

@@ -1,0 +1,109 @@
+"""Plain reading of a binlog or relay log, one event object at a time.
+
+For cold paths (the applier, inspect, tests): the dump thread uses :mod:`dumpfilter.binlog.index`.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventHeader, EventType, event_name
+from dumpfilter.binlog.format import FormatDescription, check_magic
+from dumpfilter.errors import BinlogCorrupt, BinlogTruncated
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event. ``offset`` is where it stands in its file; ``raw`` is all of it."""
+
+    offset: int
+    header: EventHeader
+    raw: bytes
+    fd: FormatDescription
+    """The format description in force (for a format description event: itself)."""
+
+    @property
+    def type(self) -> int:
+        return self.header.type
+
+    @property
+    def name(self) -> str:
+        return event_name(self.header.type)
+
+    @property
+    def body(self) -> memoryview:
+        """The event without its header and checksum."""
+        length = len(self.raw)
+        if self.fd.checksum or self.type == EventType.FORMAT_DESCRIPTION:
+            length -= CHECKSUM_LENGTH
+        return memoryview(self.raw)[HEADER_LENGTH:length]
+
+
+def read_format_description(source: BinaryIO, *, file: str) -> FormatDescription:
+    """Check the magic number and read the format description event of a file opened at its start."""
+    check_magic(source.read(4), file=file)
+    raw = _read_event(source, 4, file)
+    if raw is None:
+        raise BinlogTruncated("the file ends after the magic number", file=file, position=4)
+    return FormatDescription.parse(raw, file=file, position=4)
+
+
+def iter_events(
+    source: BinaryIO,
+    *,
+    file: str,
+    start: int = 4,
+    verify: bool = True,
+    end: int | None = None,
+) -> Iterator[Event]:
+    """The events of a file from offset ``start`` on (4: with its format description event), up to ``end``.
+
+    ``source`` is a seekable binary file. Raises BinlogCorrupt, BinlogTruncated or BinlogUnsupported with file
+    and position; an incomplete event at the end is BinlogTruncated.
+    """
+    source.seek(0)
+    fd = read_format_description(source, file=file)
+    if start == 4:
+        yield Event(4, fd.header, fd.raw, fd)
+    offset = max(start, 4 + len(fd.raw))
+    source.seek(offset)
+    while end is None or offset < end:
+        raw = _read_event(source, offset, file)
+        if raw is None:
+            return
+        header = EventHeader.unpack(raw)
+        if header.type == EventType.FORMAT_DESCRIPTION:
+            fd = FormatDescription.parse(raw, file=file, position=offset)
+            raw = fd.raw
+        elif header.size < HEADER_LENGTH + fd.checksum_length:
+            raise BinlogCorrupt(f"an event's length is {header.size}", file=file, position=offset)
+        elif fd.checksum and verify:
+            stored = int.from_bytes(raw[-CHECKSUM_LENGTH:], "little")
+            if zlib.crc32(raw[:-CHECKSUM_LENGTH]) != stored:
+                raise BinlogCorrupt(
+                    f"checksum mismatch in a {event_name(header.type)} event of {header.size} bytes",
+                    file=file,
+                    position=offset,
+                )
+        yield Event(offset, header, raw, fd)
+        offset += len(raw)
+
+
+def _read_event(source: BinaryIO, offset: int, file: str) -> bytes | None:
+    head = source.read(HEADER_LENGTH)
+    if not head:
+        return None
+    if len(head) < HEADER_LENGTH:
+        raise BinlogTruncated(f"the file ends {len(head)} bytes into an event's header", file=file, position=offset)
+    size = EventHeader.unpack(head).size
+    if size < HEADER_LENGTH:
+        raise BinlogCorrupt(f"an event's length is {size}, less than its header", file=file, position=offset)
+    rest = source.read(size - HEADER_LENGTH)
+    if len(rest) < size - HEADER_LENGTH:
+        raise BinlogTruncated(
+            f"the file ends {HEADER_LENGTH + len(rest)} bytes into an event of {size}", file=file, position=offset
+        )
+    return head + rest

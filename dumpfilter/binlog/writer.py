@@ -1,0 +1,160 @@
+"""Writing binlogs: single events, and whole sets that never look finished before they are."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from dumpfilter.binlog import _kernels as K
+from dumpfilter.binlog.context_events import encode_rotate
+from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, MAGIC, EventHeader, EventType
+from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.errors import BinlogCorrupt, OutputError
+
+
+def make_event(
+    kind: int,
+    body: bytes,
+    *,
+    timestamp: int = 0,
+    server_id: int = 0,
+    end_log_pos: int = 0,
+    flags: int = 0,
+    checksum: bool = True,
+) -> bytes:
+    """One event around a body, with a CRC32 when ``checksum``."""
+    size = HEADER_LENGTH + len(body) + (CHECKSUM_LENGTH if checksum else 0)
+    event = EventHeader(timestamp, kind, server_id, size, end_log_pos, flags).pack() + body
+    if checksum:
+        event += zlib.crc32(event).to_bytes(CHECKSUM_LENGTH, "little")
+    return event
+
+
+def rebase(events: bytes | bytearray, position: int, *, checksum: bool) -> bytearray:
+    """The events as they stand in a file where the first begins at ``position``: end_log_pos and checksums
+    are made right. Raises BinlogCorrupt when ``events`` is not a run of whole events."""
+    data = bytearray(events)
+    wrong = K.rebase(np.frombuffer(data, np.uint8), position, checksum)
+    if wrong >= 0:
+        raise BinlogCorrupt("not a whole event", position=position + int(wrong))
+    return data
+
+
+class BinlogSetWriter:
+    """Writes ``<base>.000001`` … and ``<base>.index`` into a directory.
+
+    Every file is written beside its name, synchronized and renamed when it is complete; the index appears
+    last, so a set whose writing was cut off has none. Use as a context manager: on an error what was begun
+    is removed.
+
+    Parameters:
+        directory: made when it does not exist.
+        base: such as ``shop-bin``.
+        overwrite: whether an index of that name may be there already.
+    """
+
+    def __init__(self, directory: Path, base: str, *, overwrite: bool = False) -> None:
+        self.directory = directory
+        self.base = base
+        self.names: list[str] = []
+        self._file: BinaryIO | None = None
+        self._fd: FormatDescription | None = None
+        self._position = 0
+        self._done: list[Path] = []
+        self.index = directory / f"{base}.index"
+        if self.index.exists() and not overwrite:
+            raise OutputError(f"{self.index}: there already; name another output directory or remove it")
+        directory.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def position(self) -> int:
+        """Where the next event will stand in the open file."""
+        return self._position
+
+    def begin(self, fd: FormatDescription) -> None:
+        """Open the next file with this format description event."""
+        if self._file is not None:
+            raise OutputError(f"{self.names[-1]}: still open")
+        self.names.append(f"{self.base}.{len(self.names) + 1:06}")
+        self._fd = fd
+        self._file = open(self._beside, "wb")  # noqa: SIM115 (closed by _finish or __exit__)
+        head = bytearray(fd.raw)
+        head[13:17] = (4 + len(head)).to_bytes(4, "little")
+        head[-CHECKSUM_LENGTH:] = zlib.crc32(head[:-CHECKSUM_LENGTH]).to_bytes(CHECKSUM_LENGTH, "little")
+        self._file.write(MAGIC + head)
+        self._position = 4 + len(head)
+
+    def append(self, events: bytes | bytearray) -> None:
+        """Add whole events; their end_log_pos and checksums become this file's."""
+        if self._file is None or self._fd is None:
+            raise OutputError(f"{self.base}: no file is open")
+        self._file.write(rebase(events, self._position, checksum=self._fd.checksum))
+        self._position += len(events)
+
+    def rotate(self, timestamp: int = 0) -> None:
+        """End the open file with a Rotate event that names the next one."""
+        assert self._fd is not None
+        following = f"{self.base}.{len(self.names) + 1:06}"
+        self.append(
+            make_event(
+                EventType.ROTATE,
+                encode_rotate(4, following),
+                timestamp=timestamp,
+                server_id=self._fd.header.server_id,
+                checksum=self._fd.checksum,
+            )
+        )
+        self.end()
+
+    def end(self) -> None:
+        """End the open file as it is."""
+        assert self._file is not None
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        self._file = None
+        final = self.directory / self.names[-1]
+        os.replace(self._beside, final)
+        self._done.append(final)
+
+    def close(self) -> None:
+        """Write the index: the set is whole now."""
+        if self._file is not None:
+            self.end()
+        beside = self.index.with_name(self.index.name + ".tmp")
+        with open(beside, "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write("".join(f"./{name}\n" for name in self.names))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, self.index)
+        sync_directory(self.directory)
+
+    @property
+    def _beside(self) -> Path:
+        return self.directory / (self.names[-1] + ".tmp")
+
+    def __enter__(self) -> BinlogSetWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.close()
+            return
+        if self._file is not None:
+            self._file.close()
+            self._beside.unlink(missing_ok=True)
+        for path in self._done:
+            path.unlink(missing_ok=True)
+
+
+def sync_directory(directory: Path) -> None:
+    """Make renames in a directory durable."""
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,68 @@
+"""One command, ``dumpfilter``, whose sub-commands start the parts.
+
+A sub-command imports its part only when it runs, so that ``--help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from dumpfilter import __version__
+from dumpfilter.commands.demo import demo_command
+from dumpfilter.commands.filter import filter_command
+from dumpfilter.commands.inspect import inspect_command
+from dumpfilter.commands.master import master_command
+from dumpfilter.commands.slave import slave_command
+from dumpfilter.commands.split import split_command
+from dumpfilter.errors import DumpfilterError
+
+app = typer.Typer(
+    name="dumpfilter",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    help="Filters a MySQL or MariaDB binlog on the master, per slave, and shows what that saves.",
+)
+app.command("master")(master_command)
+app.command("slave")(slave_command)
+app.command("filter")(filter_command)
+app.command("split")(split_command)
+app.command("inspect")(inspect_command)
+app.command("demo")(demo_command)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"dumpfilter {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Print the version and exit."
+    ),
+) -> None:
+    del version
+
+
+def main() -> None:
+    """The console script: errors of the product are one line and an exit code, Ctrl-C is 130."""
+    try:
+        app()
+    except DumpfilterError as error:
+        typer.echo(f"dumpfilter: {error}", err=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        # the reader of our output went away (| head)
+        sys.stderr.close()
+        sys.exit(141)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        typer.echo(f"dumpfilter: {where}{error.strerror or error}", err=True)
+        sys.exit(1)

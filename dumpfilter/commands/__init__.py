@@ -1,0 +1,1 @@
+"""The sub-commands of ``dumpfilter``, one module each."""

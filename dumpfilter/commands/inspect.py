@@ -1,0 +1,41 @@
+"""``dumpfilter inspect``: what is in a binlog set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def inspect_command(
+    binlogs: Annotated[
+        list[Path],
+        typer.Argument(help="The binlog set: its index file, its directory, or the files one by one."),
+    ],
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    top: Annotated[int, typer.Option(help="How many tables to list, the largest first.", min=1)] = 20,
+    verify_checksum: Annotated[bool, typer.Option(help="Verify the events' checksums.")] = True,
+) -> None:
+    """Show what is in a binlog set: events by type, bytes by schema and table, transactions, GTIDs, time span.
+
+    Example:
+
+        dumpfilter inspect /var/lib/mysql/binlog.index --top 10
+    """
+    import json as json_module
+
+    from rich.console import Console
+
+    from dumpfilter.binlog.fileset import BinlogSet
+    from dumpfilter.inspection import inspect_set, render_inspection
+
+    found = inspect_set(
+        BinlogSet.open(binlogs[0] if len(binlogs) == 1 else list(binlogs)),
+        verify=verify_checksum,
+        progress=Console(stderr=True),
+    )
+    if json:
+        typer.echo(json_module.dumps(found.as_dict(), indent=1))
+    else:
+        render_inspection(found, Console(), top=top)

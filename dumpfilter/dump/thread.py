@@ -1,0 +1,333 @@
+"""The dump thread, sans-I/O: a position and a filter in, chunks out.
+
+A :class:`DumpThread` is given segments of one binlog set in order and plans chunks: which byte ranges of the
+file a slave gets, where it may resume, which GTIDs that completes. :func:`render` turns a plan into
+bytes. gRPC, the split job and file-to-file filtering are shells around these two.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from dumpfilter.binlog import _roles as R
+from dumpfilter.binlog.events import HEADER_LENGTH, STMT_END_F
+from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.gtid import GtidSet
+from dumpfilter.binlog.index import Segment
+from dumpfilter.binlog.sources import Membership, SourceNumbers
+from dumpfilter.dump import _kernels as K
+from dumpfilter.errors import PositionError
+from dumpfilter.filter.flags import FILTER_UNDECIDED_F, TableFlags
+
+DEFAULT_CHUNK_SIZE = 256 << 10
+"""Bytes of events in a chunk: large enough that gRPC's cost a message does not show."""
+
+GtidRun = tuple[int, int, int]
+"""Consecutive GTIDs: the source's number, the first and the last of them."""
+
+
+@dataclass
+class Counts:
+    """What a dump thread did. At a transaction boundary, read = sent + dropped."""
+
+    events_read: int = 0
+    events_sent: int = 0
+    events_dropped: int = 0
+    bytes_read: int = 0
+    bytes_sent: int = 0
+    bytes_dropped: int = 0
+    events_undecided: int = 0
+    transactions_read: int = 0
+    transactions_dropped: int = 0
+
+    def add(self, other: Counts) -> None:
+        """Add another's figures to these."""
+        for name, value in vars(other).items():
+            setattr(self, name, getattr(self, name) + value)
+
+
+@dataclass
+class ChunkPlan:
+    """A chunk before its bytes are fetched. Offsets are into ``file``, bytes."""
+
+    file: str
+    ranges: npt.NDArray[np.int64]
+    """(n, 3): offset, size, and 1 for a rows event that gets STMT_END_F."""
+    end: int
+    resume: int
+    """The last transaction boundary up to ``end``; the one before when there is none in this chunk."""
+    resume_bytes: int
+    """Of the chunk's bytes, those before ``resume``; 0 when the chunk lies inside a transaction."""
+    completed: list[GtidRun]
+    empty: list[GtidRun]
+    counts: Counts = field(default_factory=Counts)
+
+    @property
+    def size(self) -> int:
+        """Bytes of events."""
+        return self.counts.bytes_sent
+
+    def absorb(self, later: ChunkPlan) -> bool:
+        """Take in the plan that follows, when this one has nothing to send; whether it was."""
+        if self.size or later.file != self.file:
+            return False
+        self.ranges = later.ranges
+        self.end, self.resume, self.resume_bytes = later.end, later.resume, later.resume_bytes
+        self.completed += later.completed
+        self.empty += later.empty
+        self.counts.add(later.counts)
+        return True
+
+
+class DumpThread:
+    """One slave's way through the binlog.
+
+    Parameters:
+        flags: its filter's flags (see :meth:`change_filter`).
+        sources: the set's GTID sources.
+        chunk_size: bytes of events after which a chunk is cut.
+        exclude: GTIDs the slave has: those transactions are passed over.
+    """
+
+    def __init__(
+        self,
+        flags: TableFlags,
+        sources: SourceNumbers,
+        *,
+        chunk_size: int = DEFAULT_CHUNK_SIZE,
+        exclude: GtidSet | None = None,
+        filter_version: int = 1,
+    ) -> None:
+        self._flags = flags
+        self._next: tuple[TableFlags, int] | None = None
+        self.filter_version = filter_version
+        self._sources = sources
+        self._chunk_size = chunk_size
+        self._exclude = None if exclude is None else Membership(exclude)
+        self._walk = np.zeros(K.WALK_SIZE, np.int64)
+        self._head = np.zeros((64, 2), np.int64)
+        self._context = np.zeros((64, 2), np.int64)
+        self._ranges = np.zeros((1024, 3), np.int64)
+        self._chunks = np.zeros((64, K.CHUNK_COLUMNS), np.int64)
+        self._resume = 0
+        self._aside = (0, 0)
+        self.position: int | None = None
+        """Where the next event to be decided stands in the current file; None at a file's start."""
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether the last plan ended inside a transaction."""
+        return bool(self._walk[K.W_OPEN])
+
+    def change_filter(self, flags: TableFlags, version: int) -> None:
+        """Use another filter from the next transaction boundary between two segments on."""
+        self._next = (flags, version)
+
+    def start_file(self, position: int) -> None:
+        """Begin a file at an offset that lies between two transactions."""
+        self.position = position
+        self._resume = position
+
+    def plan(self, segment: Segment) -> list[ChunkPlan]:
+        """The chunks that a segment gives, from :attr:`position` on. At least one; the last ends where the
+        segment does.
+
+        Raises PositionError when the position is not between two transactions of the segment.
+        """
+        assert self.position is not None
+        first = 0
+        if self.position != segment.start:
+            found = segment.transaction_at(self.position)
+            if found is None:
+                raise PositionError(
+                    "no transaction begins here; the nearest places are " + _near(segment, self.position),
+                    file=segment.file,
+                    position=self.position,
+                )
+            first = found
+        elif segment.continues and not self.in_transaction:
+            raise PositionError(
+                "this place lies inside a transaction", file=segment.file, position=self.position
+            )
+        if self._next is not None and not self.in_transaction:
+            self._flags, self.filter_version = self._next
+            self._next = None
+        txn_subject, txn_source = segment.txn_subject, segment.txn_source
+        if self._exclude is not None:
+            txn_subject, txn_source = self._without_excluded(segment)
+        txn_kept = np.zeros(len(txn_subject), np.bool_)
+        n_chunks = self._decide(segment, txn_subject, first, txn_kept)
+        return self._plans(segment, txn_source, first, txn_kept, n_chunks)
+
+    def _decide(
+        self,
+        segment: Segment,
+        txn_subject: npt.NDArray[np.int32],
+        first: int,
+        txn_kept: npt.NDArray[np.bool_],
+    ) -> int:
+        keep_all = not self._flags.filter.is_on
+        while True:
+            walk, head, context = self._walk.copy(), self._head.copy(), self._context.copy()
+            code, n_ranges, n_chunks = K.decide(
+                segment.offset,
+                segment.size,
+                segment.role,
+                segment.subject,
+                segment.txn_event,
+                txn_subject,
+                first,
+                segment.end,
+                segment.open,
+                self._flags.array(),
+                np.uint32(FILTER_UNDECIDED_F),
+                keep_all,
+                self._chunk_size,
+                walk,
+                head,
+                context,
+                self._ranges,
+                self._chunks,
+                txn_kept,
+            )
+            if code == K.DONE:
+                self._walk, self._head, self._context = walk, head, context
+                return int(n_chunks)
+            # something was full, and little work is lost: make room and decide the segment again
+            if n_ranges * 2 > len(self._ranges):
+                self._ranges = np.zeros((len(self._ranges) * 4, 3), np.int64)
+            elif n_chunks >= len(self._chunks):
+                self._chunks = np.zeros((len(self._chunks) * 4, K.CHUNK_COLUMNS), np.int64)
+            else:
+                self._ranges = np.zeros((len(self._ranges) * 2, 3), np.int64)
+                self._head = np.concatenate([self._head, np.zeros_like(self._head)])
+                self._context = np.concatenate([self._context, np.zeros_like(self._context)])
+
+    def _plans(
+        self,
+        segment: Segment,
+        txn_source: npt.NDArray[np.int32],
+        first: int,
+        txn_kept: npt.NDArray[np.bool_],
+        n_chunks: int,
+    ) -> list[ChunkPlan]:
+        plans = []
+        ranges_before, txns_before = 0, first
+        assert self.position is not None
+        for row in self._chunks[:n_chunks].tolist():
+            ranges_after, end, resume, resume_bytes, txns_after, sent, events, read, undecided = row[:9]
+            aside = (row[K.H_ASIDE_EVENTS], row[K.H_ASIDE_BYTES])
+            if resume >= 0:
+                self._resume = resume
+            sources = txn_source[txns_before:txns_after]
+            numbers = segment.txn_number[txns_before:txns_after]
+            kept = txn_kept[txns_before:txns_after]
+            transactions = sources != -3
+            counts = Counts(
+                events_read=read,
+                events_sent=events,
+                events_dropped=read - events - (aside[0] - self._aside[0]),
+                bytes_read=end - self.position,
+                bytes_sent=sent,
+                bytes_dropped=end - self.position - sent - (aside[1] - self._aside[1]),
+                events_undecided=undecided,
+                transactions_read=int(np.count_nonzero(transactions)),
+                transactions_dropped=int(np.count_nonzero(transactions & ~kept)),
+            )
+            plans.append(
+                ChunkPlan(
+                    segment.file,
+                    self._ranges[ranges_before:ranges_after].copy(),
+                    end,
+                    self._resume,
+                    resume_bytes,
+                    _runs(sources, numbers, kept, want_empty=False),
+                    _runs(sources, numbers, kept, want_empty=True),
+                    counts,
+                )
+            )
+            self._aside = aside
+            self.position = end
+            ranges_before, txns_before = ranges_after, txns_after
+        return plans
+
+    def _without_excluded(
+        self, segment: Segment
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        """The transactions' columns with those the slave has marked as passed over."""
+        subject, source = segment.txn_subject.copy(), segment.txn_source.copy()
+        assert self._exclude is not None
+        for number in np.unique(source[source >= 0]).tolist():
+            ours = np.flatnonzero(source == number)
+            key = self._sources.key(number, self._exclude.family)
+            had = self._exclude.contains(key, segment.txn_number[ours])
+            subject[ours[had]] = R.SKIP
+            source[ours[had]] = -1
+        return subject, source
+
+
+def _near(segment: Segment, position: int) -> str:
+    starts = segment.offset[segment.txn_event[:-1]]
+    if segment.continues:
+        starts = starts[1:]
+    at = int(np.searchsorted(starts, position))
+    near = [str(int(s)) for s in starts[max(at - 1, 0) : at + 1]]
+    if not segment.open and at == len(starts):
+        near.append(str(segment.end))
+    return " and ".join(near)
+
+
+def _runs(
+    sources: npt.NDArray[np.int32],
+    numbers: npt.NDArray[np.int64],
+    kept: npt.NDArray[np.bool_],
+    *,
+    want_empty: bool,
+) -> list[GtidRun]:
+    out = np.empty((len(sources), 3), np.int64)
+    n = K.gtid_runs(sources, numbers, kept, want_empty, out)
+    return [(source, first, last) for source, first, last in out[:n].tolist()]
+
+
+ReadAt = Callable[[int, int], bytes]
+"""``read(offset, length)`` of the file a plan is about."""
+
+
+def render(
+    plan: ChunkPlan, data: memoryview, data_offset: int, read: ReadAt, fd: FormatDescription
+) -> bytes:
+    """The bytes of a chunk. ``data`` holds the file from ``data_offset`` on as far as it goes; what lies outside
+    (events put aside in an earlier segment) is fetched with ``read``."""
+    pieces: list[bytes | memoryview] = []
+    for offset, size, patch in plan.ranges.tolist():
+        start = offset - data_offset
+        if start >= 0 and start + size <= len(data):
+            piece: bytes | memoryview = data[start : start + size]
+        else:
+            piece = read(offset, size)
+        pieces.append(with_statement_end(piece, fd) if patch else piece)
+    return b"".join(pieces)
+
+
+def with_statement_end(event: bytes | memoryview, fd: FormatDescription) -> bytes:
+    """A rows event with STMT_END_F set and its checksum made right."""
+    changed = bytearray(event)
+    flags = HEADER_LENGTH + (4 if fd.post_header_length(changed[4]) == 6 else 6)
+    changed[flags] |= STMT_END_F
+    if fd.checksum:
+        changed[-4:] = zlib.crc32(memoryview(changed)[:-4]).to_bytes(4, "little")
+    return bytes(changed)
+
+
+def merge_idle(plans: Iterable[ChunkPlan]) -> list[ChunkPlan]:
+    """The plans with those that send nothing taken into the one after them."""
+    merged: list[ChunkPlan] = []
+    for plan in plans:
+        if not (merged and merged[-1].absorb(plan)):
+            merged.append(plan)
+    return merged

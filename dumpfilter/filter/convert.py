@@ -1,0 +1,49 @@
+"""Between :class:`~dumpfilter.filter.Filter` and the contract's FilterDefinition."""
+
+from __future__ import annotations
+
+from dumpfilter.errors import OptionError
+from dumpfilter.filter.filter import Family, Filter
+from dumpfilter.filter.rules import RuleKind, make_rule
+from dumpfilter.v1 import dumpfilter_pb2 as pb
+
+_KINDS = {
+    RuleKind.DO_DB: pb.REPLICATE_DO_DB,
+    RuleKind.IGNORE_DB: pb.REPLICATE_IGNORE_DB,
+    RuleKind.DO_TABLE: pb.REPLICATE_DO_TABLE,
+    RuleKind.IGNORE_TABLE: pb.REPLICATE_IGNORE_TABLE,
+    RuleKind.WILD_DO_TABLE: pb.REPLICATE_WILD_DO_TABLE,
+    RuleKind.WILD_IGNORE_TABLE: pb.REPLICATE_WILD_IGNORE_TABLE,
+    RuleKind.REWRITE_DB: pb.REPLICATE_REWRITE_DB,
+}
+_KINDS_BACK = {number: kind for kind, number in _KINDS.items()}
+_FAMILIES: dict[int, Family] = {pb.MYSQL: "mysql", pb.MARIADB: "mariadb"}
+
+
+def family_to_proto(family: Family) -> pb.ServerFamily:
+    """The contract's number of a server family."""
+    return pb.MARIADB if family == "mariadb" else pb.MYSQL
+
+
+def filter_to_proto(rule_filter: Filter) -> pb.FilterDefinition:
+    """The definition of a filter as it goes over the wire."""
+    return pb.FilterDefinition(
+        rules=[pb.Rule(kind=_KINDS[rule.kind], value=rule.value) for rule in rule_filter.rules],
+        lower_case_table_names=rule_filter.lower_case_table_names,
+        family=family_to_proto(rule_filter.family),
+    )
+
+
+def filter_from_proto(definition: pb.FilterDefinition, *, default_family: Family = "mysql") -> Filter:
+    """The filter a definition describes; OptionError names the first rule that cannot be used."""
+    rules = []
+    for rule in definition.rules:
+        kind = _KINDS_BACK.get(rule.kind)
+        if kind is None:
+            raise OptionError(f"rule {rule.value!r} has no known kind ({rule.kind})")
+        rules.append(make_rule(kind, rule.value))
+    return Filter(
+        rules,
+        lower_case_table_names=definition.lower_case_table_names,
+        family=_FAMILIES.get(definition.family, default_family),
+    )

@@ -1,0 +1,81 @@
+r"""Wild patterns of the table rules (``wild_compare`` / ``my_wildcmp`` with escape ``\``, ``_`` and ``%``).
+
+A pattern is compiled once into runs of literal characters between ``%``; matching is then greedy from left
+to right, so its cost is bounded by pattern times name even for a pattern of nothing but ``%``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+_ANY = ""
+"""Stands for ``_`` in a run: no character is equal to it."""
+
+
+class _Pattern(NamedTuple):
+    runs: tuple[tuple[str, ...], ...]
+    """What stands between the ``%``: characters, or _ANY for one of any kind."""
+
+
+def _compile(pattern: str, fold: Callable[[str], str]) -> _Pattern:
+    runs: list[tuple[str, ...]] = []
+    run: list[str] = []
+    characters = iter(pattern)
+    for character in characters:
+        if character == "\\":
+            # a backslash at the very end stands for itself
+            run.append(fold(next(characters, "\\")))
+        elif character == "%":
+            runs.append(tuple(run))
+            run = []
+        elif character == "_":
+            run.append(_ANY)
+        else:
+            run.append(fold(character))
+    runs.append(tuple(run))
+    return _Pattern(tuple(runs))
+
+
+class WildPattern:
+    r"""One pattern, matched against ``db.table`` as one string.
+
+    ``fold`` maps a character to what stands for it in comparisons (the collation's weight).
+
+    >>> WildPattern(r"a\_b.%").matches("a_b.t1"), WildPattern(r"a\_b.%").matches("axb.t1")
+    (True, False)
+    >>> WildPattern("%.t").matches("db.with.dots.t")
+    True
+    """
+
+    def __init__(self, pattern: str, fold: Callable[[str], str] = str) -> None:
+        self.text = pattern
+        self._fold = fold
+        self._runs = _compile(pattern, fold).runs
+
+    def matches(self, name: str) -> bool:
+        """Whether the whole of ``name`` matches."""
+        return self.matches_folded([self._fold(c) for c in name])
+
+    def matches_folded(self, name: list[str]) -> bool:
+        """As :meth:`matches`, for a name whose characters are folded already."""
+        first, *rest = self._runs
+        if not rest:
+            return len(name) == len(first) and _at(first, name, 0)
+        if len(first) > len(name) or not _at(first, name, 0):
+            return False
+        *middle, last = rest
+        at = len(first)
+        for run in middle:
+            if not run:
+                continue
+            while at + len(run) <= len(name) and not _at(run, name, at):
+                at += 1
+            if at + len(run) > len(name):
+                return False
+            at += len(run)
+        return len(name) - len(last) >= at and _at(last, name, len(name) - len(last))
+
+
+def _at(run: tuple[str, ...], name: list[str], start: int) -> bool:
+    return all(r is _ANY or r == name[start + k] for k, r in enumerate(run))

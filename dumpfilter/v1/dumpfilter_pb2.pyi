@@ -1,0 +1,305 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class RuleKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    RULE_KIND_UNSPECIFIED: _ClassVar[RuleKind]
+    REPLICATE_DO_DB: _ClassVar[RuleKind]
+    REPLICATE_IGNORE_DB: _ClassVar[RuleKind]
+    REPLICATE_DO_TABLE: _ClassVar[RuleKind]
+    REPLICATE_IGNORE_TABLE: _ClassVar[RuleKind]
+    REPLICATE_WILD_DO_TABLE: _ClassVar[RuleKind]
+    REPLICATE_WILD_IGNORE_TABLE: _ClassVar[RuleKind]
+    REPLICATE_REWRITE_DB: _ClassVar[RuleKind]
+
+class ServerFamily(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    SERVER_FAMILY_UNSPECIFIED: _ClassVar[ServerFamily]
+    MYSQL: _ClassVar[ServerFamily]
+    MARIADB: _ClassVar[ServerFamily]
+RULE_KIND_UNSPECIFIED: RuleKind
+REPLICATE_DO_DB: RuleKind
+REPLICATE_IGNORE_DB: RuleKind
+REPLICATE_DO_TABLE: RuleKind
+REPLICATE_IGNORE_TABLE: RuleKind
+REPLICATE_WILD_DO_TABLE: RuleKind
+REPLICATE_WILD_IGNORE_TABLE: RuleKind
+REPLICATE_REWRITE_DB: RuleKind
+SERVER_FAMILY_UNSPECIFIED: ServerFamily
+MYSQL: ServerFamily
+MARIADB: ServerFamily
+
+class Rule(_message.Message):
+    __slots__ = ("kind", "value")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    kind: RuleKind
+    value: str
+    def __init__(self, kind: _Optional[_Union[RuleKind, str]] = ..., value: _Optional[str] = ...) -> None: ...
+
+class FilterDefinition(_message.Message):
+    __slots__ = ("rules", "lower_case_table_names", "family")
+    RULES_FIELD_NUMBER: _ClassVar[int]
+    LOWER_CASE_TABLE_NAMES_FIELD_NUMBER: _ClassVar[int]
+    FAMILY_FIELD_NUMBER: _ClassVar[int]
+    rules: _containers.RepeatedCompositeFieldContainer[Rule]
+    lower_case_table_names: int
+    family: ServerFamily
+    def __init__(self, rules: _Optional[_Iterable[_Union[Rule, _Mapping]]] = ..., lower_case_table_names: _Optional[int] = ..., family: _Optional[_Union[ServerFamily, str]] = ...) -> None: ...
+
+class RegisterRequest(_message.Message):
+    __slots__ = ("server_id", "uuid", "host", "port", "channel", "filter")
+    SERVER_ID_FIELD_NUMBER: _ClassVar[int]
+    UUID_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    CHANNEL_FIELD_NUMBER: _ClassVar[int]
+    FILTER_FIELD_NUMBER: _ClassVar[int]
+    server_id: int
+    uuid: str
+    host: str
+    port: int
+    channel: str
+    filter: FilterDefinition
+    def __init__(self, server_id: _Optional[int] = ..., uuid: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., channel: _Optional[str] = ..., filter: _Optional[_Union[FilterDefinition, _Mapping]] = ...) -> None: ...
+
+class RegisterResponse(_message.Message):
+    __slots__ = ("slave_id", "filter", "filter_version", "master_uuid", "family", "server_version")
+    SLAVE_ID_FIELD_NUMBER: _ClassVar[int]
+    FILTER_FIELD_NUMBER: _ClassVar[int]
+    FILTER_VERSION_FIELD_NUMBER: _ClassVar[int]
+    MASTER_UUID_FIELD_NUMBER: _ClassVar[int]
+    FAMILY_FIELD_NUMBER: _ClassVar[int]
+    SERVER_VERSION_FIELD_NUMBER: _ClassVar[int]
+    slave_id: str
+    filter: FilterDefinition
+    filter_version: int
+    master_uuid: str
+    family: ServerFamily
+    server_version: str
+    def __init__(self, slave_id: _Optional[str] = ..., filter: _Optional[_Union[FilterDefinition, _Mapping]] = ..., filter_version: _Optional[int] = ..., master_uuid: _Optional[str] = ..., family: _Optional[_Union[ServerFamily, str]] = ..., server_version: _Optional[str] = ...) -> None: ...
+
+class UnregisterRequest(_message.Message):
+    __slots__ = ("slave_id",)
+    SLAVE_ID_FIELD_NUMBER: _ClassVar[int]
+    slave_id: str
+    def __init__(self, slave_id: _Optional[str] = ...) -> None: ...
+
+class UnregisterResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ChangeFilterRequest(_message.Message):
+    __slots__ = ("slave_id", "filter")
+    SLAVE_ID_FIELD_NUMBER: _ClassVar[int]
+    FILTER_FIELD_NUMBER: _ClassVar[int]
+    slave_id: str
+    filter: FilterDefinition
+    def __init__(self, slave_id: _Optional[str] = ..., filter: _Optional[_Union[FilterDefinition, _Mapping]] = ...) -> None: ...
+
+class ChangeFilterResponse(_message.Message):
+    __slots__ = ("filter", "filter_version")
+    FILTER_FIELD_NUMBER: _ClassVar[int]
+    FILTER_VERSION_FIELD_NUMBER: _ClassVar[int]
+    filter: FilterDefinition
+    filter_version: int
+    def __init__(self, filter: _Optional[_Union[FilterDefinition, _Mapping]] = ..., filter_version: _Optional[int] = ...) -> None: ...
+
+class BinlogPosition(_message.Message):
+    __slots__ = ("file", "position")
+    FILE_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    file: str
+    position: int
+    def __init__(self, file: _Optional[str] = ..., position: _Optional[int] = ...) -> None: ...
+
+class DumpRequest(_message.Message):
+    __slots__ = ("slave_id", "gtid_set", "once", "chunk_size", "heartbeat_period_ms")
+    SLAVE_ID_FIELD_NUMBER: _ClassVar[int]
+    FROM_FIELD_NUMBER: _ClassVar[int]
+    GTID_SET_FIELD_NUMBER: _ClassVar[int]
+    ONCE_FIELD_NUMBER: _ClassVar[int]
+    CHUNK_SIZE_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_PERIOD_MS_FIELD_NUMBER: _ClassVar[int]
+    slave_id: str
+    gtid_set: str
+    once: bool
+    chunk_size: int
+    heartbeat_period_ms: int
+    def __init__(self, slave_id: _Optional[str] = ..., gtid_set: _Optional[str] = ..., once: _Optional[bool] = ..., chunk_size: _Optional[int] = ..., heartbeat_period_ms: _Optional[int] = ..., **kwargs) -> None: ...
+
+class GtidRuns(_message.Message):
+    __slots__ = ("uuid", "tag", "domain_id", "server_id", "runs")
+    UUID_FIELD_NUMBER: _ClassVar[int]
+    TAG_FIELD_NUMBER: _ClassVar[int]
+    DOMAIN_ID_FIELD_NUMBER: _ClassVar[int]
+    SERVER_ID_FIELD_NUMBER: _ClassVar[int]
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    uuid: bytes
+    tag: str
+    domain_id: int
+    server_id: int
+    runs: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, uuid: _Optional[bytes] = ..., tag: _Optional[str] = ..., domain_id: _Optional[int] = ..., server_id: _Optional[int] = ..., runs: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class GtidRunsSet(_message.Message):
+    __slots__ = ("members",)
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    members: _containers.RepeatedCompositeFieldContainer[GtidRuns]
+    def __init__(self, members: _Optional[_Iterable[_Union[GtidRuns, _Mapping]]] = ...) -> None: ...
+
+class Counts(_message.Message):
+    __slots__ = ("events_read", "events_sent", "events_dropped", "bytes_read", "bytes_sent", "bytes_dropped", "events_undecided", "transactions_read", "transactions_dropped")
+    EVENTS_READ_FIELD_NUMBER: _ClassVar[int]
+    EVENTS_SENT_FIELD_NUMBER: _ClassVar[int]
+    EVENTS_DROPPED_FIELD_NUMBER: _ClassVar[int]
+    BYTES_READ_FIELD_NUMBER: _ClassVar[int]
+    BYTES_SENT_FIELD_NUMBER: _ClassVar[int]
+    BYTES_DROPPED_FIELD_NUMBER: _ClassVar[int]
+    EVENTS_UNDECIDED_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTIONS_READ_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTIONS_DROPPED_FIELD_NUMBER: _ClassVar[int]
+    events_read: int
+    events_sent: int
+    events_dropped: int
+    bytes_read: int
+    bytes_sent: int
+    bytes_dropped: int
+    events_undecided: int
+    transactions_read: int
+    transactions_dropped: int
+    def __init__(self, events_read: _Optional[int] = ..., events_sent: _Optional[int] = ..., events_dropped: _Optional[int] = ..., bytes_read: _Optional[int] = ..., bytes_sent: _Optional[int] = ..., bytes_dropped: _Optional[int] = ..., events_undecided: _Optional[int] = ..., transactions_read: _Optional[int] = ..., transactions_dropped: _Optional[int] = ...) -> None: ...
+
+class Chunk(_message.Message):
+    __slots__ = ("file", "events", "format_description", "start_position", "end_position", "resume_position", "resume_bytes", "completed", "empty", "counts", "filter_version", "heartbeat", "end_of_log", "end_of_file")
+    FILE_FIELD_NUMBER: _ClassVar[int]
+    EVENTS_FIELD_NUMBER: _ClassVar[int]
+    FORMAT_DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    START_POSITION_FIELD_NUMBER: _ClassVar[int]
+    END_POSITION_FIELD_NUMBER: _ClassVar[int]
+    RESUME_POSITION_FIELD_NUMBER: _ClassVar[int]
+    RESUME_BYTES_FIELD_NUMBER: _ClassVar[int]
+    COMPLETED_FIELD_NUMBER: _ClassVar[int]
+    EMPTY_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    FILTER_VERSION_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
+    END_OF_LOG_FIELD_NUMBER: _ClassVar[int]
+    END_OF_FILE_FIELD_NUMBER: _ClassVar[int]
+    file: str
+    events: bytes
+    format_description: bytes
+    start_position: int
+    end_position: int
+    resume_position: int
+    resume_bytes: int
+    completed: GtidRunsSet
+    empty: GtidRunsSet
+    counts: Counts
+    filter_version: int
+    heartbeat: bool
+    end_of_log: bool
+    end_of_file: bool
+    def __init__(self, file: _Optional[str] = ..., events: _Optional[bytes] = ..., format_description: _Optional[bytes] = ..., start_position: _Optional[int] = ..., end_position: _Optional[int] = ..., resume_position: _Optional[int] = ..., resume_bytes: _Optional[int] = ..., completed: _Optional[_Union[GtidRunsSet, _Mapping]] = ..., empty: _Optional[_Union[GtidRunsSet, _Mapping]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., filter_version: _Optional[int] = ..., heartbeat: _Optional[bool] = ..., end_of_log: _Optional[bool] = ..., end_of_file: _Optional[bool] = ...) -> None: ...
+
+class ListSlavesRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Slave(_message.Message):
+    __slots__ = ("slave_id", "server_id", "uuid", "host", "port", "channel", "filter", "filter_version", "dumping", "position", "counts", "registered_at", "last_seen_at")
+    SLAVE_ID_FIELD_NUMBER: _ClassVar[int]
+    SERVER_ID_FIELD_NUMBER: _ClassVar[int]
+    UUID_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    CHANNEL_FIELD_NUMBER: _ClassVar[int]
+    FILTER_FIELD_NUMBER: _ClassVar[int]
+    FILTER_VERSION_FIELD_NUMBER: _ClassVar[int]
+    DUMPING_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    REGISTERED_AT_FIELD_NUMBER: _ClassVar[int]
+    LAST_SEEN_AT_FIELD_NUMBER: _ClassVar[int]
+    slave_id: str
+    server_id: int
+    uuid: str
+    host: str
+    port: int
+    channel: str
+    filter: FilterDefinition
+    filter_version: int
+    dumping: bool
+    position: BinlogPosition
+    counts: Counts
+    registered_at: float
+    last_seen_at: float
+    def __init__(self, slave_id: _Optional[str] = ..., server_id: _Optional[int] = ..., uuid: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., channel: _Optional[str] = ..., filter: _Optional[_Union[FilterDefinition, _Mapping]] = ..., filter_version: _Optional[int] = ..., dumping: _Optional[bool] = ..., position: _Optional[_Union[BinlogPosition, _Mapping]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., registered_at: _Optional[float] = ..., last_seen_at: _Optional[float] = ...) -> None: ...
+
+class ListSlavesResponse(_message.Message):
+    __slots__ = ("slaves",)
+    SLAVES_FIELD_NUMBER: _ClassVar[int]
+    slaves: _containers.RepeatedCompositeFieldContainer[Slave]
+    def __init__(self, slaves: _Optional[_Iterable[_Union[Slave, _Mapping]]] = ...) -> None: ...
+
+class StatusRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class StatusResponse(_message.Message):
+    __slots__ = ("master_uuid", "family", "server_version", "position", "files", "slaves", "index", "undecided")
+    MASTER_UUID_FIELD_NUMBER: _ClassVar[int]
+    FAMILY_FIELD_NUMBER: _ClassVar[int]
+    SERVER_VERSION_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    SLAVES_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    UNDECIDED_FIELD_NUMBER: _ClassVar[int]
+    master_uuid: str
+    family: ServerFamily
+    server_version: str
+    position: BinlogPosition
+    files: _containers.RepeatedCompositeFieldContainer[BinlogFile]
+    slaves: _containers.RepeatedCompositeFieldContainer[Slave]
+    index: IndexStatus
+    undecided: _containers.RepeatedCompositeFieldContainer[UndecidedStatement]
+    def __init__(self, master_uuid: _Optional[str] = ..., family: _Optional[_Union[ServerFamily, str]] = ..., server_version: _Optional[str] = ..., position: _Optional[_Union[BinlogPosition, _Mapping]] = ..., files: _Optional[_Iterable[_Union[BinlogFile, _Mapping]]] = ..., slaves: _Optional[_Iterable[_Union[Slave, _Mapping]]] = ..., index: _Optional[_Union[IndexStatus, _Mapping]] = ..., undecided: _Optional[_Iterable[_Union[UndecidedStatement, _Mapping]]] = ...) -> None: ...
+
+class BinlogFile(_message.Message):
+    __slots__ = ("name", "size")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    size: int
+    def __init__(self, name: _Optional[str] = ..., size: _Optional[int] = ...) -> None: ...
+
+class IndexStatus(_message.Message):
+    __slots__ = ("bytes_scanned", "events_scanned", "segments_cached", "bytes_cached")
+    BYTES_SCANNED_FIELD_NUMBER: _ClassVar[int]
+    EVENTS_SCANNED_FIELD_NUMBER: _ClassVar[int]
+    SEGMENTS_CACHED_FIELD_NUMBER: _ClassVar[int]
+    BYTES_CACHED_FIELD_NUMBER: _ClassVar[int]
+    bytes_scanned: int
+    events_scanned: int
+    segments_cached: int
+    bytes_cached: int
+    def __init__(self, bytes_scanned: _Optional[int] = ..., events_scanned: _Optional[int] = ..., segments_cached: _Optional[int] = ..., bytes_cached: _Optional[int] = ...) -> None: ...
+
+class UndecidedStatement(_message.Message):
+    __slots__ = ("position", "database", "text", "count")
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    DATABASE_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    position: BinlogPosition
+    database: str
+    text: str
+    count: int
+    def __init__(self, position: _Optional[_Union[BinlogPosition, _Mapping]] = ..., database: _Optional[str] = ..., text: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...

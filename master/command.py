@@ -1,0 +1,55 @@
+"""The master as a process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+
+import structlog
+from rich.console import Console
+
+from master.server import MasterServer
+from master.store import BinlogStore
+
+
+def run_master(
+    source: Path | list[Path],
+    *,
+    host: str,
+    port: int,
+    port_file: Path | None,
+    verify: bool,
+    cache_bytes: int,
+) -> None:
+    """Serve until SIGINT or SIGTERM. Raises DumpfilterError when the set cannot be opened or the port not
+    be had."""
+    console = Console(stderr=True, highlight=False)
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper("iso"),
+            structlog.dev.ConsoleRenderer(colors=console.is_terminal),
+        ],
+        logger_factory=structlog.PrintLoggerFactory(console.file),
+    )
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    store = BinlogStore(source, verify=verify, cache_bytes=cache_bytes)  # type: ignore[arg-type]
+    server = MasterServer(store, host=host, port=port)
+    server.start()
+    names = store.binlogs.names
+    console.print(
+        f"serving {names[0]} to {names[-1]} ({len(names)} files, {store.format_description.server_version}) "
+        f"on {host}:{server.port}"
+    )
+    if port_file is not None:
+        beside = port_file.with_name(port_file.name + ".tmp")
+        beside.write_text(f"{server.port}\n")
+        os.replace(beside, port_file)
+    while not stop.wait(1.0):
+        pass
+    console.print("stopping")
+    server.stop()

@@ -1,0 +1,277 @@
+"""One dump over the store: drives the sans-I/O dump thread and yields the contract's chunks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
+from dumpfilter.dump import DEFAULT_CHUNK_SIZE, ChunkPlan, Counts, DumpThread, render
+from dumpfilter.dump.thread import GtidRun
+from dumpfilter.errors import PositionError
+from dumpfilter.v1 import dumpfilter_pb2 as pb
+from master.register import Register, RegisteredSlave
+from master.store import BinlogStore
+
+DEFAULT_HEARTBEAT = 1.0
+"""Seconds between heartbeats when there is nothing to send."""
+
+_IDLE_BYTES = 64 << 20
+_IDLE_SECONDS = 0.5
+"""After so much dropped, or so long, the slave is told how far its stream has got even though there is nothing
+for it."""
+
+
+@dataclass(frozen=True)
+class DumpStart:
+    """Where a dump begins. With a GTID set the place follows from it."""
+
+    file: str = ""
+    position: int = 0
+    gtid_set: GtidSet | None = None
+
+
+def start_of(request: pb.DumpRequest, store: BinlogStore) -> DumpStart:
+    """Where a request wants to begin. Raises GtidError, BinlogMissing or PositionError."""
+    names = store.binlogs.names
+    if request.WhichOneof("start") == "gtid_set":
+        wanted = parse_gtid_set(request.gtid_set, family=store.family)
+        file = _file_for(wanted, store)
+        return DumpStart(file, store.first_position(file), wanted)
+    place = getattr(request, "from")
+    file = place.file or names[0]
+    if file not in names and not store.binlogs.refresh():
+        store.binlogs.path(file)
+    position = int(place.position)
+    if position < 4:
+        if position:
+            raise PositionError("a binlog's events begin at 4", file=file, position=position)
+        position = 4
+    return DumpStart(file, max(position, store.first_position(file)))
+
+
+def _file_for(have: GtidSet, store: BinlogStore) -> str:
+    """The newest file before which the slave has everything."""
+    for name in reversed(store.binlogs.names):
+        before = store.previous_gtids(name)
+        if before is None or have.issuperset(before):
+            return name
+    first = store.binlogs.names[0]
+    missing = store.previous_gtids(first)
+    assert missing is not None
+    raise PositionError(
+        f"the slave lacks GTIDs that the master has purged: {missing - have}; seed it from a backup", file=first
+    )
+
+
+class Dump:
+    """One dump of one slave: :meth:`chunks` until it is over."""
+
+    def __init__(
+        self,
+        store: BinlogStore,
+        register: Register,
+        slave: RegisteredSlave,
+        start: DumpStart,
+        *,
+        once: bool,
+        chunk_size: int = 0,
+        heartbeat: float = DEFAULT_HEARTBEAT,
+        active: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._store = store
+        self._register = register
+        self._slave = slave
+        self._start = start
+        self._once = once
+        self._chunk_size = chunk_size or DEFAULT_CHUNK_SIZE
+        self._heartbeat = heartbeat or DEFAULT_HEARTBEAT
+        self._active = active
+        self._number = register.begin_dump(slave)
+        self._thread = DumpThread(
+            slave.flags,
+            store.sources,
+            chunk_size=self._chunk_size,
+            exclude=start.gtid_set,
+            filter_version=slave.filter_version,
+        )
+        self._file = start.file
+        self._announce = True
+        self._told = (start.position, start.position)
+        store.wake()  # an earlier dump of this slave sees that it is over
+
+    @property
+    def active(self) -> bool:
+        """Whether this dump should go on."""
+        return self._active() and self._register.holds(self._slave, self._number)
+
+    @property
+    def taken_over(self) -> bool:
+        """Whether another dump of the same slave has begun, or the slave is gone."""
+        return not self._register.holds(self._slave, self._number)
+
+    def chunks(self) -> Iterator[pb.Chunk]:
+        """The chunks, until the end (``once``), or until the dump is no longer active.
+
+        Raises BinlogError when the binlog is damaged where the dump has got to.
+        """
+        try:
+            yield from self._chunks()
+        finally:
+            self._register.end_dump(self._slave, self._number)
+
+    def _chunks(self) -> Iterator[pb.Chunk]:
+        store, thread = self._store, self._thread
+        # a position that cannot be used is an error now, not at the first event
+        thread.start_file(self._start.position)
+        idle: ChunkPlan | None = None
+        idle_since = time.monotonic()
+        sent_at = time.monotonic()
+        yield self._position_chunk()
+        while self.active:
+            if self._slave.filter_version != thread.filter_version:
+                thread.change_filter(self._slave.flags, self._slave.filter_version)
+            generation = store.generation
+            assert thread.position is not None
+            segment = store.segment_at(self._file, thread.position)
+            if segment is not None:
+                for plan in thread.plan(segment):
+                    if idle is not None and idle.absorb(plan):
+                        plan = idle
+                    idle = None
+                    now = time.monotonic()
+                    if (
+                        not plan.size
+                        and plan.counts.bytes_read < _IDLE_BYTES
+                        and now - idle_since < _IDLE_SECONDS
+                    ):
+                        idle = plan
+                        continue
+                    yield from self._chunk(plan)
+                    sent_at = idle_since = now
+                continue
+            if idle is not None:
+                yield from self._chunk(idle)
+                idle, sent_at = None, time.monotonic()
+            following = store.next_file(self._file)
+            if following is not None:
+                yield self._position_chunk(end_of_file=True)
+                self._file = following
+                thread.start_file(store.first_position(following))
+                yield self._position_chunk(announce=True)
+                continue
+            if store.segment_at(self._file, thread.position) is not None:
+                continue
+            if self._once:
+                store.check_last(self._file)
+                yield self._position_chunk(end_of_log=True)
+                return
+            left = sent_at + self._heartbeat - time.monotonic()
+            if left <= 0:
+                yield self._position_chunk(heartbeat=True)
+                sent_at = time.monotonic()
+                continue
+            store.wait(generation, left, lambda: not self.active)
+
+    def _position_chunk(
+        self,
+        *,
+        announce: bool = False,
+        end_of_file: bool = False,
+        end_of_log: bool = False,
+        heartbeat: bool = False,
+    ) -> pb.Chunk:
+        """A chunk without events: where the stream stands."""
+        position = self._thread.position
+        chunk = pb.Chunk(
+            file=self._file,
+            end_position=position,
+            resume_position=position,
+            filter_version=self._thread.filter_version,
+            end_of_file=end_of_file,
+            end_of_log=end_of_log,
+            heartbeat=heartbeat,
+        )
+        if announce or self._announce:
+            chunk.format_description = self._store.open_file(self._file).file.format_description.raw
+            chunk.start_position = position or 0
+            self._announce = False
+        self._told = (position or 0, position or 0)
+        self._register.progress(self._slave, self._file, position or 0, None)
+        return chunk
+
+    def _chunk(self, plan: ChunkPlan) -> Iterator[pb.Chunk]:
+        """The chunk of a plan; several when an event is larger than a chunk should be."""
+        events = b""
+        if plan.size:
+            low = int(plan.ranges[0, 0])
+            high = int(plan.ranges[-1, 0] + plan.ranges[-1, 1])
+            inside = plan.ranges[:, 0].min() >= low and high - low <= 4 * plan.size
+            # dense ranges are cut from one read; scattered ones are read one by one
+            data = self._store.read(plan.file, low, high - low) if inside else b""
+            fd = self._store.open_file(plan.file).file.format_description
+            events = render(
+                plan, memoryview(data), low, lambda offset, size: self._store.read(plan.file, offset, size), fd
+            )
+        self._register.progress(self._slave, plan.file, plan.end, plan.counts)
+        most = max(2 * self._chunk_size, 1 << 16)
+        begin = 0
+        while len(events) - begin > most:
+            yield pb.Chunk(
+                file=plan.file,
+                events=events[begin : begin + self._chunk_size],
+                end_position=self._told[0],
+                resume_position=self._told[1],
+                filter_version=self._thread.filter_version,
+            )
+            begin += self._chunk_size
+        chunk = pb.Chunk(
+            file=plan.file,
+            events=events[begin:] if begin else events,
+            end_position=plan.end,
+            resume_position=plan.resume,
+            resume_bytes=max(plan.resume_bytes - begin, 0),
+            counts=counts_to_proto(plan.counts),
+            filter_version=self._thread.filter_version,
+        )
+        if plan.completed:
+            chunk.completed.CopyFrom(self._runs(plan.completed))
+        if plan.empty:
+            chunk.empty.CopyFrom(self._runs(plan.empty))
+        self._told = (plan.end, plan.resume)
+        yield chunk
+
+    def _runs(self, runs: list[GtidRun]) -> pb.GtidRunsSet:
+        return runs_to_proto(runs, self._store)
+
+
+def counts_to_proto(counts: Counts) -> pb.Counts:
+    """The contract's form of counts."""
+    return pb.Counts(**vars(counts))
+
+
+def runs_to_proto(runs: list[GtidRun], store: BinlogStore) -> pb.GtidRunsSet:
+    """GTID runs by source, ascending, as distances (see GtidRuns in the contract)."""
+    by_source: dict[int, list[tuple[int, int]]] = {}
+    for source, first, last in runs:
+        by_source.setdefault(source, []).append((first, last))
+    members = []
+    for source, found in by_source.items():
+        key = store.sources.key(source, store.family)
+        member = pb.GtidRuns()
+        if isinstance(key[0], bytes):
+            member.uuid, member.tag = key  # type: ignore[assignment]
+        else:
+            member.domain_id, member.server_id = key  # type: ignore[assignment]
+        steps: list[int] = []
+        at = 0
+        for first, last in sorted(found):
+            steps += (first - at, last - first + 1)
+            at = last
+        member.runs.extend(steps)
+        members.append(member)
+    return pb.GtidRunsSet(members=members)
+
+
+__all__ = ["Dump", "DumpStart", "counts_to_proto", "start_of"]

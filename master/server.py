@@ -1,0 +1,68 @@
+"""The master's gRPC server: the service with health checking and reflection."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from dumpfilter.errors import OptionError
+from dumpfilter.v1 import dumpfilter_pb2 as pb
+from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
+from master.service import DumpFilterService
+from master.store import BinlogStore
+
+MAX_DUMPS = 1000
+"""How many slaves can dump at once: each holds a thread, most of them waiting."""
+
+_SERVICE = pb.DESCRIPTOR.services_by_name["DumpFilter"].full_name
+
+OPTIONS = [
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", 64 << 20),
+    # a slave that is gone without a word is noticed within half a minute
+    ("grpc.keepalive_time_ms", 15_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+    ("grpc.so_reuseport", 0),
+]
+
+
+class MasterServer:
+    """Serves one binlog store. ``port`` 0 takes a free one; see :attr:`port`."""
+
+    def __init__(self, store: BinlogStore, *, host: str = "127.0.0.1", port: int = 0) -> None:
+        self.service = DumpFilterService(store)
+        self.host = host
+        self._server = grpc.server(
+            ThreadPoolExecutor(max_workers=MAX_DUMPS + 24, thread_name_prefix="dump"), options=OPTIONS
+        )
+        pb_grpc.add_DumpFilterServicer_to_server(self.service, self._server)
+        self._health = health.HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        reflection.enable_server_reflection(
+            [_SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME], self._server
+        )
+        try:
+            self.port = self._server.add_insecure_port(f"{host}:{port}")
+        except RuntimeError:
+            self.port = 0
+        if not self.port:
+            raise OptionError(f"cannot listen on {host}:{port}: the port is taken, or the address is not this machine's")
+
+    def start(self) -> None:
+        """Begin to serve."""
+        self._server.start()
+        for name in ("", _SERVICE):
+            self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+
+    def stop(self, grace: float = 1.0) -> None:
+        """End all dumps and stop; ``grace`` seconds for calls that are under way."""
+        self._health.enter_graceful_shutdown()
+        for slave in self.service.register.all():
+            slave.dump = 0
+        self.service.store.wake()
+        self._server.stop(grace).wait()
+        self.service.store.close()

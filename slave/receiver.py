@@ -1,0 +1,205 @@
+"""Chunks in, relay log and ``master.info`` out: the I/O thread without the network.
+
+The order of the writes is what makes a crash harmless: first the relay log, then ``master.info``, and
+``master.info`` only ever names a resume point that lies wholly in the relay log.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from dumpfilter.binlog.events import MAGIC, EventHeader
+from dumpfilter.binlog.format import Family
+from dumpfilter.binlog.gtid import parse_gtid_set
+from dumpfilter.v1 import dumpfilter_pb2 as pb
+from slave.errors import AFRESH, StreamError
+from slave.gtids import add_runs
+from slave.master_info import MasterInfo, MasterInfoFile
+from slave.relay_end import RelayEnd
+from slave.relay_log import RelayLog
+
+SAVE_PERIOD = 0.02
+"""How long, seconds, ``master.info`` may stay behind what has been received. A file replaced costs about
+half a millisecond, so this bounds the cost to a few per cent; a crash within it only makes the slave ask
+again for what it had."""
+
+
+class Receiver:
+    """Writes one slave's chunks. Loads and recovers the directory when it is made.
+
+    :meth:`receive` belongs to one thread; :meth:`flush_if_due` may be called from another one.
+    """
+
+    def __init__(
+        self,
+        relay_log: RelayLog,
+        file: MasterInfoFile,
+        relay_end: RelayEnd,
+        *,
+        save_period: float = SAVE_PERIOD,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._relay_log = relay_log
+        self._file = file
+        self._relay_end = relay_end
+        self._save_period = save_period
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._info = self._saved = file.load()
+        self._retrieved = parse_gtid_set(self._info.retrieved, self._info.family or None)
+        self._saved_at = clock()
+        self._unsynced_events = 0
+        self._retrieved_more = False
+        self._master_uuid = self._info.master_uuid
+        self._another_master = False
+        relay_log.recover(self._info.relay_position)
+        relay_end.publish(self._info)
+
+    @property
+    def info(self) -> MasterInfo:
+        """How far the slave is: from here a dump goes on. May be ahead of the file by ``save_period``; its
+        ``retrieved`` is brought up to date when it is saved, so after :meth:`begin_stream` too."""
+        return self._info
+
+    def begin_stream(self, *, master_uuid: str, family: Family, another_master: bool = False) -> None:
+        """A new stream follows, from :attr:`info`'s position on.
+
+        What an earlier stream left incomplete is given up. With ``another_master`` the files are another
+        server's although they may have the same names: the next chunk begins a new relay log.
+        """
+        with self._lock:
+            if self._info.family not in ("", family):
+                raise StreamError(
+                    f"the master's binlogs are {family}'s, the relay logs are {self._info.family}'s; {AFRESH}"
+                )
+            if not self._info.family:
+                self._retrieved = parse_gtid_set("", family)
+            # a position of the old master's must not be taken for one of the new master's
+            kept = {"family": family} if another_master else {"family": family, "master_uuid": master_uuid}
+            self._info = self._info.model_copy(update=kept)
+            self._master_uuid = master_uuid
+            self._save(synced=False)
+            self._relay_log.recover(self._info.relay_position)
+            self._another_master = another_master
+
+    def receive(self, chunk: pb.Chunk) -> None:
+        """Write a chunk and advance to its resume point.
+
+        Raises :class:`StreamError` when it does not continue what was received, and
+        :class:`~dumpfilter.errors.OutputError` when it cannot be written.
+        """
+        with self._lock:
+            if chunk.heartbeat and (not chunk.file or chunk.file != self._info.source_file):
+                return
+            self._enter_file(chunk)
+            self._append(chunk)
+            events = chunk.counts.events_sent
+            self._unsynced_events += events
+            due = self._file.sync_every and self._unsynced_events >= self._file.sync_every
+            if due or chunk.end_of_log:
+                self._save(synced=bool(due))
+            else:
+                self._save_if_due()
+
+    def flush_if_due(self) -> None:
+        """Save ``master.info`` when it has been behind for ``save_period``."""
+        with self._lock:
+            self._save_if_due()
+
+    def close(self) -> None:
+        """Record how far the slave is and close the relay log."""
+        with self._lock:
+            self._save(synced=self._file.sync_every > 0)
+            self._relay_log.close()
+
+    def _enter_file(self, chunk: pb.Chunk) -> None:
+        """Begin the relay log of the chunk's file, or see that the current one goes on."""
+        here = self._info
+        if chunk.file == here.source_file and not self._another_master:
+            if chunk.format_description:
+                self._check_continuation(chunk)
+            return
+        if not chunk.file or not chunk.format_description:
+            raise StreamError(f"the master sent events of {chunk.file!r} before its format description event")
+        position = self._relay_log.position
+        if position != here.relay_position:
+            raise StreamError(
+                f"the master went on to {chunk.file} inside a transaction of {here.source_file} "
+                f"(after {here.source_position})"
+            )
+        self._relay_log.rotate(chunk.file, chunk.start_position, chunk.format_description)
+        self._another_master = False
+        begun = self._relay_log.position
+        assert begun is not None
+        self._info = here.model_copy(
+            update={
+                "master_uuid": self._master_uuid,
+                "source_file": chunk.file,
+                "source_position": chunk.start_position,
+                "relay_file": begun.file,
+                "relay_offset": begun.offset,
+            }
+        )
+
+    def _check_continuation(self, chunk: pb.Chunk) -> None:
+        """The stream goes on in the file the relay log ends with: is it the same file, and the place?"""
+        here = self._info
+        if chunk.format_description != self._relay_log.format_description():
+            raise StreamError(
+                f"{chunk.file}: is another file than the one this slave was reading (was the master reset?); "
+                f"{AFRESH}"
+            )
+        if chunk.start_position > max(here.source_position, self._first_position(chunk)):
+            raise StreamError(
+                f"{chunk.file}: the master goes on at {chunk.start_position}, {here.source_position} was "
+                "asked for"
+            )
+
+    @staticmethod
+    def _first_position(chunk: pb.Chunk) -> int:
+        """Where the first event after the format description event stands."""
+        return len(MAGIC) + EventHeader.unpack(chunk.format_description).size
+
+    def _append(self, chunk: pb.Chunk) -> None:
+        here = self._info
+        events = chunk.events
+        if chunk.resume_position < here.source_position or chunk.resume_bytes > len(events):
+            raise StreamError(
+                f"{chunk.file}: the resume point {chunk.resume_position} (after {chunk.resume_bytes} of "
+                f"{len(events)} bytes) lies before {here.source_position} or beyond the chunk"
+            )
+        position = self._relay_log.position
+        assert position is not None
+        if events:
+            self._relay_log.append(events, events=chunk.counts.events_sent)
+        if chunk.resume_position == here.source_position and not chunk.resume_bytes:
+            return
+        if chunk.HasField("completed"):
+            add_runs(self._retrieved, chunk.completed)
+            self._retrieved_more = True
+        self._info = here.model_copy(
+            update={
+                "source_position": chunk.resume_position,
+                "relay_offset": position.offset + chunk.resume_bytes,
+                "filter_version": chunk.filter_version,
+            }
+        )
+
+    def _save_if_due(self) -> None:
+        if self._info is not self._saved and self._clock() - self._saved_at >= self._save_period:
+            self._save(synced=False)
+
+    def _save(self, *, synced: bool) -> None:
+        if self._retrieved_more:
+            self._info = self._info.model_copy(update={"retrieved": str(self._retrieved)})
+            self._retrieved_more = False
+        if synced:
+            self._relay_log.sync()
+            self._unsynced_events = 0
+        if synced or self._info is not self._saved:
+            self._file.save(self._info, synced=synced)
+        self._saved = self._info
+        self._saved_at = self._clock()
+        self._relay_end.publish(self._info)

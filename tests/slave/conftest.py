@@ -1,0 +1,171 @@
+"""A master without network or filter: binlog files and the chunks of their stream, cut anywhere."""
+
+from __future__ import annotations
+
+import struct
+import uuid
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from dumpfilter.binlog.events import MAGIC, EventHeader
+from dumpfilter.v1 import dumpfilter_pb2 as pb
+
+DATA = Path(__file__).parents[1] / "data" / "oracle"
+UUID = uuid.UUID("5a8b8d0a-e543-11f1-9c8d-02fc00000001")
+
+
+def events_of(data: bytes) -> list[bytes]:
+    """The events of a binlog file, whole."""
+    assert data[:4] == MAGIC
+    events, at = [], 4
+    while at < len(data):
+        size = EventHeader.unpack(data, at).size
+        events.append(data[at : at + size])
+        at += size
+    return events
+
+
+def make_event(kind: int, body: bytes, end_log_pos: int) -> bytes:
+    """An event with a checksum."""
+    event = EventHeader(0, kind, 7, 19 + len(body) + 4, end_log_pos, 0).pack() + body
+    return event + struct.pack("<I", zlib.crc32(event))
+
+
+@dataclass(frozen=True)
+class Transaction:
+    """Its events (empty in the stream when ``kept`` is false) and the number of its GTID, 0 for none."""
+
+    events: tuple[bytes, ...]
+    kept: bool = True
+    number: int = 0
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.events))
+
+
+@dataclass(frozen=True)
+class MasterFile:
+    name: str
+    format_description: bytes
+    transactions: tuple[Transaction, ...]
+
+    @property
+    def end(self) -> int:
+        return 4 + len(self.format_description) + sum(t.size for t in self.transactions)
+
+    @property
+    def bytes(self) -> bytes:
+        kept = [e for t in self.transactions if t.kept for e in t.events]
+        return MAGIC + self.format_description + b"".join(kept)
+
+
+@dataclass
+class FakeMaster:
+    """Streams its files. GTIDs are one MySQL source's."""
+
+    files: Sequence[MasterFile]
+    streams: int = field(default=0)
+
+    def chunks(self, file: str, position: int, cuts: Sequence[int]) -> Iterator[pb.Chunk]:
+        """The stream from a place on; chunk sizes are taken from ``cuts``, round and round."""
+        self.streams += 1
+        turn = 0
+        names = [f.name for f in self.files]
+        first = names.index(file) if file else 0
+        for number, f in enumerate(self.files[first:], first):
+            start = position if number == first else 4
+            kept = bytearray()
+            # (bytes of the stream, position in the file, GTIDs done) at each boundary
+            boundaries: list[tuple[int, int, list[Transaction]]] = [(0, start, [])]
+            at = 4 + len(f.format_description)
+            for transaction in f.transactions:
+                at += transaction.size
+                if at <= start:
+                    continue
+                if transaction.kept:
+                    for event in transaction.events:
+                        kept += event
+                boundaries.append((len(kept), at, [transaction]))
+            done, begun, resume = 0, False, 0
+            while not begun or done < len(kept) or resume < len(boundaries) - 1:
+                size = cuts[turn % len(cuts)] if cuts else 1 << 18
+                turn += 1
+                end = min(len(kept), done + size)
+                chunk = pb.Chunk(file=f.name, events=bytes(kept[done:end]), filter_version=1)
+                if not begun:
+                    chunk.format_description = f.format_description
+                    chunk.start_position = start
+                before = resume
+                while resume < len(boundaries) - 1 and boundaries[resume + 1][0] <= end:
+                    resume += 1
+                    for transaction in boundaries[resume][2]:
+                        if transaction.number:
+                            self._note(chunk, transaction)
+                chunk.resume_position = boundaries[resume][1]
+                if resume > before:
+                    chunk.resume_bytes = max(0, boundaries[resume][0] - done)
+                chunk.end_position = max(chunk.resume_position, start)
+                chunk.counts.events_sent = 1
+                done, begun = end, True
+                chunk.end_of_log = number == len(self.files) - 1 and done == len(kept)
+                yield chunk
+
+    @staticmethod
+    def _note(chunk: pb.Chunk, transaction: Transaction) -> None:
+        for runs in (chunk.completed, *([] if transaction.kept else [chunk.empty])):
+            if not runs.members:
+                runs.members.add(uuid=UUID.bytes)
+            member = runs.members[0]
+            numbers = list(member.runs)
+            last = sum(numbers) - len(numbers) // 2
+            member.runs.extend([transaction.number - last, 1])
+
+
+def synthetic(shape: Sequence[Sequence[tuple[bool, Sequence[int]]]]) -> list[MasterFile]:
+    """Files of transactions of events with bodies of the given lengths, for tests of the plumbing."""
+    description = events_of((DATA / "mysql-row" / "bin.000001").read_bytes())[0]
+    files, number = [], 0
+    for index, transactions in enumerate(shape, 1):
+        at, made = 4 + len(description), []
+        for kept, lengths in transactions:
+            events = []
+            number += 1
+            for length in lengths:
+                at += 19 + length + 4
+                events.append(make_event(2, bytes([length % 251]) * length, at))
+            made.append(Transaction(tuple(events), kept, number))
+        files.append(MasterFile(f"bin.{index:06d}", description, tuple(made)))
+    return files
+
+
+def recorded(folder: str) -> list[MasterFile]:
+    """A recording, each event a transaction of its own as far as this master cares."""
+    files = []
+    for line in (DATA / folder / "bin.index").read_text().split():
+        path = DATA / folder / Path(line).name
+        description, *events = events_of(path.read_bytes())
+        files.append(MasterFile(path.name, description, tuple(Transaction((e,)) for e in events)))
+    return files
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    return DATA
+
+
+@pytest.fixture(scope="session")
+def masters() -> type:
+    """The helpers of this module, by name."""
+
+    class Masters:
+        FakeMaster = FakeMaster
+        synthetic = staticmethod(synthetic)
+        recorded = staticmethod(recorded)
+        events_of = staticmethod(events_of)
+
+    return Masters

@@ -1,0 +1,288 @@
+"""The I/O thread against a gRPC server in this process that fails as it is told."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent import futures
+from itertools import count
+
+import grpc
+import pytest
+
+from dumpfilter.errors import BinlogCorrupt, BinlogMissing, ConnectionLost, OutputError, PositionError
+from dumpfilter.v1 import dumpfilter_pb2 as pb
+from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
+from slave.errors import DumpTakenOver, RegistrationRefused, StreamError
+from slave.io_thread import IoThread, SourceOptions
+from slave.master_info import MasterInfoFile
+from slave.receiver import Receiver
+from slave.relay_end import RelayEnd
+from slave.relay_log import RelayLog
+
+SHAPE = [[(True, [20, 30, 40]), (False, [5]), (True, [1])], [(True, [50, 50])] * 5]
+
+
+class Servicer(rpc.DumpFilterServicer):
+    """Each dump plays the next of ``plays``: how many chunks to send, then what to do."""
+
+    def __init__(self, master, plays=()):
+        self.master = master
+        self.plays = iter(plays)
+        self.requests: list[pb.DumpRequest] = []
+        self.registered: list[pb.RegisterRequest] = []
+        self.unregistered: list[str] = []
+        self.refuse: list[tuple[grpc.StatusCode, str]] = []
+        self.uuid = "master"
+        self.ids = count(1)
+        self.sent = 0
+
+    def Register(self, request, context):
+        self.registered.append(request)
+        if self.refuse:
+            context.abort(*self.refuse.pop(0))
+        return pb.RegisterResponse(
+            slave_id=str(next(self.ids)), family=pb.MYSQL, master_uuid=self.uuid, filter_version=1
+        )
+
+    def Unregister(self, request, context):
+        self.unregistered.append(request.slave_id)
+        return pb.UnregisterResponse()
+
+    def Dump(self, request, context):
+        self.requests.append(request)
+        limit, then = next(self.plays, (10**9, "end"))
+        start = getattr(request, "from")
+        for number, chunk in enumerate(self.master.chunks(start.file, start.position, [40])):
+            if number == limit:
+                break
+            self.sent += 1
+            yield chunk
+        if then == "silence":
+            while context.is_active():
+                time.sleep(0.01)
+        elif then == "heartbeats":
+            while context.is_active():
+                yield pb.Chunk(heartbeat=True)
+                time.sleep(0.02)
+        elif isinstance(then, grpc.StatusCode):
+            context.abort(then, f"because of {then.name}")
+
+
+@pytest.fixture
+def served(masters):
+    servers = []
+
+    def serve(plays=(), files=None):
+        servicer = Servicer(masters.FakeMaster(files or masters.synthetic(SHAPE)), plays)
+        server = grpc.server(futures.ThreadPoolExecutor(4))
+        rpc.add_DumpFilterServicer_to_server(servicer, server)
+        servicer.port = server.add_insecure_port("127.0.0.1:0")
+        server.start()
+        servers.append(server)
+        return servicer
+
+    yield serve
+    for server in servers:
+        server.stop(None).wait()
+
+
+def make_thread(directory, port, *, on_chunk=lambda chunk: None, **options) -> IoThread:
+    directory.mkdir(exist_ok=True)
+    receiver = Receiver(RelayLog(directory), MasterInfoFile(directory), RelayEnd())
+    options = {"once": True, "connect_retry": 0.05, "net_timeout": 5.0, **options}
+    source = SourceOptions(address=f"127.0.0.1:{port}", server_id=101, uuid="me", **options)
+    return IoThread(source, receiver, on_chunk=on_chunk)
+
+
+def relayed(directory):
+    return {p.name: p.read_bytes() for p in directory.glob("relay-bin.*")}
+
+
+@pytest.fixture
+def whole(served, tmp_path):
+    servicer = served()
+    make_thread(tmp_path / "whole", servicer.port).run()
+    return relayed(tmp_path / "whole")
+
+
+def test_once(served, tmp_path, whole):
+    servicer = served()
+    thread = make_thread(tmp_path / "s", servicer.port, channel="c", report_host="h", report_port=9, chunk_size=7)
+    thread.run()
+    assert relayed(tmp_path / "s") == whole
+    request = servicer.registered[0]
+    assert (request.server_id, request.uuid, request.channel, request.host, request.port) == (
+        101,
+        "me",
+        "c",
+        "h",
+        9,
+    )
+    assert servicer.requests[0].once
+    assert servicer.requests[0].chunk_size == 7
+    assert servicer.unregistered == ["1"]
+    assert thread.received.connections == 1
+    assert thread.received.bytes_received == sum(
+        t.size for f in servicer.master.files for t in f.transactions if t.kept
+    )
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        "end",
+        "silence",
+        grpc.StatusCode.UNAVAILABLE,
+        grpc.StatusCode.NOT_FOUND,
+        grpc.StatusCode.UNKNOWN,
+    ],
+    ids=str,
+)
+def test_lost_connections_are_taken_up_again(served, tmp_path, whole, then):
+    servicer = served([(n, then) for n in range(6)])
+    if then == grpc.StatusCode.NOT_FOUND:
+        servicer = served([(0, then), (0, then), (3, "end"), (0, then), (0, then)])
+    thread = make_thread(tmp_path / "s", servicer.port, net_timeout=0.2 if then == "silence" else 5.0)
+    thread.run()
+    assert relayed(tmp_path / "s") == whole
+    assert len(servicer.registered) == len(servicer.requests) == thread.received.connections >= 5
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        (grpc.StatusCode.INVALID_ARGUMENT, PositionError),
+        (grpc.StatusCode.OUT_OF_RANGE, PositionError),
+        (grpc.StatusCode.DATA_LOSS, BinlogCorrupt),
+        (grpc.StatusCode.ABORTED, DumpTakenOver),
+        (grpc.StatusCode.PERMISSION_DENIED, StreamError),
+    ],
+)
+def test_errors_that_no_other_attempt_mends(served, tmp_path, code, error):
+    servicer = served([(2, code)])
+    with pytest.raises(error, match=rf"master 127.0.0.1:\d+: .*because of {code.name}"):
+        make_thread(tmp_path / "s", servicer.port).run()
+    assert len(servicer.requests) == 1
+
+
+def test_not_found_again_and_again_is_the_binlog(served, tmp_path):
+    servicer = served([(0, grpc.StatusCode.NOT_FOUND)] * 10)
+    with pytest.raises(BinlogMissing, match="because of NOT_FOUND"):
+        make_thread(tmp_path / "s", servicer.port).run()
+    assert len(servicer.registered) == 3
+
+
+def test_a_refused_registration(served, tmp_path):
+    servicer = served()
+    servicer.refuse = [(grpc.StatusCode.UNAVAILABLE, "starting")]
+    make_thread(tmp_path / "s", servicer.port).run()
+    assert len(servicer.registered) == 2
+    servicer.refuse = [(grpc.StatusCode.INVALID_ARGUMENT, "rule 'x' has no dot")]
+    with pytest.raises(RegistrationRefused, match="rule 'x' has no dot") as caught:
+        make_thread(tmp_path / "s", servicer.port).run()
+    assert caught.value.exit_code == 2
+
+
+def test_nobody_there(tmp_path):
+    thread = make_thread(tmp_path / "s", 1, retry_count=3)
+    with pytest.raises(ConnectionLost, match=r"master 127.0.0.1:1 cannot be reached after 3 attempts") as caught:
+        thread.run()
+    assert caught.value.exit_code == 3
+
+
+@pytest.mark.parametrize("then", ["silence", "heartbeats"])
+def test_stop(served, tmp_path, whole, then):
+    servicer = served([(10**9, then)])
+    thread = make_thread(tmp_path / "s", servicer.port, once=False)
+    running = threading.Thread(target=thread.run)
+    running.start()
+    deadline = time.monotonic() + 10
+    while thread.received.chunks < servicer.sent or not servicer.sent:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    # saved although no chunk follows: the ticker does it
+    path = tmp_path / "s" / "master.info"
+    while "bin.000002" not in path.read_text() or str(servicer.master.files[1].end) not in path.read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    thread.stop()
+    running.join(5)
+    assert not running.is_alive()
+    assert servicer.unregistered == ["1"]
+    assert relayed(tmp_path / "s") == whole
+
+
+def test_stop_while_nobody_is_there(tmp_path):
+    thread = make_thread(tmp_path / "s", 1, connect_retry=60.0)
+    running = threading.Thread(target=thread.run)
+    running.start()
+    time.sleep(0.3)
+    thread.stop()
+    running.join(5)
+    assert not running.is_alive()
+
+
+def test_where_a_dump_begins(served, tmp_path):
+    def first_request(directory, **options):
+        servicer = served([(0, grpc.StatusCode.DATA_LOSS)])
+        with pytest.raises(BinlogCorrupt):
+            make_thread(tmp_path / directory, servicer.port, **options).run()
+        return servicer.requests[0]
+
+    request = first_request("a")
+    assert request.WhichOneof("start") == "from"
+    assert (getattr(request, "from").file, getattr(request, "from").position) == ("", 4)
+    request = first_request("a", start_file="bin.000002", start_position=300)
+    assert (getattr(request, "from").file, getattr(request, "from").position) == ("bin.000002", 300)
+    request = first_request("a", auto_position=True)
+    assert request.WhichOneof("start") == "gtid_set"
+
+    servicer = served()
+    make_thread(tmp_path / "b", servicer.port).run()
+    end = (servicer.master.files[1].name, servicer.master.files[1].end)
+    request = first_request("b", start_file="bin.000001", start_position=4)
+    assert (getattr(request, "from").file, getattr(request, "from").position) == end
+    request = first_request("b", auto_position=True)
+    assert request.WhichOneof("start") == "from"
+    other = served([(0, grpc.StatusCode.DATA_LOSS)] * 2)
+    other.uuid = "another"
+    for _ in range(2):
+        with pytest.raises(BinlogCorrupt):
+            make_thread(tmp_path / "b", other.port, auto_position=True).run()
+    assert [r.gtid_set[-4:] for r in other.requests] == [":1-8"] * 2
+
+
+def test_a_full_disk_stops_it(served, tmp_path, monkeypatch):
+    servicer = served()
+    thread = make_thread(tmp_path / "s", servicer.port)
+    from slave import durable
+
+    real = durable.write
+
+    def write(path, fd, data):
+        if path.name == "relay-bin.000002":
+            raise OutputError(f"{path}: cannot be written: No space left on device")
+        real(path, fd, data)
+
+    monkeypatch.setattr(durable, "write", write)
+    with pytest.raises(OutputError, match=r"relay-bin.000002: cannot be written"):
+        thread.run()
+
+
+def test_a_slow_disk_holds_the_master_back(served, masters, tmp_path):
+    """What is on the way is bounded by flow control, however long the stream."""
+    files = masters.synthetic([[(True, [60_000])] * 400])
+    servicer = served(files=files)
+    servicer.master.chunks = lambda file, position, cuts, real=servicer.master.chunks: real(
+        file, position, [60_000]
+    )
+    ahead = []
+
+    def slowly(chunk):
+        if len(ahead) < 20:
+            time.sleep(0.05)
+        ahead.append(servicer.sent - len(ahead))
+
+    make_thread(tmp_path / "s", servicer.port, on_chunk=slowly).run()
+    assert max(ahead) < 200, max(ahead)

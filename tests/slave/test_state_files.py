@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dumpfilter.errors import OutputError
+from slave import durable, state_file
+from slave.backoff import Backoff
+from slave.errors import DirectoryBusy, StateCorrupt
+from slave.master_info import NAME, MasterInfo
+from slave.server_uuid import server_uuid
+
+INFO = MasterInfo(source_file="bin.000002", source_position=4711, retrieved="a:1-5", family="mysql")
+
+
+def test_round_trip(tmp_path):
+    path = tmp_path / NAME
+    assert state_file.load(path, NAME, MasterInfo) is None
+    state_file.save(path, NAME, INFO, synced=True)
+    assert state_file.load(path, NAME, MasterInfo) == INFO
+    assert [p.name for p in tmp_path.iterdir()] == [NAME]
+
+
+@given(st.integers(0, 10_000), st.integers(1, 255))
+def test_no_flipped_byte_goes_unnoticed(tmp_path_factory, at, flip):
+    data = bytearray(state_file.encode(NAME, INFO))
+    data[at % len(data)] ^= flip
+    where = tmp_path_factory.getbasetemp() / NAME
+    try:
+        decoded = state_file.decode(bytes(data), NAME, MasterInfo, where)
+    except StateCorrupt as error:
+        assert str(where) in str(error)
+        assert "start afresh" in str(error)
+    else:
+        assert decoded == INFO  # white space between the members
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("", "no JSON"),
+        ("[]", "is not a master.info file"),
+        ('{"kind": "relay-log.info"}', "is not a master.info file"),
+        ('{"kind": "master.info", "format": 2}', "has format 2, this release reads format 1"),
+        ('{"kind": "master.info", "format": 1, "crc32": 1}', "crc32 does not fit"),
+    ],
+)
+def test_foreign_files(tmp_path, text, what):
+    path = tmp_path / NAME
+    path.write_text(text)
+    with pytest.raises(StateCorrupt, match=what):
+        state_file.load(path, NAME, MasterInfo)
+
+
+def test_unusable_member(tmp_path):
+    class Other(state_file.State):
+        source_position: str = "four"
+
+    with pytest.raises(StateCorrupt, match="'source_position'"):
+        state_file.decode(state_file.encode(NAME, Other()), NAME, MasterInfo, tmp_path)
+
+
+def test_server_uuid_is_kept(tmp_path):
+    made = server_uuid(tmp_path)
+    assert server_uuid(tmp_path) == made
+    assert (tmp_path / "auto.cnf").read_text() == f"[auto]\nserver-uuid={made}\n"
+    (tmp_path / "auto.cnf").write_text("[auto]\nserver-uuid=what\n")
+    with pytest.raises(StateCorrupt, match=r"auto.cnf: holds no server-uuid"):
+        server_uuid(tmp_path)
+
+
+def test_two_slaves_in_one_directory(tmp_path):
+    lock = durable.DirectoryLock(tmp_path / "new")
+    with pytest.raises(DirectoryBusy, match=f"another slave works here .process {os.getpid()}."):
+        durable.DirectoryLock(tmp_path / "new")
+    lock.release()
+    code = "import sys; from slave.durable import DirectoryLock; DirectoryLock(__import__('pathlib').Path(sys.argv[1])); __import__('os').kill(__import__('os').getpid(), 9)"
+    assert subprocess.run([sys.executable, "-c", code, str(tmp_path / "new")], check=False).returncode == -9
+    durable.DirectoryLock(tmp_path / "new").release()
+
+
+def test_disk_errors_name_the_file(tmp_path):
+    with pytest.raises(OutputError, match=r"no/master.info.new: cannot be written: No such file"):
+        durable.replace(tmp_path / "no" / "master.info", b"", synced=False)
+    with pytest.raises(OutputError, match="/dev/full: cannot be written: No space left"):
+        durable.write("/dev/full", os.open("/dev/full", os.O_WRONLY), b"x")
+
+
+def test_backoff_grows_to_its_bound():
+    backoff = Backoff(1.0, uniform=random.Random(1))
+    waits = [backoff.next() for _ in range(10)]
+    assert waits[0] <= 0.1
+    assert all(0.5 <= wait <= 1.0 for wait in waits[4:])
+    backoff.reset()
+    assert backoff.next() <= 0.1
