@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from pathlib import Path
 
@@ -32,7 +33,7 @@ def run_master(
             structlog.processors.TimeStamper("iso"),
             structlog.dev.ConsoleRenderer(colors=console.is_terminal),
         ],
-        logger_factory=structlog.PrintLoggerFactory(console.file),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -61,7 +61,8 @@ def _file_for(have: GtidSet, store: BinlogStore) -> str:
     missing = store.previous_gtids(first)
     assert missing is not None
     raise PositionError(
-        f"the slave lacks GTIDs that the master has purged: {missing - have}; seed it from a backup", file=first
+        f"the slave lacks GTIDs that the master has purged: {missing - have}; seed it from a backup",
+        file=first,
     )
 
 
@@ -212,7 +213,11 @@ class Dump:
             data = self._store.read(plan.file, low, high - low) if inside else b""
             fd = self._store.open_file(plan.file).file.format_description
             events = render(
-                plan, memoryview(data), low, lambda offset, size: self._store.read(plan.file, offset, size), fd
+                plan,
+                memoryview(data),
+                low,
+                lambda offset, size: self._store.read(plan.file, offset, size),
+                fd,
             )
         self._register.progress(self._slave, plan.file, plan.end, plan.counts)
         most = max(2 * self._chunk_size, 1 << 16)
@@ -261,9 +266,9 @@ def runs_to_proto(runs: list[GtidRun], store: BinlogStore) -> pb.GtidRunsSet:
         key = store.sources.key(source, store.family)
         member = pb.GtidRuns()
         if isinstance(key[0], bytes):
-            member.uuid, member.tag = key  # type: ignore[assignment]
+            member.uuid, member.tag = key
         else:
-            member.domain_id, member.server_id = key  # type: ignore[assignment]
+            member.domain_id, member.server_id = key
         steps: list[int] = []
         at = 0
         for first, last in sorted(found):

@@ -77,7 +77,13 @@ class Register:
                         )
                     del self._slaves[other.slave_id]
             slave = RegisteredSlave(
-                str(uuids.uuid4()), server_id, uuid, host, port, channel, TableFlags(rule_filter, self._subjects)
+                str(uuids.uuid4()),
+                server_id,
+                uuid,
+                host,
+                port,
+                channel,
+                TableFlags(rule_filter, self._subjects),
             )
             self._slaves[slave.slave_id] = slave
             return slave

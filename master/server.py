@@ -50,7 +50,9 @@ class MasterServer:
         except RuntimeError:
             self.port = 0
         if not self.port:
-            raise OptionError(f"cannot listen on {host}:{port}: the port is taken, or the address is not this machine's")
+            raise OptionError(
+                f"cannot listen on {host}:{port}: the port is taken, or the address is not this machine's"
+            )
 
     def start(self) -> None:
         """Begin to serve."""

@@ -47,7 +47,7 @@ _CODES: list[tuple[type[DumpfilterError], grpc.StatusCode]] = [
 log = structlog.get_logger("dumpfilter.master")
 
 
-class DumpFilterService(pb_grpc.DumpFilterServicer):
+class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # generated, untyped
     """Master side of the contract."""
 
     def __init__(self, store: BinlogStore, *, master_uuid: str = "") -> None:
@@ -79,7 +79,9 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):
 
         slave = self._answer(context, register)
         self.store.wake()
-        log.info("registered", server_id=slave.server_id, channel=slave.channel, rules=len(slave.filter.rules))
+        log.info(
+            "registered", server_id=slave.server_id, channel=slave.channel, rules=len(slave.filter.rules)
+        )
         fd = self.store.format_description
         return pb.RegisterResponse(
             slave_id=slave.slave_id,
@@ -104,7 +106,9 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):
             context, lambda: self.register.change_filter(request.slave_id, self._filter(request.filter))
         )
         self.store.wake()
-        return pb.ChangeFilterResponse(filter=filter_to_proto(slave.filter), filter_version=slave.filter_version)
+        return pb.ChangeFilterResponse(
+            filter=filter_to_proto(slave.filter), filter_version=slave.filter_version
+        )
 
     def Dump(self, request: pb.DumpRequest, context: grpc.ServicerContext) -> Iterator[pb.Chunk]:  # noqa: N802
         def begin() -> Dump:

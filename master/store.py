@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dumpfilter.binlog.fileset import BinlogFile, BinlogSet, SegmentReader, ends_with_rotation
+from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.index import Segment
 from dumpfilter.binlog.previous_gtids import previous_gtids
@@ -97,7 +98,7 @@ class BinlogStore:
         self.format_description = self.open_file(self.binlogs.names[-1]).file.format_description
 
     @property
-    def family(self) -> str:
+    def family(self) -> Family:
         """``mysql`` or ``mariadb``."""
         return self.format_description.family
 
@@ -107,7 +108,9 @@ class BinlogStore:
             found = self._files.get(name)
             if found is None:
                 file = self.binlogs.file(name)
-                found = _IndexedFile(file, SegmentReader(file, self.subjects, self.sources, verify=self._verify))
+                found = _IndexedFile(
+                    file, SegmentReader(file, self.subjects, self.sources, verify=self._verify)
+                )
                 self._files[name] = found
             return found
 
@@ -285,4 +288,6 @@ class BinlogStore:
 def add_transactions(gtids: GtidSet, segment: Segment, sources: SourceNumbers) -> None:
     """Add the GTIDs of all transactions of a segment to a set."""
     for number in set(segment.txn_source[segment.txn_source >= 0].tolist()):
-        add_numbers(gtids, sources.key(number, gtids.family), segment.txn_number[segment.txn_source == number])
+        add_numbers(
+            gtids, sources.key(number, gtids.family), segment.txn_number[segment.txn_source == number]
+        )

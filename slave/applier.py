@@ -1,4 +1,4 @@
-"""The applier: relay log events in, calls to a target out (the SQL thread).
+"""The applier: relay log events in, calls to a target out.
 
 It runs the slave's own filter, which is in force whatever the master filtered, and its rewrite rules.
 :class:`EventApplier` is the pure core; :func:`apply_files` runs it over files;
@@ -10,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from dumpfilter.binlog.compression import open_event, open_payload
-from dumpfilter.binlog.events import ROWS, STMT_END_F, EventType
+from dumpfilter.binlog.compression import decode_transaction_payload, rows_data
+from dumpfilter.binlog.context_events import decode_incident, decode_rotate
+from dumpfilter.binlog.events import HEADER_LENGTH, LOG_EVENT_ARTIFICIAL_F, ROWS, EventHeader, EventType
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.binlog.gtid_events import read_gtid
-from dumpfilter.binlog.query import decode_query
+from dumpfilter.binlog.gtid import Gtid
+from dumpfilter.binlog.gtid_events import decode_gtid_tagged, decode_mariadb_gtid, decode_mysql_gtid
+from dumpfilter.binlog.query import QueryEvent, decode_execute_load_query, decode_query
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.binlog.rows import TableMap, decode_rows_header, decode_table_map
 from dumpfilter.binlog.statements import read_statement
@@ -23,4 +26,187 @@ from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogTruncated
 from dumpfilter.filter import Filter
 from slave.errors import SlaveIncident
 from slave.groups import Groups, Keyword, keyword
-from slave.targets import Target
+
+if TYPE_CHECKING:
+    from slave.targets import Target
+
+_QUERIES = frozenset({EventType.QUERY, EventType.QUERY_COMPRESSED, EventType.EXECUTE_LOAD_QUERY})
+_GTIDS = frozenset({EventType.GTID, EventType.GTID_TAGGED, EventType.ANONYMOUS_GTID, EventType.MARIADB_GTID})
+_READ_BUFFER = 1 << 18
+
+
+class EventApplier:
+    """Applies events one by one to a target.
+
+    The target sees only what passes the filter, under the rewritten database names; a transaction begins for
+    it with the first thing that passes, so one that holds nothing for this slave leaves no trace.
+    ``on_complete`` is told the GTID of every transaction that was completed, with or without a trace.
+    """
+
+    def __init__(
+        self, rules: Filter, target: Target, *, on_complete: Callable[[Gtid], None] = lambda gtid: None
+    ) -> None:
+        self._rules = rules
+        self._target = target
+        self._on_complete = on_complete
+        self._groups = Groups()
+        self._gtid: Gtid | None = None
+        self._begun = False
+        # table id -> the map and, when its rows pass, the database's name here
+        self._tables: dict[int, tuple[TableMap, str | None]] = {}
+        self._passing: dict[tuple[str, str], str | None] = {}
+        self.source_file = ""
+        """The master's file that the events come from, as the relay log's artificial Rotate names it."""
+
+    @property
+    def inside(self) -> bool:
+        """Whether the last event left a transaction open."""
+        return self._groups.inside
+
+    def feed(self, event: Event, *, file: str) -> None:
+        """Apply an event. Errors name ``file`` and the event's offset.
+
+        Raises BinlogCorrupt, BinlogUnsupported, :class:`SlaveIncident`, and what the target raises.
+        """
+        try:
+            self._apply(event.header, event.raw, event.body, event.fd)
+        except BinlogError as error:
+            raise error.located(file, event.offset) from error
+
+    def _apply(
+        self, header: EventHeader, raw: bytes, body: bytes | memoryview, description: FormatDescription
+    ) -> None:
+        kind = header.type
+        completed = False
+        if kind == EventType.TABLE_MAP:
+            completed = self._groups.enter(kind)
+            self._table_map(decode_table_map(body, description.post_header_length(kind)))
+        elif kind in ROWS:
+            ends = self._rows(kind, body, description)
+            completed = self._groups.enter(kind, statement_end=ends)
+        elif kind in _QUERIES:
+            query = _query(kind, body, description)
+            word = Keyword.NONE if kind == EventType.EXECUTE_LOAD_QUERY else keyword(query.text)
+            if word is Keyword.NONE:
+                self._statement(raw, query, description)
+            completed = self._groups.enter(kind, word=word)
+        elif kind in _GTIDS:
+            self._begin(header, body)
+        elif kind == EventType.TRANSACTION_PAYLOAD:
+            self._payload(body, description)
+            completed = self._groups.enter(kind)
+        elif kind == EventType.ROTATE:
+            if header.flags & LOG_EVENT_ARTIFICIAL_F:
+                self.source_file = decode_rotate(body).name
+        elif kind == EventType.INCIDENT:
+            incident = decode_incident(body)
+            raise SlaveIncident(
+                f"the master logged an incident at {header.end_log_pos}: "
+                f"{incident.message or 'lost events'}; this slave's data may lack something: seed it anew"
+            )
+        else:
+            completed = self._groups.enter(kind)
+        if completed:
+            self._complete()
+
+    def _begin(self, header: EventHeader, body: bytes | memoryview) -> None:
+        if self._groups.inside:
+            raise BinlogCorrupt("a transaction begins inside another one")
+        flags = 0
+        if header.type == EventType.MARIADB_GTID:
+            event = decode_mariadb_gtid(body, header.server_id)
+            self._gtid, flags = event.gtid, event.flags
+        elif header.type == EventType.GTID_TAGGED:
+            self._gtid = decode_gtid_tagged(body).gtid
+        else:
+            anonymous = header.type == EventType.ANONYMOUS_GTID
+            self._gtid = decode_mysql_gtid(body, anonymous=anonymous).gtid
+        self._groups.enter(header.type, mariadb_flags=flags)
+
+    def _complete(self) -> None:
+        if self._begun:
+            self._target.commit()
+        if self._gtid is not None:
+            self._on_complete(self._gtid)
+        self._gtid = None
+        self._begun = False
+        self._tables.clear()
+
+    def _touch(self) -> None:
+        """Something passes: now the transaction begins for the target."""
+        if not self._begun:
+            self._target.begin(None if self._gtid is None else str(self._gtid))
+            self._begun = True
+
+    def _table_map(self, table: TableMap) -> None:
+        name = (table.database, table.table)
+        if name not in self._passing:
+            passes = self._rules.rows_ok(*name)
+            self._passing[name] = self._rules.rewrite_db(table.database) if passes else None
+        self._tables[table.table_id] = (table, self._passing[name])
+
+    def _rows(self, kind: int, body: bytes | memoryview, description: FormatDescription) -> bool:
+        header = decode_rows_header(kind, body, description.post_header_length(kind) or None)
+        if not header.is_dummy:
+            try:
+                table, database = self._tables[header.table_id]
+            except KeyError:
+                raise BinlogCorrupt(f"rows of table id {header.table_id}, which no table map names") from None
+            if database is not None:
+                self._touch()
+                self._target.rows(database, table.table, table, header, rows_data(header, body))
+        if header.statement_ends:
+            self._tables.clear()
+        return header.statement_ends
+
+    def _statement(self, raw: bytes, query: QueryEvent, description: FormatDescription) -> None:
+        statement, _ = read_statement(raw, description)
+        if self._rules.statement(statement).passes:
+            self._touch()
+            self._target.statement(self._rules.rewrite_db(query.db) if query.db else None, query.raw)
+
+    def _payload(self, body: bytes | memoryview, description: FormatDescription) -> None:
+        """A compressed transaction: its events have no checksums."""
+        events = decode_transaction_payload(body).open()
+        inner = replace(description, checksum=False)
+        view = memoryview(events)
+        at = 0
+        while at < len(events):
+            if len(events) - at < HEADER_LENGTH:
+                raise BinlogCorrupt("a compressed transaction ends inside an event's header")
+            header = EventHeader.unpack(view, at)
+            if header.size < HEADER_LENGTH or header.size > len(events) - at:
+                raise BinlogCorrupt(f"a compressed transaction has an event of {header.size} bytes")
+            raw = bytes(view[at : at + header.size])
+            self._apply(header, raw, memoryview(raw)[HEADER_LENGTH:], inner)
+            at += header.size
+
+
+def _query(kind: int, body: bytes | memoryview, description: FormatDescription) -> QueryEvent:
+    if kind == EventType.EXECUTE_LOAD_QUERY:
+        length = description.post_header_length(kind)
+        return decode_execute_load_query(body, post_header_length=length)
+    length = description.post_header_length(EventType.QUERY)
+    return decode_query(body, post_header_length=length, compressed=kind == EventType.QUERY_COMPRESSED)
+
+
+def apply_files(
+    paths: Iterable[Path],
+    rules: Filter,
+    target: Target,
+    *,
+    on_complete: Callable[[Gtid], None] = lambda gtid: None,
+) -> None:
+    """Apply whole binlogs or relay logs, in the order given.
+
+    Raises BinlogTruncated when a file ends inside a transaction, and what :meth:`EventApplier.feed` raises.
+    """
+    applier = EventApplier(rules, target, on_complete=on_complete)
+    for path in paths:
+        with path.open("rb", buffering=_READ_BUFFER) as source:
+            end = 4
+            for event in iter_events(source, file=str(path)):
+                applier.feed(event, file=str(path))
+                end = event.offset + len(event.raw)
+            if applier.inside:
+                raise BinlogTruncated("the file ends inside a transaction", file=str(path), position=end)

@@ -24,6 +24,7 @@ _CONTEXT = frozenset(
         EventType.TABLE_MAP,
     }
 )
+_STATEMENTS = frozenset({EventType.QUERY, EventType.QUERY_COMPRESSED, EventType.EXECUTE_LOAD_QUERY})
 _ENDING = frozenset({EventType.XID, EventType.XA_PREPARE, EventType.TRANSACTION_PAYLOAD})
 _FL_STANDALONE = 0x01
 
@@ -104,9 +105,8 @@ class Groups:
                 self._state = _State.STATEMENT
                 if statement_end:
                     return self._end()
-        elif kind in (EventType.QUERY, EventType.QUERY_COMPRESSED, EventType.EXECUTE_LOAD_QUERY):
-            if self._state is not _State.TRANSACTION:
-                return self._end()
+        elif kind in _STATEMENTS and self._state is not _State.TRANSACTION:
+            return self._end()
         return False
 
     def _end(self) -> bool:

@@ -106,9 +106,7 @@ class Received:
     chunks: int = 0
     bytes_received: int = 0
     """Bytes of raw events."""
-    counts: dict[str, int] = field(
-        default_factory=lambda: {f.name: 0 for f in pb.Counts.DESCRIPTOR.fields}
-    )
+    counts: dict[str, int] = field(default_factory=lambda: {f.name: 0 for f in pb.Counts.DESCRIPTOR.fields})
     """The master's counts of what it read, sent and dropped for this slave."""
 
     def add(self, chunk: pb.Chunk) -> None:

@@ -52,6 +52,7 @@ class Receiver:
         self._saved_at = clock()
         self._unsynced_events = 0
         self._retrieved_more = False
+        self._completed: list[pb.GtidRunsSet] = []
         self._master_uuid = self._info.master_uuid
         self._another_master = False
         relay_log.recover(self._info.relay_position)
@@ -82,6 +83,7 @@ class Receiver:
             self._master_uuid = master_uuid
             self._save(synced=False)
             self._relay_log.recover(self._info.relay_position)
+            self._completed.clear()
             self._another_master = another_master
 
     def receive(self, chunk: pb.Chunk) -> None:
@@ -151,7 +153,8 @@ class Receiver:
                 f"{chunk.file}: is another file than the one this slave was reading (was the master reset?); "
                 f"{AFRESH}"
             )
-        if chunk.start_position > max(here.source_position, self._first_position(chunk)):
+        first = self._first_position(chunk)
+        if max(chunk.start_position, first) != max(here.source_position, first):
             raise StreamError(
                 f"{chunk.file}: the master goes on at {chunk.start_position}, {here.source_position} was "
                 "asked for"
@@ -174,11 +177,17 @@ class Receiver:
         assert position is not None
         if events:
             self._relay_log.append(events, events=chunk.counts.events_sent)
-        if chunk.resume_position == here.source_position and not chunk.resume_bytes:
-            return
         if chunk.HasField("completed"):
-            add_runs(self._retrieved, chunk.completed)
+            self._completed.append(chunk.completed)
+        incomplete = position.offset > here.relay_offset
+        if not chunk.resume_bytes and (incomplete or chunk.resume_position == here.source_position):
+            # Inside a transaction. A resume point beyond it without a byte of it cannot be placed in the
+            # relay log: staying at the one before is always right.
+            return
+        for runs in self._completed:
+            add_runs(self._retrieved, runs)
             self._retrieved_more = True
+        self._completed.clear()
         self._info = here.model_copy(
             update={
                 "source_position": chunk.resume_position,

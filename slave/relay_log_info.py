@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pydantic import NonNegativeInt
+from pydantic import Field, NonNegativeInt
 
 from slave import state_file
 from slave.relay_log import RelayPosition
@@ -30,7 +30,7 @@ class RelayLogInfo(state_file.State):
     """Where in it the applied part ends, bytes (``Exec_Source_Log_Pos``)."""
     executed: str = ""
     """GTIDs of what has been applied, and of what held nothing for this slave (``Executed_Gtid_Set``)."""
-    target: dict[str, Any] = {}
+    target: dict[str, Any] = Field(default_factory=dict)
     """The target's own state."""
 
     @property

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dumpfilter.binlog.format import Family
 from dumpfilter.errors import OptionError
@@ -22,7 +23,9 @@ from slave.relay_log import RelayLog
 from slave.relay_log_info import RelayLogInfo
 from slave.server_uuid import server_uuid
 from slave.sql_thread import SqlThread
-from slave.targets import Target
+
+if TYPE_CHECKING:
+    from slave.targets import Target
 
 
 @dataclass(frozen=True)
@@ -162,6 +165,3 @@ class Slave:
         except BaseException as error:
             self._outcome.note(error)
             self._io.stop()
-
-
-

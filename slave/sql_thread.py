@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
@@ -17,7 +18,9 @@ from slave.master_info import MasterInfo
 from slave.relay_end import RelayEnd
 from slave.relay_log import RelayPosition, file_number, read_index
 from slave.relay_log_info import RelayLogInfo, RelayLogInfoFile
-from slave.targets import Target
+
+if TYPE_CHECKING:
+    from slave.targets import Target
 
 SAVE_PERIOD = 1.0
 """How often ``relay-log.info`` is replaced at most, seconds."""
@@ -63,7 +66,12 @@ class SqlThread:
                 f"{relay_end.info.relay_position}; {AFRESH}"
             )
         if self._info.relay_file:
-            target.restore(self._info.target)
+            try:
+                target.restore(self._info.target)
+            except (ValueError, TypeError, KeyError) as error:
+                raise StateCorrupt(
+                    f"{self._file.path}: holds no state of this target ({error}); {AFRESH}"
+                ) from error
 
     @property
     def info(self) -> RelayLogInfo:

@@ -38,6 +38,46 @@ load_u16 = _load(16, types.uint16)
 load_u32 = _load(32, types.uint32)
 load_u64 = _load(64, types.uint64)
 
+
+def _store(bits: int, value_type):
+    @intrinsic
+    def store(typingctx, address, value):
+        def codegen(context, builder, signature, args):
+            pointer = builder.inttoptr(args[0], ir.IntType(bits).as_pointer())
+            builder.store(args[1], pointer).align = 1
+            return context.get_dummy_value()
+
+        return types.void(types.uintp, value_type), codegen
+
+    return store
+
+
+store_u8 = _store(8, types.uint8)
+store_u16 = _store(16, types.uint16)
+store_u32 = _store(32, types.uint32)
+store_u64 = _store(64, types.uint64)
+
+
+@intrinsic
+def copy_bytes(typingctx, target, source, length):
+    """``memcpy``: the two must not overlap."""
+
+    def codegen(context, builder, signature, args):
+        pointer = ir.IntType(8).as_pointer()
+        memcpy = builder.module.declare_intrinsic("llvm.memcpy", [pointer, pointer, ir.IntType(64)])
+        builder.call(
+            memcpy,
+            [
+                builder.inttoptr(args[0], pointer),
+                builder.inttoptr(args[1], pointer),
+                args[2],
+                ir.Constant(ir.IntType(1), 0),
+            ],
+        )
+        return context.get_dummy_value()
+
+    return types.void(types.uintp, types.uintp, types.uintp), codegen
+
 # Folding constants of the reflected polynomial 0xEDB88320: x^n mod P for the distances named
 # (V. Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction", 2009).
 _FOLD_64 = (0x0154442BD4, 0x01C6E41596)

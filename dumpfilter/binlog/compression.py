@@ -106,7 +106,8 @@ class TransactionPayload:
         return out
 
     def _open_zstd(self) -> bytes:
-        # A server's frame does not tell its size, and there may be several, one after the other.
+        # In pieces: what a frame says about its own size is not to be trusted with memory, and there may be
+        # several frames, one after the other.
         parts: list[bytes] = []
         have = 0
         try:
@@ -148,11 +149,13 @@ def decode_transaction_payload(body: bytes | memoryview) -> TransactionPayload:
     compression = fields.get(_OTW_PAYLOAD_COMPRESSION_TYPE_FIELD)
     if size is None or compression is None:
         raise BinlogCorrupt("Transaction_payload event without its size or its compression")
-    if size != reader.left:
+    if size > reader.left:
         raise BinlogCorrupt(f"Transaction_payload event: payload of {size} bytes, {reader.left} there")
-    return TransactionPayload(
-        compression, fields.get(_OTW_PAYLOAD_UNCOMPRESSED_SIZE_FIELD, size), body[reader.at :]
-    )
+    # Servers leave the uncompressed size out when nothing is compressed, and only then.
+    uncompressed = fields.get(_OTW_PAYLOAD_UNCOMPRESSED_SIZE_FIELD, size if compression == NONE else None)
+    if uncompressed is None:
+        raise BinlogCorrupt("Transaction_payload event without its uncompressed size")
+    return TransactionPayload(compression, uncompressed, body[reader.at : reader.at + size])
 
 
 def encode_transaction_payload(events: bytes | memoryview, level: int = 3) -> bytes:
@@ -163,7 +166,7 @@ def encode_transaction_payload(events: bytes | memoryview, level: int = 3) -> by
     >>> decode_transaction_payload(encode_transaction_payload(b"events")).open()
     b'events'
     """
-    payload = zstandard.ZstdCompressor(level=level, write_content_size=False).compress(events)
+    payload = zstandard.ZstdCompressor(level=level).compress(events)
     head = b""
     # The server's own order (codecs/binary.cpp, encode).
     for field, value in (

@@ -61,7 +61,7 @@ class BinlogFile:
     def read_into(self, buffer: npt.NDArray[np.uint8], offset: int) -> int:
         """Fill ``buffer`` from ``offset``; how many bytes there were."""
         done = 0
-        view = memoryview(buffer)
+        view = memoryview(buffer)  # type: ignore[arg-type]  # numpy arrays are buffers
         while done < len(view):
             got = os.preadv(self._file.fileno(), [view[done:]], offset + done)
             if not got:
@@ -205,7 +205,9 @@ class BinlogSet:
         except OSError as error:
             raise BinlogMissing(f"cannot read the index: {error.strerror}", file=str(self.index)) from None
         # a line still being written has no end yet
-        names = [line.strip() for line in lines[:-1] if line.strip()] or [n.strip() for n in lines if n.strip()]
+        names = [line.strip() for line in lines[:-1] if line.strip()] or [
+            n.strip() for n in lines if n.strip()
+        ]
         paths = {}
         for name in names:
             path = self.index.parent / name
@@ -260,7 +262,8 @@ def find_index(directory: Path) -> Path:
     if not found:
         raise BinlogMissing("no index file (*.index) in this directory", file=str(directory))
     raise BinlogMissing(
-        f"several index files ({', '.join(p.name for p in found)}): name the one that is meant", file=str(directory)
+        f"several index files ({', '.join(p.name for p in found)}): name the one that is meant",
+        file=str(directory),
     )
 
 

@@ -35,8 +35,12 @@ def check_magic(head: bytes, *, file: str) -> None:
             position=0,
         )
     if len(head) < 4:
-        raise BinlogTruncated(f"only {len(head)} bytes: not even a binlog's magic number", file=file, position=0)
-    raise BinlogCorrupt(f"not a binlog: it starts with {head.hex(' ')}, not fe 62 69 6e", file=file, position=0)
+        raise BinlogTruncated(
+            f"only {len(head)} bytes: not even a binlog's magic number", file=file, position=0
+        )
+    raise BinlogCorrupt(
+        f"not a binlog: it starts with {head.hex(' ')}, not fe 62 69 6e", file=file, position=0
+    )
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,9 @@ class FormatDescription:
     """The event itself, LOG_EVENT_BINLOG_IN_USE_F cleared."""
 
     @classmethod
-    def parse(cls, event: bytes, *, file: str | None = None, position: int | None = None) -> FormatDescription:
+    def parse(
+        cls, event: bytes, *, file: str | None = None, position: int | None = None
+    ) -> FormatDescription:
         """Read a whole format description event (its checksum is verified when it has one).
 
         Raises BinlogCorrupt, or BinlogUnsupported for a format other than v4.
@@ -96,7 +102,11 @@ class FormatDescription:
 
     def post_header_length(self, event_type: int) -> int:
         """The length of an event type's post-header, bytes; 0 for a type the writer did not know."""
-        return self.post_header_lengths[event_type - 1] if 1 <= event_type <= len(self.post_header_lengths) else 0
+        return (
+            self.post_header_lengths[event_type - 1]
+            if 1 <= event_type <= len(self.post_header_lengths)
+            else 0
+        )
 
     @property
     def checksum_length(self) -> int:

@@ -326,6 +326,7 @@ class FileScanner:
 
     def _read_tagged_gtid(self, data: npt.NDArray[np.uint8], offset: int, txn: int) -> None:
         columns = self._columns
+        columns.txn_source[txn] = R.NOTHING
         event = int(columns.txn_event[txn])
         start = int(columns.offset[event]) - offset
         end = start + int(columns.size[event]) - self.format_description.checksum_length
@@ -333,6 +334,8 @@ class FileScanner:
             gtid = decode_gtid_tagged(data[start + HEADER_LENGTH : end].tobytes()).gtid
         except BinlogCorrupt as error:
             raise error.located(self.file, offset + start) from None
+        if gtid is None:
+            return
         columns.txn_source[txn] = self._sources.tagged(gtid.uuid, gtid.tag)
         columns.txn_number[txn] = gtid.gno
 

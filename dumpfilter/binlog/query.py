@@ -192,8 +192,9 @@ class ExecuteLoadQueryEvent(QueryEvent):
 
     file_id: int
     fn_pos_start: int
-    """Where ``INFILE 'name'`` begins and ends in ``raw``, bytes: a slave puts its own file there."""
+    """Where ``INFILE 'name' INTO`` begins in ``raw``, bytes: a slave puts its own file there."""
     fn_pos_end: int
+    """Where it ends, bytes."""
     dup_handling: int
     """0 error, 1 ignore, 2 replace (``enum_load_dup_handling``)."""
 

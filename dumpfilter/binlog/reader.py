@@ -97,13 +97,17 @@ def _read_event(source: BinaryIO, offset: int, file: str) -> bytes | None:
     if not head:
         return None
     if len(head) < HEADER_LENGTH:
-        raise BinlogTruncated(f"the file ends {len(head)} bytes into an event's header", file=file, position=offset)
+        raise BinlogTruncated(
+            f"the file ends {len(head)} bytes into an event's header", file=file, position=offset
+        )
     size = EventHeader.unpack(head).size
     if size < HEADER_LENGTH:
         raise BinlogCorrupt(f"an event's length is {size}, less than its header", file=file, position=offset)
     rest = source.read(size - HEADER_LENGTH)
     if len(rest) < size - HEADER_LENGTH:
         raise BinlogTruncated(
-            f"the file ends {HEADER_LENGTH + len(rest)} bytes into an event of {size}", file=file, position=offset
+            f"the file ends {HEADER_LENGTH + len(rest)} bytes into an event of {size}",
+            file=file,
+            position=offset,
         )
     return head + rest

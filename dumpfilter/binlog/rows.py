@@ -4,7 +4,8 @@ What is decoded here is the *body* of an event: everything between the common he
 checksum. Where one row ends and the next begins is :mod:`dumpfilter.binlog.row_image`'s to tell.
 
 Sources: ``Table_map_event`` and ``Rows_event`` in MySQL's ``libs/mysql/binlog/event/rows_event.cpp``,
-``Old_rows_log_event`` in ``sql/log_event_old.cc`` (MySQL 5.1 to 5.7, MariaDB), MariaDB's ``sql/log_event.cc``.
+``Old_rows_log_event`` in ``sql/log_event_old.cc`` (MySQL 5.1 to 5.7, MariaDB), MariaDB's
+``sql/log_event.cc``.
 """
 
 from __future__ import annotations
@@ -121,9 +122,9 @@ def packed_integer(value: int) -> bytes:
 class TableMap:
     """A Table_map event: what the rows events with ``table_id`` after it are about.
 
-    ``column_types`` has one byte for each column (``MYSQL_TYPE_*``), ``metadata`` the columns' metadata end to
-    end, ``null_bitmap`` one bit for each column (least significant first; 1: may be NULL), ``optional`` the
-    optional metadata (names, signedness …) as it stands. Names are UTF-8; bytes that are not are kept
+    ``column_types`` has one byte for each column (``MYSQL_TYPE_*``), ``metadata`` the columns' metadata end
+    to end, ``null_bitmap`` one bit for each column (least significant first; 1: may be NULL), ``optional``
+    the optional metadata (names, signedness …) as it stands. Names are UTF-8; bytes that are not are kept
     as surrogates (``surrogateescape``).
     """
 

@@ -14,7 +14,9 @@ def master_command(
         typer.Argument(help="The binlog set: its index file, its directory, or the files one by one."),
     ],
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.", min=0, max=65535)] = 3307,
+    port: Annotated[
+        int, typer.Option(help="Port to listen on; 0 takes a free one.", min=0, max=65535)
+    ] = 3307,
     port_file: Annotated[
         Path | None, typer.Option(help="Write the port to this file once the master serves.")
     ] = None,

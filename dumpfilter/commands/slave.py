@@ -96,11 +96,10 @@ def slave_command(
 
     Example:
 
-        dumpfilter slave --master 127.0.0.1:3307 --relay-dir /tmp/s1 --server-id 101
-        --replicate-do-db=shop --once
+        dumpfilter slave --master 127.0.0.1:3307 --relay-dir s1 --server-id 101 --once \\
+            --replicate-do-db=shop
     """
     # imported here so that `dumpfilter --help` and the other commands do not wait for it
-    from dumpfilter.errors import DumpfilterError
     from dumpfilter.filter import RuleKind, make_rule
     from slave.command import run_slave
     from slave.io_thread import SourceOptions
@@ -115,32 +114,28 @@ def slave_command(
         RuleKind.WILD_IGNORE_TABLE: wild_ignore_table,
         RuleKind.REWRITE_DB: rewrite_db,
     }
-    try:
-        options = SlaveOptions(
-            source=SourceOptions(
-                address=master,
-                server_id=server_id,
-                uuid="",
-                channel=channel,
-                report_host=report_host,
-                report_port=report_port,
-                once=once,
-                auto_position=auto_position,
-                start_file=start_file,
-                start_position=start_position,
-                chunk_size=chunk_size,
-                net_timeout=replica_net_timeout,
-                connect_retry=connect_retry,
-                retry_count=retry_count,
-            ),
-            relay_dir=relay_dir,
-            rules=tuple(make_rule(kind, value) for kind, values in given.items() for value in values or ()),
-            lower_case_table_names=lower_case_table_names,
-            filter_on_master=filter_on is FilterOn.BOTH,
-            sync_relay_log=sync_relay_log,
-            sync_master_info=sync_master_info,
-        )
-        run_slave(options, summary=summary.value, summary_file=summary_file)
-    except DumpfilterError as error:
-        typer.echo(f"dumpfilter slave: {error}", err=True)
-        raise typer.Exit(error.exit_code) from None
+    options = SlaveOptions(
+        source=SourceOptions(
+            address=master,
+            server_id=server_id,
+            uuid="",
+            channel=channel,
+            report_host=report_host,
+            report_port=report_port,
+            once=once,
+            auto_position=auto_position,
+            start_file=start_file,
+            start_position=start_position,
+            chunk_size=chunk_size,
+            net_timeout=replica_net_timeout,
+            connect_retry=connect_retry,
+            retry_count=retry_count,
+        ),
+        relay_dir=relay_dir,
+        rules=tuple(make_rule(kind, value) for kind, values in given.items() for value in values or ()),
+        lower_case_table_names=lower_case_table_names,
+        filter_on_master=filter_on is FilterOn.BOTH,
+        sync_relay_log=sync_relay_log,
+        sync_master_info=sync_master_info,
+    )
+    run_slave(options, summary=summary.value, summary_file=summary_file)

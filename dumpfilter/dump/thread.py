@@ -256,9 +256,7 @@ class DumpThread:
             ranges_before, txns_before = ranges_after, txns_after
         return plans
 
-    def _without_excluded(
-        self, segment: Segment
-    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    def _without_excluded(self, segment: Segment) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
         """The transactions' columns with those the slave has marked as passed over."""
         subject, source = segment.txn_subject.copy(), segment.txn_source.copy()
         assert self._exclude is not None
@@ -298,9 +296,7 @@ ReadAt = Callable[[int, int], bytes]
 """``read(offset, length)`` of the file a plan is about."""
 
 
-def render(
-    plan: ChunkPlan, data: memoryview, data_offset: int, read: ReadAt, fd: FormatDescription
-) -> bytes:
+def render(plan: ChunkPlan, data: memoryview, data_offset: int, read: ReadAt, fd: FormatDescription) -> bytes:
     """The bytes of a chunk. ``data`` holds the file from ``data_offset`` on as far as it goes; what lies outside
     (events put aside in an earlier segment) is fetched with ``read``."""
     pieces: list[bytes | memoryview] = []

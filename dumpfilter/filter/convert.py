@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dumpfilter.errors import OptionError
-from dumpfilter.filter.filter import Family, Filter
+from dumpfilter.filter.collation import Family
+from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.rules import RuleKind, make_rule
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 

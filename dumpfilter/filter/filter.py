@@ -6,26 +6,19 @@ The questions keep the server's names: :meth:`Filter.db_ok`, :meth:`Filter.table
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Literal
+import re
+from collections.abc import Hashable, Iterable, Sequence
 
 from dumpfilter.binlog.subjects import Subject, TableSubject
 from dumpfilter.errors import OptionError
-from dumpfilter.filter.collation import general_ci
+from dumpfilter.filter.collation import Family, collation_of
 from dumpfilter.filter.rules import Rule, RuleKind, parse_option, unique
 from dumpfilter.filter.verdict import Verdict
 from dumpfilter.filter.wild import WildPattern
 from dumpfilter.statement import Statement
 
-Family = Literal["mysql", "mariadb"]
-
-
-def _same(text: str) -> str:
-    return text
-
-
-def _lower(text: str) -> str:
-    return text.lower()
+_NOT_IN_NAMES = re.compile("[\U00010000-\U0010ffff]")
+"""MySQL's identifiers are utf8mb3: its parser reads each of these as a question mark."""
 
 
 class Filter:
@@ -45,25 +38,25 @@ class Filter:
         self.rules = unique(rules)
         self.lower_case_table_names = lower_case_table_names
         self.family: Family = family
-        self._fold = _lower if lower_case_table_names else _same
+        collation = self._collation = collation_of(family, lower_case_table_names)
 
-        def names(kind: RuleKind) -> frozenset[str]:
-            return frozenset(self._fold(rule.value) for rule in self.rules if rule.kind is kind)
+        def values(kind: RuleKind) -> list[str]:
+            return [rule.value for rule in self.rules if rule.kind is kind]
 
         def patterns(kind: RuleKind) -> tuple[WildPattern, ...]:
-            return tuple(WildPattern(rule.value, general_ci) for rule in self.rules if rule.kind is kind)
+            return tuple(WildPattern(collation.units(value), collation.unit) for value in values(kind))
 
-        self._do_db = names(RuleKind.DO_DB)
-        self._ignore_db = names(RuleKind.IGNORE_DB)
-        self._do_table = names(RuleKind.DO_TABLE)
-        self._ignore_table = names(RuleKind.IGNORE_TABLE)
+        self._do_db = frozenset(map(collation.database_rule, values(RuleKind.DO_DB)))
+        self._ignore_db = frozenset(map(collation.database_rule, values(RuleKind.IGNORE_DB)))
+        self._do_table = frozenset(map(collation.table, values(RuleKind.DO_TABLE)))
+        self._ignore_table = frozenset(map(collation.table, values(RuleKind.IGNORE_TABLE)))
         self._wild_do = patterns(RuleKind.WILD_DO_TABLE)
         self._wild_ignore = patterns(RuleKind.WILD_IGNORE_TABLE)
-        self._rewrite: dict[str, str] = {}
+        self._rewrite: dict[Hashable, str] = {}
         for rule in self.rules:
             if rule.kind is RuleKind.REWRITE_DB:
                 source, target = rule.pair
-                self._rewrite.setdefault(self._fold(source), target)
+                self._rewrite.setdefault(collation.database_rule(source), target)
 
     @classmethod
     def from_options(
@@ -96,14 +89,15 @@ class Filter:
         return bool(self._do_db or self._ignore_db)
 
     def rewrite_db(self, database: str) -> str:
-        """The database's name on the slave (``Rpl_filter::get_rewrite_db``)."""
-        return self._rewrite.get(self._fold(database), database)
+        """The database's name on the slave (``Rpl_filter::get_rewrite_db``); once, never in a chain."""
+        return self._rewrite.get(self._collation.database(database), database)
 
     def db_ok(self, database: str | None) -> bool:
-        """``Rpl_filter::db_ok``, of a name that is rewritten already; None: no database."""
-        if not self.db_rules_on or database is None:
-            return True
-        name = self._fold(database)
+        """``Rpl_filter::db_ok``, of a name that is rewritten already.
+
+        None, no database, is a name that no rule has: do-db filters it, ignore-db does not.
+        """
+        name = self._collation.database(database or "")
         if self._do_db:
             return name in self._do_db
         return name not in self._ignore_db
@@ -119,27 +113,28 @@ class Filter:
         return some_updated and not (self._do_table or self._wild_do)
 
     def _table_decided(self, name: str) -> bool | None:
-        key = self._fold(name)
-        if key in self._do_table:
-            return True
-        if key in self._ignore_table:
-            return False
-        if self._wild_do or self._wild_ignore:
-            folded = [general_ci(c) for c in name]
-            if any(p.matches_folded(folded) for p in self._wild_do):
+        if self._do_table or self._ignore_table:
+            key = self._collation.table(name)
+            if key in self._do_table:
                 return True
-            if any(p.matches_folded(folded) for p in self._wild_ignore):
+            if key in self._ignore_table:
                 return False
+        return self._wild_decided(name)
+
+    def _wild_decided(self, name: str) -> bool | None:
+        if not (self._wild_do or self._wild_ignore):
+            return None
+        units = [self._collation.unit(c) for c in self._collation.units(name)]
+        if any(pattern.matches_folded(units) for pattern in self._wild_do):
+            return True
+        if any(pattern.matches_folded(units) for pattern in self._wild_ignore):
+            return False
         return None
 
     def db_ok_with_wild_table(self, database: str) -> bool:
         """``Rpl_filter::db_ok_with_wild_table``: ``db.`` against the wild rules."""
-        folded = [general_ci(c) for c in f"{database}."]
-        if any(p.matches_folded(folded) for p in self._wild_do):
-            return True
-        if any(p.matches_folded(folded) for p in self._wild_ignore):
-            return False
-        return not self._wild_do
+        decided = self._wild_decided(f"{database}.")
+        return decided if decided is not None else not self._wild_do
 
     def rows_ok(self, database: str, table: str) -> bool:
         """Whether row events of a table (its name on the master) pass."""
@@ -154,17 +149,22 @@ class Filter:
         if not self.db_ok(None if current is None else self.rewrite_db(current)):
             return Verdict.IGNORE
         if statement.kind.is_database:
-            database = statement.database if statement.database is not None else current
-            if database is None:
-                return Verdict.UNDECIDED
-            return Verdict.EXECUTE if self._db_statement_ok(database) else Verdict.IGNORE
+            return Verdict.EXECUTE if self._db_statement_ok(statement) else Verdict.IGNORE
         # which tables it updates is not known yet
         return Verdict.UNDECIDED if self.table_rules_on else Verdict.EXECUTE
 
-    def _db_statement_ok(self, database: str) -> bool:
+    def _db_statement_ok(self, statement: Statement) -> bool:
+        """CREATE, ALTER, DROP DATABASE. The servers differ: MySQL asks the database rules or, where there are
+        none, the wild rules, both about the rewritten name; MariaDB asks both, about the name as it is
+        (tests/data/recordings/{mysql,mariadb}-databases)."""
+        named = statement.database
+        if named is None:  # ALTER DATABASE without a name
+            named = self.rewrite_db(statement.current_database or "")
+        elif self.family == "mysql":
+            named = self.rewrite_db(_NOT_IN_NAMES.sub("?", named))
         if self.family == "mysql" and self.db_rules_on:
-            return self.db_ok(database)
-        return self.db_ok(database) and self.db_ok_with_wild_table(database)
+            return self.db_ok(named)
+        return self.db_ok(named) and self.db_ok_with_wild_table(named)
 
     def verdict(self, subject: Subject) -> Verdict:
         """What happens to the events of a subject."""

@@ -78,7 +78,9 @@ def parse_option(option: str) -> Rule:
     try:
         kind = RuleKind(name.removeprefix("--").replace("_", "-"))
     except ValueError:
-        raise OptionError(f"unknown option {name!r}; the filters are: {', '.join('--' + k.value for k in RuleKind)}") from None
+        raise OptionError(
+            f"unknown option {name!r}; the filters are: {', '.join('--' + k.value for k in RuleKind)}"
+        ) from None
     if not equals:
         raise OptionError(f"{name}: a value is missing; write {name}=VALUE")
     return make_rule(kind, value)

@@ -1,5 +1,6 @@
 """GTID sets: the servers' text and binary forms, and the algebra against Python's own set."""
 
+import itertools
 import json
 import time
 from pathlib import Path
@@ -245,7 +246,7 @@ def members(gtids: GtidSet) -> set[tuple[object, int]]:
     """Python's set of the same; intervals must be sorted, disjoint and not adjacent."""
     found = list(gtids)
     assert found == sorted(found)
-    for (key, _, last), (next_key, first, _) in zip(found, found[1:], strict=False):
+    for (key, _, last), (next_key, first, _) in itertools.pairwise(found):
         assert key != next_key or first > last + 1
     return {(key, number) for key, first, last in found for number in range(first, last + 1)}
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import random
 import subprocess
@@ -19,6 +20,13 @@ from slave.server_uuid import server_uuid
 INFO = MasterInfo(source_file="bin.000002", source_position=4711, retrieved="a:1-5", family="mysql")
 
 
+def _json(data):
+    try:
+        return json.loads(data)
+    except ValueError:
+        return None
+
+
 def test_round_trip(tmp_path):
     path = tmp_path / NAME
     assert state_file.load(path, NAME, MasterInfo) is None
@@ -32,13 +40,10 @@ def test_no_flipped_byte_goes_unnoticed(tmp_path_factory, at, flip):
     data = bytearray(state_file.encode(NAME, INFO))
     data[at % len(data)] ^= flip
     where = tmp_path_factory.getbasetemp() / NAME
-    try:
-        decoded = state_file.decode(bytes(data), NAME, MasterInfo, where)
-    except StateCorrupt as error:
-        assert str(where) in str(error)
-        assert "start afresh" in str(error)
-    else:
-        assert decoded == INFO  # white space between the members
+    if json.loads(state_file.encode(NAME, INFO)) == _json(bytes(data)):
+        return  # white space between the members
+    with pytest.raises(StateCorrupt, match=rf"^{where}: .*start afresh"):
+        state_file.decode(bytes(data), NAME, MasterInfo, where)
 
 
 @pytest.mark.parametrize(
@@ -80,8 +85,11 @@ def test_two_slaves_in_one_directory(tmp_path):
     with pytest.raises(DirectoryBusy, match=f"another slave works here .process {os.getpid()}."):
         durable.DirectoryLock(tmp_path / "new")
     lock.release()
-    code = "import sys; from slave.durable import DirectoryLock; DirectoryLock(__import__('pathlib').Path(sys.argv[1])); __import__('os').kill(__import__('os').getpid(), 9)"
-    assert subprocess.run([sys.executable, "-c", code, str(tmp_path / "new")], check=False).returncode == -9
+    code = (
+        "import os, pathlib, sys; from slave.durable import DirectoryLock;"
+        "lock = DirectoryLock(pathlib.Path(sys.argv[1])); os.kill(os.getpid(), 9)"
+    )
+    assert subprocess.run([sys.executable, "-c", code, tmp_path / "new"], check=False).returncode == -9
     durable.DirectoryLock(tmp_path / "new").release()
 
 

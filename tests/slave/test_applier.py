@@ -1,0 +1,164 @@
+"""The applier over recordings of real servers."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from dumpfilter.errors import BinlogCorrupt, BinlogTruncated
+from dumpfilter.filter import Filter
+from slave.applier import apply_files
+from slave.groups import Groups, Keyword, keyword
+
+FOLDERS = [
+    f"{server}-{kind}"
+    for server in ("mysql", "mariadb")
+    for kind in ("row", "mixed", "statement", "statement-kinds")
+]
+
+
+class Notes:
+    """A target that writes down what it is told."""
+
+    def __init__(self):
+        self.calls = []
+        self.open = None
+
+    def begin(self, gtid):
+        assert self.open is None
+        self.open = gtid
+
+    def commit(self):
+        assert self.open is not None
+        self.open = None
+
+    def rows(self, database, table, table_map, header, data):
+        assert self.open is not None
+        self.calls.append((self.open, "rows", database, f"{table}:{header.kind}"))
+
+    def statement(self, database, text):
+        assert self.open is not None
+        self.calls.append((self.open, "statement", database or "", text.decode()))
+
+
+def paths(data, folder):
+    return [
+        data / folder / line.removeprefix("./") for line in (data / folder / "bin.index").read_text().split()
+    ]
+
+
+def plain(told):
+    """A GTID as ``SHOW BINLOG EVENTS`` tells it, without its words (MariaDB: ``BEGIN GTID 0-11-5 cid=7``)."""
+    return re.search(r"[0-9a-f]{8}-\S+:\d+|\d+-\d+-\d+", told)[0]
+
+
+def replay(data, folder, *options):
+    notes, gtids = Notes(), []
+    family = "mariadb" if folder.startswith("mariadb") else "mysql"
+    rules = Filter.from_options(list(options), family=family)
+    apply_files(paths(data, folder), rules, notes, on_complete=lambda gtid: gtids.append(str(gtid)))
+    assert notes.open is None
+    return notes.calls, gtids
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_every_transaction_is_completed(data, folder):
+    oracle = json.loads((data / folder / "oracle.json").read_text())
+    calls, gtids = replay(data, folder)
+    transactions = oracle["source"]["transactions"]
+    assert gtids == [plain(t["gtid"]) for t in transactions]
+    # what the server says is in them
+    told = {plain(t["gtid"]): [kind for kind, _ in t["events"]] for t in transactions}
+    for gtid, kind, _, what in calls:
+        kinds = " ".join(told[gtid])
+        assert ("rows" in kinds.lower() or "payload" in kinds) if kind == "rows" else True, (gtid, what)
+    frames = ("BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "XA ")
+    assert not [call for call in calls if call[1] == "statement" and call[3].startswith(frames)]
+    assert len(calls) > 20
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_the_slaves_own_filter_is_in_force(data, folder):
+    everything, gtids = replay(data, folder)
+    kept, gtids_kept = replay(data, folder, "--replicate-do-db=shop")
+    assert gtids_kept == gtids
+    assert kept == [call for call in everything if call in kept]
+    rows = {(database, table) for _, kind, database, table in kept if kind == "rows"}
+    assert all(database == "shop" for database, _ in rows)
+    assert len(kept) < len(everything)
+
+
+def test_rewrite(data):
+    everything, _ = replay(data, "mysql-row")
+    rewritten, _ = replay(data, "mysql-row", "--replicate-rewrite-db=shop->store")
+    assert [(g, k, {"shop": "store"}.get(d, d), w) for g, k, d, w in everything] == rewritten
+    assert any(d == "store" for _, _, d, _ in rewritten)
+    only, _ = replay(
+        data, "mysql-row", "--replicate-rewrite-db=shop->store", "--replicate-wild-do-table=store.%"
+    )
+    assert {d for _, k, d, _ in only if k == "rows"} == {"store"}
+
+
+def test_mixed_recordings_of_one_workload_say_the_same_rows(data):
+    """Compressed or not: the mixed recordings' rows are found in payloads and compressed events."""
+    for family in ("mysql", "mariadb"):
+        calls, _ = replay(data, f"{family}-mixed")
+        assert [c for c in calls if c[1] == "rows"]
+        assert [c for c in calls if c[1] == "statement" and c[3].startswith("CREATE TABLE")]
+
+
+def test_a_file_that_ends_inside_a_transaction(data, tmp_path, masters):
+    whole = (data / "mysql-row" / "bin.000001").read_bytes()
+    events = masters.events_of(whole)
+    cut = next(
+        sum(map(len, events[: i + 1])) + 4 for i, e in enumerate(events) if e[4] == 19
+    )  # after a table map
+    path = tmp_path / "bin.000001"
+    path.write_bytes(whole[:cut])
+    with pytest.raises(BinlogTruncated, match=rf"bin.000001: at {cut}: the file ends inside a transaction"):
+        apply_files([path], Filter(), Notes())
+
+
+def test_rows_without_a_table_map(data, tmp_path, masters):
+    events = masters.events_of((data / "mysql-row" / "bin.000001").read_bytes())
+    without = [event for event in events if event[4] != 19]
+    path = tmp_path / "bin.000001"
+    path.write_bytes(b"\xfebin" + b"".join(without))
+    with pytest.raises(BinlogCorrupt, match=r"bin.000001: at \d+: rows of table id \d+, which no table map"):
+        apply_files([path], Filter(), Notes())
+
+
+def test_a_flipped_byte(data, tmp_path):
+    whole = bytearray((data / "mysql-row" / "bin.000001").read_bytes())
+    whole[5000] ^= 1
+    path = tmp_path / "bin.000001"
+    path.write_bytes(whole)
+    with pytest.raises(BinlogCorrupt, match=r"bin.000001: at "):
+        apply_files([path], Filter(), Notes())
+
+
+def test_keywords():
+    assert keyword("COMMIT") is Keyword.END
+    assert keyword("savepoint `a`") is Keyword.INSIDE
+    assert keyword("XA START X'1',X'',1") is Keyword.BEGIN
+    assert keyword("XA COMMIT X'1',X'',1") is Keyword.INSIDE
+    assert keyword("BEGINNING") is keyword("COMMITTED") is Keyword.NONE
+
+
+def test_groups_without_gtids():
+    """As MySQL 5.5 writes: BEGIN … Xid, statements that stand alone, context before them."""
+    groups = Groups()
+    assert groups.enter(5) is False
+    assert groups.inside
+    assert groups.enter(2) is True
+    assert not groups.inside
+    assert groups.enter(2, word=Keyword.BEGIN) is False
+    assert groups.enter(2) is False
+    assert groups.enter(19) is False
+    assert groups.enter(30, statement_end=True) is False
+    assert groups.enter(16) is True
+    assert groups.enter(19) is False
+    assert groups.enter(30) is False
+    assert groups.enter(30, statement_end=True) is True

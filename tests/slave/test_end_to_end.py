@@ -1,0 +1,377 @@
+"""Real processes over real gRPC: a master, slaves, and kill -9 for all of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from dumpfilter.binlog.events import EventHeader, EventType
+from dumpfilter.binlog.writer import make_event, rebase
+
+DUMPFILTER = [sys.executable, "-c", "from dumpfilter.cli import main; main()"]
+REAL_MYSQL = Path("/work/shared/tools/real-mysql")
+
+# A process that has everything imported and forks a `dumpfilter` for each line it reads: a start costs
+# milliseconds, and the children are processes as any other.
+LAUNCHER = """
+import json, os, signal, sys
+import grpc, master.command, slave.command, dumpfilter.commands.master, dumpfilter.commands.slave
+from dumpfilter.cli import main
+for line in sys.stdin:
+    order = json.loads(line)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    pid = os.fork()
+    if not pid:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        log = os.open(order["log"], os.O_CREAT | os.O_APPEND | os.O_WRONLY)
+        os.dup2(log, 1); os.dup2(log, 2)
+        sys.argv = ["dumpfilter", *order["argv"]]
+        code = 70
+        try:
+            main(); code = 0
+        except SystemExit as end:
+            code = end.code or 0
+        finally:
+            with open(order["log"] + ".exit", "w") as note:
+                note.write(str(code))
+            os._exit(code)
+    print(pid, flush=True)
+"""
+
+
+class Launcher:
+    """Starts and kills `dumpfilter` processes in a directory, and counts."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", LAUNCHER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.running: dict[str, int] = {}
+        self.port = 0
+
+    def start(self, name: str, *argv: str) -> int:
+        (self.directory / f"{name}.log.exit").unlink(missing_ok=True)
+        order = {"argv": argv, "log": str(self.directory / f"{name}.log")}
+        self._process.stdin.write(json.dumps(order) + "\n")
+        self._process.stdin.flush()
+        self.running[name] = int(self._process.stdout.readline())
+        return self.running[name]
+
+    def start_master(self, binlogs: Path) -> None:
+        note = self.directory / "port"
+        note.unlink(missing_ok=True)
+        self.start("master", "master", str(binlogs), "--port", str(self.port), "--port-file", str(note))
+        deadline = time.monotonic() + 30
+        while not note.exists():
+            assert time.monotonic() < deadline, self.log("master")
+            time.sleep(0.005)
+        self.port = int(note.read_text())
+
+    def start_slave(self, name: str, *options: str) -> None:
+        self.start(
+            name,
+            *("slave", "--master", f"127.0.0.1:{self.port}", "--relay-dir", str(self.directory / name)),
+            *("--server-id", str(100 + sum(name.encode())), "--connect-retry", "0.1", "--summary", "json"),
+            *("--summary-file", str(self.directory / f"{name}.json"), *options),
+        )
+
+    def wait(self, name: str, seconds: float = 60) -> int:
+        """The exit code."""
+        note = self.directory / f"{name}.log.exit"
+        deadline = time.monotonic() + seconds
+        while not note.exists() or not note.read_text():
+            assert time.monotonic() < deadline, f"{name} hangs: {self.log(name)}"
+            time.sleep(0.01)
+        del self.running[name]
+        return int(note.read_text())
+
+    def kill(self, name: str, number: int = signal.SIGKILL) -> None:
+        os.kill(self.running.pop(name), number)
+
+    def log(self, name: str) -> str:
+        return (self.directory / f"{name}.log").read_text()[-2000:]
+
+    def report(self, name: str) -> dict:
+        return json.loads((self.directory / f"{name}.json").read_text())
+
+    def master_info(self, name: str) -> dict:
+        try:
+            return json.loads((self.directory / name / "master.info").read_bytes())
+        except FileNotFoundError:
+            return {"source_file": "", "source_position": 0, "relay_offset": 0}
+
+    def relay_logs(self, name: str) -> dict[str, bytes]:
+        return {p.name: p.read_bytes() for p in sorted((self.directory / name).glob("relay-bin.*"))}
+
+    def close(self) -> None:
+        for pid in self.running.values():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self._process.kill()
+        self._process.wait()
+        self._process.stdin.close()
+        self._process.stdout.close()
+
+
+@pytest.fixture
+def launcher(tmp_path):
+    made = Launcher(tmp_path)
+    yield made
+    made.close()
+
+
+def transactions_of(events: list[bytes]) -> list[bytes]:
+    """Row transactions of a MySQL recording, from the GTID event to Xid, as bytes."""
+    found, begun = [], None
+    for event in events:
+        kind = event[4]
+        if kind == EventType.GTID:
+            begun = [event]
+        elif begun is not None:
+            begun.append(event)
+            if kind == EventType.XID:
+                if any(e[4] == EventType.TABLE_MAP for e in begun):
+                    found.append(b"".join(begun))
+                begun = None
+    return found
+
+
+class GrowingBinlog:
+    """A binlog set as a running server writes it: transactions without end, torn at any byte, rotated."""
+
+    def __init__(self, directory: Path, masters, *, file_size: int, seed: int) -> None:
+        directory.mkdir()
+        self.directory = directory
+        self.file_size = file_size
+        self.transactions = 0
+        recorded = masters.recorded("mysql-row")
+        self._head = [recorded[0].format_description, recorded[0].transactions[0].events[0]]
+        events = [e for file in recorded for t in file.transactions for e in t.events]
+        self._templates = [t for t in transactions_of(events) if len(t) < 3000]
+        self._random = random.Random(seed)
+        self._number = 0
+        self._begin_file()
+
+    @property
+    def files(self) -> list[Path]:
+        return [self.directory / f"bin.{n:06d}" for n in range(1, self._number + 1)]
+
+    def _begin_file(self) -> None:
+        self._number += 1
+        self._file = self.files[-1].open("wb", buffering=0)
+        self._file.write(b"\xfebin" + rebase(b"".join(self._head), 4, checksum=True))
+        beside = self.directory / "bin.index.tmp"
+        beside.write_text("".join(f"./{path.name}\n" for path in self.files))
+        beside.rename(self.directory / "bin.index")
+
+    def write(self, count: int, *, torn: bool) -> None:
+        """Append transactions; ``torn``: in two writes each, with a pause between."""
+        for _ in range(count):
+            self.transactions += 1
+            events = bytearray(self._random.choice(self._templates))
+            gno = EventHeader.unpack(events).size and 19 + 17
+            events[gno : gno + 8] = self.transactions.to_bytes(8, "little")
+            data = bytes(rebase(events, self._file.tell(), checksum=True))
+            if torn:
+                cut = self._random.randrange(1, len(data))
+                self._file.write(data[:cut])
+                time.sleep(0.0005)
+                self._file.write(data[cut:])
+            else:
+                self._file.write(data)
+            if self._file.tell() > self.file_size:
+                self._rotate()
+
+    def _rotate(self) -> None:
+        body = (4).to_bytes(8, "little") + f"bin.{self._number + 1:06d}".encode()
+        self._file.write(
+            rebase(make_event(EventType.ROTATE, body, server_id=11), self._file.tell(), checksum=True)
+        )
+        self._file.close()
+        self._begin_file()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+KILLS = 100
+
+
+def test_a_hundred_kills(launcher, masters, tmp_path):
+    """Relay logs end byte for byte as without the kills, and so do summary, position and GTID set.
+
+    The binlog grows all the time, so no stream ever comes to an end before the last kill. A kill counts as
+    mid-stream when, since the victim's start, the slave (for the master: a slave) had recorded a new position.
+    """
+    rng = random.Random(20261121)
+    binlog = GrowingBinlog(tmp_path / "binlog", masters, file_size=1 << 20, seed=7)
+    binlog.write(2000, torn=False)
+    growing = threading.Event()
+
+    def grow():
+        while not growing.wait(0.01):
+            binlog.write(8, torn=True)
+
+    writer = threading.Thread(target=grow)
+    slaves = {"some": ["--replicate-do-db=shop"], "all": []}
+
+    def options(name):
+        return [*slaves[name], "--chunk-size", str(rng.choice([97, 400, 3000]))]
+
+    writer.start()
+    counted = {"slave": 0, "master": 0, "mid_stream": 0, "inside_a_transaction": 0, "files": 0}
+    try:
+        launcher.start_master(binlog.directory)
+        for name in slaves:
+            launcher.start_slave(name, *options(name))
+        for _ in range(KILLS):
+            victim = rng.choice(["some", "all", "all", "some", "master"])
+            watched = [victim] if victim in slaves else list(slaves)
+            before = {name: launcher.master_info(name) for name in watched}
+
+            def moved(watched=watched, before=before):
+                return any(launcher.master_info(name) != before[name] for name in watched)
+
+            if rng.random() < 0.85:  # else: at once, in the middle of starting
+                deadline = time.monotonic() + 20
+                while not moved():
+                    assert time.monotonic() < deadline, "".join(map(launcher.log, ["master", *slaves]))
+                    time.sleep(0.002)
+            time.sleep(rng.random() * 0.05)
+            launcher.kill(victim)
+            counted["mid_stream"] += moved()
+            if victim in slaves:
+                counted["slave"] += 1
+                info = launcher.master_info(victim)
+                logs = launcher.relay_logs(victim)
+                last = info.get("relay_file")
+                beyond = last in logs and len(logs[last]) > info["relay_offset"]
+                counted["inside_a_transaction"] += beyond
+                launcher.start_slave(victim, *options(victim))
+            else:
+                counted["master"] += 1
+                launcher.start_master(binlog.directory)
+    finally:
+        growing.set()
+        writer.join()
+    binlog.close()
+    counted["files"] = len(binlog.files)
+    print(counted, binlog.transactions, "transactions")
+    assert counted["slave"] + counted["master"] == KILLS
+    assert counted["mid_stream"] >= 0.7 * KILLS, counted
+    assert counted["master"] >= 10
+    assert counted["inside_a_transaction"] >= 5, counted
+
+    for name in slaves:
+        launcher.kill(name)
+        launcher.start_slave(name, *slaves[name], "--once")
+        launcher.start_slave(f"{name}-whole", *slaves[name], "--once")
+    for name in [*slaves, *(f"{name}-whole" for name in slaves)]:
+        assert launcher.wait(name) == 0, launcher.log(name)
+    for name in slaves:
+        whole, killed = launcher.relay_logs(f"{name}-whole"), launcher.relay_logs(name)
+        assert list(killed) == list(whole)
+        for file in whole:
+            assert killed[file] == whole[file], file
+        for key in ("summary", "position", "gtid_set", "retrieved_gtid_set", "relay_log"):
+            assert launcher.report(name)[key] == launcher.report(f"{name}-whole")[key], key
+        assert launcher.report(name)["gtid_set"].endswith(f":1-{binlog.transactions}")
+        assert launcher.report(name)["position"]["file"] == binlog.files[-1].name
+    names = [str(tmp_path / "some" / file) for file in launcher.relay_logs("some") if file[-1].isdigit()]
+    run = subprocess.run(
+        ["mariadb-binlog", "--verify-binlog-checksum", *names],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    assert run.returncode == 0
+    assert b"ERROR" not in run.stderr
+
+
+def test_ctrl_c_ends_both_sides_in_order(launcher, data):
+    launcher.start_master(data / "mysql-row")
+    launcher.start_slave("s")
+    deadline = time.monotonic() + 20
+    while launcher.master_info("s")["source_file"] != "bin.000003":
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    launcher.kill("s", signal.SIGINT)
+    launcher.running["s"] = 0
+    assert launcher.wait("s") == 0
+    assert launcher.report("s")["gtid_set"].endswith(":1-74")
+    launcher.kill("master", signal.SIGTERM)
+    launcher.running["master"] = 0
+    assert launcher.wait("master") == 0
+    assert "Traceback" not in launcher.log("s") + launcher.log("master")
+
+
+def test_two_slaves_in_one_directory(launcher, data):
+    launcher.start_master(data / "mysql-row")
+    launcher.start_slave("s")
+    deadline = time.monotonic() + 20
+    while launcher.master_info("s")["source_file"] != "bin.000003":
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    second = subprocess.run(
+        [*DUMPFILTER, "slave", "--master", "127.0.0.1:1", "--relay-dir", launcher.directory / "s"]
+        + ["--server-id", "7"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert second.returncode == 1
+    assert second.stderr.count("\n") == 1
+    assert f"another slave works here (process {launcher.running['s']})" in second.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "text"),
+    [
+        (["--replicate-do-table=nodot"], 2, "--replicate-do-table=nodot"),
+        (["--server-id", "0"], 2, "--server-id=0"),
+        (["--start-position", "100"], 2, "--start-position needs --start-file"),
+        (["--retry-count", "2"], 3, "127.0.0.1:1 cannot be reached after 2 attempts"),
+    ],
+)
+def test_errors_are_one_line_and_an_exit_code(tmp_path, options, code, text):
+    run = subprocess.run(
+        [*DUMPFILTER, "slave", "--master", "127.0.0.1:1", "--relay-dir", tmp_path / "s", "--server-id", "7"]
+        + ["--connect-retry", "0.1", *options],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == code
+    assert text in run.stderr.splitlines()[-1]
+    assert "Traceback" not in run.stderr
+
+
+def copied(data: Path, folder: str, directory: Path) -> Path:
+    target = directory / "binlog"
+    shutil.copytree(data / folder, target)
+    return target
+
+
+def test_a_damaged_binlog_stops_the_slave_with_file_and_position(launcher, data, tmp_path):
+    binlog = copied(data, "mysql-row", tmp_path)
+    raw = bytearray((binlog / "bin.000002").read_bytes())
+    raw[5000] ^= 4
+    (binlog / "bin.000002").write_bytes(raw)
+    launcher.start_master(binlog)
+    launcher.start_slave("s", "--once")
+    assert launcher.wait("s") == 1
+    assert "bin.000002: at " in launcher.log("s").splitlines()[-1]
+    assert launcher.master_info("s")["source_file"] in ("bin.000001", "bin.000002")

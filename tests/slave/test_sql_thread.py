@@ -1,0 +1,192 @@
+"""The SQL thread over relay logs of recordings, with crashes of its own."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from dumpfilter.filter import Filter
+from slave import sql_thread
+from slave.errors import StateCorrupt
+from slave.master_info import MasterInfoFile
+from slave.receiver import Receiver
+from slave.relay_end import RelayEnd
+from slave.relay_log import RelayLog
+from slave.relay_log_info import RelayLogInfoFile
+from slave.sql_thread import SqlThread
+
+END = {"mysql-row": ":1-74", "mariadb-row": "0-11-74"}
+
+
+class Counter:
+    """A target whose state is a list of what it was told."""
+
+    def __init__(self, fail_after=10**9):
+        self.told = []
+        self.fail_after = fail_after
+
+    def _tell(self, *what):
+        if len(self.told) >= self.fail_after:
+            raise RuntimeError("the target failed")
+        self.told.append(list(what))
+
+    def begin(self, gtid):
+        self._tell("begin", gtid)
+
+    def commit(self):
+        self._tell("commit")
+
+    def rows(self, database, table, table_map, header, data):
+        self._tell(database, table, header.kind, len(data))
+
+    def statement(self, database, text):
+        self._tell(database, text.decode())
+
+    def state(self):
+        return {"told": self.told}
+
+    def restore(self, state):
+        self.told = state["told"]
+
+
+def family_of(folder):
+    return folder.partition("-")[0]
+
+
+@pytest.fixture
+def channel(tmp_path, masters):
+    """Chunks of a recording into a directory, and SQL threads over it."""
+
+    class Channel:
+        def __init__(self, folder):
+            self.folder = folder
+            self.relay_end = RelayEnd()
+            self.receiver = Receiver(
+                RelayLog(tmp_path), MasterInfoFile(tmp_path), self.relay_end, save_period=0.0
+            )
+            self.receiver.begin_stream(master_uuid="m", family=family_of(folder))
+            # this master does not tell transactions apart: whole files only
+            self.master = masters.FakeMaster(masters.recorded(folder))
+            self.chunks = self.master.chunks("", 4, [1 << 20])
+
+        def thread(self, target, *options):
+            return SqlThread(
+                tmp_path,
+                self.relay_end,
+                target,
+                lambda family: Filter.from_options(list(options), family=family),
+            )
+
+        def receive_all(self):
+            for chunk in self.chunks:
+                self.receiver.receive(chunk)
+            self.receiver.close()
+            self.relay_end.close()
+
+    return Channel
+
+
+@pytest.mark.parametrize("folder", END)
+def test_applies_everything_and_knows_where_it_is(tmp_path, channel, folder):
+    c = channel(folder)
+    c.receive_all()
+    target = Counter()
+    thread = c.thread(target)
+    thread.run()
+    info = thread.info
+    assert info == RelayLogInfoFile(tmp_path).load()
+    assert info.target == target.state()
+    assert (info.source_file, info.source_position) == ("bin.000003", c.master.files[-1].end)
+    assert info.relay_file == "relay-bin.000003"
+    assert info.executed.endswith(END[folder])
+    assert ["begin"] == target.told[0][:1]
+    assert ["commit"] == target.told[-1]
+    again = Counter()
+    thread = c.thread(again)
+    thread.run()
+    assert again.told == target.told
+    assert thread.info == info
+
+
+def test_follows_the_relay_log_as_it_grows(channel):
+    c = channel("mysql-row")
+    target = Counter()
+    thread = c.thread(target)
+    running = threading.Thread(target=thread.run)
+    running.start()
+    counts = []
+    for chunk in c.chunks:
+        c.receiver.receive(chunk)
+        deadline = time.monotonic() + 5
+        while thread.info.source_file != chunk.file and time.monotonic() < deadline:
+            time.sleep(0.005)
+        counts.append(len(target.told))
+    c.relay_end.close()
+    running.join(5)
+    assert not running.is_alive()
+    assert 0 < counts[0] < counts[1] <= len(target.told)
+    assert thread.info.executed.endswith(":1-74")
+
+
+def test_retrieved_gtids_that_held_nothing_are_executed_when_caught_up(channel):
+    c = channel("mysql-row")
+    gone = "00000000-0000-0000-0000-000000000001:1-9"
+    info = c.receiver.info
+    c.receive_all()
+    info = c.receiver.info.model_copy(update={"retrieved": gone})
+    c.relay_end.publish(info)
+    thread = c.thread(Counter())
+    thread.run()
+    assert thread.info.executed.startswith(gone)
+
+
+@pytest.mark.parametrize("fail_after", range(0, 140, 7))
+def test_nothing_is_applied_twice_after_a_crash(tmp_path, channel, monkeypatch, fail_after):
+    monkeypatch.setattr(sql_thread, "SAVE_PERIOD", 0.0)
+    c = channel("mysql-row")
+    c.receive_all()
+    with pytest.raises(RuntimeError):
+        c.thread(Counter(fail_after)).run()
+    recorded = RelayLogInfoFile(tmp_path).load()
+    assert fail_after < 7 or recorded.relay_file
+    target = Counter()
+    c.thread(target).run()
+    whole = Counter()
+    RelayLogInfoFile(tmp_path).path.unlink()
+    c.thread(whole).run()
+    assert target.told == whole.told
+
+
+def test_stop_is_between_transactions_and_goes_on_there(tmp_path, channel):
+    c = channel("mariadb-row")
+    c.receive_all()
+    target = Counter()
+    for _ in range(1000):
+        thread = c.thread(target)
+        stopping = Counter()
+        stopping.told = target.told
+        thread = c.thread(stopping)
+        stopping.commit = lambda thread=thread, t=stopping: (Counter.commit(t), thread.stop())
+        before = len(target.told)
+        thread.run()
+        target = Counter()
+        c.thread(target)
+        if len(stopping.told) == before:
+            break
+        assert target.told == stopping.told
+        assert target.told[-1] == ["commit"]
+    whole = Counter()
+    RelayLogInfoFile(tmp_path).path.unlink()
+    c.thread(whole).run()
+    assert target.told == whole.told
+
+
+def test_ahead_of_the_relay_log(tmp_path, channel):
+    c = channel("mysql-row")
+    c.receive_all()
+    c.thread(Counter()).run()
+    c.relay_end.publish(c.receiver.info.model_copy(update={"relay_offset": 4}))
+    with pytest.raises(StateCorrupt, match=r"relay-log.info: is ahead of the relay log"):
+        c.thread(Counter())
