@@ -11,7 +11,6 @@ import typer
 
 from dumpfilter import __version__
 from dumpfilter.commands.demo import demo_command
-from dumpfilter.commands.filter import filter_command
 from dumpfilter.commands.inspect import inspect_command
 from dumpfilter.commands.master import master_command
 from dumpfilter.commands.slave import slave_command
@@ -28,7 +27,6 @@ app = typer.Typer(
 )
 app.command("master")(master_command)
 app.command("slave")(slave_command)
-app.command("filter")(filter_command)
 app.command("split")(split_command)
 app.command("inspect")(inspect_command)
 app.command("demo")(demo_command)

@@ -99,6 +99,8 @@ class Dump:
         )
         self._file = start.file
         self._announce = True
+        self.taken_over = False
+        """At the end: whether another dump of the same slave began, or the slave is gone."""
         self._told = (start.position, start.position)
         store.wake()  # an earlier dump of this slave sees that it is over
 
@@ -107,11 +109,6 @@ class Dump:
         """Whether this dump should go on."""
         return self._active() and self._register.holds(self._slave, self._number)
 
-    @property
-    def taken_over(self) -> bool:
-        """Whether another dump of the same slave has begun, or the slave is gone."""
-        return not self._register.holds(self._slave, self._number)
-
     def chunks(self) -> Iterator[pb.Chunk]:
         """The chunks, until the end (``once``), or until the dump is no longer active.
 
@@ -119,6 +116,7 @@ class Dump:
         """
         try:
             yield from self._chunks()
+            self.taken_over = not self._register.holds(self._slave, self._number)
         finally:
             self._register.end_dump(self._slave, self._number)
 

@@ -147,7 +147,10 @@ class BinlogStore:
                 return False
             reader.rewind(last.start)
         segment = reader.next()
-        if segment is None or (last is not None and segment.end == last.end):
+        if last is not None and segment is not None and segment.end == last.end:
+            # nothing whole was added: is what follows incomplete, or damaged?
+            segment = reader.next()
+        if segment is None:
             return False
         if last is not None and segment.start == last.start:
             indexed.places.pop()
@@ -200,7 +203,7 @@ class BinlogStore:
                 self._cache_bytes -= old.nbytes
 
     def next_file(self, name: str) -> str | None:
-        """The file that follows ``name``, whose end has been read; None when ``name`` is the last.
+        """The file that follows ``name``; None when ``name`` is the last, or there is more of it to read.
 
         Raises BinlogTruncated when ``name`` does not end as a server ends a file.
         """
@@ -210,8 +213,8 @@ class BinlogStore:
             following = self.binlogs.after(name)
             if following is None:
                 return None
-            if self.segment_at(name, self.open_file(name).scanned_to) is not None:
-                return None  # more was written before the rotation: it comes first
+        if self.segment_at(name, self.open_file(name).scanned_to) is not None:
+            return None  # more was written before the rotation: it comes first
         indexed = self.open_file(name)
         indexed.reader.check_end(last=False)
         if not (indexed.places and indexed.places[-1].rotated):

@@ -74,6 +74,7 @@ def report(slave: Slave, target: SummaryTarget) -> dict[str, Any]:
         "summary": target.state(),
         "position": {"file": relay.source_file, "position": relay.source_position},
         "gtid_set": relay.executed,
+        "retrieved_position": {"file": master.source_file, "position": master.source_position},
         "retrieved_gtid_set": master.retrieved,
         "relay_log": {"file": relay.relay_file, "position": relay.relay_offset},
         "connections": received.connections,
@@ -85,9 +86,10 @@ def report(slave: Slave, target: SummaryTarget) -> dict[str, Any]:
 
 def _lines(values: dict[str, Any]) -> str:
     counts = values["counts"]
-    position = values["position"]
+    position, retrieved = values["position"], values["retrieved_position"]
     return (
         f"position        {position['file']}:{position['position']}\n"
+        f"retrieved       {retrieved['file']}:{retrieved['position']}\n"
         f"gtid_set        {values['gtid_set']}\n"
         f"bytes_received  {values['bytes_received']} of {counts['bytes_read']} read by the master "
         f"({counts['bytes_dropped']} dropped)\n"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -96,26 +97,36 @@ def replace(path: Path, data: bytes, *, synced: bool) -> None:
 class DirectoryLock:
     """Holds a directory against a second process (``flock`` on its file ``slave.lock``).
 
-    The lock ends with the process, however it ends. Raises :class:`DirectoryBusy`.
+    The lock ends with the process, however it ends. One that is just dying gets ``patience`` seconds. Raises
+    :class:`DirectoryBusy`.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, patience: float = 1.0) -> None:
         path = directory / "slave.lock"
         with _naming(path):
             directory.mkdir(parents=True, exist_ok=True)
             self._fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o640)
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        deadline = time.monotonic() + patience
+        while not self._taken():
+            if time.monotonic() < deadline:
+                time.sleep(0.02)
+                continue
             holder = os.pread(self._fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
             os.close(self._fd)
             raise DirectoryBusy(
                 f"{directory}: another slave works here (process {holder}): stop it, or give this one "
                 "a relay directory of its own"
-            ) from None
+            )
         with _naming(path):
             os.ftruncate(self._fd, 0)
             os.pwrite(self._fd, b"%d\n" % os.getpid(), 0)
+
+    def _taken(self) -> bool:
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
 
     def release(self) -> None:
         """Let the directory go."""

@@ -40,6 +40,8 @@ class SlaveOptions:
     lower_case_table_names: int = 0
     filter_on_master: bool = True
     """Whether the master is told the rules. The slave applies them in any case."""
+    apply: bool = True
+    """Whether to apply; False is ``START REPLICA IO_THREAD``."""
     sync_relay_log: int = 10_000
     sync_master_info: int = 10_000
 
@@ -97,10 +99,9 @@ class Slave:
             raise
         self._io = IoThread(source, self._receiver, on_chunk=on_chunk, on_connect=on_connect)
         self._outcome = _Outcome()
-        self._threads = [
-            threading.Thread(target=self._run_io, name="slave-io", daemon=True),
-            threading.Thread(target=self._run_sql, name="slave-sql", daemon=True),
-        ]
+        self._threads = [threading.Thread(target=self._run_io, name="slave-io", daemon=True)]
+        if options.apply:
+            self._threads.append(threading.Thread(target=self._run_sql, name="slave-sql", daemon=True))
 
     def filter(self, family: Family) -> Filter:
         """The slave's own filter."""

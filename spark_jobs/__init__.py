@@ -1,0 +1,1 @@
+"""What runs on Spark: the split of a binlog set by schema."""

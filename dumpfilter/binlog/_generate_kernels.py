@@ -19,7 +19,7 @@ P_TABLES = 4  # of each schema
 P_STATEMENTS = 5  # most statements of a transaction
 P_FOREIGN = 6  # of 256 statements, how many are about another schema than the transaction's
 P_TRIGGERS = 7  # of 256 statements, how many touch a second table
-P_BULK = 8  # of 256 statements, how many have several rows events
+P_BULK = 8  # of 1024 statements, how many have several rows events
 SETTINGS = 16
 
 # What goes on from transaction to transaction (int64 array).
@@ -132,8 +132,8 @@ def _plan_transaction(plan, rng, settings, sizes, pick_schema, pick_table, kinds
         if np.int64((dice >> np.uint64(8)) & np.uint64(0xFF)) < settings[P_TRIGGERS]:
             n_tables = 2
         n_events = np.int64(1)
-        if np.int64((dice >> np.uint64(16)) & np.uint64(0xFF)) < settings[P_BULK]:
-            n_events = np.int64(2) + np.int64((dice >> np.uint64(24)) & np.uint64(15))
+        if np.int64((dice >> np.uint64(40)) & np.uint64(0x3FF)) < settings[P_BULK]:
+            n_events = np.int64(2) + np.int64((dice >> np.uint64(24)) & np.uint64(7))
         what = np.int64((dice >> np.uint64(32)) & np.uint64(0xFF))
         change = 0 if what < 140 else 1 if what < 230 else 2  # insert, update, delete
         event_type = change + (23 if settings[P_MARIADB] else 30)

@@ -80,6 +80,15 @@ def _same(a, b, length):
 
 
 @njit(cache=True, nogil=True)
+def _table_id(body, id_length):
+    """The table id at ``body``, which is followed by flags of 2 bytes."""
+    low = np.uint64(load_u32(body))
+    if id_length == 4:
+        return low
+    return low | np.uint64(load_u16(body + _U(4))) << np.uint64(32)
+
+
+@njit(cache=True, nogil=True)
 def _table_id_slot(table_ids, table_id):
     mask = np.uint64(table_ids.size - 1)
     slot = (table_id * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40) & mask
@@ -198,7 +207,8 @@ def scan(
             code = BAD_LENGTH
             break
         if kind == 15:
-            code = FORMAT_DESCRIPTION
+            # inside a transaction: the transaction was cut
+            code = FORMAT_DESCRIPTION if group == 0 else BAD_EVENT
             break
         if at + length > size:
             break
@@ -218,7 +228,7 @@ def scan(
             if body_length < id_length + 2 + 4:
                 code = BAD_EVENT
                 break
-            table_id = load_u64(body) & id_mask
+            table_id = _table_id(body, id_length)
             key = body + _U(id_length + 2)
             key_room = body_length - id_length - 2
             db_length = np.int64(load_u8(key))
@@ -278,7 +288,7 @@ def scan(
             if body_length < id_length + 2:
                 code = BAD_EVENT
                 break
-            table_id = load_u64(body) & id_mask
+            table_id = _table_id(body, id_length)
             end = load_u16(body + _U(id_length)) & np.uint16(1)
             if table_id == id_mask or (table_id == np.uint64(0xFFFFFF) and end and body_length <= 12):
                 role = R.DUMMY_ROWS
@@ -291,7 +301,7 @@ def scan(
             if end and group < 2:
                 ends = True
         elif kind == 2 or kind == 165:  # Query, Query_compressed
-            if body_length < query_post + 1:
+            if query_post < 13 or body_length < query_post + 1:
                 code = BAD_EVENT
                 break
             db_length = np.int64(load_u8(body + _U(8)))

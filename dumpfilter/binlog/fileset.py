@@ -12,13 +12,10 @@ import numpy.typing as npt
 from dumpfilter.binlog.events import HEADER_LENGTH, LOG_EVENT_BINLOG_IN_USE_F, EventHeader, EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.index import SEGMENT_SIZE, FileScanner, Segment
-from dumpfilter.binlog.reader import read_format_description
+from dumpfilter.binlog.reader import MAX_EVENT, read_format_description
 from dumpfilter.binlog.sources import SourceNumbers
 from dumpfilter.binlog.subjects import Subjects
 from dumpfilter.errors import BinlogCorrupt, BinlogMissing, BinlogTruncated
-
-MAX_EVENT = 0x7FFFFFFF
-"""The largest length an event can announce and be believed, bytes (servers stop at 1 GiB)."""
 
 
 class BinlogFile:
@@ -92,12 +89,15 @@ class SegmentReader:
         sources: SourceNumbers,
         *,
         verify: bool = True,
+        statements: bool = True,
         segment_size: int = SEGMENT_SIZE,
     ) -> None:
         self.file = file
-        self.scanner = FileScanner(file.name, file.format_description, subjects, sources, verify=verify)
+        self.scanner = FileScanner(
+            file.name, file.format_description, subjects, sources, verify=verify, statements=statements
+        )
         self.position = file.first_event
-        self._buffer: npt.NDArray[np.uint8] = np.empty(segment_size, np.uint8)
+        self._buffer: npt.NDArray[np.uint8] = np.empty(max(segment_size, HEADER_LENGTH), np.uint8)
         self.data = self._buffer[:0]
         self.data_offset = self.position
         self.limit: int | None = None
@@ -105,6 +105,11 @@ class SegmentReader:
 
     def next(self) -> Segment | None:
         """The next segment, or None when the file holds no further whole event (yet)."""
+        if self.limit is not None:
+            if self.position >= self.limit:
+                return None
+            if self._buffer.size < self.limit - self.position:
+                self._buffer = np.empty(self.limit - self.position, np.uint8)
         while True:
             length = self.file.read_into(self._buffer, self.position)
             at_end = length < self._buffer.size
@@ -116,15 +121,13 @@ class SegmentReader:
                 self.data, self.data_offset = data, self.position
                 self.position = segment.end
                 return segment
-            if at_end:
-                return None
-            # an event larger than the buffer
-            needed = EventHeader.unpack(data[:HEADER_LENGTH].tobytes()).size
+            # not one event: it is larger than the buffer, or than what has been written
+            needed = EventHeader.unpack(data[:HEADER_LENGTH].tobytes()).size if length >= HEADER_LENGTH else 0
             if needed > MAX_EVENT:
                 raise BinlogCorrupt(
                     f"an event's length is {needed}", file=self.file.name, position=self.position
                 )
-            if self.position + needed > self.file.size:
+            if at_end or self.position + needed > self.file.size:
                 return None
             self._buffer = np.empty(needed, np.uint8)
 
@@ -181,6 +184,8 @@ class BinlogSet:
                 return cls.from_index(path)
             source = [path]
         paths = [Path(p) for p in source]
+        if not paths:
+            raise BinlogMissing("no binlog is named")
         for path in paths:
             if not path.is_file():
                 raise BinlogMissing("no such file", file=str(path))
@@ -204,16 +209,15 @@ class BinlogSet:
             lines = self.index.read_text("utf-8", "surrogateescape").split("\n")
         except OSError as error:
             raise BinlogMissing(f"cannot read the index: {error.strerror}", file=str(self.index)) from None
-        # a line still being written has no end yet
-        names = [line.strip() for line in lines[:-1] if line.strip()] or [
-            n.strip() for n in lines if n.strip()
-        ]
         paths = {}
-        for name in names:
+        for number, line in enumerate(lines):
+            name = line.strip()
             path = self.index.parent / name
             if not path.exists():
                 path = self.index.parent / Path(name).name
-            paths[path.name] = path
+            # a last line without its end may be one that is still being written: then it names no file yet
+            if name and (number < len(lines) - 1 or path.is_file()):
+                paths[path.name] = path
         changed = list(paths) != list(self._paths)
         self._paths = paths
         return changed

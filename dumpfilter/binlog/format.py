@@ -21,6 +21,7 @@ from dumpfilter.errors import BinlogCorrupt, BinlogTruncated, BinlogUnsupported
 Family = Literal["mysql", "mariadb"]
 
 _FIXED = struct.Struct("<H50sIB")
+_MOST_TYPES_WITHOUT_CHECKSUMS = 34
 _CHECKSUM_ALGORITHMS = {0: False, 1: True, 255: False}  # OFF, CRC32, UNDEF
 
 
@@ -88,7 +89,8 @@ class FormatDescription:
         raw = bytes(in_use_cleared)
         lengths = event[HEADER_LENGTH + _FIXED.size :]
         checksum = False
-        if _knows_checksums(server_version):
+        # servers before checksums knew fewer types of events: a damaged version must not hide the checksum
+        if _knows_checksums(server_version) or len(lengths) > _MOST_TYPES_WITHOUT_CHECKSUMS:
             # the algorithm's byte and a checksum end this event even where checksums are off
             if int.from_bytes(raw[-CHECKSUM_LENGTH:], "little") != zlib.crc32(raw[:-CHECKSUM_LENGTH]):
                 raise corrupt("checksum mismatch")
@@ -112,6 +114,11 @@ class FormatDescription:
     def checksum_length(self) -> int:
         """4 when events end in a CRC32, else 0."""
         return CHECKSUM_LENGTH if self.checksum else 0
+
+    @property
+    def ends_in_checksum(self) -> bool:
+        """Whether the event itself ends in a CRC32; from the servers that know them on it always does."""
+        return len(self.raw) > HEADER_LENGTH + _FIXED.size + len(self.post_header_lengths)
 
     @property
     def header(self) -> EventHeader:

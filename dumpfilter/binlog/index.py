@@ -20,7 +20,7 @@ from dumpfilter.binlog.gtid_events import decode_gtid_tagged
 from dumpfilter.binlog.sources import SourceNumbers
 from dumpfilter.binlog.statements import read_statement
 from dumpfilter.binlog.subjects import Subjects
-from dumpfilter.errors import BinlogCorrupt, BinlogUnsupported
+from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogUnsupported
 
 SEGMENT_SIZE = 2 << 20
 """How much of a file one scan takes, bytes: small enough to stay in the CPU's cache while it is read,
@@ -37,8 +37,8 @@ class Segment:
     uint8, ``role`` uint8 (:mod:`dumpfilter.binlog._roles`), ``subject`` int32 (a number of the set's
     :class:`Subjects`, or negative). Transaction columns: ``txn_event`` int64 (its first event; one entry
     more than there are transactions, the last is the number of events), ``txn_subject`` int32 (the only
-    subject in it, or negative), ``txn_source`` int32 and ``txn_number`` int64 (its GTID; source -1 without one,
-    -3 for events between transactions).
+    subject in it, or negative), ``txn_source`` int32 and ``txn_number`` int64 (its GTID, in every segment that has
+    a part of it; source -1 without one, -3 for events between transactions).
 
     ``continues``: the first transaction began in an earlier segment. ``open``: the last one goes on in the next.
     """
@@ -119,6 +119,7 @@ class _Columns:
 class FileScanner:
     """Scans one file in order. ``format_description`` is the file's; ``subjects`` and ``sources`` the set's.
 
+    Without ``statements`` the subjects of statements stay PENDING, for who only asks where transactions end.
     It keeps what a scan must remember from one segment to the next: whether a transaction is open, and
     the table maps in force.
     """
@@ -131,9 +132,11 @@ class FileScanner:
         sources: SourceNumbers,
         *,
         verify: bool = True,
+        statements: bool = True,
     ) -> None:
         self.file = file
         self.format_description = format_description
+        self._statements = statements
         self._subjects = subjects
         self._sources = sources
         self._state = np.zeros(K.STATE_SIZE, np.int64)
@@ -141,6 +144,7 @@ class FileScanner:
         self._table_ids = np.zeros(1024, np.uint64)
         self._table_subjects = np.zeros(1024, np.int32)
         self._columns = _Columns(8192)
+        self._open_gtid = (R.NOTHING, 0)
         self._use(format_description)
 
     @property
@@ -239,7 +243,8 @@ class FileScanner:
         self, data: npt.NDArray[np.uint8], offset: int, end: int, count: int, continues: bool
     ) -> Segment:
         columns = self._columns
-        self._read_statements(data, offset, count)
+        if self._statements:
+            self._read_statements(data, offset, count)
         while True:
             n, self._sources.count, stuck = K.group_transactions(
                 data.ctypes.data,
@@ -264,8 +269,10 @@ class FileScanner:
         columns.txn_event[n] = count
         if continues:
             columns.txn_subject[0] = R.MIXED
+            columns.txn_source[0], columns.txn_number[0] = self._open_gtid
         if self.in_transaction:
             columns.txn_subject[n - 1] = R.MIXED
+            self._open_gtid = (int(columns.txn_source[n - 1]), int(columns.txn_number[n - 1]))
         return Segment(
             self.file,
             offset,
@@ -315,7 +322,7 @@ class FileScanner:
             event = data[start:end].tobytes()
             try:
                 statement, frame = read_statement(event, self.format_description)
-            except BinlogCorrupt as error:
+            except BinlogError as error:
                 raise error.located(self.file, offset + start) from None
             if frame is not None:
                 # a transaction keyword that only shows once it is uncompressed

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader, EventType
+import zlib
+
+from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader, EventType, event_name
 from dumpfilter.binlog.fileset import BinlogFile
 from dumpfilter.binlog.gtid import GtidSet, decode_gtid_list, decode_previous_gtids
-from dumpfilter.errors import BinlogCorrupt
+from dumpfilter.errors import BinlogCorrupt, BinlogError
+
+_IN_TRANSACTIONS = frozenset(
+    {
+        EventType.GTID,
+        EventType.ANONYMOUS_GTID,
+        EventType.GTID_TAGGED,
+        EventType.MARIADB_GTID,
+        EventType.QUERY,
+    }
+)
 
 
 def previous_gtids(file: BinlogFile) -> GtidSet | None:
@@ -20,16 +32,24 @@ def previous_gtids(file: BinlogFile) -> GtidSet | None:
         if len(head) < HEADER_LENGTH:
             return None
         header = EventHeader.unpack(head)
-        body_length = header.size - HEADER_LENGTH - fd.checksum_length
+        end = header.size - fd.checksum_length
+        if end < HEADER_LENGTH:
+            raise BinlogCorrupt(f"an event's length is {header.size}", file=file.name, position=offset)
         if header.type in (EventType.PREVIOUS_GTIDS, EventType.GTID_LIST):
-            body = file.read(offset + HEADER_LENGTH, body_length)
+            if offset + header.size > file.size:
+                return None
+            event = file.read(offset, header.size)
+            if fd.checksum and zlib.crc32(event[:end]) != int.from_bytes(event[end:], "little"):
+                raise BinlogCorrupt(
+                    f"checksum mismatch in a {event_name(header.type)} event", file=file.name, position=offset
+                )
             try:
                 if header.type == EventType.PREVIOUS_GTIDS:
-                    return decode_previous_gtids(body)
-                return decode_gtid_list(body).position()
-            except BinlogCorrupt as error:
+                    return decode_previous_gtids(event[HEADER_LENGTH:end])
+                return decode_gtid_list(event[HEADER_LENGTH:end]).position()
+            except BinlogError as error:
                 raise error.located(file.name, offset) from None
-        if header.type in (EventType.GTID, EventType.ANONYMOUS_GTID, EventType.MARIADB_GTID, EventType.QUERY):
+        if header.type in _IN_TRANSACTIONS:
             return None
         offset += header.size
     return None

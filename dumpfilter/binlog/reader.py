@@ -14,6 +14,9 @@ from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventHeader
 from dumpfilter.binlog.format import FormatDescription, check_magic
 from dumpfilter.errors import BinlogCorrupt, BinlogTruncated
 
+MAX_EVENT = 0x7FFFFFFF
+"""The largest length an event can announce and be believed, bytes (servers stop at 1 GiB)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -37,7 +40,8 @@ class Event:
     def body(self) -> memoryview:
         """The event without its header and checksum."""
         length = len(self.raw)
-        if self.fd.checksum or self.type == EventType.FORMAT_DESCRIPTION:
+        of_format = self.type == EventType.FORMAT_DESCRIPTION
+        if self.fd.ends_in_checksum if of_format else self.fd.checksum:
             length -= CHECKSUM_LENGTH
         return memoryview(self.raw)[HEADER_LENGTH:length]
 
@@ -103,6 +107,8 @@ def _read_event(source: BinaryIO, offset: int, file: str) -> bytes | None:
     size = EventHeader.unpack(head).size
     if size < HEADER_LENGTH:
         raise BinlogCorrupt(f"an event's length is {size}, less than its header", file=file, position=offset)
+    if size > MAX_EVENT:
+        raise BinlogCorrupt(f"an event's length is {size}", file=file, position=offset)
     rest = source.read(size - HEADER_LENGTH)
     if len(rest) < size - HEADER_LENGTH:
         raise BinlogTruncated(

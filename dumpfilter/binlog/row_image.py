@@ -123,8 +123,8 @@ class ColumnPlan:
     """How long the values of a table's columns are.
 
     ``sizes``: int32, one for each column: ``n >= 0`` for values of n bytes, ``-n`` for values with a length
-    of n bytes before them. ``json_columns``: how many columns are JSON, so have a bit in ``partial_bits``. Make
-    one for each table map and keep it: it remembers what it worked out for the bitmaps it has met.
+    of n bytes before them. ``json_columns``: how many columns are JSON, so have a bit in ``partial_bits``.
+    Make one for each table map and keep it: it remembers what it worked out for the bitmaps it has met.
     """
 
     sizes: Int32

@@ -30,9 +30,7 @@ MAX_COLUMNS = 4096
 
 RowsKind = Literal["insert", "update", "delete"]
 
-_PRE_GA = frozenset(
-    {EventType.PRE_GA_WRITE_ROWS, EventType.PRE_GA_UPDATE_ROWS, EventType.PRE_GA_DELETE_ROWS}
-)
+_PRE_GA = frozenset({EventType.PRE_GA_WRITE_ROWS, EventType.PRE_GA_UPDATE_ROWS, EventType.PRE_GA_DELETE_ROWS})
 _COMPRESSED = frozenset(range(EventType.WRITE_ROWS_COMPRESSED_V1, EventType.DELETE_ROWS_COMPRESSED + 1))
 _UPDATES = frozenset(
     {
@@ -227,11 +225,6 @@ class RowsHeader:
     def statement_ends(self) -> bool:
         """Whether this is the last rows event of its statement (``STMT_END_F``)."""
         return bool(self.flags & STMT_END_F)
-
-    @property
-    def columns_present(self) -> bytes:
-        """The bitmap of the image that an insert or delete has, and of an update's before-image."""
-        return self.columns_before
 
 
 def rows_kind(type: int) -> RowsKind:

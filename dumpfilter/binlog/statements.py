@@ -8,7 +8,7 @@ from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.query import QueryEvent, decode_execute_load_query, decode_query
 from dumpfilter.statement import Statement, database_statement, object_databases
 
-_FRAMES = (b"BEGIN", b"COMMIT", b"ROLLBACK", b"SAVEPOINT ", b"RELEASE SAVEPOINT ")
+_FRAMES = (b"ROLLBACK", b"SAVEPOINT ", b"RELEASE SAVEPOINT ")
 
 
 def read_statement(event: bytes, fd: FormatDescription) -> tuple[Statement, int | None]:

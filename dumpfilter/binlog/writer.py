@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -49,12 +51,12 @@ class BinlogSetWriter:
 
     Every file is written beside its name, synchronized and renamed when it is complete; the index appears
     last, so a set whose writing was cut off has none. Use as a context manager: on an error what was begun
-    is removed.
+    is removed. OutputError when the disk refuses.
 
     Parameters:
         directory: made when it does not exist.
         base: such as ``shop-bin``.
-        overwrite: whether an index of that name may be there already.
+        overwrite: whether an index of that name may be there already. It goes before the first file is replaced.
     """
 
     def __init__(self, directory: Path, base: str, *, overwrite: bool = False) -> None:
@@ -68,7 +70,8 @@ class BinlogSetWriter:
         self.index = directory / f"{base}.index"
         if self.index.exists() and not overwrite:
             raise OutputError(f"{self.index}: there already; name another output directory or remove it")
-        directory.mkdir(parents=True, exist_ok=True)
+        with _output(directory):
+            directory.mkdir(parents=True, exist_ok=True)
 
     @property
     def position(self) -> int:
@@ -81,18 +84,22 @@ class BinlogSetWriter:
             raise OutputError(f"{self.names[-1]}: still open")
         self.names.append(f"{self.base}.{len(self.names) + 1:06}")
         self._fd = fd
-        self._file = open(self._beside, "wb")  # noqa: SIM115 (closed by _finish or __exit__)
         head = bytearray(fd.raw)
         head[13:17] = (4 + len(head)).to_bytes(4, "little")
-        head[-CHECKSUM_LENGTH:] = zlib.crc32(head[:-CHECKSUM_LENGTH]).to_bytes(CHECKSUM_LENGTH, "little")
-        self._file.write(MAGIC + head)
+        if fd.ends_in_checksum:
+            head[-CHECKSUM_LENGTH:] = zlib.crc32(head[:-CHECKSUM_LENGTH]).to_bytes(CHECKSUM_LENGTH, "little")
+        with _output(self._beside):
+            self._file = open(self._beside, "wb")  # noqa: SIM115 (closed by end() or __exit__)
+            self._file.write(MAGIC + head)
         self._position = 4 + len(head)
 
     def append(self, events: bytes | bytearray) -> None:
         """Add whole events; their end_log_pos and checksums become this file's."""
         if self._file is None or self._fd is None:
             raise OutputError(f"{self.base}: no file is open")
-        self._file.write(rebase(events, self._position, checksum=self._fd.checksum))
+        rebased = rebase(events, self._position, checksum=self._fd.checksum)
+        with _output(self._beside):
+            self._file.write(rebased)
         self._position += len(events)
 
     def rotate(self, timestamp: int = 0) -> None:
@@ -113,42 +120,68 @@ class BinlogSetWriter:
     def end(self) -> None:
         """End the open file as it is."""
         assert self._file is not None
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
-        self._file = None
         final = self.directory / self.names[-1]
-        os.replace(self._beside, final)
+        with _output(final):
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+            self._file = None
+            if not self._done:
+                self.index.unlink(missing_ok=True)
+            os.replace(self._beside, final)
         self._done.append(final)
 
     def close(self) -> None:
         """Write the index: the set is whole now."""
         if self._file is not None:
             self.end()
-        beside = self.index.with_name(self.index.name + ".tmp")
-        with open(beside, "w", encoding="utf-8", errors="surrogateescape") as file:
-            file.write("".join(f"./{name}\n" for name in self.names))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, self.index)
-        sync_directory(self.directory)
+        beside = self._beside_index
+        with _output(self.index):
+            with open(beside, "w", encoding="utf-8", errors="surrogateescape") as file:
+                file.write("".join(f"./{name}\n" for name in self.names))
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(beside, self.index)
+            sync_directory(self.directory)
 
     @property
     def _beside(self) -> Path:
         return self.directory / (self.names[-1] + ".tmp")
 
+    @property
+    def _beside_index(self) -> Path:
+        return self.index.with_name(self.index.name + ".tmp")
+
     def __enter__(self) -> BinlogSetWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            self.close()
+        if kind is not None:
+            self._discard()
             return
+        try:
+            self.close()
+        except BaseException:
+            self._discard()
+            raise
+
+    def _discard(self) -> None:
         if self._file is not None:
-            self._file.close()
-            self._beside.unlink(missing_ok=True)
-        for path in self._done:
-            path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # what it had not written yet cannot be written now either
+                self._file.close()
+            self._file = None
+        begun = [self._beside] if self.names else []
+        for path in [*begun, self._beside_index, *self._done]:
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _output(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
 def sync_directory(directory: Path) -> None:

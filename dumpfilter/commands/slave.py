@@ -65,6 +65,9 @@ def slave_command(
     start_position: Annotated[
         int, typer.Option(help="Where in it, bytes; later the slave knows.", min=4)
     ] = 4,
+    io_thread_only: Annotated[
+        bool, typer.Option("--io-thread-only", help="Fetch relay logs and apply nothing.")
+    ] = False,
     chunk_size: Annotated[
         int, typer.Option(help="Bytes of events in a message; 0 leaves it to the master.", min=0)
     ] = 0,
@@ -135,6 +138,7 @@ def slave_command(
         rules=tuple(make_rule(kind, value) for kind, values in given.items() for value in values or ()),
         lower_case_table_names=lower_case_table_names,
         filter_on_master=filter_on is FilterOn.BOTH,
+        apply=not io_thread_only,
         sync_relay_log=sync_relay_log,
         sync_master_info=sync_master_info,
     )

@@ -160,8 +160,10 @@ def decide(
                     n_ranges += 1
                 sent += length
                 sent_events += b - a
-                if s >= 0 and (flags[s] & undecided_bit) != 0:
-                    undecided += 1
+                if s >= 0 and not keep_all and (flags[s] & undecided_bit) != 0:
+                    for i in range(a, b):
+                        if subjects[i] == s:
+                            undecided += 1
             txn_kept[t] = kept
             resume = end
             resume_bytes = sent
@@ -213,8 +215,8 @@ def decide(
                 elif role == R.DUMMY_ROWS:
                     if walk[W_STATEMENT_KEPT]:
                         verdict = 1
-                    else:
-                        walk[W_CONTEXT] = 0
+                    # table maps that no rows came for
+                    walk[W_CONTEXT] = 0
                     walk[W_STATEMENT_KEPT] = 0
                 else:  # ROWS, ROWS_END
                     rows_kept = subject < 0 or (flags[subject] & SEND) != 0

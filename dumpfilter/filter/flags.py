@@ -44,12 +44,12 @@ class TableFlags:
         """The flags, uint32, one entry a subject (and spare ones after the last)."""
         wanted = len(self._subjects)
         if wanted > self._known:
-            if wanted > self._flags.size:
-                larger = np.zeros(max(wanted, 2 * self._flags.size), np.uint32)
-                larger[: self._known] = self._flags[: self._known]
-                self._flags = larger
-            with self._subjects.lock:
+            with self._subjects.lock:  # two dumps of one slave may both be here
+                if wanted > self._flags.size:
+                    larger = np.zeros(max(wanted, 2 * self._flags.size), np.uint32)
+                    larger[: self._known] = self._flags[: self._known]
+                    self._flags = larger
                 for number in range(self._known, wanted):
                     self._flags[number] = _BITS[self.filter.verdict(self._subjects[number])]
-            self._known = wanted
+                self._known = max(wanted, self._known)
         return self._flags

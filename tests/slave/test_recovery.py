@@ -163,6 +163,33 @@ def test_what_a_lost_connection_left_incomplete_is_given_up(masters, tmp_path):
     assert slave.receiver.info.source_file == "bin.000002"
 
 
+def test_a_resume_point_that_cannot_be_placed(masters, tmp_path):
+    """An event spread over chunks whose last part tells of a boundary that lay in an earlier one."""
+    files = masters.synthetic([[(True, [10]), (True, [500, 10])]])
+    first, second = files[0].transactions
+    slave = Slave(tmp_path, save_period=0.0, sync=0)
+    slave.receiver.begin_stream(master_uuid="m", family="mysql")
+    master = masters.FakeMaster(files)
+    [whole] = master.chunks("", 4, [10_000])
+    start = 4 + len(files[0].format_description)
+    parts = [first.events[0] + second.events[0][:200], second.events[0][200:], second.events[1]]
+    resume = [start, start + first.size, files[0].end]
+    told = []
+    for number, (part, position) in enumerate(zip(parts, resume, strict=True)):
+        chunk = pb.Chunk(file="bin.000001", events=part, resume_position=position, end_position=position)
+        if number == 0:
+            chunk.format_description = whole.format_description
+            chunk.start_position = start
+        elif number == 1:
+            chunk.completed.members.add(uuid=whole.completed.members[0].uuid, runs=[1, 1])
+        else:
+            chunk.resume_bytes = len(part)
+            chunk.completed.members.add(uuid=whole.completed.members[0].uuid, runs=[2, 1])
+        slave.receiver.receive(chunk)
+        told.append((slave.receiver.info.source_position, slave.receiver.info.retrieved[-4:]))
+    assert told == [(start, ""), (start, ""), (files[0].end, ":1-2")]
+
+
 def test_a_master_that_breaks_the_contract(masters, tmp_path):
     files = masters.synthetic([[(True, [10, 10])], [(True, [10])]])
     master = masters.FakeMaster(files)

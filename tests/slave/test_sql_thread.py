@@ -101,8 +101,8 @@ def test_applies_everything_and_knows_where_it_is(tmp_path, channel, folder):
     assert (info.source_file, info.source_position) == ("bin.000003", c.master.files[-1].end)
     assert info.relay_file == "relay-bin.000003"
     assert info.executed.endswith(END[folder])
-    assert ["begin"] == target.told[0][:1]
-    assert ["commit"] == target.told[-1]
+    assert target.told[0][:1] == ["begin"]
+    assert target.told[-1] == ["commit"]
     again = Counter()
     thread = c.thread(again)
     thread.run()

@@ -83,7 +83,7 @@ def test_server_uuid_is_kept(tmp_path):
 def test_two_slaves_in_one_directory(tmp_path):
     lock = durable.DirectoryLock(tmp_path / "new")
     with pytest.raises(DirectoryBusy, match=f"another slave works here .process {os.getpid()}."):
-        durable.DirectoryLock(tmp_path / "new")
+        durable.DirectoryLock(tmp_path / "new", patience=0.1)
     lock.release()
     code = (
         "import os, pathlib, sys; from slave.durable import DirectoryLock;"

@@ -1,0 +1,448 @@
+"""Row images: the compiled walk against its twin, rows built from known values, and what servers wrote."""
+
+import json
+import struct
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dumpfilter.binlog import row_image as T
+from dumpfilter.binlog.compression import decode_transaction_payload, rows_data
+from dumpfilter.binlog.events import MAGIC, ROWS, EventType
+from dumpfilter.binlog.row_image import ColumnPlan, RowImages, row_images, row_images_reference
+from dumpfilter.binlog.rows import RowsHeader, TableMap, decode_rows_header, decode_table_map
+from dumpfilter.errors import BinlogCorrupt, BinlogUnsupported
+
+DATA = Path(__file__).parents[1] / "data"
+BINLOGS = sorted(p for p in DATA.glob("*/*/bin.0*") if p.read_bytes()[:4] == MAGIC)
+ARRAYS = ("before_start", "before_end", "after_start", "after_end")
+
+
+def events(data: bytes, checksum: bool = False, at: int = 4) -> Iterator[tuple[int, bytes]]:
+    """Type and body of every event of a binlog; compressed transactions are opened."""
+    while at < len(data):
+        _, kind, _, size, _, _ = struct.unpack_from("<IBIIIH", data, at)
+        body = data[at + 19 : at + size - (4 if checksum or kind == 15 else 0)]
+        if kind == EventType.FORMAT_DESCRIPTION:
+            checksum = body[-1] == 1
+        if kind == EventType.TRANSACTION_PAYLOAD:
+            yield from events(decode_transaction_payload(body).open(), at=0)
+        else:
+            yield kind, body
+        at += size
+
+
+def rows_events(path: Path) -> Iterator[tuple[TableMap, RowsHeader, bytes | memoryview]]:
+    tables = {}
+    for kind, body in events(path.read_bytes()):
+        if kind == EventType.TABLE_MAP:
+            table = decode_table_map(body)
+            tables[table.table_id] = table
+        elif kind in ROWS:
+            header = decode_rows_header(kind, body)
+            yield tables[header.table_id], header, rows_data(header, body)
+
+
+def same(a: RowImages, b: RowImages) -> bool:
+    return all(np.array_equal(getattr(a, name), getattr(b, name)) for name in ARRAYS)
+
+
+def table_of(*columns: tuple[int, bytes]) -> TableMap:
+    types = bytes(kind for kind, _ in columns)
+    return TableMap(1, 1, "d", "t", types, b"".join(m for _, m in columns), bytes((len(types) + 7) // 8))
+
+
+# --- column by column: what a value takes ---------------------------------------------------------------
+
+STRING_254 = [  # CHAR(n) of so many bytes: its real type and length as the server packs them
+    (length, bytes((0xFE ^ ((length & 0x300) >> 4), length & 0xFF)))
+    for length in (1, 40, 255, 256, 765, 1020)
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "metadata", "size"),
+    [
+        (T.TINY, b"", 1),
+        (T.YEAR, b"", 1),
+        (T.SHORT, b"", 2),
+        (T.INT24, b"", 3),
+        (T.LONG, b"", 4),
+        (T.LONGLONG, b"", 8),
+        (T.FLOAT, b"\4", 4),
+        (T.DOUBLE, b"\x08", 8),
+        (T.NULL, b"", 0),
+        (T.DATE, b"", 3),
+        (T.NEWDATE, b"", 3),
+        (T.TIME, b"", 3),
+        (T.TIMESTAMP, b"", 4),
+        (T.DATETIME, b"", 8),
+        *((T.TIME2, bytes((n,)), 3 + (n + 1) // 2) for n in range(7)),
+        *((T.TIMESTAMP2, bytes((n,)), 4 + (n + 1) // 2) for n in range(7)),
+        *((T.DATETIME2, bytes((n,)), 5 + (n + 1) // 2) for n in range(7)),
+        (T.NEWDECIMAL, b"\x0a\x02", 5),
+        (T.NEWDECIMAL, b"\x41\x1e", 30),
+        (T.NEWDECIMAL, b"\x05\x00", 3),
+        (T.NEWDECIMAL, b"\x01\x00", 1),
+        (T.BIT, b"\1\0", 1),
+        (T.BIT, b"\0\1", 1),
+        (T.BIT, b"\1\2", 3),
+        (T.BIT, b"\0\x08", 8),
+        (T.VARCHAR, b"\xff\0", -1),
+        (T.VARCHAR, b"\0\1", -2),
+        (T.VARCHAR_COMPRESSED, b"\xff\0", -1),
+        (T.VARCHAR_COMPRESSED, b"\xd0\7", -2),
+        *((T.STRING, packed, -1 if length < 256 else -2) for length, packed in STRING_254),
+        (T.STRING, b"\xf7\1", 1),
+        (T.STRING, b"\xf7\2", 2),
+        (T.STRING, b"\xf8\x08", 8),
+        (T.ENUM, b"\xf7\2", 2),
+        (T.SET, b"\xf8\3", 3),
+        *((kind, bytes((n,)), -n) for n in (1, 2, 3, 4) for kind in (T.BLOB, T.BLOB_COMPRESSED)),
+        (T.TINY_BLOB, b"\1", -1),
+        (T.MEDIUM_BLOB, b"\3", -3),
+        (T.LONG_BLOB, b"\4", -4),
+        (T.GEOMETRY, b"\4", -4),
+        (T.JSON, b"\4", -4),
+        (T.VECTOR, b"\4", -4),
+        (T.TYPED_ARRAY, b"\x08", -4),
+        (T.TYPED_ARRAY, b"\x0f\x28\0\0", -4),
+        (T.TYPED_ARRAY, b"\xf6\x0a\x02", -4),
+        (T.TYPED_ARRAY, b"\x12\6", -4),
+    ],
+)
+def test_the_size_of_a_value(kind, metadata, size):
+    plan = ColumnPlan.from_table_map(table_of((T.LONG, b""), (kind, metadata), (T.VARCHAR, b"\5\0")))
+    assert plan.sizes.tolist() == [4, size, -1]
+    assert plan.sizes.dtype == np.int32
+    assert plan.json_columns == (kind == T.JSON)
+
+
+@pytest.mark.parametrize(
+    ("kind", "metadata", "text"),
+    [
+        (T.DECIMAL, b"", "not one that servers write"),
+        (T.VAR_STRING, b"", "not one that servers write"),
+        (T.BOOL, b"", "not one that servers write"),
+        (T.INVALID, b"", "not one that servers write"),
+        (99, b"", "not one that servers write"),
+        (T.BLOB, b"\0", "length of 0 bytes"),
+        (T.BLOB, b"\5", "length of 5 bytes"),
+        (T.BLOB, b"", "no metadata"),
+        (T.VARCHAR, b"\5", "no metadata"),
+        (T.TYPED_ARRAY, b"", "no metadata"),
+        (T.TYPED_ARRAY, b"\x0f\5", "bytes of metadata"),
+        (T.LONG, b"\5", "1 bytes of metadata, 0 used"),
+        (T.FLOAT, b"\5", "has 5 bytes"),
+        (T.TIME2, b"\7", "7 decimals"),
+        (T.NEWDECIMAL, b"\0\0", "precision 0"),
+        (T.NEWDECIMAL, b"\5\6", "scale 6"),
+        (T.NEWDECIMAL, b"\x42\0", "precision 66"),
+        (T.BIT, b"\x08\0", "8 bits"),
+        (T.BIT, b"\1\x08", "65 bits"),
+        (T.STRING, b"\xf7\0", "has 0 bytes"),
+        (T.STRING, b"\xf8\x09", "has 9 bytes"),
+    ],
+)
+def test_types_and_metadata_that_do_not_fit(kind, metadata, text):
+    with pytest.raises(BinlogCorrupt, match=text):
+        ColumnPlan.from_table_map(table_of((kind, metadata)))
+
+
+# --- rows built from known values -----------------------------------------------------------------------
+
+COLUMNS = [
+    (T.TINY, b""),
+    (T.LONG, b""),
+    (T.LONGLONG, b""),
+    (T.DOUBLE, b"\x08"),
+    (T.NEWDECIMAL, b"\x0a\x02"),
+    (T.BIT, b"\1\2"),
+    (T.DATETIME2, b"\6"),
+    (T.NULL, b""),
+    (T.VARCHAR, b"\x50\0"),
+    (T.VARCHAR, b"\0\4"),
+    (T.STRING, b"\xfe\x28"),
+    (T.STRING, b"\xce\xfc"),
+    (T.STRING, b"\xf7\2"),
+    (T.BLOB, b"\1"),
+    (T.BLOB, b"\2"),
+    (T.BLOB, b"\3"),
+    (T.LONG_BLOB, b"\4"),
+    (T.JSON, b"\4"),
+    (T.TYPED_ARRAY, b"\x08"),
+]
+bits = st.integers(0, 2**32 - 1)
+
+
+@st.composite
+def rows_cases(draw: st.DrawFn) -> tuple[TableMap, RowsHeader, bytes, list[tuple[int, int, int, int]]]:
+    """A table, a header, the rows data, and where the images are: written down while they were written."""
+    table = table_of(*draw(st.lists(st.sampled_from(COLUMNS), min_size=1, max_size=20)))
+    sizes = ColumnPlan.from_table_map(table).sizes.tolist()
+    kind = draw(st.sampled_from([23, 24, 25, 30, 31, 32, 39, 166, 167, 168]))
+    before, after = (
+        (draw(bits) & (1 << len(sizes)) - 1) or 1,
+        (draw(bits) & (1 << len(sizes)) - 1) or 1,
+    )
+    data = bytearray()
+
+    def image(present: int) -> None:
+        columns = [s for k, s in enumerate(sizes) if present >> k & 1]
+        nulls = draw(bits)
+        data.extend(
+            (nulls & (1 << 8 * ((len(columns) + 7) // 8)) - 1).to_bytes((len(columns) + 7) // 8, "little")
+        )
+        for k, size in enumerate(columns):
+            if nulls >> k & 1:
+                continue
+            if size < 0:
+                length = draw(st.one_of(st.integers(0, 20), st.integers(250, 260), st.just(70_000)))
+                length = min(length, (1 << -8 * size) - 1)
+                data.extend(length.to_bytes(-size, "little") + b"\xff" * length)
+            else:
+                data.extend(b"\xee" * size)
+
+    where = []
+    for _ in range(draw(st.integers(0, 5))):
+        at = [-1, -1, -1, -1]
+        if kind in (24, 25, 31, 32, 39, 167, 168):
+            at[0] = len(data)
+            image(before)
+            at[1] = len(data)
+        if kind not in (25, 32, 168):
+            at[2] = len(data)
+            if kind == 39:
+                partial = draw(st.booleans())
+                json_bytes = (table.column_types.count(T.JSON) + 7) // 8
+                data.extend(b"\1" + b"\xff" * json_bytes if partial else b"\0")
+            image(before if kind in (23, 30, 166) else after)
+            at[3] = len(data)
+        where.append((at[0], at[1], at[2], at[3]))
+    width = (len(sizes) + 7) // 8
+    update = kind in (24, 31, 39, 167)
+    header = RowsHeader(
+        table_id=1,
+        flags=0,
+        extra=b"",
+        column_count=len(sizes),
+        columns_before=before.to_bytes(width, "little"),
+        columns_after=after.to_bytes(width, "little") if update else None,
+        rows_offset=0,
+        kind="update" if update else "delete" if kind in (25, 32, 168) else "insert",
+        compressed=False,
+        type=kind,
+    )
+    return table, header, bytes(data), where
+
+
+@settings(deadline=None)
+@given(rows_cases())
+def test_the_images_are_where_they_were_put(case):
+    table, header, data, where = case
+    expected = np.array(where, dtype=np.int64).reshape(-1, 4)
+    for images in (
+        row_images(table, header, data),
+        row_images(ColumnPlan.from_table_map(table), header, memoryview(bytearray(data))),
+        row_images_reference(table, header, data),
+    ):
+        assert len(images) == len(where)
+        for name, column in zip(ARRAYS, expected.T, strict=True):
+            array = getattr(images, name)
+            assert array.dtype == np.int64
+            there = name.startswith("after") if header.kind == "insert" else header.kind == "update"
+            there |= header.kind == "delete" and name.startswith("before")
+            assert array.tolist() == (column.tolist() if there else [])
+
+
+@settings(deadline=None, max_examples=300)
+@given(rows_cases(), st.data())
+def test_damaged_rows_are_corrupt_to_both_in_the_same_words(case, choice):
+    table, header, data, _ = case
+    damaged = bytearray(data)
+    if damaged:
+        damaged[choice.draw(st.integers(0, len(data) - 1))] = choice.draw(st.integers(0, 255))
+        del damaged[choice.draw(st.integers(0, len(data))) :]
+    damaged += choice.draw(st.binary(max_size=3))
+    outcome = []
+    for find in (row_images, row_images_reference):
+        try:
+            outcome.append(find(table, header, damaged))
+        except BinlogCorrupt as error:
+            outcome.append(str(error))
+    if isinstance(outcome[0], str) or isinstance(outcome[1], str):
+        assert outcome[0] == outcome[1]
+    else:
+        assert same(*outcome)
+
+
+def header_of(kind: int, columns: int, before: bytes, after: bytes | None = None) -> RowsHeader:
+    body = bytes(8) + (b"\2\0" if kind >= 30 else b"") + bytes((columns,)) + before + (after or b"")
+    return decode_rows_header(kind, body)
+
+
+@pytest.mark.parametrize("find", [row_images, row_images_reference])
+@pytest.mark.parametrize(
+    ("header", "data", "text"),
+    [
+        (header_of(30, 2, b"\3"), b"\0\1\2\3", "end inside a row .row 0, byte 0"),
+        (header_of(30, 2, b"\3"), b"\3" + b"\0\1\2\3\4\4abc", "row 1, byte 1 "),
+        (header_of(30, 2, b"\3"), b"\2\1\2\3", "end inside a row"),
+        (header_of(30, 2, b"\0"), b"\0", "rows without columns"),
+        (header_of(31, 2, b"\1", b"\1"), b"\0\1\2\3\4", "end inside a row"),
+        (header_of(39, 2, b"\1", b"\1"), b"\1", "end inside a row"),
+        (header_of(39, 2, b"\1", b"\1"), b"\1\2\1", "unknown value_options"),
+        (header_of(30, 3, b"\7"), b"", "3 columns, Table_map of 2"),
+    ],
+)
+def test_what_is_wrong_with_rows_is_said(find, header, data, text):
+    with pytest.raises(BinlogCorrupt, match=text):
+        find(table_of((T.LONG, b""), (T.VARCHAR, b"\x50\0")), header, data)
+
+
+@pytest.mark.parametrize("find", [row_images, row_images_reference])
+def test_no_rows_dummy_rows_and_rows_before_5_1_18(find):
+    table = table_of((T.LONG, b""))
+    assert len(find(table, header_of(30, 1, b"\1"), b"")) == 0
+    assert len(find(table, decode_rows_header(31, b"\xff" * 6 + b"\1\0\2\0"), b"")) == 0
+    with pytest.raises(BinlogUnsupported, match=r"before 5\.1\.18"):
+        find(table, header_of(20, 1, b"\1"), b"\0\1\2\3\4")
+
+
+def test_many_more_rows_than_expected_and_many_bitmaps():
+    """All-NULL rows take one byte: the room for them has to grow, and nothing gets lost on the way."""
+    table = table_of(*[(T.LONGLONG, b"")] * 8)
+    plan = ColumnPlan.from_table_map(table)
+    images = row_images(plan, header_of(30, 8, b"\xff"), b"\xff" * 100_000)
+    assert images.after_start.tolist() == list(range(100_000))
+    assert images.after_end.tolist() == list(range(1, 100_001))
+    for present in range(1, 256):
+        length = 1 + 8 * present.bit_count()
+        images = row_images(plan, header_of(30, 8, bytes((present,))), bytes(3 * length))
+        assert images.after_end.tolist() == [length, 2 * length, 3 * length]
+
+
+# --- what servers wrote ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", BINLOGS, ids=lambda p: f"{p.parent.name}-{p.name}")
+def test_every_rows_event_of_every_recording_parses_to_its_end(path):
+    for table, header, data in rows_events(path):
+        images = row_images(table, header, data)
+        assert same(images, row_images_reference(table, header, data))
+        assert len(images) > 0
+        starts = images.before_start if header.kind != "insert" else images.after_start
+        ends = images.after_end if header.kind != "delete" else images.before_end
+        assert starts[0] == 0
+        assert starts[1:].tolist() == ends[:-1].tolist()
+        assert ends[-1] == len(data)
+        if header.kind == "update":
+            assert images.before_end.tolist() == images.after_start.tolist()
+
+
+def counts(paths: list[Path]) -> dict[str, Counter[str]]:
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for path in paths:
+        for table, header, data in rows_events(path):
+            found[f"{table.database}.{table.table}"][header.kind] += len(row_images(table, header, data))
+    return found
+
+
+@pytest.mark.parametrize("name", ["mysql-row", "mariadb-row"])
+def test_inserts_less_deletes_are_the_rows_the_source_ended_with(name):
+    """Of the tables that nothing but rows ever filled (``scratch`` was renamed and truncated)."""
+    state = json.loads((DATA / "oracle" / name / "oracle.json").read_text())["source"]["state"]
+    found = counts(sorted((DATA / "oracle" / name).glob("bin.00*")))
+    checked = 0
+    for database, tables in state.items():
+        for table, facts in tables.items():
+            if database != "scratch":
+                count = found[f"{database}.{table}"]
+                assert count["insert"] - count["delete"] == facts["rows"], (database, table)
+                checked += 1
+    assert checked == 12
+
+
+# The rows that the statements of types.sql inserted, updated and deleted, as the server's client said
+# ("Query OK, 2 rows affected"), and SELECT COUNT(*) at the end.
+MYSQL_TYPES = {
+    "every_type": (6, 19, 2, 4),
+    "changes": (1, 1, 0, 1),
+    "no_key": (5, 4, 1, 4),
+    "defaults": (5, 1, 1, 4),
+    "multi_valued": (2, 1, 0, 2),
+    "parts": (3, 3, 1, 2),
+    "hidden_key": (3, 0, 1, 2),
+    "invisible_key": (2, 0, 0, 2),
+}
+MARIADB_TYPES = {
+    "every_type": (6, 7, 2, 4),
+    "changes": (2, 2, 1, 1),
+    "no_key": (5, 3, 1, 4),
+    "defaults": (5, 1, 1, 4),
+    "parts": (3, 3, 1, 2),
+    "old_temporal": (2, 2, 0, 2),
+    "versioned": (2, 0, 0, 2),
+}
+
+
+@pytest.mark.parametrize(("name", "facts"), [("mysql-types", MYSQL_TYPES), ("mariadb-types", MARIADB_TYPES)])
+def test_rows_of_every_column_type(name, facts):
+    found = counts([DATA / "recordings" / name / "bin.000001"])
+    assert set(found) == {f"ty.{table}" for table in facts}
+    for table, (inserted, updated, deleted, left) in facts.items():
+        count = found[f"ty.{table}"]
+        assert (count["insert"], count["update"], count["delete"]) == (inserted, updated, deleted), table
+        assert inserted - deleted == left
+
+
+@pytest.mark.parametrize(
+    ("name", "types", "events"),
+    [
+        (
+            "mysql-types",
+            {*range(1, 6), 8, 9, 10, 13, *range(15, 20), 242, 245, 246, 252, 254, 255},
+            {30, 31, 32, 39},
+        ),
+        (
+            "mariadb-types",
+            {*range(1, 6), *range(7, 14), *range(15, 20), 140, 141, 246, 252, 254, 255},
+            {23, 24, 25, 166, 167, 168},
+        ),
+    ],
+)
+def test_the_recordings_hold_what_they_are_for(name, types, events):
+    found = list(rows_events(DATA / "recordings" / name / "bin.000001"))
+    assert types <= {kind for table, _, _ in found for kind in table.column_types}
+    assert {header.type for _, header, _ in found} == events
+    images = {(table.table, header.columns_before) for table, header, _ in found}
+    assert len({columns for table, columns in images if table == "every_type"}) >= 4  # full, minimal, noblob
+    if name == "mysql-types":
+        options = {
+            data[start]
+            for table, header, data in found
+            if header.type == 39
+            for start in row_images(table, header, data).after_start.tolist()
+        }
+        assert options == {0, 1}
+
+
+@given(st.data())
+@settings(deadline=None, max_examples=200)
+def test_damaged_server_rows_are_corrupt_or_parse(data):
+    path = data.draw(st.sampled_from([p for p in BINLOGS if p.parent.name.endswith("-types")]))
+    found = list(rows_events(path))
+    table, header, rows = found[data.draw(st.integers(0, len(found) - 1))]
+    damaged = bytearray(rows)
+    damaged[data.draw(st.integers(0, len(rows) - 1))] = data.draw(st.integers(0, 255))
+    del damaged[data.draw(st.integers(1, len(rows))) :]
+    try:
+        images = row_images(table, header, damaged)
+    except BinlogCorrupt:
+        return
+    assert same(images, row_images_reference(table, header, damaged))

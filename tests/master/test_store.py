@@ -1,0 +1,172 @@
+"""The binlog store: one index for all, files that grow, files that are damaged."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from dumpfilter.binlog.events import EventHeader
+from dumpfilter.errors import BinlogCorrupt, BinlogMissing, BinlogTruncated, PositionError
+from master.store import BinlogStore
+from master.watcher import Watcher
+
+ORACLE = Path(__file__).parents[1] / "data" / "oracle"
+
+
+def walk(store: BinlogStore) -> list[int]:
+    """Offsets of all events, file by file, through segment_at."""
+    offsets: list[int] = []
+    name: str | None = store.binlogs.names[0]
+    while name is not None:
+        position = store.first_position(name)
+        while (segment := store.segment_at(name, position)) is not None:
+            offsets += segment.offset[segment.offset >= position].tolist()
+            position = segment.end
+        name = store.next_file(name)
+    return offsets
+
+
+def copy_set(recording: str, to: Path) -> Path:
+    shutil.copytree(ORACLE / recording, to)
+    return to / "bin.index"
+
+
+@pytest.mark.parametrize("recording", ["mysql-row", "mariadb-mixed"])
+def test_a_dropped_segment_is_scanned_again_to_the_same(recording: str) -> None:
+    roomy = BinlogStore(ORACLE / recording)
+    cramped = BinlogStore(ORACLE / recording, cache_bytes=1)
+    first = walk(roomy)
+    assert walk(cramped) == first
+    assert walk(cramped) == first
+    assert cramped.cache_status()[0] == 1
+    assert roomy.cache_status()[0] == 3
+
+
+def test_every_byte_is_scanned_once_for_all_slaves() -> None:
+    store = BinlogStore(ORACLE / "mysql-row")
+    for _ in range(3):
+        walk(store)
+    sizes = sum((ORACLE / "mysql-row" / name).stat().st_size for name in store.binlogs.names)
+    heads = sum(store.first_position(name) for name in store.binlogs.names)
+    assert store.bytes_scanned == sizes - heads
+
+
+def test_a_file_that_grows_a_byte_at_a_time_gives_whole_transactions(tmp_path: Path) -> None:
+    whole = (ORACLE / "mysql-row" / "bin.000002").read_bytes()
+    expected = walk(BinlogStore(ORACLE / "mysql-row" / "bin.000002"))
+    path = tmp_path / "bin.000001"
+    head = 4 + EventHeader.unpack(whole, 4).size
+    in_use = bytearray(whole)
+    in_use[21] |= 1
+    path.write_bytes(in_use[:head])
+    (tmp_path / "bin.index").write_text("./bin.000001\n")
+    store = BinlogStore(tmp_path)
+    seen: list[int] = []
+    position = store.first_position("bin.000001")
+    with open(path, "ab") as file:
+        for at in range(head, len(whole), 7):
+            file.write(in_use[at : at + 7])
+            file.flush()
+            segment = store.segment_at("bin.000001", position)
+            if segment is not None:
+                assert not segment.open
+                assert segment.transaction_at(position) is not None
+                seen += segment.offset[segment.offset >= position].tolist()
+                position = segment.end
+            store.check_last("bin.000001")
+    assert seen == expected
+    # a transaction at a time must not become a segment a transaction
+    assert len(store.open_file("bin.000001").places) == 1
+
+
+def test_rotation_is_followed(tmp_path: Path) -> None:
+    copy_set("mysql-row", tmp_path / "set")
+    index = tmp_path / "set" / "bin.index"
+    index.write_text("./bin.000001\n")
+    store = BinlogStore(index)
+    assert walk(store)
+    assert store.next_file("bin.000001") is None
+    index.write_text("./bin.000001\n./bin.000002\n./bin.000003\n")
+    assert store.next_file("bin.000001") == "bin.000002"
+    assert store.next_file("bin.000002") is None  # not read to its end yet
+    assert store.next_file("bin.000002") == "bin.000003"
+
+
+def test_a_flipped_byte_is_named_with_file_and_position(tmp_path: Path) -> None:
+    index = copy_set("mysql-row", tmp_path / "set")
+    path = tmp_path / "set" / "bin.000002"
+    data = bytearray(path.read_bytes())
+    data[5000] ^= 0x10
+    path.write_bytes(data)
+    with pytest.raises(BinlogCorrupt) as caught:
+        walk(BinlogStore(index))
+    assert caught.value.file == "bin.000002"
+    at = caught.value.position
+    assert at <= 5000 < at + EventHeader.unpack(bytes(data), at).size
+
+
+def test_what_is_whole_before_the_damage_is_given_first(tmp_path: Path) -> None:
+    path = tmp_path / "bin.000001"
+    data = bytearray((ORACLE / "mysql-row" / "bin.000002").read_bytes())
+    data[5000] ^= 0x10
+    path.write_bytes(data)
+    store = BinlogStore(path)
+    segment = store.segment_at("bin.000001", store.first_position("bin.000001"))
+    assert segment is not None
+    assert 3000 < segment.end <= 5000
+    with pytest.raises(BinlogCorrupt):
+        store.segment_at("bin.000001", segment.end)
+
+
+def test_a_file_without_its_last_transactions_is_noticed_by_the_next_file(tmp_path: Path) -> None:
+    """Cut exactly between two transactions: only the next file's Previous_gtids can tell."""
+    index = copy_set("mysql-row", tmp_path / "set")
+    path = tmp_path / "set" / "bin.000001"
+    store = BinlogStore(index)
+    segment = store.segment_at("bin.000001", store.first_position("bin.000001"))
+    cut = int(segment.offset[segment.txn_event[-3]])
+    store.close()
+    path.write_bytes(path.read_bytes()[:cut])
+    with pytest.raises(BinlogTruncated) as caught:
+        walk(BinlogStore(index))
+    assert caught.value.file == "bin.000001"
+    assert "bin.000002" in str(caught.value)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    index = copy_set("mysql-row", tmp_path / "set")
+    (tmp_path / "set" / "bin.000002").unlink()
+    with pytest.raises(BinlogMissing, match=r"bin\.000002"):
+        walk(BinlogStore(index))
+
+
+def test_a_position_past_the_end_is_refused() -> None:
+    store = BinlogStore(ORACLE / "mysql-row")
+    with pytest.raises(PositionError, match="past the end"):
+        store.segment_at("bin.000001", 10_000_000)
+
+
+def test_the_watcher_wakes_waiters_on_change_on_stop_and_in_time() -> None:
+    value = [0]
+    watcher = Watcher(lambda: value[0])
+    try:
+        generation = watcher.generation
+        watcher.wait(generation, 5.0, lambda: False)  # its first look is news
+        generation = watcher.generation
+        threading.Timer(0.1, lambda: value.__setitem__(0, 1)).start()
+        watcher.wait(generation, 5.0, lambda: False)
+        assert watcher.generation != generation
+        generation = watcher.generation
+        stop = threading.Event()
+        threading.Timer(0.1, lambda: (stop.set(), watcher.wake())).start()
+        watcher.wait(generation, 5.0, stop.is_set)
+        assert watcher.generation == generation
+        begin = time.monotonic()
+        watcher.wait(generation, 0.05, lambda: False)
+        assert time.monotonic() - begin < 4
+    finally:
+        watcher.close()

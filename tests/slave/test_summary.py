@@ -1,0 +1,300 @@
+"""The summary: counts, digests that do not depend on how rows came, and state that tells the last commit."""
+
+import json
+import struct
+from collections.abc import Iterator
+from dataclasses import replace
+from hashlib import blake2b
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+from dumpfilter.binlog.compression import compress, decode_transaction_payload, rows_data
+from dumpfilter.binlog.events import ROWS, EventType
+from dumpfilter.binlog.row_image import row_images
+from dumpfilter.binlog.rows import RowsHeader, TableMap, decode_rows_header, decode_table_map, rows_kind
+from dumpfilter.errors import BinlogCorrupt
+from slave.targets import SummaryTarget, Target, as_json, as_table
+from slave.targets.summary import DIGEST_BYTES, qualified_name
+
+DATA = Path(__file__).parents[1] / "data"
+EMPTY: dict[str, Any] = {"tables": {}, "databases": {}}
+TABLE = TableMap(7, 1, "shop", "orders", b"\x03\x0f", b"\x50\0", b"\2")
+
+
+def header(kind: int = 30, table_id: int = 7, before: bytes = b"\3", after: bytes = b"\3") -> RowsHeader:
+    name = rows_kind(kind)
+    return RowsHeader(
+        table_id, 1, b"", 2, before, after if name == "update" else None, 12, name, kind >= 166, kind
+    )
+
+
+def row(number: int, text: bytes) -> bytes:
+    return b"\0" + struct.pack("<IB", number, len(text)) + text
+
+
+def apply(target: Target, *events: tuple[RowsHeader, bytes]) -> None:
+    target.begin(None)
+    for head, data in events:
+        target.rows("shop", "orders", TABLE, head, data)
+    target.commit()
+
+
+def events(data: bytes, checksum: bool = False, at: int = 4) -> Iterator[tuple[int, bytes]]:
+    while at < len(data):
+        _, kind, _, size, _, _ = struct.unpack_from("<IBIIIH", data, at)
+        body = data[at + 19 : at + size - (4 if checksum or kind == 15 else 0)]
+        if kind == EventType.FORMAT_DESCRIPTION:
+            checksum = body[-1] == 1
+        if kind == EventType.TRANSACTION_PAYLOAD:
+            yield from events(decode_transaction_payload(body).open(), at=0)
+        else:
+            yield kind, body
+        at += size
+
+
+def recorded(name: str) -> Iterator[tuple[TableMap, RowsHeader, bytes]]:
+    tables = {}
+    for path in sorted((DATA / name).glob("bin.0*")):
+        for kind, body in events(path.read_bytes()):
+            if kind == EventType.TABLE_MAP:
+                table = decode_table_map(body)
+                tables[table.table_id] = table
+            elif kind in ROWS:
+                head = decode_rows_header(kind, body)
+                yield tables[head.table_id], head, bytes(rows_data(head, body))
+
+
+def test_counts_and_the_chain_of_digests():
+    target = SummaryTarget()
+    one, two = row(1, b"one"), row(2, b"")
+    apply(target, (header(30), one + two), (header(31, after=b"\2"), one + b"\0\3two"), (header(32), two))
+    digest = bytes(DIGEST_BYTES)
+    for link in (
+        b"\1\2\0\3" + struct.pack("<II", 0, len(one)) + one,
+        b"\1\2\0\3" + struct.pack("<II", 0, len(two)) + two,
+        b"\2\2\0\3\2" + struct.pack("<II", len(one), 5) + one + b"\0\3two",
+        b"\3\2\0\3" + struct.pack("<II", len(two), 0) + two,
+    ):
+        digest = blake2b(digest + link, digest_size=DIGEST_BYTES).digest()
+    counts = {"inserted": 2, "updated": 1, "deleted": 1, "digest": digest.hex()}
+    assert target.state() == {"tables": {"shop.orders": counts}, "databases": {}}
+
+
+def test_statements_are_counted_by_their_database():
+    target = SummaryTarget()
+    target.begin("0-1-1")
+    target.statement("shop", b"DROP TABLE t")
+    target.statement(None, b"CREATE DATABASE a")
+    target.statement("", b"CREATE DATABASE b")
+    target.commit()
+    databases = target.state()["databases"]
+    assert {name: facts["statements"] for name, facts in databases.items()} == {"": 2, "shop": 1}
+    again = SummaryTarget()
+    for text in (b"CREATE DATABASE b", b"CREATE DATABASE a"):
+        again.statement("", text)
+    assert again.state()["databases"][""]["digest"] != databases[""]["digest"]  # the order matters
+    assert SummaryTarget().state() == EMPTY
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.tuples(st.integers(0, 99), st.binary(max_size=5)), min_size=1, max_size=12), st.data())
+def test_the_digest_does_not_depend_on_how_rows_come(rows, data):
+    """Other events, transactions, table ids, versions, compression, runs of the process: the same digest."""
+    images = [row(number, text) for number, text in rows]
+    one = SummaryTarget()
+    apply(one, (header(30), b"".join(images)))
+    other = SummaryTarget()
+    at = 0
+    while at < len(images):
+        upto = data.draw(st.integers(at + 1, len(images)))
+        head = header(data.draw(st.sampled_from([23, 30, 166])), data.draw(st.integers(0, 2**48 - 1)))
+        body = b"".join(images[at:upto])
+        if head.compressed:
+            packed = bytes(head.rows_offset) + compress(body)
+            body = bytes(rows_data(head, packed))
+        apply(other, (head, body))
+        if data.draw(st.booleans()):
+            saved = json.loads(json.dumps(other.state()))
+            other = SummaryTarget()
+            other.restore(saved)
+        at = upto
+    assert one.state() == other.state()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        (header(30), row(2, b"") + row(1, b"one")),
+        (header(30), row(1, b"one")),
+        (header(32), row(1, b"one") + row(2, b"")),
+        (header(30), row(1, b"onf") + row(2, b"")),
+    ],
+)
+def test_the_digest_tells_other_rows_apart(other):
+    one, two = SummaryTarget(), SummaryTarget()
+    apply(one, (header(30), row(1, b"one") + row(2, b"")))
+    apply(two, other)
+    assert one.state()["tables"]["shop.orders"]["digest"] != two.state()["tables"]["shop.orders"]["digest"]
+
+
+def test_the_digest_tells_the_columns_present_apart():
+    table = replace(TABLE, column_types=b"\x03\x03", metadata=b"")
+    digests = set()
+    for head in (header(before=b"\1"), header(before=b"\2"), header(39, before=b"\1", after=b"\1")):
+        target = SummaryTarget()
+        target.rows("a", "b", table, head, bytes(11 if head.type == 39 else 5))
+        digests.add(target.state()["tables"]["a.b"]["digest"])
+    assert len(digests) == 3
+
+
+def test_an_open_transaction_does_not_show():
+    target = SummaryTarget()
+    apply(target, (header(30), row(1, b"one")))
+    target.statement("shop", b"first")
+    before = target.state()
+    target.begin("gtid")
+    for _ in range(3):
+        target.rows("shop", "orders", TABLE, header(30), row(2, b"two"))
+        target.rows("shop", "new", TABLE, header(30), row(2, b"two"))
+        target.statement("shop", b"second")
+        target.statement("other", b"third")
+        assert target.state() == before
+    target.commit()
+    after = target.state()
+    assert after["tables"]["shop.orders"]["inserted"] == 4
+    assert after["tables"]["shop.new"]["inserted"] == 3
+    assert after["databases"]["shop"]["statements"] == 4
+    assert after["databases"]["other"]["statements"] == 3
+
+
+def test_a_transaction_that_was_cut_off_leaves_no_trace():
+    target, straight = SummaryTarget(), SummaryTarget()
+    for one in (target, straight):
+        apply(one, (header(30), row(1, b"one")))
+    target.begin("gtid")
+    target.rows("shop", "orders", TABLE, header(30), row(2, b"two"))
+    target.rows("shop", "new", TABLE, header(30), row(2, b"two"))
+    target.statement("shop", b"text")
+    for one in (target, straight):
+        apply(one, (header(32), row(1, b"one")))  # begins anew
+    assert target.state() == straight.state()
+    saved = target.state()
+    target.begin("gtid")
+    target.rows("shop", "new", TABLE, header(30), row(2, b"two"))
+    target.restore(saved)
+    assert target.state() == saved
+    target.restore({})
+    assert target.state() == EMPTY
+
+
+def test_memory_does_not_grow_with_the_transaction():
+    target = SummaryTarget()
+    target.begin("gtid")
+    for _ in range(1000):
+        target.rows("shop", "orders", TABLE, header(30), row(2, b"two"))
+    assert len(target._tables_before) == len(target._tables) == len(target._plans) == 1
+
+
+def test_rows_that_cannot_be_taken_apart_do_not_count():
+    target = SummaryTarget()
+    with pytest.raises(BinlogCorrupt):
+        target.rows("shop", "orders", TABLE, header(30), row(2, b"two") + b"\0")
+    assert target.state() == EMPTY
+    target.rows("shop", "orders", TABLE, decode_rows_header(30, b"\xff" * 6 + b"\1\0\2\0"), b"")
+    assert target.state() == EMPTY
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"tables": {"a.b": {"inserted": 1, "digest": "xy"}}},
+        {"tables": {"a.b": {"digest": "00"}}},
+        {"tables": {"a.b": {"rows": 1}}},
+        {"databases": {"a": {"digest": "00"}}},
+    ],
+)
+def test_a_state_that_is_none_is_refused(state):
+    target = SummaryTarget()
+    apply(target, (header(30), row(1, b"one")))
+    before = target.state()
+    with pytest.raises((ValueError, TypeError)):
+        target.restore(state)
+    assert target.state() == before
+
+
+def test_names_that_could_be_mistaken_are_told_apart():
+    names = [("a", "b.c"), ("a.b", "c"), ("a`b", "c"), ("", "c"), ("db,3", "odd.name")]
+    shown = [qualified_name(*name) for name in names]
+    assert shown == ["a.`b.c`", "`a.b`.c", "`a``b`.c", "``.c", "db,3.`odd.name`"]
+    raw = b"\xff".decode("utf-8", "surrogateescape")
+    target = SummaryTarget()
+    target.rows(raw, raw, TABLE, header(30), row(1, b""))
+    target.statement(raw, b"x")
+    assert as_json(target.state()).encode()  # no surrogates are left
+
+
+@pytest.mark.parametrize("name", ["mysql-row", "mariadb-row"])
+def test_the_summary_of_a_recording(name):
+    target = SummaryTarget()
+    for table, head, data in recorded(f"oracle/{name}"):
+        target.rows(table.database, table.table, table, head, data)
+    state = json.loads((DATA / "oracle" / name / "oracle.json").read_text())["source"]["state"]
+    tables = target.state()["tables"]
+    for database in ("shop", "hr", "logs", "a_b", "axb", "db,3"):
+        for table, facts in state[database].items():
+            counts = tables[qualified_name(database, table)]
+            assert counts["inserted"] - counts["deleted"] == facts["rows"]
+
+
+@pytest.mark.parametrize("name", ["mysql-types", "mariadb-types"])
+def test_row_by_row_a_recording_has_the_same_summary(name):
+    whole, single = SummaryTarget(), SummaryTarget()
+    for table, head, data in recorded(f"recordings/{name}"):
+        whole.rows(table.database, table.table, table, head, data)
+        images = row_images(table, head, data)
+        starts = images.before_start if head.kind != "insert" else images.after_start
+        ends = images.after_end if head.kind != "delete" else images.before_end
+        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+            single.rows(table.database, table.table, table, head, data[start:end])
+    assert whole.state() == single.state()
+    assert len(whole.state()["tables"]) >= 7
+
+
+def test_the_two_families_agree_on_the_same_rows():
+    """MySQL's v2 events and MariaDB's v1 events of one workload: the same tables, the same counts."""
+    states = []
+    for name in ("mysql-row", "mariadb-row"):
+        target = SummaryTarget()
+        for table, head, data in recorded(f"oracle/{name}"):
+            target.rows(table.database, table.table, table, head, data)
+        states.append(target.state()["tables"])
+    assert states[0].keys() == states[1].keys()
+    counted = [{t: {**c, "digest": ""} for t, c in state.items()} for state in states]
+    assert counted[0] == counted[1]
+
+
+def test_rendering():
+    target = SummaryTarget()
+    target.rows("shop", "orders[b]", TABLE, header(30), row(1, b"one") * 1234)
+    target.statement("shop", b"DROP TABLE x")
+    target.statement(None, b"DROP DATABASE y")
+    state = target.state()
+    assert json.loads(as_json(state)) == state
+    text = target.table()
+    out = StringIO()
+    Console(file=out, width=110, color_system=None).print(as_table(state))
+    assert out.getvalue().rstrip("\n") == text
+    lines = text.splitlines()
+    words = [[word for word in line.replace("│", " ").replace("┃", " ").split() if word] for line in lines]
+    assert ["table", "inserted", "updated", "deleted", "digest"] in words
+    assert ["shop.orders[b]", "1,234", "0", "0", state["tables"]["shop.orders[b]"]["digest"][:12]] in words
+    assert ["database", "statements", "digest"] in words
+    assert ["(none)", "1", state["databases"][""]["digest"][:12]] in words
+    assert ["shop", "1", state["databases"]["shop"]["digest"][:12]] in words
+    assert SummaryTarget().table() == "nothing was applied"
