@@ -219,31 +219,31 @@ class Dump:
             )
         self._register.progress(self._slave, plan.file, plan.end, plan.counts)
         most = max(2 * self._chunk_size, 1 << 16)
-        begin = 0
-        while len(events) - begin > most:
-            yield pb.Chunk(
+        size = self._chunk_size if len(events) > most else max(len(events), 1)
+        for begin in range(0, max(len(events), 1), size):
+            piece = events[begin : begin + size] if size < len(events) else events
+            last = begin + size >= len(events)
+            # the resume point is told with the piece it lies in, or at whose end it lies
+            before = begin + size < plan.resume_bytes or (not last and not plan.resume_bytes)
+            here = not before and (begin < plan.resume_bytes or (last and not plan.resume_bytes))
+            resume = self._told[1] if before else plan.resume
+            chunk = pb.Chunk(
                 file=plan.file,
-                events=events[begin : begin + self._chunk_size],
-                end_position=self._told[0],
-                resume_position=self._told[1],
+                events=piece,
+                end_position=plan.end if last else max(self._told[0], resume),
+                resume_position=resume,
+                resume_bytes=plan.resume_bytes - begin if here and plan.resume_bytes else 0,
                 filter_version=self._thread.filter_version,
             )
-            begin += self._chunk_size
-        chunk = pb.Chunk(
-            file=plan.file,
-            events=events[begin:] if begin else events,
-            end_position=plan.end,
-            resume_position=plan.resume,
-            resume_bytes=max(plan.resume_bytes - begin, 0),
-            counts=counts_to_proto(plan.counts),
-            filter_version=self._thread.filter_version,
-        )
-        if plan.completed:
-            chunk.completed.CopyFrom(self._runs(plan.completed))
-        if plan.empty:
-            chunk.empty.CopyFrom(self._runs(plan.empty))
+            if last:
+                chunk.counts.CopyFrom(counts_to_proto(plan.counts))
+            if here:
+                if plan.completed:
+                    chunk.completed.CopyFrom(self._runs(plan.completed))
+                if plan.empty:
+                    chunk.empty.CopyFrom(self._runs(plan.empty))
+            yield chunk
         self._told = (plan.end, plan.resume)
-        yield chunk
 
     def _runs(self, runs: list[GtidRun]) -> pb.GtidRunsSet:
         return runs_to_proto(runs, self._store)

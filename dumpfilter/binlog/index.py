@@ -37,8 +37,8 @@ class Segment:
     uint8, ``role`` uint8 (:mod:`dumpfilter.binlog._roles`), ``subject`` int32 (a number of the set's
     :class:`Subjects`, or negative). Transaction columns: ``txn_event`` int64 (its first event; one entry
     more than there are transactions, the last is the number of events), ``txn_subject`` int32 (the only
-    subject in it, or negative), ``txn_source`` int32 and ``txn_number`` int64 (its GTID, in every segment that has
-    a part of it; source -1 without one, -3 for events between transactions).
+    subject in it, or negative), ``txn_source`` int32 and ``txn_number`` int64 (its GTID, in every segment that
+    has a part of it; source -1 without one, -3 for events between transactions).
 
     ``continues``: the first transaction began in an earlier segment. ``open``: the last one goes on in the next.
     """

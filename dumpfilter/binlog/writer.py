@@ -12,7 +12,7 @@ from typing import BinaryIO
 import numpy as np
 
 from dumpfilter.binlog import _kernels as K
-from dumpfilter.binlog.context_events import encode_rotate
+from dumpfilter.binlog.context_events import Rotate, encode_rotate
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, MAGIC, EventHeader, EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.errors import BinlogCorrupt, OutputError
@@ -56,7 +56,7 @@ class BinlogSetWriter:
     Parameters:
         directory: made when it does not exist.
         base: such as ``shop-bin``.
-        overwrite: whether an index of that name may be there already. It goes before the first file is replaced.
+        overwrite: whether an index of that name may be there already. It goes before a file is replaced.
     """
 
     def __init__(self, directory: Path, base: str, *, overwrite: bool = False) -> None:
@@ -109,7 +109,7 @@ class BinlogSetWriter:
         self.append(
             make_event(
                 EventType.ROTATE,
-                encode_rotate(4, following),
+                encode_rotate(Rotate(following, 4)),
                 timestamp=timestamp,
                 server_id=self._fd.header.server_id,
                 checksum=self._fd.checksum,
