@@ -1,7 +1,7 @@
 """``python -m dumpfilter.warm_up``: compiles the kernels once, into numba's cache beside them.
 
-Without it the first command to need a kernel compiles it (some seconds each), and several that start together
-all do.
+Without it the first command that needs a kernel compiles it (some seconds each), and of several that start
+together each does.
 """
 
 from __future__ import annotations
@@ -9,29 +9,45 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+import numpy as np
+
+from dumpfilter.binlog import _kernels
+from dumpfilter.binlog.events import ROWS, EventType
 from dumpfilter.binlog.fileset import BinlogSet
+from dumpfilter.binlog.generate import generate
+from dumpfilter.binlog.reader import iter_events
+from dumpfilter.binlog.row_image import row_images
+from dumpfilter.binlog.rows import decode_rows_header, decode_table_map
 from dumpfilter.binlog.sources import SourceNumbers
 from dumpfilter.binlog.subjects import Subjects
+from dumpfilter.dump.thread import DumpThread
+from dumpfilter.filter import Filter
+from dumpfilter.filter.flags import TableFlags
 
 
-def warm_up(recording: Path) -> None:
-    """Run everything compiled over a small binlog."""
-    from dumpfilter.dump import DumpThread, render
-    from dumpfilter.filter import Filter
-    from dumpfilter.filter.flags import TableFlags
-
+def warm_up(directory: Path) -> None:
+    """Run everything that is compiled over a small binlog made in ``directory``."""
+    made = generate(directory, 1 << 18)
     subjects, sources = Subjects(), SourceNumbers()
-    thread = DumpThread(TableFlags(Filter.from_options(["--replicate-do-db=none"]), subjects), sources)
-    with BinlogSet.open(recording).file(BinlogSet.open(recording).names[0]) as file:
-        from dumpfilter.binlog.fileset import SegmentReader
-
-        thread.start_file(file.first_event)
-        reader = SegmentReader(file, subjects, sources)
-        while (segment := reader.next()) is not None:
-            for plan in thread.plan(segment):
-                render(plan, memoryview(reader.data), reader.data_offset, file.read, file.format_description)
+    flags = TableFlags(Filter.from_options(["--replicate-do-db=nowhere"]), subjects)
+    thread = DumpThread(flags, sources)
+    for reader, segment in BinlogSet.open(made.index).segments(subjects, sources):
+        thread.start_file(segment.start)
+        thread.plan(segment)
+        _kernels.rebase(np.frombuffer(bytearray(reader.data[:0]), np.uint8), 4, True)
     subjects.grow()
+    with made.files[0].open("rb") as source:
+        tables = {}
+        for event in iter_events(source, file=made.files[0].name):
+            if event.type == EventType.TABLE_MAP:
+                table = decode_table_map(event.body)
+                tables[table.table_id] = table
+            elif event.type in ROWS:
+                rows = decode_rows_header(event.type, event.body)
+                row_images(tables[rows.table_id], rows, event.body[rows.rows_offset :])
+                return
 
 
 if __name__ == "__main__":
-    raise SystemExit(tempfile.gettempdir() and None)
+    with tempfile.TemporaryDirectory() as directory:
+        warm_up(Path(directory))

@@ -18,7 +18,7 @@ from dumpfilter.binlog.events import HEADER_LENGTH, LOG_EVENT_ARTIFICIAL_F, ROWS
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import Gtid
 from dumpfilter.binlog.gtid_events import decode_gtid_tagged, decode_mariadb_gtid, decode_mysql_gtid
-from dumpfilter.binlog.query import QueryEvent, decode_execute_load_query, decode_query
+from dumpfilter.binlog.query import QUERY_HEADER_LENGTH, QueryEvent, decode_execute_load_query, decode_query
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.binlog.rows import TableMap, decode_rows_header, decode_table_map
 from dumpfilter.binlog.statements import read_statement
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 _QUERIES = frozenset({EventType.QUERY, EventType.QUERY_COMPRESSED, EventType.EXECUTE_LOAD_QUERY})
 _GTIDS = frozenset({EventType.GTID, EventType.GTID_TAGGED, EventType.ANONYMOUS_GTID, EventType.MARIADB_GTID})
+_SHORT = {b"BEGIN": Keyword.BEGIN, b"COMMIT": Keyword.END, b"ROLLBACK": Keyword.END}
+_MAPS = 4096
+"""So many table maps are kept decoded."""
 _READ_BUFFER = 1 << 18
 
 
@@ -54,7 +57,8 @@ class EventApplier:
         self._begun = False
         # table id -> the map and, when its rows pass, the database's name here
         self._tables: dict[int, tuple[TableMap, str | None]] = {}
-        self._passing: dict[tuple[str, str], str | None] = {}
+        # the same by a table map's body: most of them come again and again
+        self._maps: dict[bytes, tuple[TableMap, str | None]] = {}
         self.source_file = ""
         """The master's file that the events come from, as the relay log's artificial Rotate names it."""
 
@@ -80,16 +84,12 @@ class EventApplier:
         completed = False
         if kind == EventType.TABLE_MAP:
             completed = self._groups.enter(kind)
-            self._table_map(decode_table_map(body, description.post_header_length(kind)))
+            self._table_map(bytes(body), description.post_header_length(kind))
         elif kind in ROWS:
             ends = self._rows(kind, body, description)
             completed = self._groups.enter(kind, statement_end=ends)
         elif kind in _QUERIES:
-            query = _query(kind, body, description)
-            word = Keyword.NONE if kind == EventType.EXECUTE_LOAD_QUERY else keyword(query.text)
-            if word is Keyword.NONE:
-                self._statement(raw, query, description)
-            completed = self._groups.enter(kind, word=word)
+            completed = self._groups.enter(kind, word=self._query(kind, raw, body, description))
         elif kind in _GTIDS:
             self._begin(header, body)
         elif kind == EventType.TRANSACTION_PAYLOAD:
@@ -138,12 +138,16 @@ class EventApplier:
             self._target.begin(None if self._gtid is None else str(self._gtid))
             self._begun = True
 
-    def _table_map(self, table: TableMap) -> None:
-        name = (table.database, table.table)
-        if name not in self._passing:
-            passes = self._rules.rows_ok(*name)
-            self._passing[name] = self._rules.rewrite_db(table.database) if passes else None
-        self._tables[table.table_id] = (table, self._passing[name])
+    def _table_map(self, body: bytes, post_header_length: int) -> None:
+        known = self._maps.get(body)
+        if known is None:
+            table = decode_table_map(body, post_header_length)
+            passes = self._rules.rows_ok(table.database, table.table)
+            known = (table, self._rules.rewrite_db(table.database) if passes else None)
+            if len(self._maps) >= _MAPS:
+                self._maps.clear()
+            self._maps[body] = known
+        self._tables[known[0].table_id] = known
 
     def _rows(self, kind: int, body: bytes | memoryview, description: FormatDescription) -> bool:
         header = decode_rows_header(kind, body, description.post_header_length(kind) or None)
@@ -159,11 +163,23 @@ class EventApplier:
             self._tables.clear()
         return header.statement_ends
 
-    def _statement(self, raw: bytes, query: QueryEvent, description: FormatDescription) -> None:
+    def _query(
+        self, kind: int, raw: bytes, body: bytes | memoryview, description: FormatDescription
+    ) -> Keyword:
+        """Apply a statement. A transaction's keyword is none; says which it is."""
+        word = _short_keyword(kind, body, description)
+        if word is not Keyword.NONE:
+            return word
+        query = _decode(kind, body, description)
+        if kind != EventType.EXECUTE_LOAD_QUERY:
+            word = keyword(query.text)
+            if word is not Keyword.NONE:
+                return word
         statement, _ = read_statement(raw, description)
         if self._rules.statement(statement).passes:
             self._touch()
             self._target.statement(self._rules.rewrite_db(query.db) if query.db else None, query.raw)
+        return Keyword.NONE
 
     def _payload(self, body: bytes | memoryview, description: FormatDescription) -> None:
         """A compressed transaction: its events have no checksums."""
@@ -182,7 +198,16 @@ class EventApplier:
             at += header.size
 
 
-def _query(kind: int, body: bytes | memoryview, description: FormatDescription) -> QueryEvent:
+def _short_keyword(kind: int, body: bytes | memoryview, description: FormatDescription) -> Keyword:
+    """BEGIN, COMMIT and ROLLBACK told without decoding the rest of the event; they are every other Query."""
+    if kind != EventType.QUERY or len(body) < QUERY_HEADER_LENGTH:
+        return Keyword.NONE
+    status_length = body[11] | body[12] << 8
+    begin = description.post_header_length(kind) + status_length + body[8] + 1
+    return _SHORT.get(bytes(body[begin:]), Keyword.NONE) if len(body) - begin <= 8 else Keyword.NONE
+
+
+def _decode(kind: int, body: bytes | memoryview, description: FormatDescription) -> QueryEvent:
     if kind == EventType.EXECUTE_LOAD_QUERY:
         length = description.post_header_length(kind)
         return decode_execute_load_query(body, post_header_length=length)

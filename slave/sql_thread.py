@@ -57,7 +57,7 @@ class SqlThread:
         self._stop = threading.Event()
         self._info = self._file.load()
         self._saved_at = clock()
-        self._saved = self._info
+        self._here: dict[str, str | int] = {}  # how much further the applier is than that
         self._applier: EventApplier | None = None
         self._executed: GtidSet = parse_gtid_set("")
         if _order(self._info.relay_position) > _order(relay_end.info.relay_position):
@@ -76,7 +76,7 @@ class SqlThread:
     @property
     def info(self) -> RelayLogInfo:
         """How far the applier is; what the target's state was when it was last saved."""
-        return self._info
+        return self._info.model_copy(update=self._here) if self._here else self._info
 
     def stop(self) -> None:
         """End :meth:`run` after the transaction that is being applied."""
@@ -103,7 +103,7 @@ class SqlThread:
             self._applier = EventApplier(
                 self._make_filter(newest.family), self._target, on_complete=self._executed.add
             )
-        here = self._info.relay_position
+        here = self.info.relay_position
         files = read_index(self._directory)
         first = files.index(here.file) if here is not None else 0
         for name in files[first : files.index(end.file) + 1]:
@@ -112,14 +112,12 @@ class SqlThread:
             if not self._apply_file(path, start, end.offset if name == end.file else path.stat().st_size):
                 return
         self._executed.update(parse_gtid_set(newest.retrieved, newest.family))
-        self._info = self._info.model_copy(
-            update={
-                "relay_file": end.file,
-                "relay_offset": end.offset,
-                "source_file": newest.source_file,
-                "source_position": newest.source_position,
-            }
-        )
+        self._here = {
+            "relay_file": end.file,
+            "relay_offset": end.offset,
+            "source_file": newest.source_file,
+            "source_position": newest.source_position,
+        }
 
     def _apply_file(self, path: Path, start: int, end: int) -> bool:
         """Apply a part of one relay log. False when :meth:`stop` cut it short."""
@@ -130,14 +128,13 @@ class SqlThread:
                 applier.feed(event, file=str(path))
                 if applier.inside:
                     continue
-                self._info = self._info.model_copy(
-                    update={
-                        "relay_file": path.name,
-                        "relay_offset": event.offset + len(event.raw),
-                        "source_file": applier.source_file,
-                        "source_position": event.header.end_log_pos or self._info.source_position,
-                    }
-                )
+                # the state is made of this when it is saved: thousands of transactions go by between
+                self._here = {
+                    "relay_file": path.name,
+                    "relay_offset": event.offset + len(event.raw),
+                    "source_file": applier.source_file,
+                    "source_position": event.header.end_log_pos or self._source_position(),
+                }
                 self._save_if_due()
                 if self._stop.is_set():
                     return False
@@ -145,17 +142,20 @@ class SqlThread:
             raise StreamError(f"{path}: the resume point {end} lies inside a transaction")
         return True
 
+    def _source_position(self) -> str | int:
+        """For events that the master's file does not have, such as the artificial Rotate."""
+        return self._here.get("source_position", self._info.source_position)
+
     def _save_if_due(self) -> None:
-        if self._info is not self._saved and self._clock() - self._saved_at >= SAVE_PERIOD:
+        if self._here and self._clock() - self._saved_at >= SAVE_PERIOD:
             self._save()
 
     def _save(self) -> None:
         """Between two transactions only: the target's state belongs to the position."""
-        if self._info is self._saved:
+        if not self._here:
             return
-        self._info = self._info.model_copy(
-            update={"executed": str(self._executed), "target": self._target.state()}
-        )
+        more = {"executed": str(self._executed), "target": self._target.state()}
+        self._info = self._info.model_copy(update={**self._here, **more})
+        self._here = {}
         self._file.save(self._info)
-        self._saved = self._info
         self._saved_at = self._clock()

@@ -104,7 +104,7 @@ def cut_file(
                 _same_format(reader.scanner.format_description, fd, file.name, segment.start)
             if not begun:
                 prolog += _prolog(file, segment.role, segment.type, segment.offset, segment.size)
-                begun = bool(((segment.role & ~R.ENDS) != R.FILE).any())
+                begun = bool(((segment.role & 0x7F) != R.FILE).any())
             compressed = compressed or bool((segment.type == EventType.TRANSACTION_PAYLOAD).any())
             watch.feed(Block(segment, memoryview(reader.data), file.read, lambda offset: offset))
             ends = segment.offset[segment.txn_event[1:-1]]
@@ -183,7 +183,7 @@ def number_ranges(cuts: list[FileCut]) -> list[Range]:
 def _prolog(file: BinlogFile, role: np.ndarray, kind: np.ndarray, offset: np.ndarray, size: np.ndarray) -> bytes:
     out = b""
     for i in range(len(role)):
-        if role[i] & ~R.ENDS & 0xFF != R.FILE:
+        if role[i] & 0x7F != R.FILE:
             break
         if kind[i] in (EventType.PREVIOUS_GTIDS, EventType.GTID_LIST):
             out += file.read(int(offset[i]), int(size[i]))

@@ -236,10 +236,11 @@ class BinlogSet:
             raise BinlogMissing(f"the binlog set has no such file; {have}", file=name) from None
 
     def after(self, name: str) -> str | None:
-        """The file after ``name``, or None."""
+        """The file after ``name``, or None. ``name`` itself may have been purged from the set since."""
         names = self.names
-        following = names.index(name) + 1 if name in self._paths else len(names)
-        return names[following] if following < len(names) else None
+        if name in self._paths:
+            return next(iter(names[names.index(name) + 1 :]), None)
+        return next((later for later in names if later > name), None)
 
     def file(self, name: str) -> BinlogFile:
         """Open a file."""

@@ -1,7 +1,7 @@
 """The index in plain Python: what :mod:`dumpfilter.binlog._kernels` does, one event at a time.
 
-Slow, and easy to check by eye. Tests hold the compiled scan to it. It takes a whole file at once, so there are
-no segments; everything else is as in :class:`~dumpfilter.binlog.index.Segment`.
+Slow, and easy to check by eye. Tests hold the compiled scan to it. It takes a whole file at once, so there
+are no segments; everything else is as in :class:`~dumpfilter.binlog.index.Segment`.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import typer
 def master_command(
     binlogs: Annotated[
         list[Path],
-        typer.Argument(help="The binlog set: its index file, its directory, or the files one by one."),
+        typer.Argument(metavar="BINLOGS...", help="The binlog set: its index file, its directory, or the files one by one."),
     ],
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[

@@ -253,7 +253,7 @@ class StatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class StatusResponse(_message.Message):
-    __slots__ = ("master_uuid", "family", "server_version", "position", "files", "slaves", "index", "undecided")
+    __slots__ = ("master_uuid", "family", "server_version", "position", "files", "slaves", "index")
     MASTER_UUID_FIELD_NUMBER: _ClassVar[int]
     FAMILY_FIELD_NUMBER: _ClassVar[int]
     SERVER_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -261,7 +261,6 @@ class StatusResponse(_message.Message):
     FILES_FIELD_NUMBER: _ClassVar[int]
     SLAVES_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
-    UNDECIDED_FIELD_NUMBER: _ClassVar[int]
     master_uuid: str
     family: ServerFamily
     server_version: str
@@ -269,8 +268,7 @@ class StatusResponse(_message.Message):
     files: _containers.RepeatedCompositeFieldContainer[BinlogFile]
     slaves: _containers.RepeatedCompositeFieldContainer[Slave]
     index: IndexStatus
-    undecided: _containers.RepeatedCompositeFieldContainer[UndecidedStatement]
-    def __init__(self, master_uuid: _Optional[str] = ..., family: _Optional[_Union[ServerFamily, str]] = ..., server_version: _Optional[str] = ..., position: _Optional[_Union[BinlogPosition, _Mapping]] = ..., files: _Optional[_Iterable[_Union[BinlogFile, _Mapping]]] = ..., slaves: _Optional[_Iterable[_Union[Slave, _Mapping]]] = ..., index: _Optional[_Union[IndexStatus, _Mapping]] = ..., undecided: _Optional[_Iterable[_Union[UndecidedStatement, _Mapping]]] = ...) -> None: ...
+    def __init__(self, master_uuid: _Optional[str] = ..., family: _Optional[_Union[ServerFamily, str]] = ..., server_version: _Optional[str] = ..., position: _Optional[_Union[BinlogPosition, _Mapping]] = ..., files: _Optional[_Iterable[_Union[BinlogFile, _Mapping]]] = ..., slaves: _Optional[_Iterable[_Union[Slave, _Mapping]]] = ..., index: _Optional[_Union[IndexStatus, _Mapping]] = ...) -> None: ...
 
 class BinlogFile(_message.Message):
     __slots__ = ("name", "size")
@@ -291,15 +289,3 @@ class IndexStatus(_message.Message):
     segments_cached: int
     bytes_cached: int
     def __init__(self, bytes_scanned: _Optional[int] = ..., events_scanned: _Optional[int] = ..., segments_cached: _Optional[int] = ..., bytes_cached: _Optional[int] = ...) -> None: ...
-
-class UndecidedStatement(_message.Message):
-    __slots__ = ("position", "database", "text", "count")
-    POSITION_FIELD_NUMBER: _ClassVar[int]
-    DATABASE_FIELD_NUMBER: _ClassVar[int]
-    TEXT_FIELD_NUMBER: _ClassVar[int]
-    COUNT_FIELD_NUMBER: _ClassVar[int]
-    position: BinlogPosition
-    database: str
-    text: str
-    count: int
-    def __init__(self, position: _Optional[_Union[BinlogPosition, _Mapping]] = ..., database: _Optional[str] = ..., text: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...

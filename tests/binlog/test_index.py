@@ -1,0 +1,275 @@
+"""The compiled index against its plain-Python twin."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dumpfilter.binlog import _roles as R
+from dumpfilter.binlog.events import EventType
+from dumpfilter.binlog.index import Segment
+from dumpfilter.binlog.index_reference import Transaction, index_events
+from dumpfilter.binlog.reader import iter_events
+from dumpfilter.binlog.sources import SourceNumbers
+from dumpfilter.binlog.subjects import Subjects
+from dumpfilter.binlog.writer import make_event
+from dumpfilter.errors import BinlogCorrupt, BinlogUnsupported
+from tests.strategies import DIALECTS, Dialect, MadeBinlog, _Builder, binlogs, query_body, rows_body, table_map_body
+from tests.support import RECORDED, MemoryFile, recording_id, segments
+
+T = EventType
+
+
+def _subject(number: int, subjects: Subjects) -> Any:
+    return subjects[number] if number >= 0 else number
+
+
+class _Compiled:
+    """The segments of a file put together again, in the twin's terms."""
+
+    def __init__(self, data: bytes, segment_size: int) -> None:
+        self.subjects, self.sources = Subjects(), SourceNumbers()
+        self.segments: list[Segment] = []
+        found = segments(data, segment_size, subjects=self.subjects, sources=self.sources)
+        for reader, segment in found:
+            self.segments.append(segment)
+            assert segment.start == reader.data_offset
+            assert bytes(reader.data[: segment.end - segment.start]) == data[segment.start : segment.end]
+        family = MemoryFile(data).format_description.family
+        self.transactions: list[Transaction] = []
+        self.split: set[int] = set()
+        before = 0
+        for n, segment in enumerate(self.segments):
+            events, txns = len(segment.offset), len(segment.txn_subject)
+            assert segment.txn_event[-1] == events
+            assert segment.continues == (n > 0 and self.segments[n - 1].open)
+            assert n == 0 or segment.start == self.segments[n - 1].end
+            assert segment.nbytes > 0
+            for t in range(txns):
+                source = int(segment.txn_source[t])
+                made = Transaction(
+                    before + int(segment.txn_event[t]),
+                    _subject(int(segment.txn_subject[t]), self.subjects),
+                    self.sources.key(source, family) if source >= 0 else source,
+                    int(segment.txn_number[t]),
+                )
+                if t == 0 and segment.continues:
+                    # every part of a transaction says which one it is
+                    was = self.transactions[-1]
+                    assert (made.source, made.number) == (was.source, was.number)
+                    assert made.subject == R.MIXED
+                    self.split.add(len(self.transactions) - 1)
+                else:
+                    self.transactions.append(made)
+                if t == txns - 1 and segment.open:
+                    assert made.subject == R.MIXED
+                    self.split.add(len(self.transactions) - 1)
+            before += events
+
+    def column(self, name: str) -> list[Any]:
+        joined = np.concatenate([getattr(s, name) for s in self.segments] or [np.zeros(0, np.int64)]).tolist()
+        return [_subject(n, self.subjects) for n in joined] if name == "subject" else joined
+
+
+def _check(data: bytes, segment_size: int) -> None:
+    twin = index_events(iter_events(BytesIO(data), file="made"))
+    compiled = _Compiled(data, segment_size)
+    for name in ("offset", "size", "time", "type", "role", "subject"):
+        assert compiled.column(name) == getattr(twin, name), name
+    for n in compiled.split:
+        twin.transactions[n].subject = R.MIXED
+    assert compiled.transactions == twin.transactions
+    assert not twin.open
+    ends = [b for s in compiled.segments for b in (s.start, s.end)]
+    assert ends == sorted(ends)
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=recording_id)
+def test_recordings(path: Path) -> None:
+    data = path.read_bytes()
+    for segment_size in (1, 700, 5000, 2 << 20):
+        _check(data, segment_size)
+
+
+@settings(max_examples=300, deadline=None)
+@given(made=binlogs(), segment_size=st.integers(1, 900))
+def test_generated(made: MadeBinlog, segment_size: int) -> None:
+    _check(made.data, segment_size)
+    _check(made.data, 1)
+    _check(made.data, 1 << 16)
+
+
+@settings(max_examples=60, deadline=None)
+@given(made=binlogs(), segment_size=st.integers(1, 900))
+def test_boundaries(made: MadeBinlog, segment_size: int) -> None:
+    """Transactions begin where the writer began them, and can be found by their position."""
+    found = [made.first_event]
+    for _, segment in segments(made.data, segment_size):
+        known = {position: segment.transaction_at(position) for position in range(segment.start, segment.end + 1)}
+        starts = segment.offset[segment.txn_event[:-1]].tolist()[segment.continues :]
+        assert {p for p, t in known.items() if t is not None} == {*starts, *([] if segment.open else [segment.end])}
+        ends = (segment.offset + segment.size)[(segment.role & R.ENDS) != 0].tolist()
+        assert bool(ends and ends[-1] == segment.end) != segment.open
+        found += ends
+    assert found == made.boundaries
+
+
+@settings(max_examples=60, deadline=None)
+@given(made=binlogs(), segment_size=st.integers(1, 900), data=st.data())
+def test_from_the_middle(made: MadeBinlog, segment_size: int, data: st.DataObject) -> None:
+    """A scan from any boundary gives what the whole scan gives there."""
+    from dumpfilter.binlog.fileset import SegmentReader
+
+    start = data.draw(st.sampled_from(made.boundaries))
+    file = MemoryFile(made.data)
+    subjects, sources = Subjects(), SourceNumbers()
+    reader = SegmentReader(file, subjects, sources, segment_size=segment_size)
+    while reader.next() is not None:
+        pass
+    reader.rewind(start)
+    again = []
+    while (segment := reader.next()) is not None:
+        again += [
+            (o, r, _subject(s, subjects))
+            for o, r, s in zip(segment.offset.tolist(), segment.role, segment.subject.tolist(), strict=True)
+        ]
+    twin = index_events(iter_events(BytesIO(made.data), file="made"))
+    whole = [row for row in zip(twin.offset, twin.role, twin.subject, strict=True) if row[0] >= start]
+    assert again == [row if row[2] != R.UNMAPPED else row for row in whole]
+
+
+@settings(max_examples=60, deadline=None)
+@given(made=binlogs(max_transactions=8), sizes=st.tuples(st.integers(1, 3000), st.integers(1, 3000)))
+def test_limit(made: MadeBinlog, sizes: tuple[int, int]) -> None:
+    """A reader with another buffer finds the same segments again when told where each ends."""
+    from dumpfilter.binlog.fileset import SegmentReader
+
+    wanted = [segment for _, segment in segments(made.data, sizes[0])]
+    reader = SegmentReader(MemoryFile(made.data), Subjects(), SourceNumbers(), segment_size=sizes[1])
+    for segment in wanted:
+        reader.limit = segment.end
+        found = reader.next()
+        assert found is not None
+        assert (found.start, found.end, found.open) == (segment.start, segment.end, segment.open)
+        assert found.role.tolist() == segment.role.tolist()
+        assert reader.next() is None
+
+
+def _dialect(name: str, gtids: str) -> Dialect:
+    return next(d for d in DIALECTS if d.name == name and d.gtids == gtids and not d.checksum)
+
+
+def test_many_tables_and_ids() -> None:
+    """Names and table ids outgrow their first tables, in one transaction and over many."""
+    dialect = _dialect("mysql 9.7", "mysql")
+    builder = _Builder(dialect)
+    for group in range(3):
+        builder.add(T.GTID, b"\1" + bytes(16) + (group + 1).to_bytes(8, "little"))
+        builder.add(T.QUERY, query_body(b"BEGIN"))
+        for n in range(3000):
+            number = 1 + n + 7 * group
+            builder.add(T.TABLE_MAP, table_map_body(number, f"db{n % 7}", f"table_{n + 1000 * group}"))
+            builder.add(T.WRITE_ROWS, rows_body(dialect, T.WRITE_ROWS, number, ends=True))
+        builder.add(T.XID, bytes(8))
+    for segment_size in (200, 50_000, 2 << 20):
+        _check(bytes(builder.data), segment_size)
+
+
+def test_many_sources() -> None:
+    """More GTID sources than the first table holds."""
+    builder = _Builder(_dialect("mysql 9.7", "mysql"))
+    for n in range(300):
+        builder.add(T.GTID, b"\1" + (n % 150).to_bytes(16, "little") + (1 + n // 150).to_bytes(8, "little"))
+        builder.add(T.QUERY, query_body(b"DROP TABLE t"))
+    _check(bytes(builder.data), 2 << 20)
+    _check(bytes(builder.data), 1000)
+
+
+def test_keywords_in_any_case() -> None:
+    builder = _Builder(_dialect("mysql 5.5", "none"))
+    for text in (b"bEgIn", b"SavePoint x", b"rollBACK TO x", b"release SAVEPOINT x", b"commit", b"XA start 'a'"):
+        builder.add(T.QUERY, query_body(text))
+    for text in (b"xa END 'a'", b"rollback", b"xa rollback 'a'", b"COMMIT AND", b"XA 1", b"SAVEPOINT", b"BEGI"):
+        builder.add(T.QUERY, query_body(text))
+    _check(bytes(builder.data), 2 << 20)
+    (_, segment), *_ = segments(bytes(builder.data), 2 << 20)
+    frames = [int(r) & 0x7F for r in segment.role]
+    assert frames == [R.FRAME] * 5 + [R.XA] * 2 + [R.FRAME] + [R.XA] + [R.STATEMENT] * 4
+
+
+def _error(*events: tuple[int, bytes]) -> BinlogCorrupt | BinlogUnsupported:
+    builder = _Builder(DIALECTS[0])
+    positions = []
+    for kind, body in events:
+        positions.append(len(builder.data))
+        builder.add(kind, body)
+    data = bytes(builder.data)
+    for segment_size in (1, 1 << 16):
+        with pytest.raises((BinlogCorrupt, BinlogUnsupported)) as raised:
+            list(segments(data, segment_size))
+        assert raised.value.file == "made.000001"
+        assert raised.value.position == positions[-1]
+    with pytest.raises(type(raised.value)) as twins:
+        index_events(iter_events(BytesIO(data), file="made"))
+    assert twins.value.position == positions[-1]
+    return raised.value
+
+
+GTID_BODY = b"\1" + bytes(16) + b"\1" + bytes(7) + b"\2" + bytes(16)
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [(T.GTID, GTID_BODY), (T.GTID, GTID_BODY)],
+        [(T.GTID, GTID_BODY[:20])],
+        [(T.TABLE_MAP, bytes(8))],
+        [(T.TABLE_MAP, bytes(8) + b"\x30abc")],
+        [(T.TABLE_MAP, bytes(8) + b"\1a\0\x05b\0")],
+        [(T.WRITE_ROWS, bytes(7))],
+        [(T.QUERY, bytes(13))],
+        [(T.QUERY, bytes(11) + b"\xff\xff" + bytes(5))],
+        [(T.EXECUTE_LOAD_QUERY, bytes(20))],
+        [(T.GTID_TAGGED, b"\x02\x02")],
+        [(T.QUERY_COMPRESSED, query_body(b"\x81\x09nonsense"))],
+        [(T.START_ENCRYPTION, b"\1" + bytes(16))],
+    ],
+)
+def test_bad_events(events: list[tuple[int, bytes]]) -> None:
+    _error((T.QUERY, query_body(b"DROP TABLE t")), *events)
+    _error(*events)
+
+
+def test_length_below_header() -> None:
+    builder = _Builder(DIALECTS[0])
+    at = len(builder.data)
+    bad = bytearray(make_event(T.XID, bytes(8)))
+    bad[9:13] = (22).to_bytes(4, "little")
+    for segment_size in (1, 1 << 16):
+        with pytest.raises(BinlogCorrupt, match="length") as raised:
+            list(segments(bytes(builder.data + bad), segment_size))
+        assert raised.value.position == at
+
+
+def test_second_format_description() -> None:
+    """A server's relay log has the master's after its own; it says how the events after it are read."""
+    with_crc, without = (d for d in DIALECTS if d.gtids == "anonymous")
+    builder = _Builder(without)
+    builder.add(T.ROTATE, bytes(8) + b"x")
+    second = with_crc.format_description()
+    data = bytes(builder.data) + second
+    event = make_event(T.QUERY, query_body(b"DROP TABLE t"), timestamp=9)
+    for segment_size in (1, 1 << 16):
+        _check(data + event, segment_size)
+
+
+def test_format_description_inside_a_transaction() -> None:
+    """What was read of the transaction must not vanish."""
+    error = _error((T.GTID, GTID_BODY), (T.QUERY, query_body(b"BEGIN")), (T.FORMAT_DESCRIPTION, bytes(100)))
+    assert isinstance(error, BinlogCorrupt)

@@ -1,0 +1,463 @@
+"""Hypothesis strategies for whole binlogs: valid v4 files of both families, small and full of odd corners.
+
+A :class:`Dialect` is a server version with its format description; a :class:`MadeBinlog` one file's bytes. Databases
+and tables come from short lists, so that the rules of :func:`rules` meet them.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from hypothesis import strategies as st
+
+from dumpfilter.binlog.compression import compress, encode_transaction_payload
+from dumpfilter.binlog.context_events import Intvar, Rotate, UserVar, encode_intvar, encode_rotate, encode_user_var
+from dumpfilter.binlog.events import MAGIC, EventType
+from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.gtid import (
+    GtidList,
+    MysqlGtidSet,
+    encode_gtid_list,
+    encode_previous_gtids,
+    encode_varlen,
+)
+from dumpfilter.binlog.rows import packed_integer
+from dumpfilter.binlog.writer import make_event
+from dumpfilter.filter import Rule, RuleKind, make_rule
+
+T = EventType
+
+_LENGTHS_55 = [56, 13, 0, 8, 0, 18, 0, 4, 4, 4, 4, 18, 0, 0, 84, 0, 4, 26, 8, 0, 0, 0, 8, 8, 8, 2, 0]
+_LENGTHS_5103 = [56, 13, 0, 8, 0, 18, 0, 4, 4, 4, 4, 18, 0, 0, 84, 0, 4, 26, 6, 6, 6, 6, 6, 6, 6, 2, 0]
+_LENGTHS_97 = [
+    *[0, 13, 0, 8, 0, 0, 0, 0, 4, 0, 4, 0, 0, 0, 99, 0, 4, 26, 8, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 10, 10, 10],
+    *[42, 42, 0, 18, 52, 0, 10, 40, 0, 0],
+]
+_LENGTHS_MARIADB = [
+    *[56, 13, 0, 8, 0, 18, 0, 4, 4, 4, 4, 18, 0, 0, 228, 0, 4, 26, 8, 0, 0, 0, 8, 8, 8, 2, 0, 0, 0],
+    *[10, 10, 10, 0, 0, 0, 0, 0, 0, 10, 10, 10, *[0] * 119, 4, 19, 4, 0, 13, 8, 8, 8, 10, 10, 10],
+]
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """A server as far as its binlogs show it."""
+
+    name: str
+    version: str
+    lengths: list[int] = field(repr=False)
+    gtids: str
+    """"mysql", "tagged", "anonymous", "mariadb" or "none"."""
+    checksum: bool = True
+
+    @property
+    def family(self) -> str:
+        return "mariadb" if self.gtids == "mariadb" else "mysql"
+
+    @property
+    def id_length(self) -> int:
+        return 4 if self.lengths[T.TABLE_MAP - 1] == 6 else 6
+
+    @property
+    def rows_types(self) -> list[int]:
+        if self.name == "mysql 9.7":
+            return [T.WRITE_ROWS, T.UPDATE_ROWS, T.DELETE_ROWS, T.PARTIAL_UPDATE_ROWS]
+        if self.family == "mariadb":
+            return [*range(23, 26), *range(166, 169), T.WRITE_ROWS, T.DELETE_ROWS_COMPRESSED]
+        if self.id_length == 4:
+            return [*range(20, 26)]
+        return [*range(23, 26)]
+
+    def format_description(self, *, in_use: bool = False) -> bytes:
+        """The event, whose checksum does not cover the flag."""
+        body = struct.pack("<H50sIB", 4, self.version.encode(), 1_700_000_000, 19) + bytes(self.lengths)
+        knows = not self.version.startswith("5.")
+        if knows:
+            body += bytes([self.checksum])
+        size = 19 + len(body) + 4 * knows
+        event = bytearray(
+            make_event(T.FORMAT_DESCRIPTION, body, timestamp=1, server_id=11, end_log_pos=4 + size, checksum=knows)
+        )
+        event[17] |= in_use
+        return bytes(event)
+
+
+DIALECTS = [
+    Dialect("mysql 9.7", "9.7.4", _LENGTHS_97, gtids, checksum)
+    for gtids in ("mysql", "tagged", "anonymous")
+    for checksum in (True, False)
+]
+DIALECTS += [
+    Dialect("mariadb 10.11", "10.11.19-MariaDB-log", _LENGTHS_MARIADB, "mariadb", checksum)
+    for checksum in (True, False)
+]
+DIALECTS += [
+    Dialect("mysql 5.5", "5.5.62-log", _LENGTHS_55, "none", False),
+    Dialect("mysql 5.1.3", "5.1.3-beta", _LENGTHS_5103, "none", False),
+]
+CHECKSUMMED = [dialect for dialect in DIALECTS if dialect.checksum]
+
+UUIDS = [uuid.UUID(int=n).bytes for n in (1, 0xAFFE << 96, (1 << 128) - 1)]
+DATABASES = ["shop", "logs", "a_b", "axb", "hr"]
+TABLES = ["orders", "t_1", "tx1", "audit"]
+ODD_NAMES = ["", "größe", "d.b", "中文", "%", "\udcff\udcfe", "x" * 192, "S\x00P", "emoji🙂"]
+
+
+@dataclass
+class MadeBinlog:
+    """One file. ``boundaries``: the offsets at which no transaction is open, the first event's on."""
+
+    dialect: Dialect
+    data: bytes
+    boundaries: list[int]
+    gtids: list[tuple[object, int]]
+    """Source key and number of each transaction that has a GTID, in order."""
+
+    @property
+    def fd(self) -> FormatDescription:
+        return FormatDescription.parse(
+            self.data[4 : 4 + int.from_bytes(self.data[13:17], "little")], file="made", position=4
+        )
+
+    @property
+    def first_event(self) -> int:
+        return 4 + len(self.fd.raw)
+
+
+class _Builder:
+    """Appends events and keeps the end_log_pos."""
+
+    def __init__(self, dialect: Dialect, *, in_use: bool = False) -> None:
+        self.dialect = dialect
+        self.data = bytearray(MAGIC + dialect.format_description(in_use=in_use))
+        self.boundaries = [len(self.data)]
+        self.gtids: list[tuple[object, int]] = []
+        self.time = 1_700_000_000
+
+    def add(self, kind: int, body: bytes, *, server_id: int = 11, flags: int = 0) -> None:
+        checksum = self.dialect.checksum
+        end = len(self.data) + 19 + len(body) + 4 * checksum
+        self.time += 1
+        self.data += make_event(
+            kind,
+            body,
+            timestamp=self.time,
+            server_id=server_id,
+            end_log_pos=end,
+            flags=flags,
+            checksum=checksum,
+        )
+
+    def boundary(self) -> None:
+        self.boundaries.append(len(self.data))
+
+
+def query_body(text: bytes, database: str = "", updated: list[str] | None = None) -> bytes:
+    """The body of a Query event."""
+    status = b""
+    if updated is not None:
+        status = b"\x0c" + bytes([len(updated)]) + b"".join(name.encode() + b"\0" for name in updated)
+    name = database.encode("utf-8", "surrogateescape")
+    return struct.pack("<IIBHH", 7, 0, len(name), 0, len(status)) + status + name + b"\0" + text
+
+
+def execute_load_query_body(text: bytes, database: str, file_id: int) -> bytes:
+    """The body of an Execute_load_query event."""
+    name = database.encode("utf-8", "surrogateescape")
+    return struct.pack("<IIBHHIIIB", 7, 0, len(name), 0, 0, file_id, 0, 0, 0) + name + b"\0" + text
+
+
+def table_map_body(number: int, database: str, table: str, id_length: int = 6, columns: int = 2) -> bytes:
+    """The body of a Table_map event with INT columns."""
+    db, name = (n.encode("utf-8", "surrogateescape") for n in (database, table))
+    return (
+        number.to_bytes(id_length, "little")
+        + b"\1\0"
+        + bytes([len(db)])
+        + db
+        + b"\0"
+        + bytes([len(name)])
+        + name
+        + b"\0"
+        + packed_integer(columns)
+        + b"\x03" * columns
+        + b"\0"
+        + b"\xff" * ((columns + 7) // 8)
+    )
+
+
+def rows_body(
+    dialect: Dialect, kind: int, number: int, *, ends: bool, extra: bytes = b"", rows: bytes = b""
+) -> bytes:
+    """The body of a rows event over 2 INT columns."""
+    head = number.to_bytes(dialect.id_length, "little") + struct.pack("<H", ends)
+    if dialect.lengths[kind - 1] == 10:
+        head += struct.pack("<H", 2 + len(extra)) + extra
+    update = kind in (T.UPDATE_ROWS_V1, T.UPDATE_ROWS, T.PARTIAL_UPDATE_ROWS, 167, 170)
+    data = compress(rows) if 166 <= kind <= 171 else rows
+    return head + b"\2" + b"\xff" * (1 + update) + data
+
+
+def gtid_tagged_body(source: bytes, tag: str, number: int) -> bytes:
+    """The body of a GTID_TAGGED event with the fields that say which GTID."""
+    fields = b"".join(
+        [
+            encode_varlen(0) + encode_varlen(1),
+            encode_varlen(1) + b"".join(encode_varlen(octet) for octet in source),
+            encode_varlen(2) + encode_varlen(number << 1),
+            encode_varlen(3) + encode_varlen(len(tag)) + tag.encode(),
+        ]
+    )
+    size = len(fields) + 3
+    return b"".join([encode_varlen(1), encode_varlen(size), encode_varlen(0)]) + fields
+
+
+_STATEMENTS = [
+    "INSERT INTO t VALUES (1)",
+    "UPDATE shop.orders SET a = 1",
+    "CREATE TABLE shop.orders (i INT)",
+    "DROP DATABASE logs",
+    "create database if not exists `a_b`",
+    "ALTER SCHEMA hr COLLATE utf8mb4_bin",
+    "ALTER DATABASE CHARSET latin1",
+    "DELETE FROM größe",
+    "",
+    "BEG",
+    "BEGINNING",
+    "COMMITTED",
+    "/* BEGIN */ DO 1",
+    "GRANT ALL ON *.* TO u",
+]
+_SAVEPOINTS = ["SAVEPOINT `a`", "savepoint b", "ROLLBACK TO `a`", "rollback to savepoint `a`", "RELEASE SAVEPOINT a"]
+XID = "X'61',X'',1"
+
+
+@dataclass
+class _Source:
+    """Draws the GTIDs: numbers go up in each source, mostly by one."""
+
+    draw: st.DrawFn
+    builder: _Builder
+    last: dict[object, int] = field(default_factory=dict)
+
+    def _next(self, key: object) -> int:
+        step = self.draw(st.sampled_from([1, 1, 1, 2]))
+        self.last[key] = self.last.get(key, 0) + step
+        self.builder.gtids.append((key, self.last[key]))
+        return self.last[key]
+
+    def add(self, flags: int = 0, xid: bytes = b"") -> None:
+        """The event that opens a transaction, if this server has one."""
+        gtids = self.builder.dialect.gtids
+        if gtids == "mariadb":
+            domain, server = self.draw(st.sampled_from([(0, 11), (0, 12), (1, 11)]))
+            # one domain's numbers go up whatever the server
+            number = self._next(domain)
+            self.builder.gtids[-1] = ((domain, server), number)
+            body = struct.pack("<QIB", number, domain, flags) + (xid or b"\0" * 6)
+            self.builder.add(T.MARIADB_GTID, body, server_id=server)
+        elif gtids == "anonymous":
+            self.builder.add(T.ANONYMOUS_GTID, b"\1" + bytes(24) + b"\2" + bytes(16))
+        elif gtids != "none":
+            source = self.draw(st.sampled_from(UUIDS))
+            if gtids == "tagged" and self.draw(st.booleans()):
+                tag = self.draw(st.sampled_from(["blue", "g_1"]))
+                number = self._next((source, tag))
+                self.builder.add(T.GTID_TAGGED, gtid_tagged_body(source, tag, number))
+            else:
+                number = self._next((source, ""))
+                body = b"\1" + source + struct.pack("<q", number)
+                self.builder.add(T.GTID, body + b"\2" + bytes(16))
+
+
+_MARIADB_XID = struct.pack("<iBB", 1, 1, 0) + b"a"
+
+
+@st.composite
+def binlogs(
+    draw: st.DrawFn,
+    dialects: list[Dialect] = DIALECTS,
+    *,
+    odd: bool = True,
+    max_transactions: int = 5,
+    closed: bool = True,
+) -> MadeBinlog:
+    """One binlog file. ``odd``: with names that are hardly names, rows without a map, events of no known type."""
+    dialect = draw(st.sampled_from(dialects))
+    builder = _Builder(dialect, in_use=not closed)
+    source = _Source(draw, builder)
+    names = st.sampled_from(DATABASES + ODD_NAMES if odd else DATABASES)
+    tables = st.tuples(names, st.sampled_from(TABLES + ODD_NAMES if odd else TABLES))
+    if dialect.gtids == "mariadb":
+        builder.add(T.GTID_LIST, encode_gtid_list(GtidList(())))
+        builder.boundary()
+    elif dialect.gtids != "none":
+        builder.add(T.PREVIOUS_GTIDS, encode_previous_gtids(MysqlGtidSet()))
+        builder.boundary()
+
+    def query(text: str, database: str = "", updated: list[str] | None = None) -> None:
+        if dialect.family == "mariadb" and text and draw(st.integers(0, 5)) == 0:
+            builder.add(T.QUERY_COMPRESSED, query_body(compress(text.encode()), database))
+        else:
+            builder.add(T.QUERY, query_body(text.encode(), database, updated))
+
+    def context() -> None:
+        for kind in draw(st.lists(st.sampled_from([T.INTVAR, T.RAND, T.USER_VAR]), max_size=2)):
+            if kind == T.INTVAR:
+                builder.add(kind, encode_intvar(Intvar(2, 5)))
+            elif kind == T.RAND:
+                builder.add(kind, bytes(16))
+            else:
+                builder.add(kind, encode_user_var(UserVar("v", b"x")))
+
+    def statement() -> None:
+        context()
+        updated = None
+        if dialect.family == "mysql" and draw(st.booleans()):
+            updated = draw(st.lists(st.sampled_from(DATABASES), max_size=2))
+        query(draw(st.sampled_from(_STATEMENTS)), draw(names), updated)
+
+    def load_data() -> None:
+        builder.add(T.BEGIN_LOAD_QUERY, b"\7\0\0\0block")
+        for _ in range(draw(st.integers(0, 2))):
+            builder.add(T.APPEND_BLOCK, b"\7\0\0\0more")
+        text = b"LOAD DATA INFILE 'x' INTO TABLE t"
+        builder.add(T.EXECUTE_LOAD_QUERY, execute_load_query_body(text, draw(names), 7))
+
+    def rows() -> None:
+        if dialect.gtids != "none" and draw(st.booleans()):
+            if dialect.family == "mariadb":
+                builder.add(T.ANNOTATE_ROWS, b"UPDATE something")
+            else:
+                builder.add(T.ROWS_QUERY, b"\x10UPDATE something", flags=0x80)
+        ids = st.sampled_from([1, 2, 3, 300, 0x7FFFFFFF, *([(1 << 48) - 2] if dialect.id_length == 6 else [])])
+        mapped = draw(st.lists(ids, min_size=1, max_size=3, unique=True))
+        for number in mapped:
+            database, table = draw(tables)
+            builder.add(T.TABLE_MAP, table_map_body(number, database, table, dialect.id_length))
+        if odd and draw(st.integers(0, 9)) == 0:
+            mapped.append(99)  # which no table map announces
+        used = draw(st.lists(st.sampled_from(mapped), min_size=1, max_size=4))
+        dummy = draw(st.integers(0, 7)) == 0
+        for position, number in enumerate(used):
+            kind = draw(st.sampled_from(dialect.rows_types))
+            extra = draw(st.sampled_from([b"", b"", b"\x01\x02\x03"]))
+            data = draw(st.binary(max_size=12))
+            ends = position == len(used) - 1 and not dummy
+            builder.add(kind, rows_body(dialect, kind, number, ends=ends, extra=extra, rows=data))
+        if dummy:
+            kind = dialect.rows_types[0]
+            number = 0xFFFFFF if draw(st.booleans()) else (1 << 8 * dialect.id_length) - 1
+            head = number.to_bytes(dialect.id_length, "little") + b"\1\0"
+            builder.add(kind, head + (b"\2\0" if dialect.lengths[kind - 1] == 10 else b""))
+
+    def savepoint() -> None:
+        query(draw(st.sampled_from(_SAVEPOINTS)), draw(names))
+
+    def unknown() -> None:
+        builder.add(draw(st.sampled_from([28, 77, 200])), b"??", flags=0x80)
+
+    pieces: list[Callable[[], None]] = [rows, rows, rows, rows, statement, statement, load_data, savepoint]
+    if odd:
+        pieces.append(unknown)
+
+    def framed() -> None:
+        source.add()
+        if dialect.family == "mysql":
+            builder.add(T.QUERY, query_body(draw(st.sampled_from([b"BEGIN", b"begin"])), draw(names)))
+        for piece in draw(st.lists(st.sampled_from(pieces), max_size=4)):
+            piece()
+        ends = draw(st.sampled_from([None, None, "COMMIT", "ROLLBACK"]))
+        if ends is None:
+            builder.add(T.XID, bytes(8))
+        else:
+            builder.add(T.QUERY, query_body(ends.encode(), draw(names)))
+
+    def alone() -> None:
+        source.add(flags=1)
+        draw(st.sampled_from([statement, load_data] if dialect.gtids == "none" else [statement]))()
+
+    def bare_rows() -> None:
+        # servers before GTIDs, tables without transactions
+        rows()
+
+    def xa() -> None:
+        if dialect.family == "mariadb":
+            source.add(flags=0x40, xid=_MARIADB_XID)
+        else:
+            source.add()
+            builder.add(T.QUERY, query_body(f"XA START {XID}".encode()))
+        for piece in draw(st.lists(st.sampled_from([rows, savepoint]), max_size=2)):
+            piece()
+        builder.add(T.QUERY, query_body(f"XA END {XID}".encode()))
+        builder.add(T.XA_PREPARE, struct.pack("<BiII", 0, 1, 1, 0) + b"a")
+        builder.boundary()
+        source.add(flags=0x81, xid=_MARIADB_XID)
+        verb = draw(st.sampled_from(["COMMIT", "ROLLBACK"]))
+        builder.add(T.QUERY, query_body(f"XA {verb} {XID}".encode()))
+
+    def incident() -> None:
+        if dialect.family == "mysql":
+            source.add()
+        builder.add(T.INCIDENT, b"\1\0\0")
+
+    def payload() -> None:
+        source.add()
+        inner = make_event(T.QUERY, query_body(b"BEGIN"), checksum=False) + make_event(T.XID, bytes(8), checksum=False)
+        builder.add(T.TRANSACTION_PAYLOAD, encode_transaction_payload(inner))
+
+    def between() -> None:
+        if dialect.family == "mariadb":
+            builder.add(T.BINLOG_CHECKPOINT, b"\x04\0\0\0made")
+        elif odd:
+            unknown()
+
+    kinds: list[Callable[[], None]] = [framed, framed, framed, framed, alone, incident, between]
+    if dialect.gtids == "none":
+        kinds.append(bare_rows)
+    else:
+        kinds.append(xa)
+    if dialect.name == "mysql 9.7":
+        kinds.append(payload)
+    for kind in draw(st.lists(st.sampled_from(kinds), max_size=max_transactions)):
+        kind()
+        builder.boundary()
+    end = draw(st.sampled_from(["rotate", "stop", None])) if closed else None
+    if end == "rotate":
+        builder.add(T.ROTATE, encode_rotate(Rotate("made.000002", 4)))
+        builder.boundary()
+    elif end == "stop":
+        builder.add(T.STOP, b"")
+        builder.boundary()
+    return MadeBinlog(dialect, bytes(builder.data), sorted(set(builder.boundaries)), builder.gtids)
+
+
+_DB_VALUES = [*DATABASES, "store"]
+_TABLE_VALUES = [f"{db}.{table}" for db in DATABASES for table in TABLES] + ["store.orders"]
+_WILD_VALUES = ["shop.%", "%.orders", "a_b.%", "a\\_b.%", "%.t_1", "%.t\\_1", "%.%", "logs.", "s%.%", "hr.a%", "%b.t%"]
+
+
+@st.composite
+def rules(draw: st.DrawFn) -> list[Rule]:
+    """A few rules of all seven kinds, over the names of :func:`binlogs`."""
+    made = []
+    for kind in draw(st.lists(st.sampled_from(list(RuleKind)), max_size=4)):
+        if kind in (RuleKind.DO_DB, RuleKind.IGNORE_DB):
+            value = draw(st.sampled_from(_DB_VALUES))
+        elif kind in (RuleKind.DO_TABLE, RuleKind.IGNORE_TABLE):
+            value = draw(st.sampled_from(_TABLE_VALUES))
+        elif kind is RuleKind.REWRITE_DB:
+            value = f"{draw(st.sampled_from(_DB_VALUES))}->{draw(st.sampled_from(_DB_VALUES))}"
+        else:
+            value = draw(st.sampled_from(_WILD_VALUES))
+        made.append(make_rule(kind, value))
+    return made
+
+
+def with_checksum(event: bytes) -> bytes:
+    """An event with its last 4 bytes made its checksum."""
+    return event[:-4] + zlib.crc32(event[:-4]).to_bytes(4, "little")

@@ -1,0 +1,64 @@
+"""Binlog files in memory, and the recordings as paths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from dumpfilter.binlog.fileset import BinlogFile, SegmentReader
+from dumpfilter.binlog.index import Segment
+from dumpfilter.binlog.reader import read_format_description
+from dumpfilter.binlog.sources import SourceNumbers
+from dumpfilter.binlog.subjects import Subjects
+
+DATA = Path(__file__).parent / "data"
+RECORDED = sorted(path for path in DATA.glob("*/*/*.0*") if path.suffix[1:].isdigit())
+RECORDED_SETS = sorted({path.parent for path in RECORDED})
+
+
+def recording_id(path: Path) -> str:
+    return str(path.relative_to(DATA))
+
+
+class MemoryFile(BinlogFile):
+    """A binlog file that is a bytes object; ``data`` may be replaced by a longer one."""
+
+    def __init__(self, data: bytes, name: str = "made.000001") -> None:
+        self.data = data
+        self.name = name
+        self.path = Path(name)
+        self.format_description = read_format_description(BytesIO(data), file=name)
+
+    @property
+    def size(self) -> int:
+        return len(self.data)
+
+    def read(self, offset: int, length: int) -> bytes:
+        return self.data[offset : offset + length]
+
+    def read_into(self, buffer: npt.NDArray[np.uint8], offset: int) -> int:
+        got = self.data[offset : offset + buffer.size]
+        buffer[: len(got)] = np.frombuffer(got, np.uint8)
+        return len(got)
+
+    def close(self) -> None:
+        pass
+
+
+def segments(
+    data: bytes, segment_size: int, *, subjects: Subjects | None = None, sources: SourceNumbers | None = None
+) -> Iterator[tuple[SegmentReader, Segment]]:
+    """The segments of a file, then whatever check_end says of the end of a set's last one."""
+    reader = SegmentReader(
+        MemoryFile(data),
+        Subjects() if subjects is None else subjects,
+        SourceNumbers() if sources is None else sources,
+        segment_size=segment_size,
+    )
+    while (segment := reader.next()) is not None:
+        yield reader, segment
+    reader.check_end(last=True)

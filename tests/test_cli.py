@@ -1,0 +1,114 @@
+"""The command as a new user meets it: help with an example, errors of one line, exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ORACLE = Path(__file__).parent / "data" / "oracle"
+
+
+def run(*arguments: str | Path, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "dumpfilter", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env=os.environ | {"COLUMNS": "120"},
+    )
+
+
+@pytest.mark.parametrize("command", ["master", "slave", "split", "inspect", "demo"])
+def test_help_has_an_example(command: str) -> None:
+    done = run(command, "--help")
+    assert done.returncode == 0
+    assert f"dumpfilter {command}" in done.stdout
+    assert "Example" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["inspect", "nowhere.index"], 1, "nowhere.index"),
+        (["inspect", "README.md"], 1, "not a binlog"),
+        (["inspect", "tests"], 1, "no index file"),
+        (["master", "nowhere"], 1, "nowhere"),
+        (["master", str(ORACLE / "mysql-row"), "--host", "203.0.113.7"], 2, "cannot listen on 203.0.113.7"),
+        (["slave", "--master", "127.0.0.1:1", "--relay-dir", "{tmp}", "--server-id", "1", "--retry-count", "1"], 3, "127.0.0.1:1"),
+        (["slave", "--master", "127.0.0.1:1", "--relay-dir", "{tmp}", "--server-id", "1", "--replicate-do-table", "nodot"], 2, "--replicate-do-table=nodot"),
+        (["slave", "--master", "127.0.0.1:1", "--relay-dir", "{tmp}", "--server-id", "1", "--replicate-rewrite-db", "a"], 2, "missing '->'"),
+        (["demo", "nowhere"], 1, "nowhere"),
+        (["demo", "--output", "tests"], 1, "not empty"),
+    ],
+)
+def test_wrong_input_is_one_line_and_a_code(
+    arguments: list[str], code: int, said: str, tmp_path: Path
+) -> None:
+    done = run(*(a.format(tmp=tmp_path) for a in arguments))
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("dumpfilter: ") or "\ndumpfilter: " in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"), [(["nosuch"], "nosuch"), (["slave"], "--master"), (["inspect"], "BINLOGS")]
+)
+def test_wrong_usage_is_told_by_the_parser(arguments: list[str], said: str) -> None:
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+def test_inspect_as_json_agrees_with_the_recording() -> None:
+    done = run("inspect", ORACLE / "mysql-row", "--json")
+    assert done.returncode == 0
+    found = json.loads(done.stdout)
+    assert found["transactions"] == 74
+    assert found["gtids"] == "5a8b8d0a-e543-11f1-9c8d-02fc00000001:1-74"
+    assert found["family"] == "mysql"
+    assert {"shop", "hr", "logs"} <= set(found["schemas"])
+    read = sum(kind["bytes"] for kind in found["events"].values())
+    assert read == sum(schema["bytes"] for schema in found["schemas"].values())
+
+
+def test_inspect_as_tables() -> None:
+    done = run("inspect", ORACLE / "mariadb-row" / "bin.index", "--top", "3")
+    assert done.returncode == 0
+    assert "Events by type" in done.stdout
+    assert "Gtid_list" in done.stdout
+    assert "more tables" in done.stdout
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    command = f"{sys.executable} -m dumpfilter inspect {ORACLE / 'mysql-row'} --json | head -n 1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "{\n"
+    assert "Traceback" not in done.stderr
+    assert "Error" not in done.stderr
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_a_master_ends_cleanly(signum: signal.Signals, tmp_path: Path) -> None:
+    port_file = tmp_path / "port"
+    master = subprocess.Popen(
+        [sys.executable, "-m", "dumpfilter", "master", ORACLE / "mysql-row", "--port", "0", "--port-file", port_file],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 30
+    while not port_file.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    master.send_signal(signum)
+    _, errors = master.communicate(timeout=20)
+    assert master.returncode == 0
+    assert "Traceback" not in errors
+    assert "stopping" in errors
