@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid as uuids
 from collections.abc import Callable, Iterator
 from typing import NoReturn, TypeVar
@@ -31,6 +32,8 @@ MAX_NAME = 1024
 """How long a rule's value, host or channel may be, characters."""
 MAX_CHUNK_SIZE = 16 << 20
 MIN_CHUNK_SIZE = 1
+
+_SERVER_UUID = re.compile(r"^\s*server[-_]uuid\s*=\s*([0-9a-fA-F-]{36})\s*$", re.MULTILINE)
 
 T = TypeVar("T")
 
@@ -211,8 +214,17 @@ def _slave(slave: RegisteredSlave) -> pb.Slave:
 
 
 def _uuid_of(store: BinlogStore) -> str:
-    """An identity for this binlog set: the same whenever the same set is served, so that a slave notices
-    when it is pointed at another one."""
+    """An identity for this binlog set, the same whenever the same set is served, so that a slave notices when it
+    is pointed at another one: the server's own uuid where the set lies in its data directory, else one made
+    from how the first file begins."""
+    index = store.binlogs.index
+    if index is not None:
+        try:
+            found = _SERVER_UUID.search((index.parent / "auto.cnf").read_text())
+        except OSError:
+            found = None
+        if found:
+            return found[1].lower()
     first = store.open_file(store.binlogs.names[0]).file
-    head = first.format_description.raw + first.read(first.first_event, 256)
+    head = first.format_description.raw + first.read(first.first_event, 4096)
     return str(uuids.uuid5(uuids.NAMESPACE_OID, head.hex()))

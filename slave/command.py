@@ -106,10 +106,18 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 def run_slave(options: SlaveOptions, *, summary: str, summary_file: Path | None) -> None:
     """Run one slave until its end, Ctrl-C or SIGTERM, and print the report. Raises DumpfilterError."""
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     signal.signal(signal.SIGTERM, _terminate)
     target = SummaryTarget()
-    with CatchUpBar(Console(stderr=True)) as bar:
+    console = Console(stderr=True)
+    with CatchUpBar(console) as bar:
+        structlog.configure(
+            processors=[
+                structlog.processors.add_log_level,
+                structlog.processors.TimeStamper("iso"),
+                structlog.dev.ConsoleRenderer(colors=console.is_terminal),
+            ],
+            logger_factory=structlog.PrintLoggerFactory(sys.stderr),  # while the bar runs, it prints above it
+        )
         slave = Slave(options, target, on_chunk=bar.on_chunk, on_connect=bar.on_connect)
         slave.start()
         try:

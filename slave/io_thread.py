@@ -7,6 +7,7 @@ gRPC holds ahead is bounded by HTTP/2 flow control, so a slow disk holds the mas
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -245,12 +246,13 @@ class IoThread:
         self._holding(call)
         try:
             for chunk in call:
-                self._heard_at = time.monotonic()
+                self._heard_at = math.inf  # a slow disk here is no silence of the master
                 self._receiver.receive(chunk)
                 self.received.add(chunk)
                 self._backoff.reset()
                 self._unknown_registrations = 0
                 self._on_chunk(chunk)
+                self._heard_at = time.monotonic()
                 if chunk.end_of_log and self._options.once:
                     return True
             return False

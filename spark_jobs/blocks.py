@@ -88,7 +88,7 @@ def plain_blocks(
                 raise BinlogCorrupt(f"an event's length is {size}", file=file.name, position=position)
             buffer = np.empty(size, np.uint8)
             continue
-        yield Block(segment, memoryview(data), file.read, _same)
+        yield Block(segment, data.data, file.read, _same)
         position = segment.end
 
 
@@ -134,7 +134,9 @@ def open_payload(event: memoryview, fd: FormatDescription, file: str, position: 
         size = EventHeader.unpack(view, at).size if at + HEADER_LENGTH <= len(inner) else 0
         if size < HEADER_LENGTH or at + size > len(inner):
             raise BinlogCorrupt(
-                "compressed transaction: an event in it has an impossible length", file=file, position=position
+                "compressed transaction: an event in it has an impossible length",
+                file=file,
+                position=position,
             )
         begin = len(out)
         out += view[at : at + size]
@@ -162,6 +164,8 @@ class _Opened:
         )
         self._next = start
         self._buffer = bytearray()
+        self._data = memoryview(b"")
+        self._data_offset = start
         self._runs: list[tuple[int, int, int]] = []
         """What stands in the file as it is: offset here, offset in the file, length."""
 
@@ -192,7 +196,8 @@ class _Opened:
                 raise BinlogCorrupt(
                     "compressed transaction: it ends inside an event", file=self._file.name, position=position
                 )
-            yield Block(segment, memoryview(rest), self._read, self._origin)
+            self._data, self._data_offset = rest.data, segment.start
+            yield Block(segment, rest.data, self._read, self._origin)
             at += segment.end - segment.start
             self._next = segment.end
         if not self._scanner.in_transaction:
@@ -205,11 +210,18 @@ class _Opened:
         return self._runs[k][1] + offset - self._runs[k][0]
 
     def _read(self, offset: int, length: int) -> bytes:
-        # only a transaction's first events and rows put aside are asked for; a compressed transaction ends in
-        # the block it begins in, but for its GTID, so they stand in the file
-        origin = self._origin(offset)
-        assert origin is not None
-        return self._file.read(origin, length)
+        # A transaction's first events and rows put aside are asked for, and with them what follows on. A
+        # compressed transaction ends in the block it begins in, but for its GTID: what came before this block
+        # stands in the file.
+        before = max(0, min(length, self._data_offset - offset))
+        out = b""
+        while len(out) < before:
+            k = bisect.bisect_right(self._runs, offset + len(out), key=lambda run: run[0]) - 1
+            start, origin, size = self._runs[k]
+            skip = offset + len(out) - start
+            out += self._file.read(origin + skip, min(size - skip, before - len(out)))
+        at = offset + before - self._data_offset
+        return out + bytes(self._data[at : at + length - before])
 
 
 def _same(offset: int) -> int:

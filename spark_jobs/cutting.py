@@ -26,7 +26,8 @@ RANGE_SIZE = 32 << 20
 """Bytes of a range (one is larger when a transaction is)."""
 
 _XA = re.compile(
-    rb"\s*XA\s+(START|BEGIN|END|PREPARE|COMMIT|ROLLBACK)\s+(.*?)(?:\s+ONE\s+PHASE)?\s*", re.IGNORECASE | re.DOTALL
+    rb"\s*XA\s+(START|BEGIN|END|PREPARE|COMMIT|ROLLBACK)\s+(.*?)(?:\s+ONE\s+PHASE)?\s*",
+    re.IGNORECASE | re.DOTALL,
 )
 
 
@@ -106,7 +107,7 @@ def cut_file(
                 prolog += _prolog(file, segment.role, segment.type, segment.offset, segment.size)
                 begun = bool(((segment.role & 0x7F) != R.FILE).any())
             compressed = compressed or bool((segment.type == EventType.TRANSACTION_PAYLOAD).any())
-            watch.feed(Block(segment, memoryview(reader.data), file.read, lambda offset: offset))
+            watch.feed(Block(segment, reader.data.data, file.read, lambda offset: offset))
             ends = segment.offset[segment.txn_event[1:-1]]
             if not segment.open:
                 ends = np.append(ends, segment.end)
@@ -135,13 +136,17 @@ def look_closely(cut: FileCut, *, block_size: int = BLOCK_SIZE) -> tuple[list[Xa
         watch = _XaWatch(file.format_description, subjects)
         if cut.bounds:
             options = BlockOptions(verify=False, size=block_size)
-            for block in opened_blocks(file, cut.bounds[0], cut.bounds[-1], subjects, SourceNumbers(), options):
+            for block in opened_blocks(
+                file, cut.bounds[0], cut.bounds[-1], subjects, SourceNumbers(), options
+            ):
                 watch.feed(block)
     schemas = {name for subject in subjects.since(0) for name in Owners.names_of(subject)}
     return watch.notes, schemas - {REST}
 
 
-def route_xa(cuts: list[FileCut], *, block_size: int = BLOCK_SIZE) -> tuple[list[dict[int, tuple[str, ...]]], int]:
+def route_xa(
+    cuts: list[FileCut], *, block_size: int = BLOCK_SIZE
+) -> tuple[list[dict[int, tuple[str, ...]]], int]:
     """For each file, the schemas of its XA transactions by the offset of their first event; and how many
     ends there are whose beginning is not in the set (they go to every schema)."""
     routes, unknown = _route([cut.xa for cut in cuts], None)
@@ -180,7 +185,9 @@ def number_ranges(cuts: list[FileCut]) -> list[Range]:
     return found
 
 
-def _prolog(file: BinlogFile, role: np.ndarray, kind: np.ndarray, offset: np.ndarray, size: np.ndarray) -> bytes:
+def _prolog(
+    file: BinlogFile, role: np.ndarray, kind: np.ndarray, offset: np.ndarray, size: np.ndarray
+) -> bytes:
     out = b""
     for i in range(len(role)):
         if role[i] & 0x7F != R.FILE:

@@ -24,7 +24,7 @@ def schemas_of(subject: Subject) -> tuple[str, ...]:
     not known, to its current database.
     """
     if isinstance(subject, TableSubject):
-        return (subject.database,)
+        return (subject.database,) if subject.database else ()
     if subject.kind.is_database:
         named = subject.database or subject.current_database
         return (named,) if named else ()

@@ -7,8 +7,8 @@ import uuid
 from pathlib import Path
 from typing import BinaryIO
 
-from dumpfilter.binlog.context_events import encode_rotate
-from dumpfilter.binlog.events import HEADER_LENGTH, MAGIC, EventHeader, EventType
+from dumpfilter.binlog.context_events import Rotate, encode_rotate
+from dumpfilter.binlog.events import HEADER_LENGTH, MAGIC, EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.writer import make_event, rebase
 from dumpfilter.errors import BinlogCorrupt
@@ -59,7 +59,7 @@ class PartWriter:
         """Up to where ``_rest`` holds whole events."""
         at = 0
         while at + HEADER_LENGTH <= len(self._rest):
-            size = EventHeader.unpack(self._rest, at).size
+            size = int.from_bytes(self._rest[at + 9 : at + 13], "little")
             if at + size > len(self._rest):
                 break
             at += size
@@ -75,7 +75,7 @@ def append_rotate(path: Path, source: SourceFile, following: str) -> int:
     fd = FormatDescription.parse(source.format_description, file=source.name)
     event = make_event(
         EventType.ROTATE,
-        encode_rotate(4, following),
+        encode_rotate(Rotate(following, 4)),
         timestamp=source.rotated or 0,
         server_id=fd.header.server_id,
         checksum=fd.checksum,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -141,8 +142,8 @@ class Sharer:
             self._nobody = self._walk_nobody(events, begun, block.segment.end)
         order = np.argsort(owner, kind="stable")
         txn, owner = txn[order], owner[order]
-        starts = np.flatnonzero(np.diff(owner, prepend=-9))
-        for begin, stop in zip(starts, [*starts[1:], len(owner)], strict=True):
+        bounds = [*np.flatnonzero(np.diff(owner, prepend=-9)).tolist(), len(owner)]
+        for begin, stop in pairwise(bounds):
             mine, txns = int(owner[begin]), txn[begin:stop]
             walk = _Walk.fresh()
             if continues and txns[0] == 0:
@@ -277,7 +278,13 @@ class Sharer:
         transactions = int(np.count_nonzero(kept))
         for chunk in self._chunks[:n_chunks].copy().tolist():
             plan = ChunkPlan(
-                block.segment.file, self._ranges[done : chunk[K.H_RANGES]].copy(), chunk[K.H_END], 0, 0, [], []
+                block.segment.file,
+                self._ranges[done : chunk[K.H_RANGES]].copy(),
+                chunk[K.H_END],
+                0,
+                0,
+                [],
+                [],
             )
             done = chunk[K.H_RANGES]
             data = render(plan, block.data, block.segment.start, block.read, self._fd)
@@ -304,7 +311,7 @@ class Sharer:
         kept = np.zeros(len(txn_subject), np.bool_)
         while True:
             trial = walk.copy()
-            code, n_ranges, n_chunks = K.decide(
+            code, _, n_chunks = K.decide(
                 offset,
                 size,
                 role,

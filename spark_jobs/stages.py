@@ -31,9 +31,9 @@ MESSAGE = ""
 """Stands for a schema in rows that carry a message."""
 
 PIECES = "schema string, file int, range long, piece long, data binary, events long, transactions long"
-"""The first stage's rows."""
+"""The first stage's rows, as Spark spells it."""
 
-_PIECES = pa.schema(
+PIECES_SCHEMA = pa.schema(
     [
         ("schema", pa.string()),
         ("file", pa.int32()),
@@ -135,10 +135,10 @@ class _Rows:
         if self._rows:
             columns = [
                 pa.array(column, field.type)
-                for column, field in zip(zip(*self._rows, strict=True), _PIECES, strict=True)
+                for column, field in zip(zip(*self._rows, strict=True), PIECES_SCHEMA, strict=True)
             ]
             self._rows, self.size = [], 0
-            yield pa.RecordBatch.from_arrays(columns, schema=_PIECES)
+            yield pa.RecordBatch.from_arrays(columns, schema=PIECES_SCHEMA)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,14 @@ from dataclasses import dataclass, field
 from hypothesis import strategies as st
 
 from dumpfilter.binlog.compression import compress, encode_transaction_payload
-from dumpfilter.binlog.context_events import Intvar, Rotate, UserVar, encode_intvar, encode_rotate, encode_user_var
+from dumpfilter.binlog.context_events import (
+    Intvar,
+    Rotate,
+    UserVar,
+    encode_intvar,
+    encode_rotate,
+    encode_user_var,
+)
 from dumpfilter.binlog.events import MAGIC, EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import (
@@ -80,7 +87,9 @@ class Dialect:
             body += bytes([self.checksum])
         size = 19 + len(body) + 4 * knows
         event = bytearray(
-            make_event(T.FORMAT_DESCRIPTION, body, timestamp=1, server_id=11, end_log_pos=4 + size, checksum=knows)
+            make_event(
+                T.FORMAT_DESCRIPTION, body, timestamp=1, server_id=11, end_log_pos=4 + size, checksum=knows
+            )
         )
         event[17] |= in_use
         return bytes(event)
@@ -107,15 +116,23 @@ TABLES = ["orders", "t_1", "tx1", "audit"]
 ODD_NAMES = ["", "größe", "d.b", "中文", "%", "\udcff\udcfe", "x" * 192, "S\x00P", "emoji🙂"]
 
 
-@dataclass
 class MadeBinlog:
-    """One file. ``boundaries``: the offsets at which no transaction is open, the first event's on."""
+    """One file.
 
-    dialect: Dialect
-    data: bytes
-    boundaries: list[int]
-    gtids: list[tuple[object, int]]
-    """Source key and number of each transaction that has a GTID, in order."""
+    ``boundaries``: the offsets at which no transaction is open, the first event's on. ``gtids``: source key and
+    number of each transaction that has a GTID, in order.
+    """
+
+    def __init__(
+        self, dialect: Dialect, data: bytes, boundaries: list[int], gtids: list[tuple[object, int]]
+    ) -> None:
+        self.dialect = dialect
+        self.data = data
+        self.boundaries = boundaries
+        self.gtids = gtids
+
+    def __repr__(self) -> str:
+        return f"<{self.dialect.name}, {self.dialect.gtids}: bytes.fromhex({self.data.hex()!r})>"
 
     @property
     def fd(self) -> FormatDescription:
@@ -232,7 +249,13 @@ _STATEMENTS = [
     "/* BEGIN */ DO 1",
     "GRANT ALL ON *.* TO u",
 ]
-_SAVEPOINTS = ["SAVEPOINT `a`", "savepoint b", "ROLLBACK TO `a`", "rollback to savepoint `a`", "RELEASE SAVEPOINT a"]
+_SAVEPOINTS = [
+    "SAVEPOINT `a`",
+    "savepoint b",
+    "ROLLBACK TO `a`",
+    "rollback to savepoint `a`",
+    "RELEASE SAVEPOINT a",
+]
 XID = "X'61',X'',1"
 
 
@@ -334,7 +357,9 @@ def binlogs(
                 builder.add(T.ANNOTATE_ROWS, b"UPDATE something")
             else:
                 builder.add(T.ROWS_QUERY, b"\x10UPDATE something", flags=0x80)
-        ids = st.sampled_from([1, 2, 3, 300, 0x7FFFFFFF, *([(1 << 48) - 2] if dialect.id_length == 6 else [])])
+        ids = st.sampled_from(
+            [1, 2, 3, 300, 0x7FFFFFFF, *([(1 << 48) - 2] if dialect.id_length == 6 else [])]
+        )
         mapped = draw(st.lists(ids, min_size=1, max_size=3, unique=True))
         for number in mapped:
             database, table = draw(tables)
@@ -407,7 +432,9 @@ def binlogs(
 
     def payload() -> None:
         source.add()
-        inner = make_event(T.QUERY, query_body(b"BEGIN"), checksum=False) + make_event(T.XID, bytes(8), checksum=False)
+        inner = make_event(T.QUERY, query_body(b"BEGIN"), checksum=False) + make_event(
+            T.XID, bytes(8), checksum=False
+        )
         builder.add(T.TRANSACTION_PAYLOAD, encode_transaction_payload(inner))
 
     def between() -> None:
@@ -438,7 +465,19 @@ def binlogs(
 
 _DB_VALUES = [*DATABASES, "store"]
 _TABLE_VALUES = [f"{db}.{table}" for db in DATABASES for table in TABLES] + ["store.orders"]
-_WILD_VALUES = ["shop.%", "%.orders", "a_b.%", "a\\_b.%", "%.t_1", "%.t\\_1", "%.%", "logs.", "s%.%", "hr.a%", "%b.t%"]
+_WILD_VALUES = [
+    "shop.%",
+    "%.orders",
+    "a_b.%",
+    "a\\_b.%",
+    "%.t_1",
+    "%.t\\_1",
+    "%.%",
+    "logs.",
+    "s%.%",
+    "hr.a%",
+    "%b.t%",
+]
 
 
 @st.composite

@@ -26,5 +26,3 @@ def test_the_generated_modules_are_up_to_date(tmp_path: Path) -> None:
     )
     for made in (tmp_path / "dumpfilter" / "v1").iterdir():
         assert made.read_text() == (ROOT / "dumpfilter" / "v1" / made.name).read_text(), "run make proto"
-
-

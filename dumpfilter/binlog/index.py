@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from dumpfilter.binlog import _kernels as K
 from dumpfilter.binlog import _roles as R
+from dumpfilter.binlog._crc32 import all_sound
 from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader, EventType, event_name
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_events import decode_gtid_tagged
@@ -140,7 +141,7 @@ class FileScanner:
         self._subjects = subjects
         self._sources = sources
         self._state = np.zeros(K.STATE_SIZE, np.int64)
-        self._state[K.S_VERIFY] = verify
+        self._verify = verify
         self._table_ids = np.zeros(1024, np.uint64)
         self._table_subjects = np.zeros(1024, np.int32)
         self._columns = _Columns(8192)
@@ -181,6 +182,9 @@ class FileScanner:
         columns = self._columns
         at = count = boundary = boundary_count = 0
         base = data.ctypes.data
+        if self._verify and self._state[K.S_CHECKSUM]:
+            # all at once; one by one only to find the one that is bad
+            self._state[K.S_VERIFY] = not all_sound(base, 0, data.size)
         while True:
             self._subjects.load(self._state)
             code, at, count, b_at, b_count = K.scan(

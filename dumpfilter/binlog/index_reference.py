@@ -83,10 +83,11 @@ def index_events(events: Iterable[Event]) -> ReferenceIndex:
         before = group
         try:
             role, subject, group = _read(event, before, tables)
+            if before == _BETWEEN:
+                made.transactions.append(Transaction(len(made.offset)))
+            _count_in(made.transactions[-1], event, role, subject)
         except BinlogError as error:
             raise type(error)(error.what, position=event.offset) from None
-        if before == _BETWEEN:
-            made.transactions.append(Transaction(len(made.offset)))
         made.offset.append(event.offset)
         made.size.append(event.header.size)
         # the compiled index does not scan a second format description event
@@ -94,7 +95,6 @@ def index_events(events: Iterable[Event]) -> ReferenceIndex:
         made.type.append(event.type)
         made.role.append(role | (R.ENDS if group == _BETWEEN else 0))
         made.subject.append(subject)
-        _count_in(made.transactions[-1], event, role, subject)
     made.open = group != _BETWEEN
     return made
 

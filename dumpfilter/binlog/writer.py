@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
+import numpy.typing as npt
 
 from dumpfilter.binlog import _kernels as K
 from dumpfilter.binlog.context_events import Rotate, encode_rotate
@@ -40,10 +41,14 @@ def rebase(events: bytes | bytearray, position: int, *, checksum: bool) -> bytea
     """The events as they stand in a file where the first begins at ``position``: end_log_pos and checksums
     are made right. Raises BinlogCorrupt when ``events`` is not a run of whole events."""
     data = bytearray(events)
-    wrong = K.rebase(np.frombuffer(data, np.uint8), position, checksum)
+    _rebase_array(np.frombuffer(data, np.uint8), position, checksum=checksum)
+    return data
+
+
+def _rebase_array(events: npt.NDArray[np.uint8], position: int, *, checksum: bool) -> None:
+    wrong = K.rebase(events, position, checksum)
     if wrong >= 0:
         raise BinlogCorrupt("not a whole event", position=position + int(wrong))
-    return data
 
 
 class BinlogSetWriter:
@@ -102,6 +107,15 @@ class BinlogSetWriter:
             self._file.write(rebased)
         self._position += len(events)
 
+    def append_array(self, events: npt.NDArray[np.uint8]) -> None:
+        """As :meth:`append`, without a copy: ``events`` itself is changed."""
+        if self._file is None or self._fd is None:
+            raise OutputError(f"{self.base}: no file is open")
+        _rebase_array(events, self._position, checksum=self._fd.checksum)
+        with _output(self._beside):
+            self._file.write(memoryview(events))
+        self._position += events.size
+
     def rotate(self, timestamp: int = 0) -> None:
         """End the open file with a Rotate event that names the next one."""
         assert self._fd is not None
@@ -142,6 +156,7 @@ class BinlogSetWriter:
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(beside, self.index)
+            self._done.append(self.index)
             sync_directory(self.directory)
 
     @property

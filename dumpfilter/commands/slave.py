@@ -99,8 +99,8 @@ def slave_command(
 
     Example:
 
-        dumpfilter slave --master 127.0.0.1:3307 --relay-dir s1 --server-id 101 --once \\
-            --replicate-do-db=shop
+        dumpfilter slave --master 127.0.0.1:3307 --server-id 101 \\
+            --relay-dir s1 --replicate-do-db=shop --once
     """
     # imported here so that `dumpfilter --help` and the other commands do not wait for it
     from dumpfilter.filter import RuleKind, make_rule

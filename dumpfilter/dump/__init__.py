@@ -1,5 +1,5 @@
 """The dump thread, sans-I/O."""
 
-from dumpfilter.dump.thread import DEFAULT_CHUNK_SIZE, ChunkPlan, Counts, DumpThread, render
+from dumpfilter.dump.thread import DEFAULT_CHUNK_SIZE, ChunkPlan, Counts, DumpThread, render, render_into
 
-__all__ = ["DEFAULT_CHUNK_SIZE", "ChunkPlan", "Counts", "DumpThread", "render"]
+__all__ = ["DEFAULT_CHUNK_SIZE", "ChunkPlan", "Counts", "DumpThread", "render", "render_into"]

@@ -19,6 +19,7 @@ import numpy as np
 from numba import njit
 
 from dumpfilter.binlog import _roles as R
+from dumpfilter.binlog._native import copy_bytes
 
 SEND = np.uint32(1)  # FILTER_BINLOG_SEND_F
 
@@ -92,6 +93,31 @@ def _cut(
     chunk[H_ASIDE_BYTES] = aside
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _uniform(roles, subjects, flags, a, b):
+    """What becomes of a transaction (events ``a`` to ``b``) in which every table and statement meets the same
+    answer: 1 sent whole, 0 dropped whole, -1 when the walk has to tell."""
+    kept = np.uint32(2)  # not known yet
+    waiting = False  # context that no statement has claimed
+    for i in range(a, b):
+        role = roles[i] & 0x7F
+        if role >= R.TABLE_MAP and role <= R.STATEMENT:
+            subject = subjects[i]
+            if subject < 0:
+                return np.int64(-1)
+            send = flags[subject] & SEND
+            if send != kept:
+                if kept != np.uint32(2):
+                    return np.int64(-1)
+                kept = send
+            waiting = role == R.TABLE_MAP
+        elif role == R.CONTEXT:
+            waiting = True
+        elif role > R.STATEMENT or (waiting and kept != np.uint32(0)):
+            return np.int64(-1)
+    return np.int64(-1) if kept == np.uint32(2) else np.int64(kept)
+
+
 @njit(cache=True, nogil=True)
 def decide(
     offsets,
@@ -140,8 +166,16 @@ def decide(
         start = offsets[a]
         end = offsets[b - 1] + sizes[b - 1]
         fast = (s >= 0 or s == R.KEPT or s == R.NOTHING or s == R.SKIP or keep_all) and walk[W_OPEN] == 0
-        if fast and not (last and still_open):
-            kept = (keep_all and s != R.SKIP) or s == R.KEPT or (s >= 0 and (flags[s] & SEND) != 0)
+        whole = np.int64(-1)
+        if s == R.MIXED and not fast and walk[W_OPEN] == 0 and end - start <= target:
+            whole = _uniform(roles, subjects, flags, a, b)
+        if (fast or whole >= 0) and not (last and still_open):
+            kept = (
+                whole == 1
+                or (keep_all and s != R.SKIP)
+                or s == R.KEPT
+                or (s >= 0 and (flags[s] & SEND) != 0)
+            )
             read_events += b - a
             if kept:
                 length = end - start
@@ -163,6 +197,10 @@ def decide(
                 if s >= 0 and not keep_all and (flags[s] & undecided_bit) != 0:
                     for i in range(a, b):
                         if subjects[i] == s:
+                            undecided += 1
+                elif whole == 1:
+                    for i in range(a, b):
+                        if roles[i] & 0x7F == R.STATEMENT and (flags[subjects[i]] & undecided_bit) != 0:
                             undecided += 1
             txn_kept[t] = kept
             resume = end
@@ -375,3 +413,24 @@ def gtid_runs(sources, numbers, kept, want_empty, out):
             out[n, 2] = numbers[t]
             n += 1
     return n
+
+
+@njit(cache=True, nogil=True)
+def gather(ranges, data, data_offset, out):
+    """Copy the ranges' bytes into ``out``, one after the other, from ``data``, which stands at file offset
+    ``data_offset``; what lies outside of it is left open. Returns how many ranges that were."""
+    source = np.uintp(data.ctypes.data)
+    target = np.uintp(out.ctypes.data)
+    outside = np.int64(0)
+    at = np.int64(0)
+    for k in range(ranges.shape[0]):
+        start = ranges[k, C_OFFSET] - data_offset
+        size = ranges[k, C_SIZE]
+        if at + size > out.size:
+            return np.int64(-1)
+        if start >= 0 and start + size <= data.size:
+            copy_bytes(target + np.uintp(at), source + np.uintp(start), np.uintp(size))
+        else:
+            outside += 1
+        at += size
+    return outside

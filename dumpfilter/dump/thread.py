@@ -296,18 +296,51 @@ ReadAt = Callable[[int, int], bytes]
 """``read(offset, length)`` of the file a plan is about."""
 
 
-def render(plan: ChunkPlan, data: memoryview, data_offset: int, read: ReadAt, fd: FormatDescription) -> bytes:
+def render(
+    plan: ChunkPlan,
+    data: bytes | memoryview | npt.NDArray[np.uint8],
+    data_offset: int,
+    read: ReadAt,
+    fd: FormatDescription,
+) -> bytes:
     """The bytes of a chunk. ``data`` holds the file from ``data_offset`` on as far as it goes; what lies outside
     (events put aside in an earlier segment) is fetched with ``read``."""
-    pieces: list[bytes | memoryview] = []
-    for offset, size, patch in plan.ranges.tolist():
-        start = offset - data_offset
+    if len(plan.ranges) == 1 and not plan.ranges[0, K.C_PATCH]:
+        start = int(plan.ranges[0, K.C_OFFSET]) - data_offset
+        size = int(plan.ranges[0, K.C_SIZE])
         if start >= 0 and start + size <= len(data):
-            piece: bytes | memoryview = data[start : start + size]
-        else:
-            piece = read(offset, size)
-        pieces.append(with_statement_end(piece, fd) if patch else piece)
-    return b"".join(pieces)
+            whole = start == 0 and size == len(data)
+            return data if whole and isinstance(data, bytes) else bytes(data[start : start + size])
+    out = np.empty(int(plan.ranges[:, K.C_SIZE].sum()), np.uint8)
+    render_into(out, plan, data, data_offset, read, fd)
+    return out.tobytes()
+
+
+def render_into(
+    out: npt.NDArray[np.uint8],
+    plan: ChunkPlan,
+    data: bytes | memoryview | npt.NDArray[np.uint8],
+    data_offset: int,
+    read: ReadAt,
+    fd: FormatDescription,
+) -> None:
+    """As :func:`render`, into an array of the ranges' size."""
+    ranges = plan.ranges
+    if not len(ranges):
+        return
+    outside = K.gather(ranges, np.frombuffer(data, np.uint8), data_offset, out)
+    if not outside and not ranges[:, K.C_PATCH].any():
+        return
+    view = memoryview(out)
+    at = 0
+    for offset, size, patch in ranges.tolist():
+        piece = view[at : at + size]
+        at += size
+        start = offset - data_offset
+        if outside and not (start >= 0 and start + size <= len(data)):
+            piece[:] = read(offset, size)
+        if patch:
+            piece[:] = with_statement_end(piece, fd)
 
 
 def with_statement_end(event: bytes | memoryview, fd: FormatDescription) -> bytes:

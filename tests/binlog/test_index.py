@@ -203,7 +203,7 @@ def test_keywords_in_any_case() -> None:
     assert frames == [R.FRAME] * 5 + [R.XA] * 2 + [R.FRAME] + [R.XA] + [R.STATEMENT] * 4
 
 
-def _error(*events: tuple[int, bytes]) -> BinlogCorrupt | BinlogUnsupported:
+def _error(*events: tuple[int, bytes], bad: int = -1) -> BinlogCorrupt | BinlogUnsupported:
     builder = _Builder(DIALECTS[0])
     positions = []
     for kind, body in events:
@@ -214,10 +214,10 @@ def _error(*events: tuple[int, bytes]) -> BinlogCorrupt | BinlogUnsupported:
         with pytest.raises((BinlogCorrupt, BinlogUnsupported)) as raised:
             list(segments(data, segment_size))
         assert raised.value.file == "made.000001"
-        assert raised.value.position == positions[-1]
+        assert raised.value.position == positions[bad]
     with pytest.raises(type(raised.value)) as twins:
         index_events(iter_events(BytesIO(data), file="made"))
-    assert twins.value.position == positions[-1]
+    assert twins.value.position == positions[bad]
     return raised.value
 
 
@@ -236,7 +236,6 @@ GTID_BODY = b"\1" + bytes(16) + b"\1" + bytes(7) + b"\2" + bytes(16)
         [(T.QUERY, bytes(13))],
         [(T.QUERY, bytes(11) + b"\xff\xff" + bytes(5))],
         [(T.EXECUTE_LOAD_QUERY, bytes(20))],
-        [(T.GTID_TAGGED, b"\x02\x02")],
         [(T.QUERY_COMPRESSED, query_body(b"\x81\x09nonsense"))],
         [(T.START_ENCRYPTION, b"\1" + bytes(16))],
     ],
@@ -271,5 +270,10 @@ def test_second_format_description() -> None:
 
 def test_format_description_inside_a_transaction() -> None:
     """What was read of the transaction must not vanish."""
-    error = _error((T.GTID, GTID_BODY), (T.QUERY, query_body(b"BEGIN")), (T.FORMAT_DESCRIPTION, bytes(100)))
+    body = DIALECTS[0].format_description()[19:-4]
+    error = _error((T.GTID, GTID_BODY), (T.QUERY, query_body(b"BEGIN")), (T.FORMAT_DESCRIPTION, body))
     assert isinstance(error, BinlogCorrupt)
+
+
+def test_bad_tagged_gtid() -> None:
+    _error((T.GTID_TAGGED, b"\x04\x02"), (T.QUERY, query_body(b"DROP TABLE t")), bad=0)

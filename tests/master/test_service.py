@@ -22,6 +22,7 @@ from dumpfilter.filter.convert import filter_to_proto
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
 from master.server import MasterServer
+from master.service import DumpFilterService
 from master.store import BinlogStore
 from tests.oracle.dumping import dump
 
@@ -86,9 +87,7 @@ def gtids_of(chunks: list[pb.Chunk], field: str) -> MysqlGtidSet:
 def test_the_stream_is_the_dump_threads(client: Client, options: list[str], chunk_size: int) -> None:
     slave = client.register(options)
     chunks = list(client.dump(slave.slave_id, chunk_size=chunk_size))
-    expected = dump(
-        [ORACLE / "mysql-row" / f"bin.00000{n}" for n in (1, 2, 3)], Filter.from_options(options)
-    )
+    expected = dump([ORACLE / "mysql-row" / f"bin.00000{n}" for n in (1, 2, 3)], Filter.from_options(options))
     assert files_of(iter(chunks)) == expected.files
     assert gtids_of(chunks, "completed") == expected.completed
     assert gtids_of(chunks, "empty") == expected.empty
@@ -96,7 +95,14 @@ def test_the_stream_is_the_dump_threads(client: Client, options: list[str], chun
     assert (chunks[-1].file, chunks[-1].resume_position) == expected.position
     totals = pb.Counts()
     for chunk in chunks:
-        for name in ("bytes_sent", "bytes_read", "bytes_dropped", "events_read", "events_sent", "events_dropped"):
+        for name in (
+            "bytes_sent",
+            "bytes_read",
+            "bytes_dropped",
+            "events_read",
+            "events_sent",
+            "events_dropped",
+        ):
             setattr(totals, name, getattr(totals, name) + getattr(chunk.counts, name))
     assert totals.bytes_sent == sum(len(chunk.events) for chunk in chunks) == expected.counts.bytes_sent
     assert totals.bytes_read == totals.bytes_sent + totals.bytes_dropped == expected.counts.bytes_read
@@ -180,9 +186,7 @@ def code_of(error: pytest.ExceptionInfo[grpc.RpcError]) -> tuple[grpc.StatusCode
 def test_a_bad_rule_is_named(client: Client, rule: pb.Rule, named: str) -> None:
     with pytest.raises(grpc.RpcError) as caught:
         client.stub.Register(
-            pb.RegisterRequest(
-                server_id=1, uuid=str(uuid.uuid4()), filter=pb.FilterDefinition(rules=[rule])
-            )
+            pb.RegisterRequest(server_id=1, uuid=str(uuid.uuid4()), filter=pb.FilterDefinition(rules=[rule]))
         )
     code, details = code_of(caught)
     assert code is grpc.StatusCode.INVALID_ARGUMENT
@@ -190,20 +194,40 @@ def test_a_bad_rule_is_named(client: Client, rule: pb.Rule, named: str) -> None:
 
 
 def test_registration_says_what_the_master_understood(client: Client) -> None:
-    answer = client.register(["--replicate-rewrite-db=a  ->  b", "--replicate-do-db=b", "--replicate-do-db=b"])
+    answer = client.register(
+        ["--replicate-rewrite-db=a  ->  b", "--replicate-do-db=b", "--replicate-do-db=b"]
+    )
     assert [rule.value for rule in answer.filter.rules] == ["a->b", "b"]
     assert answer.filter_version == 1
     assert answer.family == pb.MYSQL
     assert answer.server_version == "9.7.4-2"
 
 
+def test_a_set_in_a_data_directory_has_its_servers_uuid(tmp_path: Path) -> None:
+    shutil.copytree(ORACLE / "mysql-row", tmp_path / "data")
+    without = DumpFilterService(BinlogStore(tmp_path / "data")).master_uuid
+    assert without == DumpFilterService(BinlogStore(ORACLE / "mysql-row")).master_uuid
+    assert without != DumpFilterService(BinlogStore(ORACLE / "mysql-mixed")).master_uuid
+    own = str(uuid.uuid4())
+    (tmp_path / "data" / "auto.cnf").write_text(f"[auto]\nserver-uuid={own}\n")
+    assert DumpFilterService(BinlogStore(tmp_path / "data")).master_uuid == own
+
+
 def test_requests_that_cannot_be_served(client: Client) -> None:
     slave = client.register()
     for request, code, text in [
         ({"slave_id": "who"}, grpc.StatusCode.NOT_FOUND, "register again"),
-        ({"from": pb.BinlogPosition(file="bin.000009")}, grpc.StatusCode.OUT_OF_RANGE, "bin.000001 to bin.000003"),
+        (
+            {"from": pb.BinlogPosition(file="bin.000009")},
+            grpc.StatusCode.OUT_OF_RANGE,
+            "bin.000001 to bin.000003",
+        ),
         ({"from": pb.BinlogPosition(position=2)}, grpc.StatusCode.OUT_OF_RANGE, "begin at 4"),
-        ({"from": pb.BinlogPosition(position=500)}, grpc.StatusCode.OUT_OF_RANGE, "nearest places are 343 and 522"),
+        (
+            {"from": pb.BinlogPosition(position=500)},
+            grpc.StatusCode.OUT_OF_RANGE,
+            "nearest places are 343 and 522",
+        ),
         ({"from": pb.BinlogPosition(position=10**9)}, grpc.StatusCode.OUT_OF_RANGE, "past the end"),
         ({"gtid_set": "nonsense"}, grpc.StatusCode.INVALID_ARGUMENT, "nonsense"),
         ({"gtid_set": "0-1-5"}, grpc.StatusCode.INVALID_ARGUMENT, "0-1-5"),
@@ -245,7 +269,9 @@ def test_registering_again_takes_over(client: Client) -> None:
     with pytest.raises(grpc.RpcError) as caught:
         list(stream)
     assert caught.value.code() is grpc.StatusCode.ABORTED
-    assert [slave.slave_id for slave in client.stub.ListSlaves(pb.ListSlavesRequest()).slaves] == [second.slave_id]
+    assert [slave.slave_id for slave in client.stub.ListSlaves(pb.ListSlavesRequest()).slaves] == [
+        second.slave_id
+    ]
 
 
 def test_a_slave_that_vanishes_is_noticed(client: Client) -> None:

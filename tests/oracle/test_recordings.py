@@ -111,7 +111,10 @@ def test_statements_that_are_decided_are_decided_as_the_real_replica_did(
 def _silent(statements: list[str]) -> bool:
     """Statements that succeed on a replica without being logged there again, or are logged empty: changes of
     rows that are not there."""
-    return all(re.match(r"(INSERT|UPDATE|DELETE|REPLACE|FLUSH|DROP TEMPORARY|CREATE TEMPORARY)", s) for s in statements)
+    return all(
+        re.match(r"(INSERT|UPDATE|DELETE|REPLACE|FLUSH|DROP TEMPORARY|CREATE TEMPORARY)", s)
+        for s in statements
+    )
 
 
 def _in_use_cleared(data: bytes) -> bytes:
@@ -138,9 +141,7 @@ class Observer:
 
     def statement(self, database: str | None, text: bytes) -> None:
         self.statements[self.gtid].append(text.decode("utf-8", "replace"))
-        self.verdicts[self.gtid].add(
-            Verdict.UNDECIDED if self.rules.table_rules_on else Verdict.EXECUTE
-        )
+        self.verdicts[self.gtid].add(Verdict.UNDECIDED if self.rules.table_rules_on else Verdict.EXECUTE)
 
     def commit(self) -> None:
         pass

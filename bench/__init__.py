@@ -1,0 +1,1 @@
+"""One script a claim; see README.md."""

@@ -1,0 +1,206 @@
+"""What the benchmarks share: the binlogs, the runs, the report, the processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from dumpfilter.binlog.generate import GeneratedSet, Style, generate, schemas_for
+from dumpfilter.filter import Filter, RuleKind, make_rule
+
+OUT = Path(__file__).parent / "out"
+REPOSITORY = Path(__file__).parent.parent
+MYSQL_ROOT = Path(os.environ.get("MYSQL_ROOT", "/opt/mysqlroot"))
+"""Where a MySQL of its own was installed with debootstrap; not there: MariaDB's programs are used instead."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """From the command line: bytes of binlog, timed runs of each case."""
+
+    size: int
+    runs: int
+
+
+def parse_size(text: str) -> int:
+    """``512M`` as bytes."""
+    units = {"K": 10, "M": 20, "G": 30}
+    unit = units.get(text[-1:].upper())
+    return int(text) if unit is None else int(float(text[:-1]) * (1 << unit))
+
+
+def binlogs(size: int, *, style: Style = "mysql", checksum: bool = True) -> GeneratedSet:
+    """A generated set of this size, made once."""
+    directory = OUT / f"{style}-{size >> 20}M{'' if checksum else '-unchecked'}"
+    about = directory / "about.json"
+    if not about.exists():
+        shutil.rmtree(directory, ignore_errors=True)
+        made = generate(directory, size, style=style, checksum=checksum)
+        about.write_text(json.dumps({"transactions": made.transactions, "schemas": made.schemas}))
+    known = json.loads(about.read_text())
+    files = [p for p in sorted(directory.glob("bin.0*")) if p.suffix != ".index"]
+    return GeneratedSet(
+        directory / "bin.index",
+        files,
+        sum(p.stat().st_size for p in files),
+        known["transactions"],
+        known["schemas"],
+    )
+
+
+def warm(made: GeneratedSet) -> None:
+    """Have the files in the page cache."""
+    for path in made.files:
+        with open(path, "rb", buffering=0) as file:
+            while file.read(1 << 20):
+                pass
+
+
+def keeping(made: GeneratedSet, share: float) -> list[str]:
+    """Schemas for a filter that keeps about this share; none for all."""
+    return [] if share >= 1 else schemas_for(made.schemas, share)
+
+
+def do_db(names: Sequence[str]) -> Filter:
+    """The filter that names these schemas."""
+    return Filter(tuple(make_rule(RuleKind.DO_DB, n) for n in names), lower_case_table_names=0, family="mysql")
+
+
+def timed(work: Callable[[], Any]) -> float:
+    """Seconds that a call takes."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def interleaved(cases: dict[str, Callable[[], float]], runs: int, *, warm_up: bool = True) -> dict[str, list[float]]:
+    """Each case's seconds, one run of every case after the other, so that a busy machine slows all alike."""
+    found: dict[str, list[float]] = {name: [] for name in cases}
+    if warm_up:
+        for case in cases.values():
+            case()
+    for _ in range(runs):
+        for name, case in cases.items():
+            found[name].append(case())
+    return found
+
+
+@dataclass
+class Report:
+    """A table of medians and the claims they bear on."""
+
+    name: str
+    claim: str
+    nbytes: int = 0
+    rows: list[tuple[str, str]] = field(default_factory=list)
+    values: dict[str, float] = field(default_factory=dict)
+    targets: list[tuple[str, float, float, bool]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def times(self, found: dict[str, list[float]], *, nbytes: int | None = None) -> dict[str, float]:
+        """Add a row a case; the medians, seconds."""
+        count = self.nbytes if nbytes is None else nbytes
+        medians = {name: median(seconds) for name, seconds in found.items()}
+        for name, seconds in found.items():
+            m = medians[name]
+            spread = f"{min(seconds) * 1e3:.0f} to {max(seconds) * 1e3:.0f} ms"
+            self.rows.append((name, f"{m * 1e3:9.1f} ms {count / m / 1e9:8.2f} GB/s   ({spread})"))
+            self.values[name] = round(m, 6)
+        return medians
+
+    def row(self, name: str, value: float, text: str) -> None:
+        """Add a row of its own."""
+        self.rows.append((name, text))
+        self.values[name] = round(value, 6)
+
+    def target(self, text: str, value: float, wanted: float, *, at_most: bool = False) -> None:
+        """A target of the issue's, and what was reached."""
+        met = value <= wanted if at_most else value >= wanted
+        self.targets.append((f"{text} {'at most' if at_most else 'at least'} {wanted:g}", value, wanted, met))
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def print(self) -> bool:
+        """The table and a line of JSON; whether all targets were met."""
+        print(f"\n== {self.name}: {self.claim}")
+        width = max((len(name) for name, _ in self.rows), default=0)
+        for name, text in self.rows:
+            print(f"  {name:{width}} {text}")
+        for text, value, _, met in self.targets:
+            print(f"  {'met    ' if met else 'NOT MET'}  {text}: {value:.2f}")
+        for text in self.notes:
+            print(f"  note: {text}")
+        line = {
+            "bench": self.name,
+            "bytes": self.nbytes,
+            "values": self.values,
+            "targets": [
+                {"text": text, "value": round(value, 4), "wanted": wanted, "met": met}
+                for text, value, wanted, met in self.targets
+            ],
+        }
+        print(json.dumps(line), flush=True)
+        return all(met for *_, met in self.targets)
+
+
+@contextmanager
+def child(arguments: Sequence[str], **environment: str) -> Iterator[subprocess.Popen[str]]:
+    """A Python process of ours (``-m module …``), with pipes, killed at the end."""
+    process = subprocess.Popen(
+        [sys.executable, *arguments],
+        cwd=REPOSITORY,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, **environment},
+    )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+@contextmanager
+def master(index: Path, *options: str) -> Iterator[tuple[str, int]]:
+    """``dumpfilter master`` on a set: its address and process id."""
+    port_file = OUT / f"port.{os.getpid()}"
+    port_file.unlink(missing_ok=True)
+    run = "from dumpfilter.cli import main; main()"
+    arguments = ["-c", run, "master", str(index), "--port", "0", "--port-file", str(port_file), *options]
+    with child(arguments) as process:
+        while not port_file.exists():
+            if process.poll() is not None:
+                raise SystemExit(f"dumpfilter master ended with {process.returncode}")
+            time.sleep(0.01)
+        yield f"127.0.0.1:{port_file.read_text().strip()}", process.pid
+    port_file.unlink(missing_ok=True)
+
+
+def peak_rss(pid: int) -> int:
+    """The most memory that a process has had, bytes."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) << 10
+    return 0
+
+
+def has_mysql() -> bool:
+    """Whether a real MySQL is installed beside (and we may enter it)."""
+    return os.geteuid() == 0 and (MYSQL_ROOT / "usr/sbin/mysqld").exists()

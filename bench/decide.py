@@ -1,0 +1,52 @@
+"""What deciding costs for many slaves, against the one scan that they share."""
+
+from __future__ import annotations
+
+from bench._common import Options, Report, binlogs, do_db, interleaved, timed, warm
+from bench.scan import scan
+from dumpfilter.binlog.fileset import BinlogSet
+from dumpfilter.binlog.index import Segment
+from dumpfilter.binlog.sources import SourceNumbers
+from dumpfilter.binlog.subjects import Subjects
+from dumpfilter.dump import DumpThread
+from dumpfilter.filter.flags import TableFlags
+
+SLAVES = (1, 16, 64, 256)
+
+
+def run(options: Options) -> bool:
+    made = binlogs(options.size)
+    warm(made)
+    subjects, sources = Subjects(), SourceNumbers()
+    segments = [s for _, s in BinlogSet.open(made.index).segments(subjects, sources)]
+    names = sorted(made.schemas)
+    # every slave with another filter: one to four schemas
+    filters = [do_db([names[(k * 7 + j * 3) % len(names)] for j in range(1 + k % 4)]) for k in range(max(SLAVES))]
+    flags = [TableFlags(f, subjects) for f in filters]
+    for each in flags:
+        each.array()
+
+    def decide(slaves: int) -> None:
+        for k in range(slaves):
+            thread = DumpThread(flags[k], sources)
+            file = ""
+            for segment in segments:
+                file = _enter(thread, segment, file)
+                thread.plan(segment)
+
+    report = Report("decide", "deciding is cheap beside the scan", made.bytes)
+    cases = {"scan": lambda: timed(lambda: scan(made, verify=False))}
+    for n in SLAVES:
+        cases[f"decide for {n}"] = lambda n=n: timed(lambda: decide(n))  # type: ignore[misc]
+    m = report.times(interleaved(cases, options.runs))
+    for n in SLAVES:
+        report.row(f"{n} / scan", m[f"decide for {n}"] / m["scan"], f"{m[f'decide for {n}'] / m['scan']:.3f}")
+    report.target("deciding for one slave / scan without checksums", m["decide for 1"] / m["scan"], 0.1, at_most=True)
+    report.target("deciding for one of 256 / scan", m["decide for 256"] / 256 / m["scan"], 0.1, at_most=True)
+    return report.print()
+
+
+def _enter(thread: DumpThread, segment: Segment, file: str) -> str:
+    if segment.file != file:
+        thread.start_file(segment.start)
+    return segment.file

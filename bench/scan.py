@@ -1,0 +1,87 @@
+"""How fast a binlog is scanned into columns: against memcpy and against plain header walks."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from bench._common import Options, Report, binlogs, interleaved, timed, warm
+from dumpfilter.binlog._native import load_u32
+from dumpfilter.binlog.fileset import BinlogFile, BinlogSet
+from dumpfilter.binlog.generate import GeneratedSet
+from dumpfilter.binlog.index import SEGMENT_SIZE
+from dumpfilter.binlog.sources import SourceNumbers
+from dumpfilter.binlog.subjects import Subjects
+
+
+@njit(nogil=True)
+def _walk(base, size, at):  # type: ignore[no-untyped-def]
+    events = 0
+    while at + 19 <= size:
+        at += np.int64(load_u32(np.uintp(base) + np.uintp(at) + np.uintp(9)))
+        events += 1
+    return events
+
+
+def scan(made: GeneratedSet, *, verify: bool) -> int:
+    """The whole path: from the page cache into segments."""
+    events = 0
+    for _, segment in BinlogSet.open(made.index).segments(Subjects(), SourceNumbers(), verify=verify):
+        events += len(segment.offset)
+    return events
+
+
+def read(made: GeneratedSet) -> None:
+    """Only the reading, into one buffer of a segment's size."""
+    buffer = np.empty(SEGMENT_SIZE, np.uint8)
+    for path in made.files:
+        with BinlogFile(path) as file:
+            at = 0
+            while got := file.read_into(buffer, at):
+                at += got
+
+
+def walk(pieces: list[npt.NDArray[np.uint8]]) -> int:
+    """Every header's length, compiled, the bytes in memory already."""
+    return sum(int(_walk(piece.ctypes.data, piece.size, 4)) for piece in pieces)
+
+
+def walk_python(piece: bytes) -> int:
+    """Every header's length, as plain Python has it."""
+    at, events, size = 4, 0, len(piece)
+    from_bytes = int.from_bytes
+    while at + 19 <= size:
+        at += from_bytes(piece[at + 9 : at + 13], "little")
+        events += 1
+    return events
+
+
+def run(options: Options) -> bool:
+    made = binlogs(options.size)
+    warm(made)
+    pieces = [np.fromfile(path, np.uint8) for path in made.files]
+    source = np.concatenate(pieces)
+    target = np.zeros_like(source)
+    python = [piece.tobytes() for piece in pieces]
+    events = scan(made, verify=True)
+    report = Report("scan", "the scan keeps up with memory", made.bytes)
+    report.row("events", events, f"{events:,} of {made.bytes / events:.0f} bytes on average")
+    found = interleaved(
+        {
+            "memcpy, target in memory": lambda: timed(lambda: np.copyto(target, source)),
+            "memcpy, target fresh": lambda: timed(lambda: source.copy()),
+            "read from the page cache": lambda: timed(lambda: read(made)),
+            "header walk, compiled": lambda: timed(lambda: walk(pieces)),
+            "header walk, Python": lambda: timed(lambda: [walk_python(p) for p in python]),
+            "scan": lambda: timed(lambda: scan(made, verify=False)),
+            "scan with checksums": lambda: timed(lambda: scan(made, verify=True)),
+        },
+        options.runs,
+    )
+    m = report.times(found)
+    for name in ("memcpy, target in memory", "memcpy, target fresh"):
+        report.target(f"scan / {name}", m[name] / m["scan"], 0.8)
+        report.target(f"scan with checksums / {name}", m[name] / m["scan with checksums"], 0.5)
+    report.row("scan / read", m["scan"] / m["read from the page cache"], f"{m['scan'] / m['read from the page cache']:.2f} times as long as only reading")  # fmt: skip
+    return report.print()

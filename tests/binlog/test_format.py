@@ -1,0 +1,115 @@
+"""The format description event and the magic number."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dumpfilter.binlog.events import EventType
+from dumpfilter.binlog.format import FormatDescription, check_magic
+from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogTruncated, BinlogUnsupported
+from tests.strategies import DIALECTS, Dialect, with_checksum
+from tests.support import RECORDED, recording_id
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda d: f"{d.name}-{d.gtids}-{d.checksum}")
+def test_dialects(dialect: Dialect) -> None:
+    event = dialect.format_description()
+    fd = FormatDescription.parse(event)
+    assert fd.server_version == dialect.version
+    assert fd.checksum == dialect.checksum
+    assert fd.checksum_length == (4 if dialect.checksum else 0)
+    assert fd.family == dialect.family
+    assert list(fd.post_header_lengths) == dialect.lengths
+    assert fd.raw == event
+    assert fd.ends_in_checksum == (not dialect.version.startswith("5."))
+    assert fd.header.type == EventType.FORMAT_DESCRIPTION
+    assert fd.post_header_length(EventType.QUERY) == 13
+    assert fd.post_header_length(0) == fd.post_header_length(250) == 0
+    assert FormatDescription.parse(dialect.format_description(in_use=True)) == fd
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=recording_id)
+def test_recordings(path: Path) -> None:
+    data = path.read_bytes()
+    size = int.from_bytes(data[13:17], "little")
+    fd = FormatDescription.parse(data[4 : 4 + size])
+    assert fd.family == path.parent.name.partition("-")[0]
+    assert fd.checksum == ("mixed" not in path.parent.name)
+    assert fd.post_header_length(EventType.TABLE_MAP) == 8
+
+
+@pytest.mark.parametrize(
+    ("version", "checksum"),
+    [
+        ("5.6.0-m4", False),
+        ("5.6.1-m5", True),
+        ("5.7.44-log", True),
+        ("8.0.mysql_aurora.3.04", True),
+        ("5.2.14-MariaDB", False),
+        ("5.3.0-MariaDB", True),
+        ("11.8.1-MariaDB-ubu", True),
+    ],
+)
+def test_who_knows_checksums(version: str, checksum: bool) -> None:
+    dialect = Dialect("x", version, DIALECTS[-2].lengths, "none", False)
+    event = dialect.format_description()
+    if event[-4:] == b"\0" * 4 or checksum:
+        # as such a server writes it: the algorithm and the checksum of this event
+        body_end = 19 + 57 + len(dialect.lengths)
+        event = bytearray(event[:body_end] + b"\1" + bytes(4))
+        event[9:13] = len(event).to_bytes(4, "little")
+        event = with_checksum(bytes(event))
+    fd = FormatDescription.parse(event)
+    assert fd.checksum == fd.ends_in_checksum == checksum
+    assert list(fd.post_header_lengths)[:27] == dialect.lengths
+
+
+@pytest.mark.parametrize("dialect", [d for d in DIALECTS if d.checksum], ids=lambda d: f"{d.name}-{d.gtids}")
+def test_every_flipped_bit(dialect: Dialect) -> None:
+    """Damage is an error that says where; only the in-use flag may change."""
+    event = dialect.format_description()
+    for position in range(len(event)):
+        for bit in range(8):
+            damaged = bytearray(event)
+            damaged[position] ^= 1 << bit
+            if (position, bit) == (17, 0):
+                assert FormatDescription.parse(bytes(damaged)).raw == event
+                continue
+            with pytest.raises(BinlogError) as raised:
+                FormatDescription.parse(bytes(damaged), file="bin.000001", position=4)
+            assert (raised.value.file, raised.value.position) == ("bin.000001", 4)
+
+
+def test_errors() -> None:
+    event = bytearray(DIALECTS[0].format_description())
+    with pytest.raises(BinlogCorrupt, match="only 40 bytes"):
+        FormatDescription.parse(bytes(event[:40]))
+    for offset, value, error in (
+        (4, EventType.START_V3, BinlogUnsupported),
+        (4, EventType.QUERY, BinlogCorrupt),
+        (19, 3, BinlogUnsupported),
+        (75, 18, BinlogCorrupt),
+    ):
+        changed = event.copy()
+        changed[offset] = value
+        with pytest.raises(error):
+            FormatDescription.parse(with_checksum(bytes(changed)))
+    changed = event.copy()
+    changed[-5] = 7
+    with pytest.raises(BinlogCorrupt, match="algorithm 7"):
+        FormatDescription.parse(with_checksum(bytes(changed)))
+
+
+def test_magic() -> None:
+    check_magic(b"\xfebin", file="f")
+    for head, error in (
+        (b"", BinlogTruncated),
+        (b"\xfeb", BinlogTruncated),
+        (b"\xfdbin", BinlogUnsupported),
+        (b"PK\3\4", BinlogCorrupt),
+    ):
+        with pytest.raises(error) as raised:
+            check_magic(head, file="f")
+        assert (raised.value.file, raised.value.position) == ("f", 0)

@@ -1,0 +1,278 @@
+"""What a slave that filters for itself executes from a stream, and whether a stream is valid at all.
+
+Written from the semantics, not from the dump thread: events are read one by one, decisions come from
+:mod:`tests.filter.plain`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from io import BytesIO
+from typing import Any
+
+from dumpfilter.binlog.events import ROWS, STMT_END_F, EventType
+from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.gtid_events import decode_gtid_tagged
+from dumpfilter.binlog.query import decode_query
+from dumpfilter.binlog.reader import Event, iter_events
+from dumpfilter.binlog.rows import decode_rows_header, decode_table_map
+from dumpfilter.binlog.statements import read_statement
+from tests.filter.plain import PlainFilter
+
+T = EventType
+_CONTEXT = {T.INTVAR, T.RAND, T.USER_VAR, T.BEGIN_LOAD_QUERY, T.APPEND_BLOCK}
+_ROWS_CONTEXT = {T.ROWS_QUERY, T.ANNOTATE_ROWS}
+_GTIDS = {T.GTID, T.ANONYMOUS_GTID, T.GTID_TAGGED, T.MARIADB_GTID}
+_FILE = {T.PREVIOUS_GTIDS, T.GTID_LIST, T.BINLOG_CHECKPOINT, T.ROTATE, T.STOP, T.FORMAT_DESCRIPTION}
+_KNOWN = {*_CONTEXT, *_ROWS_CONTEXT, *_GTIDS, *_FILE, *ROWS, T.QUERY, T.QUERY_COMPRESSED, T.XID, T.XA_PREPARE}
+_KNOWN |= {T.EXECUTE_LOAD_QUERY, T.TABLE_MAP}
+
+
+@dataclass
+class Effects:
+    """One transaction as a slave executes it: what passes its filter, in order."""
+
+    gtid: Any
+    items: list[Any] = field(default_factory=list)
+    sure: int = 0
+    """Of the items those that surely pass."""
+    undecided: int = 0
+    """Those that the filter cannot decide, so that they must be sent."""
+    ignored: int = 0
+    """What the filter surely ignores."""
+    frame: list[Any] = field(default_factory=list)
+    """BEGIN, SAVEPOINT, COMMIT …: where they stand among the items."""
+
+
+def _frame_text(event: Event) -> bytes:
+    if event.type not in (T.QUERY, T.QUERY_COMPRESSED):
+        return b""
+    return decode_query(event.body, compressed=event.type == T.QUERY_COMPRESSED).raw.upper()
+
+
+def kind_of(event: Event) -> str:
+    """What an event is, to a transaction."""
+    kind = event.type
+    if kind in _GTIDS:
+        return "gtid"
+    if kind == T.XID:
+        return "end"
+    if kind == T.XA_PREPARE:
+        return "xa prepare"
+    if kind in _FILE:
+        return "file"
+    if kind in _CONTEXT:
+        return "context"
+    if kind in _ROWS_CONTEXT:
+        return "rows context"
+    if kind == T.TABLE_MAP:
+        return "map"
+    if kind in ROWS:
+        header = decode_rows_header(kind, event.body, event.fd.post_header_length(kind))
+        return "dummy" if header.is_dummy else "rows"
+    if kind not in _KNOWN:
+        return "unknown"
+    text = _frame_text(event)
+    if text == b"BEGIN":
+        return "begin"
+    if text in (b"COMMIT", b"ROLLBACK"):
+        return "end"
+    if text.startswith((b"SAVEPOINT ", b"ROLLBACK", b"RELEASE SAVEPOINT ")):
+        return "savepoint"
+    if text.startswith(b"XA ") and len(text) > 4:
+        return "xa"
+    return "statement"
+
+
+def gtid_of(event: Event) -> Any:
+    """The source key and number of a GTID event; None for an anonymous one."""
+    body = event.body
+    if event.type == T.GTID:
+        return (bytes(body[1:17]), ""), int.from_bytes(body[17:25], "little")
+    if event.type == T.MARIADB_GTID:
+        domain = int.from_bytes(body[8:12], "little")
+        return (domain, event.header.server_id), int.from_bytes(body[:8], "little")
+    if event.type == T.GTID_TAGGED:
+        gtid = decode_gtid_tagged(body).gtid
+        assert gtid is not None
+        return (gtid.uuid, gtid.tag), gtid.gno
+    return None
+
+
+def events_of(fd: FormatDescription, stream: bytes) -> list[Event]:
+    """The events of a stream, checksums verified, without a format description event."""
+    data = b"\xfebin" + fd.raw + stream
+    return list(iter_events(BytesIO(data), file="stream"))[1:]
+
+
+def transactions_of(events: Iterable[Event]) -> Iterable[list[Event]]:
+    """Cut where a slave commits."""
+    group: list[Event] = []
+    framed = False
+    for event in events:
+        kind = kind_of(event)
+        group.append(event)
+        if kind == "gtid":
+            standalone = event.type == T.MARIADB_GTID and event.body[12] & 1
+            framed = event.type == T.MARIADB_GTID and not standalone
+            continue
+        if kind == "begin" or (kind == "xa" and _frame_text(event).startswith((b"XA START", b"XA BEGIN"))):
+            framed = True
+            continue
+        alone = len(group) == 1
+        whole = (
+            kind in ("end", "xa prepare")
+            or event.type == T.TRANSACTION_PAYLOAD
+            or (kind in ("statement", "savepoint", "xa") and not framed)
+            or (kind in ("file", "unknown") and alone)
+            or (event.type == T.INCIDENT and not framed)
+            or (kind in ("rows", "dummy") and not framed and _ends(event))
+        )
+        if whole:
+            yield group
+            group, framed = [], False
+    assert not group, f"the stream ends inside a transaction: {[e.name for e in group]}"
+
+
+def _ends(event: Event) -> bool:
+    at = 4 if event.fd.post_header_length(T.TABLE_MAP) == 6 else 6
+    return bool(event.body[at] & STMT_END_F)
+
+
+def _rows_item(event: Event, table: tuple[str, str] | None) -> Any:
+    """A rows event modulo its table id and STMT_END_F."""
+    at = 4 if event.fd.post_header_length(T.TABLE_MAP) == 6 else 6
+    body = bytearray(event.body[at:])
+    body[0] &= ~STMT_END_F
+    return "rows", table, event.type, bytes(body), event.header.end_log_pos, event.header.timestamp
+
+
+def execute(fd: FormatDescription, stream: bytes, rules: PlainFilter) -> list[Effects]:
+    """Walk a stream as a slave with a filter does."""
+    made = []
+    for group in transactions_of(events_of(fd, stream)):
+        effects = Effects(None)
+        if kind_of(group[0]) == "file":
+            effects.items.append((group[0].type, bytes(group[0].body)))
+            made.append(effects)
+            continue
+        maps: dict[int, tuple[str, str]] = {}
+        context: list[Any] = []
+        for event in group:
+            kind = kind_of(event)
+            raw = (event.type, bytes(event.body), event.header.end_log_pos)
+            if kind == "gtid":
+                effects.gtid = gtid_of(event)
+                if event.type == T.MARIADB_GTID and event.body[12] & 0xC0:
+                    effects.items.append(("xa", *raw))
+                    effects.sure += 1
+            elif kind in ("context", "rows context"):
+                context.append(raw)
+            elif kind == "map":
+                table = decode_table_map(event.body, fd.post_header_length(T.TABLE_MAP))
+                maps[table.table_id] = (table.database, table.table)
+            elif kind == "rows":
+                header = decode_rows_header(event.type, event.body, fd.post_header_length(event.type))
+                table_name = maps.get(header.table_id)
+                if table_name is not None and not rules.rows(*table_name):
+                    effects.ignored += 1
+                else:
+                    effects.undecided += table_name is None
+                    effects.sure += table_name is not None
+                    effects.items.append(_rows_item(event, table_name))
+            elif kind == "statement":
+                passes = rules.statement(read_statement(event.raw, event.fd)[0])
+                if passes is False:
+                    effects.ignored += 1
+                else:
+                    effects.items.append(("statement", tuple(context), raw))
+                    effects.sure += passes is True
+                    effects.undecided += passes is None
+                context = []
+            elif kind in ("xa", "xa prepare", "unknown"):
+                effects.items.append((kind, *raw))
+                if kind == "unknown":
+                    effects.undecided += 1
+                else:
+                    effects.sure += 1
+            elif kind in ("begin", "savepoint", "end"):
+                effects.frame.append((len(effects.items), *raw))
+            if kind in ("rows", "dummy") and _ends(event):
+                context, maps = [], {}
+        made.append(effects)
+    return made
+
+
+def validate(fd: FormatDescription, stream: bytes, source: bytes) -> None:
+    """Assert that ``stream`` is a valid stream made from ``source`` (both events without their file's head)."""
+    originals = {event.header.end_log_pos: event for event in events_of(fd, source)}
+    unused = _maps_without_rows(fd, source)
+    before = 0
+    for group in transactions_of(events_of(fd, stream)):
+        kinds = [kind_of(event) for event in group]
+        assert kinds.count("gtid") <= 1
+        assert "gtid" not in kinds[1:]
+        assert kinds.count("begin") <= 1
+        assert kinds.count("end") + kinds.count("xa prepare") <= 1
+        if "begin" in kinds:
+            assert kinds.count("end") == 1
+            assert kinds.index("begin") == int("gtid" in kinds)
+        maps: set[int] = set()
+        used: set[int] = set()
+        rows_open = False
+        for event, kind, following in zip(group, kinds, [*kinds[1:], None], strict=True):
+            _unchanged(originals[event.header.end_log_pos], event)
+            assert event.header.end_log_pos > before, "events in another order"
+            before = event.header.end_log_pos
+            if kind == "context":
+                assert following in ("context", "statement", "unknown"), f"context before {following}"
+            if kind == "rows context":
+                assert following in ("map", "rows", "unknown"), f"rows context before {following}"
+            if kind == "map":
+                table = decode_table_map(event.body, fd.post_header_length(T.TABLE_MAP))
+                maps.add(table.table_id)
+                if event.header.end_log_pos in unused:
+                    used.add(table.table_id)
+                rows_open = True
+            elif kind == "rows":
+                header = decode_rows_header(event.type, event.body, fd.post_header_length(event.type))
+                assert header.table_id in maps or header.table_id == 99, "rows without a table map"
+                used.add(header.table_id)
+                rows_open = not header.statement_ends
+            elif kind == "dummy":
+                rows_open = False
+            elif kind not in ("rows context", "unknown"):
+                assert not rows_open, f"{kind} inside a statement of rows"
+            if kind in ("rows", "dummy") and not rows_open:
+                assert maps <= used, "a table map without rows"
+                maps, used = set(), set()
+        assert not rows_open, "a statement of rows without an end"
+        assert not maps
+
+
+def _maps_without_rows(fd: FormatDescription, source: bytes) -> set[int]:
+    """The table maps (by their end_log_pos) that the source itself uses no rows for."""
+    found: set[int] = set()
+    maps: dict[int, int] = {}
+    for event in events_of(fd, source):
+        kind = kind_of(event)
+        if kind == "map":
+            maps[decode_table_map(event.body, fd.post_header_length(T.TABLE_MAP)).table_id] = event.header.end_log_pos
+        elif kind in ("rows", "dummy"):
+            header = decode_rows_header(event.type, event.body, fd.post_header_length(event.type))
+            maps.pop(header.table_id, None)
+            if header.statement_ends:
+                found |= set(maps.values())
+                maps = {}
+    return found
+
+
+def _unchanged(original: Event, event: Event) -> None:
+    """An event is as the source wrote it, but for a moved STMT_END_F (and its checksum, which was verified)."""
+    assert event.header == original.header
+    if bytes(event.body) != bytes(original.body):
+        assert kind_of(event) == "rows"
+        assert _rows_item(event, None) == _rows_item(original, None)
+        assert _ends(event)
+        assert not _ends(original)

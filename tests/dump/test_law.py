@@ -1,0 +1,304 @@
+"""The law: what is dropped on the master, the slave would not have executed; and the stream stays a valid one."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dumpfilter.binlog.fileset import SegmentReader
+from dumpfilter.binlog.gtid import GtidSet
+from dumpfilter.binlog.sources import SourceNumbers, add_run, empty_set
+from dumpfilter.binlog.subjects import Subjects
+from dumpfilter.dump import ChunkPlan, Counts, DumpThread, render
+from dumpfilter.dump.thread import merge_idle
+from dumpfilter.errors import PositionError
+from dumpfilter.filter import Filter, Rule
+from dumpfilter.filter.flags import TableFlags
+from tests.dump import reference
+from tests.dump.reference import Effects
+from tests.filter.plain import Names, PlainFilter
+from tests.strategies import MadeBinlog, binlogs, rules
+from tests.support import RECORDED, MemoryFile, recording_id
+
+BINLOGS = binlogs(odd=False)
+ODD_BINLOGS = binlogs()
+
+
+@dataclass
+class Dumped:
+    """What one run of a dump thread over a file gave."""
+
+    plans: list[ChunkPlan] = field(default_factory=list)
+    chunks: list[bytes] = field(default_factory=list)
+    completed: list[tuple[object, int]] = field(default_factory=list)
+    empty: list[tuple[object, int]] = field(default_factory=list)
+    counts: Counts = field(default_factory=Counts)
+
+    @property
+    def stream(self) -> bytes:
+        return b"".join(self.chunks)
+
+
+def dump(
+    data: bytes,
+    given_rules: list[Rule],
+    *,
+    chunk_size: int = 1 << 18,
+    segment_size: int = 1 << 16,
+    start: int | None = None,
+    exclude: GtidSet | None = None,
+) -> Dumped:
+    """Drive a fresh dump thread over a file."""
+    file = MemoryFile(data)
+    fd = file.format_description
+    subjects, sources = Subjects(), SourceNumbers()
+    flags = TableFlags(Filter(given_rules, family=fd.family), subjects)
+    thread = DumpThread(flags, sources, chunk_size=chunk_size, exclude=exclude)
+    thread.start_file(file.first_event if start is None else start)
+    reader = SegmentReader(file, subjects, sources, segment_size=segment_size)
+    out = Dumped()
+    while (segment := reader.next()) is not None:
+        if segment.end <= (thread.position or 0):
+            continue
+        for plan in thread.plan(segment):
+            events = render(plan, memoryview(reader.data), reader.data_offset, file.read, fd)
+            assert len(events) == plan.size
+            assert plan.end == thread.position or plan.end < (thread.position or 0)
+            out.plans.append(plan)
+            out.chunks.append(events)
+            out.counts.add(plan.counts)
+            for runs, gtids in ((plan.completed, out.completed), (plan.empty, out.empty)):
+                for source, first, last in runs:
+                    gtids += [(sources.key(source, fd.family), n) for n in range(first, last + 1)]
+    reader.check_end(last=True)
+    assert thread.position == len(data)
+    assert not thread.in_transaction
+    return out
+
+
+def plain(made: MadeBinlog, given_rules: list[Rule]) -> PlainFilter:
+    return PlainFilter(given_rules, Names(family=made.dialect.family))
+
+
+def meaning(effects: list[Effects]) -> list[tuple[object, ...]]:
+    """The transactions that leave something behind; the others the slave is told of by GTID."""
+    return [(e.gtid, e.items, e.frame) for e in effects if e.items]
+
+
+@settings(max_examples=250, deadline=None)
+@given(made=BINLOGS, given_rules=rules())
+def test_the_law(made: MadeBinlog, given_rules: list[Rule]) -> None:
+    """A slave that filters for itself executes the same from the filtered stream as from the full one."""
+    _check_law(made, given_rules, segment_size=1 << 16)
+
+
+@settings(max_examples=150, deadline=None)
+@given(made=ODD_BINLOGS, given_rules=rules(), segment_size=st.integers(1, 600))
+def test_the_law_with_odd_binlogs(made: MadeBinlog, given_rules: list[Rule], segment_size: int) -> None:
+    _check_law(made, given_rules, segment_size=segment_size)
+
+
+def _check_law(made: MadeBinlog, given_rules: list[Rule], *, segment_size: int) -> None:
+    fd, own = made.fd, plain(made, given_rules)
+    source = made.data[made.first_event :]
+    dumped = dump(made.data, given_rules, segment_size=segment_size)
+    reference.validate(fd, dumped.stream, source)
+    full = reference.execute(fd, source, own)
+    filtered = reference.execute(fd, dumped.stream, own)
+    assert meaning(filtered) == meaning(full)
+    # nothing that surely would be ignored is sent, and no transaction for nothing
+    if Filter(given_rules).is_on:
+        assert sum(e.ignored for e in filtered) == 0
+        assert all(e.items for e in filtered)
+        assert dumped.counts.events_undecided == sum(e.undecided for e in full)
+    else:
+        assert dumped.stream == source
+    # GTIDs: all of them, in order; "empty" says of which there is nothing
+    assert dumped.completed == made.gtids == [e.gtid for e in full if e.gtid is not None]
+    in_stream = [e.gtid for e in filtered if e.gtid is not None]
+    assert dumped.empty == [gtid for gtid in made.gtids if gtid not in in_stream]
+    counts = dumped.counts
+    assert counts.bytes_read == len(source) == counts.bytes_sent + counts.bytes_dropped
+    assert counts.bytes_sent == len(dumped.stream)
+    assert counts.events_read == len(reference.events_of(fd, source))
+    assert counts.events_sent == len(reference.events_of(fd, dumped.stream))
+    assert counts.events_read == counts.events_sent + counts.events_dropped
+    transactions = [e for e in full if not _of_the_file(e)]
+    assert counts.transactions_read == len(transactions)
+    assert counts.transactions_dropped == len(transactions) - sum(not _of_the_file(e) for e in filtered)
+
+
+def _of_the_file(effects: Effects) -> bool:
+    """Whether it is one event between transactions that belongs to the file."""
+    return len(effects.items) == 1 and effects.items[0][0] in reference._FILE and len(effects.items[0]) == 2
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    made=ODD_BINLOGS,
+    given_rules=rules(),
+    chunk_size=st.integers(1, 800),
+    segment_size=st.integers(1, 1200),
+)
+def test_the_cut_does_not_matter(
+    made: MadeBinlog, given_rules: list[Rule], chunk_size: int, segment_size: int
+) -> None:
+    """Any chunk size and any segment size give the same bytes, GTIDs and counts."""
+    whole = dump(made.data, given_rules)
+    cut = dump(made.data, given_rules, chunk_size=chunk_size, segment_size=segment_size)
+    assert cut.stream == whole.stream
+    assert (cut.completed, cut.empty) == (whole.completed, whole.empty)
+    assert vars(cut.counts) == vars(whole.counts)
+    ends = [plan.end for plan in cut.plans]
+    assert ends == sorted(ends)
+    assert all(plan.resume in made.boundaries for plan in cut.plans)
+    for plan in cut.plans:
+        assert plan.resume <= plan.end
+        assert 0 <= plan.resume_bytes <= plan.size
+        at_boundary = [b for b in made.boundaries if b <= plan.end][-1]
+        assert plan.resume == at_boundary
+    merged = merge_idle(cut.plans)
+    assert sum(plan.size for plan in merged) == len(cut.stream)
+    assert sum(plan.counts.bytes_read for plan in merged) == whole.counts.bytes_read
+    assert all(plan.size for plan in merged[:-1])
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    made=ODD_BINLOGS,
+    given_rules=rules(),
+    chunk_size=st.integers(1, 800),
+    sizes=st.tuples(st.integers(1, 1200), st.integers(1, 1200)),
+)
+def test_resuming(
+    made: MadeBinlog, given_rules: list[Rule], chunk_size: int, sizes: tuple[int, int]
+) -> None:
+    """From any chunk's resume position a fresh dump thread goes on with the same bytes and GTIDs."""
+    dumped = dump(made.data, given_rules, chunk_size=chunk_size, segment_size=sizes[0])
+    sent = 0
+    for plan in dumped.plans:
+        if plan.resume_bytes or not any(b for b in made.boundaries if plan.end - plan.counts.bytes_read < b <= plan.end):
+            pass
+        again = dump(made.data, given_rules, segment_size=sizes[1], start=plan.resume)
+        assert dumped.stream.endswith(again.stream)
+        if plan.resume > plan.end - plan.counts.bytes_read:
+            # the resume position lies in this chunk, after resume_bytes of it
+            assert again.stream == dumped.stream[sent + plan.resume_bytes :]
+        else:
+            assert plan.resume_bytes == 0
+        assert dumped.completed[len(dumped.completed) - len(again.completed) :] == again.completed
+        sent += plan.size
+
+
+@settings(max_examples=60, deadline=None)
+@given(made=ODD_BINLOGS, segment_size=st.integers(1, 900), data=st.data())
+def test_other_positions_are_refused(made: MadeBinlog, segment_size: int, data: st.DataObject) -> None:
+    position = data.draw(st.integers(made.first_event, max(len(made.data) - 1, made.first_event)))
+    if position in made.boundaries:
+        dump(made.data, [], start=position, segment_size=segment_size)
+        return
+    with pytest.raises(PositionError) as raised:
+        dump(made.data, [], start=position, segment_size=segment_size)
+    assert (raised.value.file, raised.value.position) == ("made.000001", position)
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    made=ODD_BINLOGS.filter(lambda m: m.gtids),
+    given_rules=rules(),
+    chunk_size=st.integers(1, 800),
+    segment_size=st.integers(1, 1200),
+    data=st.data(),
+)
+def test_auto_position(
+    made: MadeBinlog, given_rules: list[Rule], chunk_size: int, segment_size: int, data: st.DataObject
+) -> None:
+    """What the slave has already is as if it were not there."""
+    had = data.draw(st.lists(st.sampled_from(made.gtids), unique=True))
+    exclude = empty_set(made.dialect.family)
+    numbers, key_of = SourceNumbers(), {}
+    del numbers
+    for key, number in had:
+        key_of[key] = number
+        add_run(exclude, key, number, number)  # type: ignore[arg-type]
+    got = dump(made.data, given_rules, chunk_size=chunk_size, segment_size=segment_size, exclude=exclude)
+    # MariaDB's sets know domains, not the servers in them
+    missing = [gtid for gtid in made.gtids if not _has(exclude, gtid)]
+    fd, own = made.fd, plain(made, given_rules)
+    source = made.data[made.first_event :]
+    full = reference.execute(fd, source, own)
+    wanted = [e for e in full if e.gtid is None or e.gtid in missing]
+    assert meaning(reference.execute(fd, got.stream, own)) == meaning(wanted)
+    reference.validate(fd, got.stream, source)
+    assert got.completed == missing
+    assert got.counts.events_read == got.counts.events_sent + got.counts.events_dropped
+    assert got.counts.bytes_read == got.counts.bytes_sent + got.counts.bytes_dropped == len(source)
+
+
+def _has(gtids: GtidSet, gtid: tuple[object, int]) -> bool:
+    key, number = gtid
+    wanted = key[0] if gtids.family == "mariadb" else key  # type: ignore[index]
+    return any(k == wanted and first <= number <= last for k, first, last in gtids)
+
+
+@settings(max_examples=60, deadline=None)
+@given(made=BINLOGS, first=rules(), second=rules(), segment_size=st.integers(1, 1200))
+def test_change_of_filter(
+    made: MadeBinlog, first: list[Rule], second: list[Rule], segment_size: int
+) -> None:
+    """A new filter takes over at a transaction's boundary; before it the old one's stream, after it the new one's."""
+    file = MemoryFile(made.data)
+    fd = file.format_description
+    subjects, sources = Subjects(), SourceNumbers()
+    make = functools.partial(Filter, family=fd.family)
+    thread = DumpThread(TableFlags(make(first), subjects), sources)
+    thread.start_file(file.first_event)
+    reader = SegmentReader(file, subjects, sources, segment_size=segment_size)
+    stream, switched, asked = b"", None, False
+    while (segment := reader.next()) is not None:
+        if thread.filter_version == 2 and switched is None:
+            raise AssertionError("changed without being at a segment's start")
+        if asked and switched is None and not thread.in_transaction:
+            switched = thread.position
+        for plan in thread.plan(segment):
+            stream += render(plan, memoryview(reader.data), reader.data_offset, file.read, fd)
+        assert (thread.filter_version == 2) == (switched is not None)
+        if not asked:
+            thread.change_filter(TableFlags(make(second), subjects), 2)
+            asked = True
+    if switched is None:
+        assert stream == dump(made.data, first).stream
+        return
+    assert switched in made.boundaries
+    tail = dump(made.data, second, start=switched).stream
+    head = dump(made.data[:switched], first).stream
+    assert stream == head + tail
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=recording_id)
+def test_recordings(path: object) -> None:
+    """Recordings, under rules that split their transactions."""
+    data = path.read_bytes()  # type: ignore[attr-defined]
+    file = MemoryFile(data)
+    fd = file.format_description
+    source = data[file.first_event :]
+    for options in (
+        ["--replicate-do-db=shop"],
+        ["--replicate-ignore-table=shop.orders"],
+        ["--replicate-wild-do-table=%.%s"],
+        ["--replicate-wild-ignore-table=%a%.%", "--replicate-rewrite-db=shop->a"],
+    ):
+        given_rules = list(Filter.from_options(options).rules)
+        own = PlainFilter(given_rules, Names(family=fd.family))
+        whole = dump(data, given_rules)
+        cut = dump(data, given_rules, chunk_size=300, segment_size=700)
+        assert cut.stream == whole.stream
+        assert vars(cut.counts) == vars(whole.counts)
+        reference.validate(fd, whole.stream, source)
+        filtered = reference.execute(fd, whole.stream, own)
+        assert meaning(filtered) == meaning(reference.execute(fd, source, own))
+        assert sum(e.ignored for e in filtered) == 0

@@ -1,0 +1,162 @@
+"""The classic filter a second time, as the manual tells it (WL#2516, "current semantics"), without any cleverness.
+
+Facts that only servers could tell are in two places: :class:`Names` (how names compare) and :func:`database_statement`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dumpfilter.filter import Rule, RuleKind
+from dumpfilter.filter.collation import general_ci
+from dumpfilter.statement import Statement
+
+
+def naive_match(pattern: Sequence[object], name: Sequence[object]) -> bool:
+    """Wild matching by its definition. Elements are ("any",), ("one",) or ("is", character)."""
+    if not pattern:
+        return not name
+    head, rest = pattern[0], pattern[1:]
+    if head == ("any",):
+        return any(naive_match(rest, name[k:]) for k in range(len(name) + 1))
+    if not name:
+        return False
+    return (head == ("one",) or head == ("is", name[0])) and naive_match(rest, name[1:])
+
+
+def parse_pattern(text: Sequence[str]) -> list[tuple[str, ...]]:
+    """``%``, ``_`` and backslash, read from left to right."""
+    made: list[tuple[str, ...]] = []
+    k = 0
+    while k < len(text):
+        if text[k] == "\\" and k + 1 < len(text):
+            made.append(("is", text[k + 1]))
+            k += 1
+        elif text[k] == "%":
+            made.append(("any",))
+        elif text[k] == "_":
+            made.append(("one",))
+        else:
+            made.append(("is", text[k]))
+        k += 1
+    return made
+
+
+@dataclass(frozen=True)
+class Names:
+    """How one server compares names."""
+
+    family: str = "mysql"
+    lower: bool = False
+
+    def _lower(self, name: str) -> str:
+        return "".join(c.lower() if len(c.lower()) == 1 else c for c in name)
+
+    def databases(self, name: str, rule: str) -> bool:
+        if self.family == "mariadb":
+            return (name.lower() if self.lower else name) == rule
+        return name == rule or (self.lower and self._lower(name) == self._lower(rule))
+
+    def tables(self, name: str, rule: str) -> bool:
+        if self.family == "mariadb":
+            return (
+                len(name.encode("utf-8", "surrogateescape")) == len(rule.encode("utf-8", "surrogateescape"))
+                and [general_ci(c) for c in name] == [general_ci(c) for c in rule]
+            )
+        return self.databases(name, rule)
+
+    def wild(self, name: str, rule: str) -> bool:
+        if self.family == "mariadb":
+            pattern = [(e[0], general_ci(e[1])) if e[0] == "is" else e for e in parse_pattern(rule)]
+            return naive_match(pattern, [general_ci(c) for c in name])
+        if self.lower:
+            return naive_match(parse_pattern(self._lower(rule)), self._lower(name))
+        units = [bytes([b]).decode("latin-1") for b in rule.encode("utf-8", "surrogateescape")]
+        bytes_of_name = [bytes([b]).decode("latin-1") for b in name.encode("utf-8", "surrogateescape")]
+        return naive_match(parse_pattern(units), bytes_of_name)
+
+
+class PlainFilter:
+    """The manual's steps."""
+
+    def __init__(self, rules: Sequence[Rule], names: Names) -> None:
+        self.names = names
+        self.of = {kind: [rule.value for rule in rules if rule.kind is kind] for kind in RuleKind}
+        self.table_rules = any(
+            self.of[kind]
+            for kind in (
+                RuleKind.DO_TABLE,
+                RuleKind.IGNORE_TABLE,
+                RuleKind.WILD_DO_TABLE,
+                RuleKind.WILD_IGNORE_TABLE,
+            )
+        )
+
+    def rewrite(self, database: str) -> str:
+        for value in self.of[RuleKind.REWRITE_DB]:
+            source, target = value.split("->")
+            if self.names.databases(database, source):
+                return target
+        return database
+
+    def db_ok(self, database: str | None) -> bool:
+        name = database or ""
+        if self.of[RuleKind.DO_DB]:
+            return any(self.names.databases(name, rule) for rule in self.of[RuleKind.DO_DB])
+        return not any(self.names.databases(name, rule) for rule in self.of[RuleKind.IGNORE_DB])
+
+    def _first_rule(self, name: str) -> bool | None:
+        for kind, compare, answer in (
+            (RuleKind.DO_TABLE, self.names.tables, True),
+            (RuleKind.IGNORE_TABLE, self.names.tables, False),
+            (RuleKind.WILD_DO_TABLE, self.names.wild, True),
+            (RuleKind.WILD_IGNORE_TABLE, self.names.wild, False),
+        ):
+            for rule in self.of[kind]:
+                if compare(name, rule):
+                    return answer
+        return None
+
+    def tables_ok(self, tables: Sequence[tuple[str, str]]) -> bool:
+        for database, table in tables:
+            answer = self._first_rule(f"{database}.{table}")
+            if answer is not None:
+                return answer
+        if not tables:
+            return False
+        return not (self.of[RuleKind.DO_TABLE] or self.of[RuleKind.WILD_DO_TABLE])
+
+    def db_ok_with_wild_table(self, database: str) -> bool:
+        for kind, answer in ((RuleKind.WILD_DO_TABLE, True), (RuleKind.WILD_IGNORE_TABLE, False)):
+            if any(self.names.wild(f"{database}.", rule) for rule in self.of[kind]):
+                return answer
+        return not self.of[RuleKind.WILD_DO_TABLE]
+
+    def rows(self, database: str, table: str) -> bool:
+        """A row event of a table, by its name on the master."""
+        database = self.rewrite(database)
+        return self.db_ok(database) and (not self.table_rules or self.tables_ok([(database, table)]))
+
+    def statement(self, statement: Statement) -> bool | None:
+        """A statement; None when it cannot be said without knowing its tables."""
+        current = statement.current_database
+        if not self.db_ok(None if current is None else self.rewrite(current)):
+            return False
+        if statement.kind.is_database:
+            return database_statement(self, statement)
+        return None if self.table_rules else True
+
+
+def database_statement(rules: PlainFilter, statement: Statement) -> bool:
+    """CREATE, ALTER or DROP DATABASE whose current database passes: as recorded from the two servers."""
+    has_db_rules = bool(rules.of[RuleKind.DO_DB] or rules.of[RuleKind.IGNORE_DB])
+    if rules.names.family == "mysql":
+        name = statement.database if statement.database is not None else statement.current_database or ""
+        name = rules.rewrite("".join("?" if ord(c) > 0xFFFF else c for c in name))
+        return rules.db_ok(name) if has_db_rules else rules.db_ok_with_wild_table(name)
+    if statement.database is None:
+        name = rules.rewrite(statement.current_database or "")
+    else:
+        name = statement.database
+    return rules.db_ok(name) and rules.db_ok_with_wild_table(name)

@@ -1,0 +1,57 @@
+"""Filters over the wire."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dumpfilter.errors import OptionError
+from dumpfilter.filter import Filter, Rule, RuleKind
+from dumpfilter.filter.convert import family_to_proto, filter_from_proto, filter_to_proto
+from dumpfilter.v1 import dumpfilter_pb2 as pb
+from tests.strategies import rules
+
+
+@given(
+    given_rules=rules(),
+    lower_case=st.sampled_from([0, 1, 2]),
+    family=st.sampled_from(["mysql", "mariadb"]),
+)
+def test_round_trip(given_rules: list[Rule], lower_case: int, family: Literal["mysql", "mariadb"]) -> None:
+    before = Filter(given_rules, lower_case_table_names=lower_case, family=family)
+    definition = pb.FilterDefinition.FromString(filter_to_proto(before).SerializeToString())
+    after = filter_from_proto(definition)
+    assert after.rules == before.rules
+    assert (after.lower_case_table_names, after.family) == (lower_case, family)
+
+
+def test_every_kind_has_a_number() -> None:
+    values = {RuleKind.REWRITE_DB: "a->b"}
+    made = Filter([Rule(kind, values.get(kind, "a.b")) for kind in RuleKind])
+    numbers = [rule.kind for rule in filter_to_proto(made).rules]
+    assert len(set(numbers)) == len(RuleKind)
+    assert 0 not in numbers
+    assert family_to_proto("mysql") != family_to_proto("mariadb")
+
+
+def test_the_default_family() -> None:
+    assert filter_from_proto(pb.FilterDefinition()).family == "mysql"
+    assert filter_from_proto(pb.FilterDefinition(), default_family="mariadb").family == "mariadb"
+
+
+@pytest.mark.parametrize(
+    ("definition", "says"),
+    [
+        (pb.FilterDefinition(rules=[pb.Rule(value="x")]), "'x' has no known kind"),
+        (pb.FilterDefinition(rules=[pb.Rule(kind=pb.REPLICATE_DO_DB)]), "a value is missing"),
+        (pb.FilterDefinition(rules=[pb.Rule(kind=pb.REPLICATE_DO_TABLE, value="t")]), "replicate-do-table=t"),
+        (pb.FilterDefinition(lower_case_table_names=7), "lower_case_table_names=7"),
+    ],
+)
+def test_errors(definition: pb.FilterDefinition, says: str) -> None:
+    with pytest.raises(OptionError) as raised:
+        filter_from_proto(definition)
+    assert says in str(raised.value)

@@ -1,0 +1,85 @@
+"""Wild patterns against their definition."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dumpfilter.filter.wild import WildPattern
+from tests.filter.plain import naive_match, parse_pattern
+
+texts = st.text(alphabet="ab.%_\\é", max_size=9)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "matches"),
+    [
+        ("", "", True),
+        ("", "a", False),
+        ("%", "", True),
+        ("%%", "abc", True),
+        ("_", "", False),
+        ("_", "é", True),
+        ("a%.t", "a.b.t", True),
+        ("%.t", "db.with.dots.t", True),
+        ("%.%", "nodot", False),
+        ("a_b.%", "axb.t", True),
+        (r"a\_b.%", "axb.t", False),
+        (r"a\_b.%", "a_b.t", True),
+        (r"a\%.%", "a%.t", True),
+        (r"a\%.%", "ab.t", False),
+        (r"a\\.%", "a\\.t", True),
+        (r"a\b.t", "ab.t", True),
+        ("a.t\\", "a.t\\", True),
+        ("%aab%", "aaab", True),
+        ("%ab%ab", "abab", True),
+        ("%ab%ab", "abb", False),
+        ("ab%ba", "aba", False),
+        ("%_", "a", True),
+        ("%__", "a", False),
+        ("_%_%_", "abc", True),
+    ],
+)
+def test_table(pattern: str, name: str, matches: bool) -> None:
+    assert WildPattern(pattern).matches(name) is matches
+
+
+@settings(max_examples=1500, deadline=None)
+@given(pattern=texts, name=texts)
+def test_against_the_definition(pattern: str, name: str) -> None:
+    assert WildPattern(pattern).matches(name) == naive_match(parse_pattern(pattern), name)
+
+
+@settings(max_examples=300, deadline=None)
+@given(texts)
+def test_escaped_names_match_themselves(name: str) -> None:
+    escaped = "".join(f"\\{c}" for c in name)
+    assert WildPattern(escaped).matches(name)
+    assert not WildPattern(escaped).matches(name + "a")
+    assert WildPattern(escaped + "%").matches(name + "a")
+
+
+@settings(max_examples=200, deadline=None)
+@given(pattern=texts, name=texts)
+def test_folding(pattern: str, name: str) -> None:
+    """What ``fold`` makes equal is equal; it has no say about what is a wildcard."""
+    assert WildPattern(pattern, str.upper).matches(name) == naive_match(parse_pattern(pattern.upper()), name.upper())
+    everything = WildPattern(pattern, lambda _: "%")
+    assert everything.matches(name) == naive_match(
+        [("is", "%") if e[0] == "is" else e for e in parse_pattern(pattern)], "%" * len(name)
+    )
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["%" * 60, "%a" * 60, "%a" * 60 + "%b", "%_" * 60, "_%" * 60 + "b", "%aaaaaaaaab" * 20, "%" + "_" * 300],
+)
+def test_cost_is_bounded(pattern: str) -> None:
+    compiled = WildPattern(pattern)
+    began = time.perf_counter()
+    for name in ("a" * 129, "a" * 64 + "." + "a" * 64, "a" * 400, "ab" * 200):
+        compiled.matches(name)
+    assert time.perf_counter() - began < 1

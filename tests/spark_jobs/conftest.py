@@ -1,0 +1,24 @@
+"""One Spark session and one real MariaDB for all tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from spark_jobs.session import spark_session
+from tests.spark_jobs.server import MariaDb
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    with spark_session("local[2]") as session:
+        yield session
+
+
+@pytest.fixture(scope="session")
+def mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDb]:
+    server = MariaDb(tmp_path_factory.mktemp("mariadb"))
+    yield server
+    server.close()

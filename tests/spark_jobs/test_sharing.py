@@ -1,0 +1,63 @@
+"""What goes where: every recording and made binlogs, split in this process and walked."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_jobs.split import SplitOptions
+from tests.spark_jobs.here import split_here
+from tests.spark_jobs.walking import ORACLE, RECORDINGS, check_parts, walk
+from tests.strategies import MadeBinlog, binlogs
+
+
+@pytest.mark.parametrize(
+    ("range_size", "block_size"), [(32 << 20, 8 << 20), (1, 8 << 20), (2000, 1500), (1 << 20, 700)]
+)
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_recordings(name: str, range_size: int, block_size: int, tmp_path: Path) -> None:
+    result = split_here(
+        RECORDINGS[name], tmp_path / "out", SplitOptions(range_size=range_size, block_size=block_size)
+    )
+    check_parts(RECORDINGS[name], result)
+
+
+@settings(max_examples=60, deadline=None)
+@given(made=binlogs(), range_size=st.integers(1, 5000), block_size=st.integers(64, 5000))
+def test_made(made: MadeBinlog, range_size: int, block_size: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "made.000001"
+        source.write_bytes(made.data)
+        result = split_here(
+            source, Path(folder) / "out", SplitOptions(range_size=range_size, block_size=block_size)
+        )
+        check_parts(source, result)
+
+
+def test_an_xa_transaction_goes_where_it_has_something(tmp_path: Path) -> None:
+    for folder in ("mysql-row", "mysql-mixed", "mariadb-row"):
+        result = split_here(ORACLE / folder / "bin.index", tmp_path / folder)
+        has = {
+            found.name
+            for found in result.sets
+            if any(b"XA COMMIT" in path.read_bytes() for path in found.files)
+        }
+        assert has == {"shop", "hr"}, folder
+
+
+def test_the_end_of_an_unknown_xa_transaction_goes_to_every_schema(tmp_path: Path) -> None:
+    data = (ORACLE / "mariadb-row" / "bin.000002").read_bytes()
+    whole = walk(ORACLE / "mariadb-row" / "bin.000002")
+    # what is ended has another name than what was prepared
+    at = data.rfind(b"X'786131'")
+    changed = data[:at] + b"X'786132'" + data[at + 9 :]
+    source = tmp_path / "bin.000002"
+    source.write_bytes(changed)
+    result = split_here(source, tmp_path / "out", SplitOptions(verify=False))
+    has = {found.name for found in result.sets if b"XA COMMIT" in found.files[0].read_bytes()}
+    assert has == set(whole.changes)
+    assert any("XA" in warning for warning in result.warnings)

@@ -1,0 +1,159 @@
+"""An independent walk over binlog sets: what the split is held to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dumpfilter.binlog import _roles as R
+from dumpfilter.binlog.compression import decode_transaction_payload
+from dumpfilter.binlog.events import HEADER_LENGTH, ROWS, ROWS_V1, EventHeader, EventType
+from dumpfilter.binlog.fileset import BinlogSet
+from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.reader import iter_events
+from dumpfilter.binlog.sources import SourceNumbers
+from dumpfilter.binlog.statements import read_statement
+from dumpfilter.binlog.subjects import Subjects
+from spark_jobs.names import REST, encode_name
+from spark_jobs.output import PartSet
+from spark_jobs.ownership import schemas_of
+from spark_jobs.split import SplitResult
+
+DATA = Path(__file__).parents[1] / "data"
+ORACLE = DATA / "oracle"
+FOLDERS = sorted([*ORACLE.glob("*/bin.index"), *DATA.glob("recordings/*/bin.index")])
+RECORDINGS = {f"{index.parent.parent.name}/{index.parent.name}": index for index in FOLDERS}
+
+FILE_LEVEL = {
+    EventType.FORMAT_DESCRIPTION,
+    EventType.PREVIOUS_GTIDS,
+    EventType.GTID_LIST,
+    EventType.BINLOG_CHECKPOINT,
+    EventType.ROTATE,
+    EventType.STOP,
+}
+
+GTIDS = {EventType.GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID}
+IN_TRANSACTIONS = {*ROWS, EventType.TABLE_MAP, EventType.QUERY, EventType.QUERY_COMPRESSED, EventType.XID}
+DUMMY_IDS = {0xFFFFFF, 0xFFFFFFFF, 0xFFFFFFFFFFFF}
+
+
+@dataclass
+class Walked:
+    """What a set says: for each schema the changes in order, and all events that are not file-level."""
+
+    changes: dict[str, list[tuple[object, ...]]] = field(default_factory=dict)
+    events: Counter[tuple[object, ...]] = field(default_factory=Counter)
+    order: list[tuple[object, ...]] = field(default_factory=list)
+    orphans: Counter[tuple[object, ...]] = field(default_factory=Counter)
+    """Table maps whose table has no rows in the statement."""
+
+
+def plain_events(index: Path) -> Iterator[tuple[int, EventHeader, bytes, FormatDescription, bool]]:
+    """(offset, header, body, format, inner) of a set's events, compressed transactions opened."""
+    binlogs = BinlogSet.open(index)  # or a single file
+    for name in binlogs.names:
+        with open(binlogs.path(name), "rb") as file:
+            for event in iter_events(file, file=name):
+                if event.type != EventType.TRANSACTION_PAYLOAD:
+                    yield event.offset, event.header, bytes(event.body), event.fd, False
+                    continue
+                data, at = decode_transaction_payload(event.body).open(), 0
+                while at < len(data):
+                    header = EventHeader.unpack(data, at)
+                    body = bytes(data[at + HEADER_LENGTH : at + header.size])
+                    yield event.offset, header, body, event.fd, True
+                    at += header.size
+
+
+def walk(index: Path) -> Walked:
+    """Walk a set with none of the split's own code but the rule of what belongs where (schemas_of)."""
+    found = Walked()
+    maps: dict[bytes, tuple[str, str]] = {}
+    unused: dict[bytes, tuple[object, ...]] = {}
+    gtid = b""
+    for _, header, body, fd, _ in plain_events(index):
+        if header.type in FILE_LEVEL:
+            continue
+        kind, what = header.type, body
+        if kind in ROWS:
+            width = 4 if fd.post_header_length(kind) == 6 else 6
+            flags = int.from_bytes(body[width : width + 2], "little")
+            # STMT_END_F moves with what is kept
+            what = body[:width] + (flags & ~1).to_bytes(2, "little") + body[width + 2 :]
+            if int.from_bytes(body[:width], "little") in DUMMY_IDS:
+                continue
+            schema, table = maps.get(body[:width], (REST, ""))
+            # v2's rows follow extra data; table ids are names here
+            rest = what[width:]
+            found.changes.setdefault(schema, []).append(("rows", kind, table, rest))
+            unused.pop(body[:width], None)
+            assert kind in ROWS_V1 or len(body) > width + 2
+            if flags & 1:
+                found.orphans.update(unused.values())
+                unused.clear()
+        if kind in GTIDS:
+            gtid = body
+        tag = gtid if kind in IN_TRANSACTIONS else b""
+        key = (header.timestamp, kind, header.server_id, what, tag)
+        if kind == EventType.TABLE_MAP:
+            width = 4 if fd.post_header_length(kind) == 6 else 6
+            db_length = body[width + 2]
+            db = body[width + 3 : width + 3 + db_length].decode("utf-8", "surrogateescape")
+            at = width + 3 + db_length + 1
+            table = body[at + 1 : at + 1 + body[at]].decode("utf-8", "surrogateescape")
+            maps[body[:width]] = (encode_name(db) or REST, table)
+            unused[body[:width]] = key
+        elif kind in (EventType.QUERY, EventType.QUERY_COMPRESSED, EventType.EXECUTE_LOAD_QUERY):
+            raw = header.pack() + body + bytes(fd.checksum_length)
+            statement, frame = read_statement(raw, fd)
+            text = body.upper()
+            ended = text[text.rfind(b"\0") + 1 :]
+            framed = (b"BEGIN", b"COMMIT", b"ROLLBACK", b"SAVEPOINT", b"XA ", b"RELEASE")
+            if frame is None and not ended.startswith(framed):
+                for schema in {encode_name(s) for s in schemas_of(statement)} or {REST}:
+                    found.changes.setdefault(schema, []).append(("statement", body))
+            assert frame in (None, R.FRAME, R.XA)
+        found.events[key] += 1
+        found.order.append(key)
+    return found
+
+
+def check_parts(source: Path, result: SplitResult) -> None:
+    """The parts give each schema what the whole gave it, hold every event, and are valid binlogs."""
+    whole = walk(source)
+    events: Counter[tuple[object, ...]] = Counter()
+    changes = {}
+    for found in result.sets:
+        check_set(found)
+        part = walk(found.index)
+        changes[found.name] = part.changes.get(found.name, [])
+        # the same event in two parts is one; without GTIDs equal events cannot be told from the same
+        for key, count in part.events.items():
+            events[key] = max(events[key], count) if key[-1] else events[key] + count
+        # in the order of the whole
+        rest = iter(whole.order)
+        assert all(any(key == other for other in rest) for key in part.order), found.name
+        assert sum(part.events.values()) == found.events
+    for schema, expected in whole.changes.items():
+        assert changes[schema] == expected, schema
+    missing = whole.events - events - whole.orphans
+    assert not missing
+
+
+def check_set(found: PartSet) -> None:
+    """A set that follows on from file to file, with positions and checksums right, read by our own scan."""
+    assert [path.name for path in found.files] == [Path(n).name for n in found.index.read_text().split()]
+    for path in found.files:
+        at = 4
+        with open(path, "rb") as file:
+            for event in iter_events(file, file=path.name):
+                assert event.offset == at
+                at += len(event.raw)
+                assert event.header.end_log_pos == at
+        assert at == path.stat().st_size
+    assert found.bytes == sum(path.stat().st_size for path in found.files)
+    for _ in BinlogSet.open(found.index).segments(Subjects(), SourceNumbers()):
+        pass
