@@ -1,0 +1,61 @@
+"""A real MariaDB server of a test's own: on a free loopback port, in a directory of its own."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+
+class MariaDb:
+    """A running server; ``options`` are mariadbd's. Its data is in ``root/d``."""
+
+    def __init__(self, root: Path, *options: str) -> None:
+        self.root = root
+        self.socket = root / "s"
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        install = ["mariadb-install-db", "--no-defaults", f"--datadir={root}/d", "--user=root"]
+        install += ["--skip-test-db", "--auth-root-authentication-method=normal"]
+        subprocess.run(install, check=True, capture_output=True)
+        command = [shutil.which("mariadbd") or "/usr/sbin/mariadbd", "--no-defaults", f"--datadir={root}/d"]
+        command += [f"--socket={self.socket}", f"--port={port}", "--bind-address=127.0.0.1", "--user=root"]
+        command += [f"--pid-file={root}/pid", f"--log-error={root}/err.log", "--innodb-buffer-pool-size=16M"]
+        command += ["--innodb-flush-log-at-trx-commit=0", "--server-id=99", *options]
+        self._server = subprocess.Popen(command)
+        deadline = time.monotonic() + 60
+        while subprocess.run([*self.client, "-e", "SELECT 1"], capture_output=True, check=False).returncode:
+            assert self._server.poll() is None, (root / "err.log").read_text()
+            assert time.monotonic() < deadline, (root / "err.log").read_text()
+            time.sleep(0.1)
+
+    @property
+    def client(self) -> list[str]:
+        return ["mariadb", "--no-defaults", "-uroot", f"--socket={self.socket}"]
+
+    def sql(self, text: str) -> list[list[str]]:
+        done = subprocess.run(
+            [*self.client, "-N", "-B"], input=text, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return [line.split("\t") for line in done.stdout.splitlines()]
+
+    def replay(self, files: list[Path]) -> None:
+        """``mariadb-binlog FILES | mariadb``; any complaint of either fails the test."""
+        read = subprocess.run(["mariadb-binlog", "--no-defaults", *files], capture_output=True, check=True)
+        assert read.stderr == b""
+        done = subprocess.run(self.client, input=read.stdout, capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr.decode()
+
+    def empty(self) -> None:
+        own = {"mysql", "information_schema", "performance_schema", "sys"}
+        for (name,) in self.sql("SHOW DATABASES"):
+            if name not in own:
+                self.sql(f"DROP DATABASE `{name}`")
+
+    def close(self) -> None:
+        self._server.terminate()
+        self._server.wait(timeout=60)
