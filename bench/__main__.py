@@ -14,7 +14,9 @@ ALL = ("scan", "decide", "grpc_end_to_end", "filter_file", "relay", "memory")
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measures what the project claims.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which ones (all): {', '.join(ALL)}")
-    parser.add_argument("--size", type=parse_size, default="512M", help="bytes of binlog, or with K, M, G (512M)")
+    parser.add_argument(
+        "--size", type=parse_size, default="512M", help="bytes of binlog, or with K, M, G (512M)"
+    )
     parser.add_argument("--runs", type=int, default=5, help="timed runs of each case, interleaved (5)")
     parser.add_argument("--strict", action="store_true", help="exit with 1 when a target is not met")
     given = parser.parse_args()

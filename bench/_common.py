@@ -73,7 +73,9 @@ def keeping(made: GeneratedSet, share: float) -> list[str]:
 
 def do_db(names: Sequence[str]) -> Filter:
     """The filter that names these schemas."""
-    return Filter(tuple(make_rule(RuleKind.DO_DB, n) for n in names), lower_case_table_names=0, family="mysql")
+    return Filter(
+        tuple(make_rule(RuleKind.DO_DB, n) for n in names), lower_case_table_names=0, family="mysql"
+    )
 
 
 def timed(work: Callable[[], Any]) -> float:
@@ -83,7 +85,9 @@ def timed(work: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def interleaved(cases: dict[str, Callable[[], float]], runs: int, *, warm_up: bool = True) -> dict[str, list[float]]:
+def interleaved(
+    cases: dict[str, Callable[[], float]], runs: int, *, warm_up: bool = True
+) -> dict[str, list[float]]:
     """Each case's seconds, one run of every case after the other, so that a busy machine slows all alike."""
     found: dict[str, list[float]] = {name: [] for name in cases}
     if warm_up:

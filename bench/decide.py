@@ -21,7 +21,9 @@ def run(options: Options) -> bool:
     segments = [s for _, s in BinlogSet.open(made.index).segments(subjects, sources)]
     names = sorted(made.schemas)
     # every slave with another filter: one to four schemas
-    filters = [do_db([names[(k * 7 + j * 3) % len(names)] for j in range(1 + k % 4)]) for k in range(max(SLAVES))]
+    filters = [
+        do_db([names[(k * 7 + j * 3) % len(names)] for j in range(1 + k % 4)]) for k in range(max(SLAVES))
+    ]
     flags = [TableFlags(f, subjects) for f in filters]
     for each in flags:
         each.array()
@@ -35,14 +37,26 @@ def run(options: Options) -> bool:
                 thread.plan(segment)
 
     report = Report("decide", "deciding is cheap beside the scan", made.bytes)
-    cases = {"scan": lambda: timed(lambda: scan(made, verify=False))}
+    cases = {
+        "scan with checksums": lambda: timed(lambda: scan(made, verify=True)),
+        "scan": lambda: timed(lambda: scan(made, verify=False)),
+    }
     for n in SLAVES:
         cases[f"decide for {n}"] = lambda n=n: timed(lambda: decide(n))  # type: ignore[misc]
     m = report.times(interleaved(cases, options.runs))
     for n in SLAVES:
         report.row(f"{n} / scan", m[f"decide for {n}"] / m["scan"], f"{m[f'decide for {n}'] / m['scan']:.3f}")
-    report.target("deciding for one slave / scan without checksums", m["decide for 1"] / m["scan"], 0.1, at_most=True)
-    report.target("deciding for one of 256 / scan", m["decide for 256"] / 256 / m["scan"], 0.1, at_most=True)
+    default = m["scan with checksums"]
+    report.target(
+        "deciding for one slave / scan with checksums", m["decide for 1"] / default, 0.1, at_most=True
+    )
+    report.target(
+        "deciding for one of 256 / the same", m["decide for 256"] / 256 / default, 0.1, at_most=True
+    )
+    report.note(
+        "three quarters of the transactions have several tables, one in seven has tables of several schemas; the first "
+        "slave's filter keeps the largest schema, more than a quarter. Planning is all there is: ranges, GTIDs, counts"
+    )
     return report.print()
 
 

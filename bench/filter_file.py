@@ -54,7 +54,9 @@ def run(options: Options) -> bool:
 
     def ours(wanted: list[str], *, verify: bool) -> float:
         shutil.rmtree(target, ignore_errors=True)
-        return timed(lambda: filter_set(BinlogSet.open(made.index), do_db(wanted), target, "kept", verify=verify))
+        return timed(
+            lambda: filter_set(BinlogSet.open(made.index), do_db(wanted), target, "kept", verify=verify)
+        )
 
     def process() -> float:
         shutil.rmtree(target, ignore_errors=True)

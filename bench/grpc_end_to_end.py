@@ -21,7 +21,9 @@ def dump(stub: rpc.DumpFilterStub, names: list[str], *, most: int | None = None)
         pb.RegisterRequest(server_id=77, uuid=str(uuid.uuid4()), filter=filter_to_proto(do_db(names)))
     )
     sizes = []
-    call = stub.Dump(pb.DumpRequest(slave_id=answer.slave_id, once=True, **{"from": pb.BinlogPosition(position=4)}))
+    call = stub.Dump(
+        pb.DumpRequest(slave_id=answer.slave_id, once=True, **{"from": pb.BinlogPosition(position=4)})
+    )
     for chunk in call:
         if chunk.events:
             sizes.append(len(chunk.events))
@@ -40,7 +42,10 @@ def run(options: Options) -> bool:
 
     def fresh(kept: str) -> float:
         """A dump that finds nothing indexed: of a master that has just started (its code is loaded)."""
-        with master(made.index) as (address, _), grpc.insecure_channel(address, options=_UNLIMITED) as channel:
+        with (
+            master(made.index) as (address, _),
+            grpc.insecure_channel(address, options=_UNLIMITED) as channel,
+        ):
             stub = rpc.DumpFilterStub(channel)
             dump(stub, share[kept], most=1)
 
@@ -92,6 +97,8 @@ def run(options: Options) -> bool:
             m["a fifth, raw copy"] / m[f"a fifth, {state}"],
             f"{m['a fifth, raw copy'] / m[f'a fifth, {state}']:.2f} of a raw copy's speed",
         )
-    report.target("everything / a fifth, first dump", m["everything, first dump"] / m["a fifth, first dump"], 3)
+    report.target(
+        "everything / a fifth, first dump", m["everything, first dump"] / m["a fifth, first dump"], 3
+    )
     report.target("everything / a fifth, indexed", m["everything, indexed"] / m["a fifth, indexed"], 3)
     return report.print()

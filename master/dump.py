@@ -6,6 +6,9 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
 from dumpfilter.dump import DEFAULT_CHUNK_SIZE, ChunkPlan, Counts, DumpThread, render
 from dumpfilter.dump.thread import GtidRun
@@ -21,6 +24,12 @@ _IDLE_BYTES = 64 << 20
 _IDLE_SECONDS = 0.5
 """After so much dropped, or so long, the slave is told how far its stream has got even though there is nothing
 for it."""
+
+
+_FAR = 16 << 10
+"""Reading so many bytes costs as much as one more call for a read."""
+_MOST_SPAN = 8 << 20
+"""How much is read at once to cut a chunk from, bytes."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +106,7 @@ class Dump:
             exclude=start.gtid_set,
             filter_version=slave.filter_version,
         )
+        self._buffer: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
         self._file = start.file
         self._announce = True
         self.taken_over = False
@@ -135,6 +145,7 @@ class Dump:
             assert thread.position is not None
             segment = store.segment_at(self._file, thread.position)
             if segment is not None:
+                store.scan_ahead(self._file, segment.end)
                 for plan in thread.plan(segment):
                     if idle is not None and idle.absorb(plan):
                         plan = idle
@@ -202,21 +213,7 @@ class Dump:
 
     def _chunk(self, plan: ChunkPlan) -> Iterator[pb.Chunk]:
         """The chunk of a plan; several when an event is larger than a chunk should be."""
-        events = b""
-        if plan.size:
-            low = int(plan.ranges[0, 0])
-            high = int(plan.ranges[-1, 0] + plan.ranges[-1, 1])
-            inside = plan.ranges[:, 0].min() >= low and high - low <= 4 * plan.size
-            # dense ranges are cut from one read; scattered ones are read one by one
-            data = self._store.read(plan.file, low, high - low) if inside else b""
-            fd = self._store.open_file(plan.file).file.format_description
-            events = render(
-                plan,
-                memoryview(data),
-                low,
-                lambda offset, size: self._store.read(plan.file, offset, size),
-                fd,
-            )
+        events = self._events(plan) if plan.size else b""
         self._register.progress(self._slave, plan.file, plan.end, plan.counts)
         most = max(2 * self._chunk_size, 1 << 16)
         size = self._chunk_size if len(events) > most else max(len(events), 1)
@@ -245,6 +242,22 @@ class Dump:
             yield chunk
         self._told = (plan.end, plan.resume)
 
+    def _events(self, plan: ChunkPlan) -> bytes:
+        """The bytes of a plan that sends something."""
+        file = self._store.open_file(plan.file).file
+        ranges = plan.ranges
+        low, high = int(ranges[0, 0]), int(ranges[-1, 0] + ranges[-1, 1])
+        if len(ranges) == 1 and not ranges[0, 2]:
+            return file.read(low, high - low)
+        span = high - low
+        # ranges near one another are cut from one read; those far apart are read one by one
+        if ranges[:, 0].min() < low or span > min(_FAR * len(ranges), _MOST_SPAN):
+            return render(plan, b"", 0, file.read, file.format_description)
+        if self._buffer.size < span:
+            self._buffer = np.empty(max(span, 1 << 20), np.uint8)
+        got = file.read_into(self._buffer[:span], low)
+        return render(plan, self._buffer[:got], low, file.read, file.format_description)
+
     def _runs(self, runs: list[GtidRun]) -> pb.GtidRunsSet:
         return runs_to_proto(runs, self._store)
 
@@ -256,9 +269,11 @@ def counts_to_proto(counts: Counts) -> pb.Counts:
 
 def runs_to_proto(runs: list[GtidRun], store: BinlogStore) -> pb.GtidRunsSet:
     """GTID runs by source, ascending, as distances (see GtidRuns in the contract)."""
-    by_source: dict[int, list[tuple[int, int]]] = {}
-    for source, first, last in runs:
-        by_source.setdefault(source, []).append((first, last))
+    by_source: dict[int, list[GtidRun]] = {runs[0][0]: runs} if runs else {}
+    if any(run[0] != runs[0][0] for run in runs):
+        by_source = {}
+        for run in runs:
+            by_source.setdefault(run[0], []).append(run)
     members = []
     for source, found in by_source.items():
         key = store.sources.key(source, store.family)
@@ -269,7 +284,7 @@ def runs_to_proto(runs: list[GtidRun], store: BinlogStore) -> pb.GtidRunsSet:
             member.domain_id, member.server_id = key
         steps: list[int] = []
         at = 0
-        for first, last in sorted(found):
+        for _, first, last in sorted(found):
             steps += (first - at, last - first + 1)
             at = last
         member.runs.extend(steps)

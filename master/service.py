@@ -58,7 +58,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         self.register = Register(store.subjects)
         self.master_uuid = master_uuid or _uuid_of(store)
 
-    def Register(  # noqa: N802 (gRPC's spelling)
+    def Register(
         self, request: pb.RegisterRequest, context: grpc.ServicerContext
     ) -> pb.RegisterResponse:
         def register() -> RegisteredSlave:
@@ -95,14 +95,14 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             server_version=fd.server_version,
         )
 
-    def Unregister(  # noqa: N802
+    def Unregister(
         self, request: pb.UnregisterRequest, context: grpc.ServicerContext
     ) -> pb.UnregisterResponse:
         self._answer(context, lambda: self.register.remove(request.slave_id))
         self.store.wake()
         return pb.UnregisterResponse()
 
-    def ChangeFilter(  # noqa: N802
+    def ChangeFilter(
         self, request: pb.ChangeFilterRequest, context: grpc.ServicerContext
     ) -> pb.ChangeFilterResponse:
         slave = self._answer(
@@ -113,7 +113,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             filter=filter_to_proto(slave.filter), filter_version=slave.filter_version
         )
 
-    def Dump(self, request: pb.DumpRequest, context: grpc.ServicerContext) -> Iterator[pb.Chunk]:  # noqa: N802
+    def Dump(self, request: pb.DumpRequest, context: grpc.ServicerContext) -> Iterator[pb.Chunk]:
         def begin() -> Dump:
             if request.chunk_size > MAX_CHUNK_SIZE:
                 raise OptionError(f"chunk_size {request.chunk_size}: at most {MAX_CHUNK_SIZE}")
@@ -143,12 +143,12 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
                 "this dump is over: the slave registered or began a dump anew, or was unregistered",
             )
 
-    def ListSlaves(  # noqa: N802
+    def ListSlaves(
         self, request: pb.ListSlavesRequest, context: grpc.ServicerContext
     ) -> pb.ListSlavesResponse:
         return pb.ListSlavesResponse(slaves=[_slave(slave) for slave in self.register.all()])
 
-    def Status(self, request: pb.StatusRequest, context: grpc.ServicerContext) -> pb.StatusResponse:  # noqa: N802
+    def Status(self, request: pb.StatusRequest, context: grpc.ServicerContext) -> pb.StatusResponse:
         def status() -> pb.StatusResponse:
             self.store.binlogs.refresh()
             names = self.store.binlogs.names

@@ -6,20 +6,22 @@ for the slaves that come after. What was dropped from the cache is scanned again
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from dumpfilter.binlog.fileset import BinlogFile, BinlogSet, SegmentReader, ends_with_rotation
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.gtid import GtidSet
-from dumpfilter.binlog.index import Segment
+from dumpfilter.binlog.index import SEGMENT_SIZE, Segment
 from dumpfilter.binlog.previous_gtids import previous_gtids
 from dumpfilter.binlog.sources import SourceNumbers, add_numbers
 from dumpfilter.binlog.subjects import Subjects
-from dumpfilter.errors import BinlogTruncated, PositionError
+from dumpfilter.errors import BinlogTruncated, DumpfilterError, PositionError
 from master.watcher import Watcher
 
 CACHE_BYTES = 64 << 20
@@ -92,6 +94,7 @@ class BinlogStore:
         self._cache_bytes = 0
         self._cache_limit = cache_bytes
         self._watcher = Watcher(self._size)
+        self._ahead = ThreadPoolExecutor(1, "binlog-scan-ahead")
         self.bytes_scanned = 0
         self.events_scanned = 0
         # the newest file says what wrote the set
@@ -138,6 +141,22 @@ class BinlogStore:
                     return None
                 number = indexed.place(position)
             return self._load(name, indexed, number)
+
+    def scan_ahead(self, name: str, position: int) -> None:
+        """Have the segment that begins at ``position`` scanned while the caller sends the one before.
+
+        Only well before the file's end: what is being written is left to :meth:`segment_at`, and so are errors.
+        """
+        indexed = self.open_file(name)
+        if position < indexed.scanned_to or position + 2 * SEGMENT_SIZE > indexed.file.size:
+            return
+
+        def scan() -> None:
+            with contextlib.suppress(DumpfilterError):
+                self.segment_at(name, position)
+
+        with contextlib.suppress(RuntimeError):  # the store is being closed
+            self._ahead.submit(scan)
 
     def _scan_next(self, name: str, indexed: _IndexedFile) -> bool:
         reader = indexed.reader
@@ -282,6 +301,7 @@ class BinlogStore:
 
     def close(self) -> None:
         self._watcher.close()
+        self._ahead.shutdown(cancel_futures=True)
         with self._lock:
             for indexed in self._files.values():
                 indexed.file.close()

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from dumpfilter.binlog import _roles as R
 from dumpfilter.binlog.events import HEADER_LENGTH, EventType
@@ -29,6 +30,10 @@ _XA = re.compile(
     rb"\s*XA\s+(START|BEGIN|END|PREPARE|COMMIT|ROLLBACK)\s+(.*?)(?:\s+ONE\s+PHASE)?\s*",
     re.IGNORECASE | re.DOTALL,
 )
+
+
+Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -185,9 +190,7 @@ def number_ranges(cuts: list[FileCut]) -> list[Range]:
     return found
 
 
-def _prolog(
-    file: BinlogFile, role: np.ndarray, kind: np.ndarray, offset: np.ndarray, size: np.ndarray
-) -> bytes:
+def _prolog(file: BinlogFile, role: Bytes, kind: Bytes, offset: Ints, size: Ints) -> bytes:
     out = b""
     for i in range(len(role)):
         if role[i] & 0x7F != R.FILE:
@@ -213,6 +216,9 @@ class _XaWatch:
         self._fd = fd
         self._subjects = subjects
         self.notes: list[XaNote] = []
+        self._begun: int | None = None
+        """Where the open transaction's first event stands in the file."""
+        self._in_xa = False
         self._offset: int | None = None
         self._xid = b""
         self._ends = False
@@ -220,28 +226,36 @@ class _XaWatch:
 
     def feed(self, block: Block) -> None:
         segment = block.segment
-        role = segment.role & 0x7F
+        role = segment.role & np.uint8(0x7F)
         in_xa = role == R.XA
-        if self._offset is None and not in_xa.any():
+        n_txn = len(segment.txn_subject)
+        if self._in_xa or in_xa.any():
+            txn_of = np.repeat(np.arange(n_txn), np.diff(segment.txn_event))
+            txns = set(txn_of[in_xa].tolist()) | ({0} if self._in_xa else set())
+            for t in sorted(txns):
+                self._transaction(block, role, t)
+        if segment.open and not (segment.continues and n_txn == 1):
+            self._begun = block.origin(int(segment.offset[segment.txn_event[-2]]))
+
+    def _transaction(self, block: Block, role: Bytes, t: int) -> None:
+        segment = block.segment
+        a, b = int(segment.txn_event[t]), int(segment.txn_event[t + 1])
+        if not self._in_xa:
+            continued = t == 0 and segment.continues
+            self._offset = self._begun if continued else block.origin(int(segment.offset[a]))
+            self._xid, self._ends, self._schemas, self._in_xa = b"", False, set(), True
+        if bool(((segment.subject[a:b] == R.UNMAPPED) | (role[a:b] == R.KEEP)).any()):
+            self._schemas.add(REST)
+        for i in self._telling(segment.subject, role, a, b):
+            self._event(block, i, int(role[i]))
+        if segment.open and t == len(segment.txn_subject) - 1:
             return
-        txn_of = np.repeat(np.arange(len(segment.txn_subject)), np.diff(segment.txn_event))
-        txns = set(txn_of[in_xa].tolist())
-        if self._offset is not None and segment.continues:
-            txns.add(0)
-        for t in sorted(txns):
-            a, b = int(segment.txn_event[t]), int(segment.txn_event[t + 1])
-            if not (t == 0 and segment.continues):
-                # a GTID that stands in the file: where XA transactions begin
-                origin = block.origin(int(segment.offset[a]))
-                self._offset = origin if origin is not None else -1
-                self._xid, self._ends, self._schemas = b"", False, set()
-            for i in self._telling(segment.subject, role, a, b):
-                self._event(block, i, int(role[i]))
-            if not (segment.open and t == len(segment.txn_subject) - 1):
-                self._done()
+        self._in_xa = False
+        if self._xid and self._offset is not None:
+            self.notes.append(XaNote(self._xid, self._ends, self._offset, tuple(sorted(self._schemas))))
 
     @staticmethod
-    def _telling(subject: np.ndarray, role: np.ndarray, a: int, b: int) -> Iterator[int]:
+    def _telling(subject: npt.NDArray[np.int32], role: Bytes, a: int, b: int) -> Iterator[int]:
         seen: set[int] = set()
         for i in range(a, b):
             number = int(subject[i])
@@ -275,8 +289,3 @@ class _XaWatch:
         if found:
             self._xid = found[2]
             self._ends = found[1].upper() in (b"COMMIT", b"ROLLBACK")
-
-    def _done(self) -> None:
-        if self._offset is not None and self._xid:
-            self.notes.append(XaNote(self._xid, self._ends, self._offset, tuple(sorted(self._schemas))))
-        self._offset = None

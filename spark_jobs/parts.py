@@ -32,9 +32,9 @@ class PartWriter:
         head = MAGIC + source.format_description
         self._file.write(head)
         self.size = len(head)
-        self.append(memoryview(source.prolog))
+        self.append(source.prolog)
 
-    def append(self, data: memoryview) -> None:
+    def append(self, data: bytes) -> None:
         """Add bytes of events."""
         self._rest += data
         end = self._whole()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,8 +22,8 @@ if TYPE_CHECKING:
 JAVA_AT_LEAST = 17
 """The oldest Java that Spark 4 runs on."""
 
-ARROW_RECORDS = 16
-"""Rows in an Arrow batch from Spark to a Python worker: at most 1 MiB of events each."""
+ARROW_RECORDS = 4096
+"""Rows in an Arrow batch from Spark to a Python worker; a row is some hundred bytes."""
 
 _LOG4J = """\
 status = fatal
@@ -106,21 +108,24 @@ def spark_session(master: str = "local[*]", *, driver_memory: str = "1g") -> Ite
         messages = Path(scratch) / "spark.err"
         # the JVM's own warnings (incubator modules, host names) are nothing a user could act on
         with open(messages, "wb") as stderr:
-            context = None
+            on_interrupt = signal.getsignal(signal.SIGINT)
             try:
                 gateway = launch_gateway(conf, popen_kwargs={"stderr": stderr})  # type: ignore[no-untyped-call]
                 context = SparkContext(gateway=gateway, conf=conf)
                 spark = SparkSession(context)
+                if threading.current_thread() is threading.main_thread():
+                    # PySpark's handler talks to the JVM on a connection that may be in use just then
+                    signal.signal(signal.SIGINT, on_interrupt)
             except KeyboardInterrupt:
                 raise
             except Exception as error:
-                _forget(context)
+                _forget()
                 raise SparkMissing(f"Spark does not start: {_last_line(messages) or error}") from None
             try:
                 yield spark
             finally:
                 spark.stop()
-                _forget(None)
+                _forget()
 
 
 _LOCAL = {
@@ -129,11 +134,10 @@ _LOCAL = {
 }
 
 
-def _forget(context: object) -> None:
+def _forget() -> None:
     """End the JVM, so that a later session can have other settings."""
     from pyspark import SparkContext
 
-    del context
     gateway = SparkContext._gateway
     if gateway is None:
         return

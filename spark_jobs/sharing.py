@@ -26,7 +26,7 @@ from spark_jobs.blocks import Block
 from spark_jobs.ownership import NOBODY, REST_OWNER, Owners
 
 PIECE_SIZE = 1 << 20
-"""The most bytes of events in a row that Spark moves."""
+"""The most bytes of events in a piece."""
 
 _OF_FILES = np.zeros(256, np.bool_)
 """Event types that belong to a file: its parts get their own."""
@@ -115,6 +115,8 @@ class Sharer:
         self._xa_routes = xa_routes or {}
         self._open: dict[int, _Walk] = {}
         self._nobody = _Walk.fresh()
+        self._open_origin: int | None = None
+        """Where the first event of the open transaction stands in the file."""
         self._ranges: Ints = np.zeros((1024, 3), np.int64)
         self._chunks: Ints = np.zeros((64, K.CHUNK_COLUMNS), np.int64)
         self.shared_statements = 0
@@ -139,6 +141,8 @@ class Sharer:
         several = np.bincount(txn, minlength=n_txn) > 1
         if still_open:
             begun = nobody if continues and n_txn == 1 else _Walk.fresh()
+            if not (continues and n_txn == 1):
+                self._open_origin = block.origin(int(events.offset[events.txn_event[-2]]))
             self._nobody = self._walk_nobody(events, begun, block.segment.end)
         order = np.argsort(owner, kind="stable")
         txn, owner = txn[order], owner[order]
@@ -200,8 +204,9 @@ class Sharer:
         for i in np.flatnonzero(events.owner < NOBODY).tolist():
             add(int(txn_of[i]), self.owners.several[-2 - int(events.owner[i])])
         for t in np.unique(txn_of[(events.role & 0x7F) == R.XA]).tolist():
-            origin = block.origin(int(events.offset[events.txn_event[t]]))
-            if origin in self._xa_routes and not (t == 0 and continues):
+            first = int(events.offset[events.txn_event[t]])
+            origin = self._open_origin if t == 0 and continues else block.origin(first)
+            if origin in self._xa_routes:
                 add(t, [self.owners.number(name) for name in self._xa_routes[origin]])
         if continues:
             add(0, before)

@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +28,8 @@ from spark_jobs.output import Output, Part, PartSet
 from spark_jobs.stages import MESSAGES, PIECES, Message, SharePieces, WriteParts, error_from
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
+    from pyspark.sql import DataFrame, SparkSession
 
 _POLL = 0.2
 """Seconds between two looks at Spark's progress."""
@@ -110,8 +113,9 @@ def split(
         if not ranges:
             result.warnings.append("the binlogs hold no transaction: nothing was written")
             return result
-        share = SharePieces(sources, ranges, tuple(routes), options.verify, options.block_size)
-        messages = run(share, WriteParts(sources, str(out.staging.resolve())), options)
+        staging = str(out.staging.resolve())
+        share = SharePieces(sources, ranges, tuple(routes), staging, options.verify, options.block_size)
+        messages = run(share, WriteParts(sources, staging), options)
         _raise_first(messages)
         parts = [
             Part(m["schema"], m["file"], Path(m["path"]), m["bytes"], m["events"], m["transactions"])
@@ -150,13 +154,21 @@ class SparkRunner:
             .mapInArrow(write, MESSAGES)
         )
         with _progress(context, self._console, tasks + writers):
-            try:
-                return [json.loads(row[0]) for row in table.collect()]
-            except KeyboardInterrupt:
+            return [json.loads(row[0]) for row in _collect(table, context)]
+
+
+def _collect(table: DataFrame, context: SparkContext) -> list[Any]:
+    """The rows. Spark is waited for in another thread, so that Ctrl-C finds this one free to cancel the job."""
+    with ThreadPoolExecutor(1, "split-collect") as pool:
+        rows = pool.submit(table.collect)
+        try:
+            return rows.result()
+        except KeyboardInterrupt:
+            with suppress(Exception):
                 context.cancelAllJobs()
-                raise
-            except Exception as error:
-                raise SparkFailed(_reason(error)) from error
+            raise
+        except Exception as error:
+            raise SparkFailed(_reason(error)) from error
 
 
 def _reason(error: Exception) -> str:

@@ -374,6 +374,11 @@ def binlogs(
             data = draw(st.binary(max_size=12))
             ends = position == len(used) - 1 and not dummy
             builder.add(kind, rows_body(dialect, kind, number, ends=ends, extra=extra, rows=data))
+            if odd and not ends and draw(st.integers(0, 7)) == 0:
+                # no server is known to write a table map this late, but none of the rules forbids it
+                late = draw(st.sampled_from([4, 5]))
+                database, table = draw(tables)
+                builder.add(T.TABLE_MAP, table_map_body(late, database, table, dialect.id_length))
         if dummy:
             kind = dialect.rows_types[0]
             number = 0xFFFFFF if draw(st.booleans()) else (1 << 8 * dialect.id_length) - 1

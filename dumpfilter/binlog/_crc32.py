@@ -9,7 +9,15 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from dumpfilter.binlog._native import HAS_CLMUL, crc32_fold, load_u8, load_u32, load_u64
+from dumpfilter.binlog._native import (
+    HAS_CLMUL,
+    HAS_WIDE_CLMUL,
+    crc32_fold,
+    crc32_fold_wide,
+    load_u8,
+    load_u32,
+    load_u64,
+)
 
 
 def _tables() -> np.ndarray:
@@ -32,7 +40,12 @@ _CLMUL = HAS_CLMUL
 @njit(cache=True, nogil=True, inline="never")
 def crc32(address, length):
     """The CRC32 of the ``length`` bytes at ``address`` (both uintp), as zlib.crc32 gives it."""
-    crc = np.uint32(0xFFFFFFFF)
+    return np.uint32(~_append(np.uint32(0xFFFFFFFF), address, length))
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _append(crc, address, length):
+    """The raw register ``crc`` after ``length`` bytes more."""
     at = np.uintp(address)
     left = np.uintp(length)
     if _CLMUL and left >= np.uintp(16):
@@ -58,7 +71,24 @@ def crc32(address, length):
         crc = np.uint32((crc >> np.uint32(8)) ^ _T[0, (crc ^ np.uint32(load_u8(at))) & np.uint32(0xFF)])
         at += np.uintp(1)
         left -= np.uintp(1)
-    return np.uint32(~crc)
+    return crc
+
+
+@njit(cache=True, nogil=True)
+def _crc32_wide(address, length):
+    crc = np.uint32(0xFFFFFFFF)
+    at = np.uintp(address)
+    left = np.uintp(length)
+    wide = left & ~np.uintp(255)
+    if wide:
+        folded = np.empty(64, np.uint8)
+        crc32_fold_wide(at, wide, crc, np.uintp(folded.ctypes.data))
+        crc = _append(np.uint32(0), np.uintp(folded.ctypes.data), np.uintp(64))
+    return np.uint32(~_append(crc, at + wide, left - wide))
+
+
+crc32_of_many = _crc32_wide if HAS_WIDE_CLMUL else crc32
+"""As :func:`crc32`, for many kilobytes."""
 
 
 # Many events at once. A message that ends in its own CRC32 has the CRC32 _RESIDUE, whatever it is; and CRC32
@@ -133,7 +163,7 @@ def all_sound(base, begin, size):
             wanted = _shift(wanted, 12)
             edge += _BLOCK
         wanted ^= _SHIFTED[edge - at]
-    found = crc32(address, np.uintp(at))
+    found = crc32_of_many(address, np.uintp(at))
     # what was found ends at `at`, not at the edge
     past = edge - at
     for k in range(13):

@@ -166,7 +166,16 @@ def _plan_transaction(plan, rng, settings, sizes, pick_schema, pick_table, kinds
             last = k == n_events - 1
             target = np.int64(sizes[_below(rng, sizes.size)]) if last else np.int64(8100)
             _rows_event(
-                plan, n, target, table, table_kind[table], event_type, last and n_tables == 1, images, kinds, settings
+                plan,
+                n,
+                target,
+                table,
+                table_kind[table],
+                event_type,
+                last and n_tables == 1,
+                images,
+                kinds,
+                settings,
             )
             total += plan[n, E_SIZE]
             n += 1
@@ -332,9 +341,7 @@ def stamp(
             position += begin_size
             _header(at, seconds, 2, settings, begin_size, position, 8)
             start = begin_start[home]
-            copy_bytes(
-                at + _U(19), _U(begin.ctypes.data) + _U(start), _U(begin_start[home + 1] - start)
-            )
+            copy_bytes(at + _U(19), _U(begin.ctypes.data) + _U(start), _U(begin_start[home + 1] - start))
             _seal(at, begin_size, settings)
             at += _U(begin_size)
         for k in range(n):
@@ -348,7 +355,9 @@ def stamp(
                 table = plan[k, E_TABLE]
                 copy_bytes(at + _U(19), _U(map_bytes.ctypes.data) + _U(maps[table, 0]), _U(maps[table, 1]))
             else:
-                _write_rows(at + _U(19), plan, k, seconds, rng, state, settings, kinds, table_kind, tails, text)
+                _write_rows(
+                    at + _U(19), plan, k, seconds, rng, state, settings, kinds, table_kind, tails, text
+                )
             _seal(at, size, settings)
             at += _U(size)
         position += xid_size

@@ -39,6 +39,7 @@ S_NAMES_SLOTS = 8  # (the hash table's size, a power of two, is its array's leng
 STATE_SIZE = 16
 
 _NO_SLOT = np.int64(-1)
+_LARGE = 1 << 16  # bytes of a transaction that is better sent in pieces
 _U = np.uintp
 
 
@@ -491,6 +492,51 @@ def group_transactions(
         if roles[i] & R.ENDS:
             fresh = True
     return n, source_count, np.int64(-1)
+
+
+@njit(cache=True, nogil=True)
+def subject_sets(sizes, roles, subjects, txn_event, txn_subject, continues, still_open, txn_set, set_subject):
+    """The different subjects of each transaction with several: ``set_subject[txn_set[t] : txn_set[t + 1]]``.
+
+    None for a transaction that a filter cannot take or leave as a whole though it has one answer for all of
+    them: one that is in two segments or large, has events that are sent in any case, context that nothing
+    follows, or a statement without an end. Returns how many entries there are.
+    """
+    used = np.int64(0)
+    last = txn_subject.size - 1
+    for t in range(txn_subject.size):
+        txn_set[t] = used
+        if txn_subject[t] != R.MIXED or (t == 0 and continues) or (t == last and still_open):
+            continue
+        begin = used
+        waiting = False
+        plain = True
+        size = np.int64(0)
+        for i in range(txn_event[t], txn_event[t + 1]):
+            size += sizes[i]
+            role = roles[i] & 0x7F
+            if role >= R.TABLE_MAP and role <= R.STATEMENT:
+                subject = subjects[i]
+                if subject < 0:
+                    plain = False
+                    break
+                waiting = role == R.TABLE_MAP or role == R.ROWS
+                if used == begin or subject != set_subject[used - 1]:
+                    known = False
+                    for k in range(max(begin, used - 8), used):
+                        known |= set_subject[k] == subject
+                    if not known:
+                        set_subject[used] = subject
+                        used += 1
+            elif role == R.CONTEXT:
+                waiting = True
+            elif role > R.STATEMENT or waiting:
+                plain = False
+                break
+        if not plain or waiting or size > _LARGE:
+            used = begin
+    txn_set[txn_subject.size] = used
+    return used
 
 
 @njit(cache=True, nogil=True)

@@ -58,7 +58,7 @@ class BinlogFile:
     def read_into(self, buffer: npt.NDArray[np.uint8], offset: int) -> int:
         """Fill ``buffer`` from ``offset``; how many bytes there were."""
         done = 0
-        view = memoryview(buffer)  # type: ignore[arg-type]  # numpy arrays are buffers
+        view = buffer.data
         while done < len(view):
             got = os.preadv(self._file.fileno(), [view[done:]], offset + done)
             if not got:
@@ -207,6 +207,10 @@ class BinlogSet:
             return False
         try:
             lines = self.index.read_text("utf-8", "surrogateescape").split("\n")
+        except FileNotFoundError as error:
+            if self._paths:
+                return False  # servers replace it by deleting it first: it will be back
+            raise BinlogMissing(f"cannot read the index: {error.strerror}", file=str(self.index)) from None
         except OSError as error:
             raise BinlogMissing(f"cannot read the index: {error.strerror}", file=str(self.index)) from None
         paths = {}
@@ -218,6 +222,8 @@ class BinlogSet:
             # a last line without its end may be one that is still being written: then it names no file yet
             if name and (number < len(lines) - 1 or path.is_file()):
                 paths[path.name] = path
+        if not paths:
+            return False
         changed = list(paths) != list(self._paths)
         self._paths = paths
         return changed

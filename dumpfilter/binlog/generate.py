@@ -4,9 +4,9 @@ A set is what a busy server with ``schemas`` × ``tables`` tables writes with ``
 consecutive, timestamps that advance, table maps before every statement's rows, rows that decode by them.
 
 The figures, with the defaults: a transaction has 4 statements on average (geometric, at most 16), most of
-them on its own schema (1 in 20 is not), 1 in 50 touches a second table, 1 in 100 spreads over 2 to 17 rows events
+them on its own schema (1 in 20 is not), 1 in 50 touches a second table, 2 in 1,000 spread over 2 to 9 rows events
 of 8 KB. Rows events' sizes are log-normal between 60 bytes and 8 KB, median 250, mean about 440 bytes; all events
-together (GTID, BEGIN, Table_map and Xid are small) have a mean of about 210 bytes with MySQL and 200 with
+together (GTID, BEGIN, Table_map and Xid are small) have a mean of about 200 bytes with MySQL and 190 with
 MariaDB. Schemas and the tables in each are as popular as Zipf has it: 1, 1/2, 1/3 …
 
 From the shell::
@@ -30,7 +30,13 @@ import numpy.typing as npt
 
 from dumpfilter.binlog import _generate_kernels as G
 from dumpfilter.binlog.events import MAGIC, EventType
-from dumpfilter.binlog.gtid import GtidList, MariadbGtid, MysqlGtidSet, encode_gtid_list, encode_previous_gtids
+from dumpfilter.binlog.gtid import (
+    GtidList,
+    MariadbGtid,
+    MysqlGtidSet,
+    encode_gtid_list,
+    encode_previous_gtids,
+)
 from dumpfilter.binlog.rows import TableMap, encode_table_map
 from dumpfilter.binlog.writer import make_event
 
@@ -187,7 +193,7 @@ def generate(
                     world.maps, world.map_bytes, world.tails, world.text, world.uuid,
                     world.begin, world.begin_start, plan, counts,
                 )  # fmt: skip
-                file.write(memoryview(buffer)[:used])
+                file.write(buffer[:used].data)
                 at += used
             if made.bytes + at < size:
                 at += file.write(
@@ -220,10 +226,7 @@ class _World:
         self.pick_schema = _zipf(schemas)
         self.pick_table = _zipf(tables)
         self.kinds = np.array(
-            [
-                (3 + len(k.types), len(k.fixed), k.variable, k.prefix, k.most, k.row)
-                for k in _KINDS
-            ],
+            [(3 + len(k.types), len(k.fixed), k.variable, k.prefix, k.most, k.row) for k in _KINDS],
             np.int64,
         )
         self.tails = np.zeros((len(_KINDS), 16), np.uint8)
@@ -232,7 +235,13 @@ class _World:
         self.table_kind = random.permuted(np.resize(np.arange(len(_KINDS)), schemas * tables))
         names = schema_names(schemas)
         bodies = [
-            _table_map(100 + s * tables + t, names[s], f"table_{t:03}", _KINDS[self.table_kind[s * tables + t]], mariadb)
+            _table_map(
+                100 + s * tables + t,
+                names[s],
+                f"table_{t:03}",
+                _KINDS[self.table_kind[s * tables + t]],
+                mariadb,
+            )
             for s in range(schemas)
             for t in range(tables)
         ]
@@ -241,7 +250,9 @@ class _World:
         begins = [_begin(name) for name in names]
         self.begin_start = np.array(_starts(begins), np.int64)
         self.begin = np.frombuffer(b"".join(begins), np.uint8)
-        words = random.choice([b"lorem", b"ipsum", b"dolor", b"sit", b"amet", b"42", b"2026", b"ok"], _TEXT // 3)
+        words = random.choice(
+            [b"lorem", b"ipsum", b"dolor", b"sit", b"amet", b"42", b"2026", b"ok"], _TEXT // 3
+        )
         self.text = np.frombuffer(b" ".join(words.tolist())[:_TEXT], np.uint8)
         self.uuid = np.frombuffer(UUID.bytes, np.uint8)
 
@@ -280,9 +291,7 @@ def _seconds(state: npt.NDArray[np.int64]) -> int:
 def _file_head(name: str, state: npt.NDArray[np.int64], *, mariadb: bool, checksum: bool) -> bytes:
     """Magic, format description, and what came before (with MariaDB a checkpoint too)."""
     now, last = _seconds(state), int(state[G.G_GNO])
-    version, lengths = (
-        (_MARIADB_VERSION, _MARIADB_LENGTHS) if mariadb else (_MYSQL_VERSION, _MYSQL_LENGTHS)
-    )
+    version, lengths = (_MARIADB_VERSION, _MARIADB_LENGTHS) if mariadb else (_MYSQL_VERSION, _MYSQL_LENGTHS)
     created = now if not last else 0
     body = (
         (4).to_bytes(2, "little") + version.ljust(50, b"\0") + created.to_bytes(4, "little") + b"\x13" + lengths
@@ -294,14 +303,23 @@ def _file_head(name: str, state: npt.NDArray[np.int64], *, mariadb: bool, checks
         end = len(head) + 19 + len(body) + (4 if checksum else 0)
         head.extend(
             make_event(
-                kind, body, timestamp=now, server_id=SERVER_ID, end_log_pos=end, flags=flags, checksum=checksum
+                kind,
+                body,
+                timestamp=now,
+                server_id=SERVER_ID,
+                end_log_pos=end,
+                flags=flags,
+                checksum=checksum,
             )
         )
 
     # the format description has a checksum even where the other events have none
     add(EventType.FORMAT_DESCRIPTION, body, checksum=True)
     if mariadb:
-        add(EventType.GTID_LIST, encode_gtid_list(GtidList((MariadbGtid(0, SERVER_ID, last),) if last else ())))
+        add(
+            EventType.GTID_LIST,
+            encode_gtid_list(GtidList((MariadbGtid(0, SERVER_ID, last),) if last else ())),
+        )
         add(EventType.BINLOG_CHECKPOINT, len(name).to_bytes(4, "little") + name.encode())
     else:
         before = MysqlGtidSet()
@@ -320,7 +338,9 @@ def _size(text: str) -> int:
 
 def main(arguments: Iterator[str] | Sequence[str] | None = None) -> None:
     """The module's command line."""
-    parser = argparse.ArgumentParser(prog="python -m dumpfilter.binlog.generate", description="Makes a binlog set.")
+    parser = argparse.ArgumentParser(
+        prog="python -m dumpfilter.binlog.generate", description="Makes a binlog set."
+    )
     parser.add_argument("directory", type=Path)
     parser.add_argument("--size", type=_size, default="64M", help="bytes, or with K, M, G")
     parser.add_argument("--style", choices=["mysql", "mariadb"], default="mysql")

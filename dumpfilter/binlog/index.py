@@ -41,6 +41,10 @@ class Segment:
     subject in it, or negative), ``txn_source`` int32 and ``txn_number`` int64 (its GTID, in every segment that
     has a part of it; source -1 without one, -3 for events between transactions).
 
+    ``txn_set`` int64 (one entry more than there are transactions): where each transaction's entries in ``set_subject``
+    int32 begin, the different subjects of a transaction with several whose events go by them alone; what is
+    not so plain has none.
+
     ``continues``: the first transaction began in an earlier segment. ``open``: the last one goes on in the next.
     """
 
@@ -57,6 +61,8 @@ class Segment:
     txn_subject: npt.NDArray[np.int32]
     txn_source: npt.NDArray[np.int32]
     txn_number: npt.NDArray[np.int64]
+    txn_set: npt.NDArray[np.int64]
+    set_subject: npt.NDArray[np.int32]
     continues: bool
     open: bool
 
@@ -76,6 +82,8 @@ class Segment:
                 self.txn_subject,
                 self.txn_source,
                 self.txn_number,
+                self.txn_set,
+                self.set_subject,
             )
         )
 
@@ -109,6 +117,8 @@ class _Columns:
         self.txn_subject = np.empty(capacity + 1, np.int32)
         self.txn_source = np.empty(capacity + 1, np.int32)
         self.txn_number = np.empty(capacity + 1, np.int64)
+        self.txn_set = np.empty(capacity + 1, np.int64)
+        self.set_subject = np.empty(capacity, np.int32)
 
     def grown(self, used: int) -> _Columns:
         larger = _Columns(2 * len(self.offset))
@@ -277,6 +287,17 @@ class FileScanner:
         if self.in_transaction:
             columns.txn_subject[n - 1] = R.MIXED
             self._open_gtid = (int(columns.txn_source[n - 1]), int(columns.txn_number[n - 1]))
+        n_set = K.subject_sets(
+            columns.size[:count],
+            columns.role[:count],
+            columns.subject[:count],
+            columns.txn_event[: n + 1],
+            columns.txn_subject[:n],
+            continues,
+            self.in_transaction,
+            columns.txn_set,
+            columns.set_subject,
+        )
         return Segment(
             self.file,
             offset,
@@ -291,6 +312,8 @@ class FileScanner:
             columns.txn_subject[:n].copy(),
             columns.txn_source[:n].copy(),
             columns.txn_number[:n].copy(),
+            columns.txn_set[: n + 1].copy(),
+            columns.set_subject[:n_set].copy(),
             continues,
             self.in_transaction,
         )
@@ -313,6 +336,8 @@ class FileScanner:
             one(R.KEPT, np.int32),  # type: ignore[arg-type]
             one(-3, np.int32),  # type: ignore[arg-type]
             one(0, np.int64),  # type: ignore[arg-type]
+            np.zeros(2, np.int64),
+            np.empty(0, np.int32),
             False,
             False,
         )

@@ -113,7 +113,7 @@ class BinlogSetWriter:
             raise OutputError(f"{self.base}: no file is open")
         _rebase_array(events, self._position, checksum=self._fd.checksum)
         with _output(self._beside):
-            self._file.write(memoryview(events))
+            self._file.write(events.data)
         self._position += events.size
 
     def rotate(self, timestamp: int = 0) -> None:

@@ -93,31 +93,6 @@ def _cut(
     chunk[H_ASIDE_BYTES] = aside
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _uniform(roles, subjects, flags, a, b):
-    """What becomes of a transaction (events ``a`` to ``b``) in which every table and statement meets the same
-    answer: 1 sent whole, 0 dropped whole, -1 when the walk has to tell."""
-    kept = np.uint32(2)  # not known yet
-    waiting = False  # context that no statement has claimed
-    for i in range(a, b):
-        role = roles[i] & 0x7F
-        if role >= R.TABLE_MAP and role <= R.STATEMENT:
-            subject = subjects[i]
-            if subject < 0:
-                return np.int64(-1)
-            send = flags[subject] & SEND
-            if send != kept:
-                if kept != np.uint32(2):
-                    return np.int64(-1)
-                kept = send
-            waiting = role == R.TABLE_MAP
-        elif role == R.CONTEXT:
-            waiting = True
-        elif role > R.STATEMENT or (waiting and kept != np.uint32(0)):
-            return np.int64(-1)
-    return np.int64(-1) if kept == np.uint32(2) else np.int64(kept)
-
-
 @njit(cache=True, nogil=True)
 def decide(
     offsets,
@@ -166,16 +141,8 @@ def decide(
         start = offsets[a]
         end = offsets[b - 1] + sizes[b - 1]
         fast = (s >= 0 or s == R.KEPT or s == R.NOTHING or s == R.SKIP or keep_all) and walk[W_OPEN] == 0
-        whole = np.int64(-1)
-        if s == R.MIXED and not fast and walk[W_OPEN] == 0 and end - start <= target:
-            whole = _uniform(roles, subjects, flags, a, b)
-        if (fast or whole >= 0) and not (last and still_open):
-            kept = (
-                whole == 1
-                or (keep_all and s != R.SKIP)
-                or s == R.KEPT
-                or (s >= 0 and (flags[s] & SEND) != 0)
-            )
+        if fast and not (last and still_open):
+            kept = (keep_all and s != R.SKIP) or s == R.KEPT or (s >= 0 and (flags[s] & SEND) != 0)
             read_events += b - a
             if kept:
                 length = end - start
@@ -197,10 +164,6 @@ def decide(
                 if s >= 0 and not keep_all and (flags[s] & undecided_bit) != 0:
                     for i in range(a, b):
                         if subjects[i] == s:
-                            undecided += 1
-                elif whole == 1:
-                    for i in range(a, b):
-                        if roles[i] & 0x7F == R.STATEMENT and (flags[subjects[i]] & undecided_bit) != 0:
                             undecided += 1
             txn_kept[t] = kept
             resume = end
@@ -395,6 +358,29 @@ def decide(
 
 
 @njit(cache=True, nogil=True)
+def settle(txn_subject, txn_set, set_subject, flags, undecided_bit, out):
+    """``txn_subject`` for one slave: a transaction of several subjects that all meet the same answer is told
+    as one that is sent whole or has nothing for it, so that :func:`decide` need not walk it."""
+    for t in range(txn_subject.size):
+        s = txn_subject[t]
+        out[t] = s
+        if s == R.MIXED:
+            first = txn_set[t]
+            last = txn_set[t + 1]
+            if first < last:
+                every = np.uint32(0xFFFFFFFF)
+                some = np.uint32(0)
+                for k in range(first, last):
+                    bits = flags[set_subject[k]]
+                    every &= bits
+                    some |= bits
+                if some & SEND == 0:
+                    out[t] = R.NOTHING
+                elif every & SEND and some & undecided_bit == 0:
+                    out[t] = R.KEPT
+
+
+@njit(cache=True, nogil=True)
 def gtid_runs(sources, numbers, kept, want_empty, out):
     """Runs of consecutive GTIDs of transactions: ``out[k] = source, first, last``; their number.
 
@@ -413,6 +399,34 @@ def gtid_runs(sources, numbers, kept, want_empty, out):
             out[n, 2] = numbers[t]
             n += 1
     return n
+
+
+@njit(cache=True, nogil=True)
+def tell(chunks, n_chunks, first, sources, numbers, kept, completed, empty, told):
+    """The GTIDs of each chunk's transactions: runs of all in ``completed``, of those not kept in ``empty`` (rows as
+    :func:`gtid_runs` has them, a row a transaction to spare), and in ``told[chunk]`` where its runs end in each,
+    how many transactions it completes and how many of them are not kept."""
+    n_completed = np.int64(0)
+    n_empty = np.int64(0)
+    begin = np.int64(first)
+    for c in range(n_chunks):
+        end = chunks[c, H_TXNS]
+        n_read = np.int64(0)
+        n_dropped = np.int64(0)
+        for t in range(begin, end):
+            if sources[t] != -3:
+                n_read += 1
+                if not kept[t]:
+                    n_dropped += 1
+        n_completed += gtid_runs(
+            sources[begin:end], numbers[begin:end], kept[begin:end], False, completed[n_completed:]
+        )
+        n_empty += gtid_runs(sources[begin:end], numbers[begin:end], kept[begin:end], True, empty[n_empty:])
+        told[c, 0] = n_completed
+        told[c, 1] = n_empty
+        told[c, 2] = n_read
+        told[c, 3] = n_dropped
+        begin = end
 
 
 @njit(cache=True, nogil=True)

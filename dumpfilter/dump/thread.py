@@ -160,6 +160,17 @@ class DumpThread:
         txn_subject, txn_source = segment.txn_subject, segment.txn_source
         if self._exclude is not None:
             txn_subject, txn_source = self._without_excluded(segment)
+        if self._flags.filter.is_on:
+            settled = np.empty_like(txn_subject)
+            K.settle(
+                txn_subject,
+                segment.txn_set,
+                segment.set_subject,
+                self._flags.array(),
+                np.uint32(FILTER_UNDECIDED_F),
+                settled,
+            )
+            txn_subject = settled
         txn_kept = np.zeros(len(txn_subject), np.bool_)
         n_chunks = self._decide(segment, txn_subject, first, txn_kept)
         return self._plans(segment, txn_source, first, txn_kept, n_chunks)
@@ -217,17 +228,23 @@ class DumpThread:
         n_chunks: int,
     ) -> list[ChunkPlan]:
         plans = []
-        ranges_before, txns_before = 0, first
+        ranges_before = completed_before = empty_before = 0
+        n_txn = len(txn_source)
+        completed, empty = np.empty((n_txn, 3), np.int64), np.empty((n_txn, 3), np.int64)
+        told = np.empty((n_chunks, 4), np.int64)
+        K.tell(
+            self._chunks, n_chunks, first, txn_source, segment.txn_number, txn_kept, completed, empty, told
+        )
+        figures = told.tolist()
+        completed_runs = _runs(completed[: figures[-1][0]])
+        empty_runs = _runs(empty[: figures[-1][1]])
         assert self.position is not None
-        for row in self._chunks[:n_chunks].tolist():
-            ranges_after, end, resume, resume_bytes, txns_after, sent, events, read, undecided = row[:9]
+        for row, figure in zip(self._chunks[:n_chunks].tolist(), figures, strict=True):
+            ranges_after, end, resume, resume_bytes, _, sent, events, read, undecided = row[:9]
+            completed_after, empty_after, transactions, dropped = figure
             aside = (row[K.H_ASIDE_EVENTS], row[K.H_ASIDE_BYTES])
             if resume >= 0:
                 self._resume = resume
-            sources = txn_source[txns_before:txns_after]
-            numbers = segment.txn_number[txns_before:txns_after]
-            kept = txn_kept[txns_before:txns_after]
-            transactions = sources != -3
             counts = Counts(
                 events_read=read,
                 events_sent=events,
@@ -236,8 +253,8 @@ class DumpThread:
                 bytes_sent=sent,
                 bytes_dropped=end - self.position - sent - (aside[1] - self._aside[1]),
                 events_undecided=undecided,
-                transactions_read=int(np.count_nonzero(transactions)),
-                transactions_dropped=int(np.count_nonzero(transactions & ~kept)),
+                transactions_read=transactions,
+                transactions_dropped=dropped,
             )
             plans.append(
                 ChunkPlan(
@@ -246,14 +263,14 @@ class DumpThread:
                     end,
                     self._resume,
                     resume_bytes,
-                    _runs(sources, numbers, kept, want_empty=False),
-                    _runs(sources, numbers, kept, want_empty=True),
+                    completed_runs[completed_before:completed_after],
+                    empty_runs[empty_before:empty_after],
                     counts,
                 )
             )
             self._aside = aside
             self.position = end
-            ranges_before, txns_before = ranges_after, txns_after
+            ranges_before, completed_before, empty_before = ranges_after, completed_after, empty_after
         return plans
 
     def _without_excluded(self, segment: Segment) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
@@ -280,16 +297,9 @@ def _near(segment: Segment, position: int) -> str:
     return " and ".join(near)
 
 
-def _runs(
-    sources: npt.NDArray[np.int32],
-    numbers: npt.NDArray[np.int64],
-    kept: npt.NDArray[np.bool_],
-    *,
-    want_empty: bool,
-) -> list[GtidRun]:
-    out = np.empty((len(sources), 3), np.int64)
-    n = K.gtid_runs(sources, numbers, kept, want_empty, out)
-    return [(source, first, last) for source, first, last in out[:n].tolist()]
+def _runs(rows: npt.NDArray[np.int64]) -> list[GtidRun]:
+    source, first, last = rows.T.tolist()
+    return list(zip(source, first, last, strict=True))
 
 
 ReadAt = Callable[[int, int], bytes]
@@ -331,7 +341,7 @@ def render_into(
     outside = K.gather(ranges, np.frombuffer(data, np.uint8), data_offset, out)
     if not outside and not ranges[:, K.C_PATCH].any():
         return
-    view = memoryview(out)
+    view = out.data
     at = 0
     for offset, size, patch in ranges.tolist():
         piece = view[at : at + size]

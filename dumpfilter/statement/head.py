@@ -12,10 +12,15 @@ from dumpfilter.statement.lexer import Token, tokens
 from dumpfilter.statement.statement import StatementKind
 
 _END = Token("end", "")
+_MOST_TOKENS = 20_000
+"""A statement is not read further: what then is not known is not told, and takes no time."""
 _MODIFIERS = frozenset(
-    "TEMPORARY UNIQUE FULLTEXT SPATIAL VECTOR AGGREGATE ONLINE OFFLINE IGNORE LOW_PRIORITY HIGH_PRIORITY DELAYED "
-    "QUICK NO_WRITE_TO_BINLOG LOCAL CONCURRENT".split()
+    [
+        *["TEMPORARY", "UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR", "AGGREGATE", "ONLINE", "OFFLINE", "IGNORE"],
+        *["LOW_PRIORITY", "HIGH_PRIORITY", "DELAYED", "QUICK", "NO_WRITE_TO_BINLOG", "LOCAL", "CONCURRENT"],
+    ]
 )
+_DATABASE_OPTIONS = frozenset(["DEFAULT", "CHARACTER", "CHARSET", "COLLATE", "ENCRYPTION", "COMMENT", "READ"])
 _LISTED = frozenset(["TABLE", "TABLES", "VIEW", "SEQUENCE"])
 _OBJECTS = frozenset(
     ["TABLE", "TABLES", "VIEW", "TRIGGER", "PROCEDURE", "FUNCTION", "EVENT", "INDEX", "SEQUENCE", "PACKAGE"]
@@ -24,17 +29,24 @@ _ACCOUNTS = frozenset(["USER", "ROLE", "SERVER", "TABLESPACE", "UNDO", "LOGFILE"
 
 
 class _Reader:
-    """A cursor over tokens with one token of look-ahead."""
+    """A cursor over tokens with one token of look-ahead; it ends early in a text that is very long."""
 
     def __init__(self, text: str) -> None:
         self._tokens: Iterator[Token] = tokens(text)
+        self._left = _MOST_TOKENS
         self.next = _END
         self.advance()
 
     def advance(self) -> Token:
         taken = self.next
-        self.next = next(self._tokens, _END)
+        self.next = next(self._tokens, _END) if self._left else _END
+        self._left -= self._left > 0
         return taken
+
+    @property
+    def cut(self) -> bool:
+        """Whether there may be more than was read."""
+        return not self._left
 
     def accept(self, *words: str) -> str:
         """Take the next token if it is one of these keywords or symbols; its spelling, or empty."""
@@ -91,9 +103,7 @@ def database_statement(text: str) -> tuple[StatementKind, str | None]:
     kind = StatementKind(f"{verb} DATABASE")
     reader.exists()
     # ALTER DATABASE without a name goes on with its first option
-    if verb == "ALTER" and reader.next.keyword in {"DEFAULT", "CHARACTER", "CHARSET", "COLLATE", "ENCRYPTION", "COMMENT"}:
-        return kind, None
-    if verb == "ALTER" and reader.next.keyword == "READ":
+    if verb == "ALTER" and reader.next.keyword in _DATABASE_OPTIONS:
         return kind, None
     return kind, reader.advance().text if reader.next.is_name else None
 
@@ -115,7 +125,7 @@ def object_databases(text: str, current: str | None) -> tuple[str, ...] | None:
         return (named,) if named else None
     reader = _Reader(text)
     names = _object_names(reader)
-    if names is None:
+    if names is None or reader.cut:
         return None
     found = {db if db is not None else current for db, _ in names}
     return None if None in found else tuple(sorted(db for db in found if db is not None))
@@ -155,10 +165,8 @@ def _object_names(reader: _Reader) -> list[tuple[str | None, str]] | None:
         if sort == "INDEX":
             return _names(reader, 1) if reader.skip_to("ON") else None
         names = _names(reader, 0 if verb == "DROP" and sort in _LISTED else 1)
-        if verb == "ALTER" and sort in ("TABLE", "EVENT") and names and reader.skip_to("RENAME"):
-            if reader.next.keyword not in ("COLUMN", "INDEX", "KEY"):
-                reader.accept("TO", "AS", "=")
-                names += _names(reader, 1) or []
+        if verb == "ALTER" and sort in ("TABLE", "EVENT") and names:
+            return _altered(reader, names)
         return names
     if verb == "RENAME":
         if not reader.accept("TABLE", "TABLES"):
@@ -183,7 +191,8 @@ def _object_names(reader: _Reader) -> list[tuple[str | None, str]] | None:
         reader.accept("INTO")
         return _names(reader, 1)
     if verb == "DELETE":
-        return _names(reader, 1) if reader.accept("FROM") else None
+        # several with USING
+        return _names(reader, 0) if reader.accept("FROM") else None
     if verb == "UPDATE":
         names = _names(reader, 1)
         reader.accept("AS")
@@ -195,6 +204,29 @@ def _object_names(reader: _Reader) -> list[tuple[str | None, str]] | None:
     if verb == "LOAD":
         return _names(reader, 1) if reader.skip_to("INTO") and reader.accept("TABLE") else None
     return None
+
+
+def _altered(reader: _Reader, names: list[tuple[str | None, str]]) -> list[tuple[str | None, str]] | None:
+    """The names of an ALTER TABLE or EVENT: its own, and those of what it renames to or exchanges with."""
+    while verb := reader.skip_to("RENAME", "EXCHANGE", "CONVERT"):
+        if verb == "RENAME":
+            if reader.next.keyword in ("COLUMN", "INDEX", "KEY"):
+                continue
+            reader.accept("TO", "AS", "=")
+        elif verb == "EXCHANGE":
+            if not reader.skip_to("WITH"):
+                return None
+            reader.accept("TABLE")
+        elif reader.accept("PARTITION"):
+            if not (reader.skip_to("TO") and reader.accept("TABLE")):
+                return None
+        elif not reader.accept("TABLE"):
+            continue  # CONVERT TO CHARACTER SET
+        name = reader.name()
+        if name is None:
+            return None
+        names = [*names, name]
+    return names
 
 
 def _names(reader: _Reader, most: int) -> list[tuple[str | None, str]] | None:

@@ -13,16 +13,19 @@ from typing import NamedTuple
 _TOKEN = re.compile(
     r"""
       (?P<space>\s+|--(?=\s|$)[^\n]*|\#[^\n]*)
-    | (?P<open>/\*M?!\d*)
-    | (?P<comment>/\*(?!M?!).*?(?:\*/|$))
-    | (?P<close>\*/)
-    | (?P<quoted>`(?:[^`]|``)*`)
-    | (?P<string>'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*")
+    | (?P<open>(?:/\*M?!\d*+)++)
+    | (?P<comment>/\*)
+    | (?P<close>(?:\*/)++)
+    | (?P<quoted>`(?:[^`]++|``)*+`)
+    | (?P<string>'(?:[^'\\]++|\\.|'')*+'|"(?:[^"\\]++|\\.|"")*+")
+    | (?P<unclosed>[`'"].*)
     | (?P<word>[0-9A-Za-z_$\u0080-\U0010ffff\udc80-\udcff]+)
     | (?P<symbol>.)
     """,
     re.VERBOSE | re.DOTALL,
 )
+
+_LONGEST_KEYWORD = 64
 
 
 class Token(NamedTuple):
@@ -34,7 +37,7 @@ class Token(NamedTuple):
     @property
     def keyword(self) -> str:
         """The word in upper case; empty for what cannot be a keyword."""
-        return self.text.upper() if self.kind == "word" else ""
+        return self.text.upper() if self.kind == "word" and len(self.text) <= _LONGEST_KEYWORD else ""
 
     @property
     def is_name(self) -> bool:
@@ -43,14 +46,19 @@ class Token(NamedTuple):
 
 
 def tokens(text: str) -> Iterator[Token]:
-    """The tokens of ``text``, read as far as the caller asks.
+    """The tokens of ``text``, read as far as the caller asks; what is not closed goes on to the end.
 
     >>> [t.text for t in tokens("/* c */ DROP /*!40005 TEMPORARY */ TABLE `a``b`.c")]
     ['DROP', 'TEMPORARY', 'TABLE', 'a`b', '.', 'c']
     """
-    for match in _TOKEN.finditer(text):
+    at = 0
+    while match := _TOKEN.match(text, at):
+        at = match.end()
         kind = match.lastgroup
-        if kind == "word" or kind == "symbol":
+        if kind == "comment":
+            end = text.find("*/", at)
+            at = end + 2 if end >= 0 else len(text)
+        elif kind == "word" or kind == "symbol":
             yield Token(kind, match[0])
         elif kind == "quoted":
             yield Token("quoted", match[0][1:-1].replace("``", "`"))

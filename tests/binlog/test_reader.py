@@ -41,8 +41,8 @@ def test_recordings(path: Path) -> None:
 def test_round_trip(made: MadeBinlog) -> None:
     events = _read(made.data)
     assert b"\xfebin" + b"".join(event.raw for event in events) == made.data
-    body = events[0].body
-    assert bytes(body).endswith(bytes([made.dialect.checksum] if made.fd.ends_in_checksum else made.dialect.lengths[-1:]))
+    last = [made.dialect.checksum] if made.fd.ends_in_checksum else made.dialect.lengths[-1:]
+    assert bytes(events[0].body).endswith(bytes(last))
     for event in events:
         assert _read(made.data, start=event.offset) == events[events.index(event) :]
         assert _read(made.data, end=event.offset) == events[: events.index(event)] or event.offset == 4

@@ -92,12 +92,17 @@ def _begin(writer: BinlogSetWriter) -> None:
 
 def test_an_error_leaves_nothing(tmp_path: Path) -> None:
     directory = tmp_path / "a" / "b"
-    with pytest.raises(ZeroDivisionError), BinlogSetWriter(directory, "x") as writer:
-        _begin(writer)
-        writer.rotate()
-        _begin(writer)
-        writer.append(make_event(EventType.STOP, b""))
-        raise ZeroDivisionError
+
+    def fail() -> None:
+        with BinlogSetWriter(directory, "x") as writer:
+            _begin(writer)
+            writer.rotate()
+            _begin(writer)
+            writer.append(make_event(EventType.STOP, b""))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
     assert list(directory.iterdir()) == []
 
 

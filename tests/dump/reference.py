@@ -258,7 +258,9 @@ def _maps_without_rows(fd: FormatDescription, source: bytes) -> set[int]:
     for event in events_of(fd, source):
         kind = kind_of(event)
         if kind == "map":
-            maps[decode_table_map(event.body, fd.post_header_length(T.TABLE_MAP)).table_id] = event.header.end_log_pos
+            maps[decode_table_map(event.body, fd.post_header_length(T.TABLE_MAP)).table_id] = (
+                event.header.end_log_pos
+            )
         elif kind in ("rows", "dummy"):
             header = decode_rows_header(event.type, event.body, fd.post_header_length(event.type))
             maps.pop(header.table_id, None)

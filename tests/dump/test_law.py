@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import struct
 from dataclasses import dataclass, field
 
 import pytest
@@ -21,7 +22,19 @@ from dumpfilter.filter.flags import TableFlags
 from tests.dump import reference
 from tests.dump.reference import Effects
 from tests.filter.plain import Names, PlainFilter
-from tests.strategies import MadeBinlog, binlogs, rules
+from tests.strategies import (
+    DIALECTS,
+    Dialect,
+    MadeBinlog,
+    T,
+    _Builder,
+    binlogs,
+    execute_load_query_body,
+    query_body,
+    rows_body,
+    rules,
+    table_map_body,
+)
 from tests.support import RECORDED, MemoryFile, recording_id
 
 BINLOGS = binlogs(odd=False)
@@ -174,15 +187,11 @@ def test_the_cut_does_not_matter(
     chunk_size=st.integers(1, 800),
     sizes=st.tuples(st.integers(1, 1200), st.integers(1, 1200)),
 )
-def test_resuming(
-    made: MadeBinlog, given_rules: list[Rule], chunk_size: int, sizes: tuple[int, int]
-) -> None:
+def test_resuming(made: MadeBinlog, given_rules: list[Rule], chunk_size: int, sizes: tuple[int, int]) -> None:
     """From any chunk's resume position a fresh dump thread goes on with the same bytes and GTIDs."""
     dumped = dump(made.data, given_rules, chunk_size=chunk_size, segment_size=sizes[0])
     sent = 0
     for plan in dumped.plans:
-        if plan.resume_bytes or not any(b for b in made.boundaries if plan.end - plan.counts.bytes_read < b <= plan.end):
-            pass
         again = dump(made.data, given_rules, segment_size=sizes[1], start=plan.resume)
         assert dumped.stream.endswith(again.stream)
         if plan.resume > plan.end - plan.counts.bytes_read:
@@ -220,10 +229,7 @@ def test_auto_position(
     """What the slave has already is as if it were not there."""
     had = data.draw(st.lists(st.sampled_from(made.gtids), unique=True))
     exclude = empty_set(made.dialect.family)
-    numbers, key_of = SourceNumbers(), {}
-    del numbers
     for key, number in had:
-        key_of[key] = number
         add_run(exclude, key, number, number)  # type: ignore[arg-type]
     got = dump(made.data, given_rules, chunk_size=chunk_size, segment_size=segment_size, exclude=exclude)
     # MariaDB's sets know domains, not the servers in them
@@ -247,9 +253,7 @@ def _has(gtids: GtidSet, gtid: tuple[object, int]) -> bool:
 
 @settings(max_examples=60, deadline=None)
 @given(made=BINLOGS, first=rules(), second=rules(), segment_size=st.integers(1, 1200))
-def test_change_of_filter(
-    made: MadeBinlog, first: list[Rule], second: list[Rule], segment_size: int
-) -> None:
+def test_change_of_filter(made: MadeBinlog, first: list[Rule], second: list[Rule], segment_size: int) -> None:
     """A new filter takes over at a transaction's boundary; before it the old one's stream, after it the new one's."""
     file = MemoryFile(made.data)
     fd = file.format_description
@@ -302,3 +306,90 @@ def test_recordings(path: object) -> None:
         filtered = reference.execute(fd, whole.stream, own)
         assert meaning(filtered) == meaning(reference.execute(fd, source, own))
         assert sum(e.ignored for e in filtered) == 0
+
+
+@pytest.mark.parametrize(
+    "dialect", [d for d in DIALECTS if d.checksum and d.gtids in ("mysql", "mariadb")], ids=lambda d: d.name
+)
+def test_large_transactions(dialect: Dialect) -> None:
+    """More ranges, chunks and events put aside than there is room for at first."""
+    builder = _Builder(dialect)
+    kind = dialect.rows_types[0]
+    for number in (1, 2):
+        if dialect.gtids == "mariadb":
+            builder.add(T.MARIADB_GTID, struct.pack("<QIB", number, 0, 0) + bytes(6))
+            builder.gtids.append(((0, 11), number))
+        else:
+            builder.add(T.GTID, b"\1" + bytes(16) + struct.pack("<q", number) + b"\2" + bytes(16))
+            builder.gtids.append(((bytes(16), ""), number))
+            builder.add(T.QUERY, query_body(b"BEGIN"))
+        for n in range(300):
+            builder.add(T.QUERY, query_body(b"SAVEPOINT `a%d`" % n))
+        for n in range(600):
+            for table in (1, 2):
+                name = "shop" if table == 1 + n % 2 else "logs"
+                builder.add(T.TABLE_MAP, table_map_body(table, name, "orders"))
+            for table in (1, 2, 1, 2)[: 1 + n % 4]:
+                builder.add(kind, rows_body(dialect, kind, table, ends=False, rows=b"x" * (n % 100)))
+            builder.add(kind, rows_body(dialect, kind, 1, ends=True))
+        for database in ("shop", "logs"):
+            builder.add(T.BEGIN_LOAD_QUERY, b"\7\0\0\0block")
+            for _ in range(300):
+                builder.add(T.APPEND_BLOCK, b"\7\0\0\0more")
+            text = b"LOAD DATA INFILE 'x' INTO TABLE t"
+            builder.add(T.EXECUTE_LOAD_QUERY, execute_load_query_body(text, database, 7))
+        builder.add(T.XID, bytes(8))
+        builder.boundary()
+    made = MadeBinlog(dialect, bytes(builder.data), builder.boundaries, builder.gtids)
+    for option, segment_size in (("do-db=shop", 5000), ("do-db=nothing", 1 << 20)):
+        given_rules = list(Filter.from_options([f"--replicate-{option}"]).rules)
+        _check_law(made, given_rules, segment_size=segment_size)
+        whole = dump(made.data, given_rules)
+        cut = dump(made.data, given_rules, chunk_size=100, segment_size=30_000)
+        assert cut.stream == whole.stream
+        assert vars(cut.counts) == vars(whole.counts)
+        assert (cut.completed, cut.empty) == (whole.completed, whole.empty)
+
+
+def _one_transaction(*events: tuple[int, bytes]) -> MadeBinlog:
+    builder = _Builder(DIALECTS[0])
+    builder.add(T.GTID, b"\1" + bytes(16) + struct.pack("<q", 1) + b"\2" + bytes(16))
+    builder.gtids.append(((bytes(16), ""), 1))
+    builder.add(T.QUERY, query_body(b"BEGIN"))
+    for kind, body in events:
+        builder.add(kind, body)
+    builder.add(T.XID, bytes(8))
+    builder.boundary()
+    return MadeBinlog(DIALECTS[0], bytes(builder.data), builder.boundaries, builder.gtids)
+
+
+def _rules(*options: str) -> list[Rule]:
+    return list(Filter.from_options([f"--replicate-{option}" for option in options]).rules)
+
+
+@pytest.mark.parametrize("segment_size", [1, 1 << 16])
+def test_a_table_map_without_rows_ends_with_its_statement(segment_size: int) -> None:
+    """What was put aside for a statement does not come with the next one."""
+    rows = functools.partial(rows_body, DIALECTS[0], T.WRITE_ROWS)
+    dummy = b"\xff" * 6 + b"\1\0\2\0"
+    made = _one_transaction(
+        (T.TABLE_MAP, table_map_body(1, "shop", "orders")),
+        (T.WRITE_ROWS, rows(1, ends=False)),
+        (T.TABLE_MAP, table_map_body(2, "shop", "audit")),
+        (T.WRITE_ROWS, dummy),
+        (T.QUERY, query_body(b"CREATE TABLE t (i INT)", "shop")),
+        (T.TABLE_MAP, table_map_body(3, "logs", "audit")),
+        (T.WRITE_ROWS, rows(3, ends=True)),
+    )
+    _check_law(made, _rules("do-db=shop"), segment_size=segment_size)
+    stream = dump(made.data, _rules("do-db=shop"), segment_size=segment_size).stream
+    maps = [e for e in reference.events_of(made.fd, stream) if e.type == T.TABLE_MAP]
+    assert len(maps) == 1
+
+
+@pytest.mark.parametrize("segment_size", [1, 1 << 16])
+def test_every_undecided_statement_counts(segment_size: int) -> None:
+    made = _one_transaction(*[(T.QUERY, query_body(b"INSERT INTO t VALUES (1)", "shop"))] * 3)
+    _check_law(made, _rules("do-table=shop.t"), segment_size=segment_size)
+    counts = dump(made.data, _rules("do-table=shop.t"), segment_size=segment_size).counts
+    assert counts.events_undecided == 3

@@ -60,10 +60,9 @@ class Names:
 
     def tables(self, name: str, rule: str) -> bool:
         if self.family == "mariadb":
-            return (
-                len(name.encode("utf-8", "surrogateescape")) == len(rule.encode("utf-8", "surrogateescape"))
-                and [general_ci(c) for c in name] == [general_ci(c) for c in rule]
-            )
+            return len(name.encode("utf-8", "surrogateescape")) == len(
+                rule.encode("utf-8", "surrogateescape")
+            ) and [general_ci(c) for c in name] == [general_ci(c) for c in rule]
         return self.databases(name, rule)
 
     def wild(self, name: str, rule: str) -> bool:

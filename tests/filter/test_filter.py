@@ -24,7 +24,22 @@ TABLES = ["t", "T", "t_1", "tx1", "é", "ß", "ss", "d.t"]
 names = st.sampled_from(DATABASES)
 tables = st.tuples(names, st.sampled_from(TABLES))
 patterns = st.sampled_from(
-    ["shop.%", "SHOP.%", "%.t", "%.T", "a_b.%", "a\\_b.%", "_.%", "__.%", "%.e", "%.é", "%.", "%.%", "é.%", "%s.t%"]
+    [
+        "shop.%",
+        "SHOP.%",
+        "%.t",
+        "%.T",
+        "a_b.%",
+        "a\\_b.%",
+        "_.%",
+        "__.%",
+        "%.e",
+        "%.é",
+        "%.",
+        "%.%",
+        "é.%",
+        "%s.t%",
+    ]
 )
 
 
@@ -85,7 +100,9 @@ def test_against_the_manual(
         assert rules.verdict(TableSubject(db, table)) is (Verdict.EXECUTE if passes else Verdict.IGNORE)
         if not rules.is_on:
             assert passes
-    wanted = {True: Verdict.EXECUTE, False: Verdict.IGNORE, None: Verdict.UNDECIDED}[plain.statement(statement)]
+    wanted = {True: Verdict.EXECUTE, False: Verdict.IGNORE, None: Verdict.UNDECIDED}[
+        plain.statement(statement)
+    ]
     assert rules.verdict(statement) is rules.statement(statement) is wanted
     assert wanted.passes == (wanted is not Verdict.IGNORE)
 

@@ -66,7 +66,9 @@ def test_escaped_names_match_themselves(name: str) -> None:
 @given(pattern=texts, name=texts)
 def test_folding(pattern: str, name: str) -> None:
     """What ``fold`` makes equal is equal; it has no say about what is a wildcard."""
-    assert WildPattern(pattern, str.upper).matches(name) == naive_match(parse_pattern(pattern.upper()), name.upper())
+    assert WildPattern(pattern, str.upper).matches(name) == naive_match(
+        parse_pattern(pattern.upper()), name.upper()
+    )
     everything = WildPattern(pattern, lambda _: "%")
     assert everything.matches(name) == naive_match(
         [("is", "%") if e[0] == "is" else e for e in parse_pattern(pattern)], "%" * len(name)

@@ -96,6 +96,21 @@ def test_rotation_is_followed(tmp_path: Path) -> None:
     assert store.next_file("bin.000002") == "bin.000003"
 
 
+def test_an_index_that_is_gone_for_a_moment_is_waited_for(tmp_path: Path) -> None:
+    """MySQL replaces its index by deleting it and renaming the new one."""
+    index = copy_set("mysql-row", tmp_path / "set")
+    text = index.read_text()
+    index.write_text("./bin.000001\n")
+    store = BinlogStore(index)
+    assert walk(store)
+    index.unlink()
+    assert store.next_file("bin.000001") is None
+    index.write_text("")
+    assert store.next_file("bin.000001") is None
+    index.write_text(text)
+    assert store.next_file("bin.000001") == "bin.000002"
+
+
 def test_a_flipped_byte_is_named_with_file_and_position(tmp_path: Path) -> None:
     index = copy_set("mysql-row", tmp_path / "set")
     path = tmp_path / "set" / "bin.000002"

@@ -136,7 +136,7 @@ class Observer:
     def begin(self, gtid: str | None) -> None:
         self.gtid = str(gtid)
 
-    def rows(self, database, table, table_map, header, data) -> None:  # noqa: ANN001
+    def rows(self, database, table, table_map, header, data) -> None:
         self.tables[self.gtid].add(f"{database}.{table}")
 
     def statement(self, database: str | None, text: bytes) -> None:

@@ -19,16 +19,26 @@ class MariaDb:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         subprocess.run(
-            ["mariadb-install-db", "--no-defaults", f"--datadir={root}/d", "--skip-test-db", "--user=root"]
-            + ["--auth-root-authentication-method=normal"],
+            [
+                *[
+                    "mariadb-install-db",
+                    "--no-defaults",
+                    f"--datadir={root}/d",
+                    "--skip-test-db",
+                    "--user=root",
+                ],
+                "--auth-root-authentication-method=normal",
+            ],
             check=True,
             capture_output=True,
         )
         self._server = subprocess.Popen(
-            [shutil.which("mariadbd") or "/usr/sbin/mariadbd", "--no-defaults", f"--datadir={root}/d"]
-            + [f"--socket={self.socket}", f"--port={port}", "--bind-address=127.0.0.1", "--user=root"]
-            + [f"--pid-file={root}/pid", f"--log-error={root}/err.log", "--innodb-buffer-pool-size=16M"]
-            + ["--innodb-flush-log-at-trx-commit=0", "--server-id=99"]
+            [
+                *[shutil.which("mariadbd") or "/usr/sbin/mariadbd", "--no-defaults", f"--datadir={root}/d"],
+                *[f"--socket={self.socket}", f"--port={port}", "--bind-address=127.0.0.1", "--user=root"],
+                *[f"--pid-file={root}/pid", f"--log-error={root}/err.log", "--innodb-buffer-pool-size=16M"],
+                *["--innodb-flush-log-at-trx-commit=0", "--server-id=99"],
+            ]
         )
         deadline = time.monotonic() + 60
         while subprocess.run([*self.client, "-e", "SELECT 1"], capture_output=True, check=False).returncode:

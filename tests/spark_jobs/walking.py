@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dumpfilter.binlog import _roles as R
 from dumpfilter.binlog.compression import decode_transaction_payload
-from dumpfilter.binlog.events import HEADER_LENGTH, ROWS, ROWS_V1, EventHeader, EventType
+from dumpfilter.binlog.events import HEADER_LENGTH, ROWS, EventHeader, EventType, event_name
 from dumpfilter.binlog.fileset import BinlogSet
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.reader import iter_events
@@ -48,7 +48,7 @@ class Walked:
     events: Counter[tuple[object, ...]] = field(default_factory=Counter)
     order: list[tuple[object, ...]] = field(default_factory=list)
     orphans: Counter[tuple[object, ...]] = field(default_factory=Counter)
-    """Table maps whose table has no rows in the statement."""
+    """What may be in no part: table maps whose table has no rows in the statement, and empty rows events."""
 
 
 def plain_events(index: Path) -> Iterator[tuple[int, EventHeader, bytes, FormatDescription, bool]]:
@@ -74,6 +74,7 @@ def walk(index: Path) -> Walked:
     maps: dict[bytes, tuple[str, str]] = {}
     unused: dict[bytes, tuple[object, ...]] = {}
     gtid = b""
+    flags = 0
     for _, header, body, fd, _ in plain_events(index):
         if header.type in FILE_LEVEL:
             continue
@@ -83,17 +84,17 @@ def walk(index: Path) -> Walked:
             flags = int.from_bytes(body[width : width + 2], "little")
             # STMT_END_F moves with what is kept
             what = body[:width] + (flags & ~1).to_bytes(2, "little") + body[width + 2 :]
-            if int.from_bytes(body[:width], "little") in DUMMY_IDS:
-                continue
-            schema, table = maps.get(body[:width], (REST, ""))
-            # v2's rows follow extra data; table ids are names here
-            rest = what[width:]
-            found.changes.setdefault(schema, []).append(("rows", kind, table, rest))
-            unused.pop(body[:width], None)
-            assert kind in ROWS_V1 or len(body) > width + 2
-            if flags & 1:
-                found.orphans.update(unused.values())
-                unused.clear()
+            if int.from_bytes(body[:width], "little") not in DUMMY_IDS:
+                schema, table = maps.get(body[:width], (REST, ""))
+                # table ids are names here
+                found.changes.setdefault(schema, []).append(("rows", kind, table, what[width:]))
+                unused.pop(body[:width], None)
+            else:
+                # it only ends the statement, for those who have something in it
+                found.orphans[header.timestamp, kind, header.server_id, what, gtid] += 1
+        if (kind in ROWS and flags & 1) or kind in (EventType.QUERY, EventType.XID):
+            found.orphans.update(unused.values())
+            unused.clear()
         if kind in GTIDS:
             gtid = body
         tag = gtid if kind in IN_TRANSACTIONS else b""
@@ -105,6 +106,8 @@ def walk(index: Path) -> Walked:
             at = width + 3 + db_length + 1
             table = body[at + 1 : at + 1 + body[at]].decode("utf-8", "surrogateescape")
             maps[body[:width]] = (encode_name(db) or REST, table)
+            if body[:width] in unused:
+                found.orphans[unused[body[:width]]] += 1
             unused[body[:width]] = key
         elif kind in (EventType.QUERY, EventType.QUERY_COMPRESSED, EventType.EXECUTE_LOAD_QUERY):
             raw = header.pack() + body + bytes(fd.checksum_length)
@@ -140,7 +143,7 @@ def check_parts(source: Path, result: SplitResult) -> None:
     for schema, expected in whole.changes.items():
         assert changes[schema] == expected, schema
     missing = whole.events - events - whole.orphans
-    assert not missing
+    assert not missing, [(event_name(int(str(key[1]))), key) for key in missing]
 
 
 def check_set(found: PartSet) -> None:

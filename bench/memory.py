@@ -1,0 +1,42 @@
+"""Memory of master and slave while they dump 64 MB to 2 GB of binlog."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+from bench._common import OUT, Options, Report, binlogs, child, master, peak_rss
+
+SIZES = (64 << 20, 512 << 20, 2 << 30)
+_CACHE = 8
+"""MiB of index that the master keeps: so little that 64 MB of binlog fill it."""
+
+
+def run(options: Options) -> bool:
+    directory = OUT / "relay"
+    report = Report("memory", "memory does not grow with the binlog", SIZES[-1])
+    peaks: dict[str, list[int]] = {}
+    for size in SIZES:
+        made = binlogs(size)
+        for case, cache in (("", _CACHE), (", cache as it is by default", 64)):
+            with (
+                master(made.index, "--cache-size", str(cache)) as (address, pid),
+                child(["-m", "bench._relay_slave"]) as slave,
+            ):
+                assert slave.stdin is not None
+                assert slave.stdout is not None
+                slave.stdout.readline()
+                slave.stdin.write(f"{address} {directory} 0 \n")
+                slave.stdin.flush()
+                found = json.loads(slave.stdout.readline())
+                for part, rss in (("master", peak_rss(pid)), ("slave", int(found["rss"]))):
+                    peaks.setdefault(part + case, []).append(rss)
+                    report.row(f"{part}, {size >> 20} MiB{case}", rss / 2**20, f"{rss / 2**20:8.1f} MiB")
+            shutil.rmtree(directory, ignore_errors=True)
+    for part in ("master", "slave"):
+        report.target(f"{part}: most / 64 MiB's", max(peaks[part]) / peaks[part][0], 1.2, at_most=True)
+    report.note(
+        "peaks (VmHWM) of processes that dump everything once; the index cache (--cache-size, 64 MiB by default) "
+        f"is {_CACHE} MiB for the target, so that the smallest binlog fills it too"
+    )
+    return report.print()

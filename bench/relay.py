@@ -1,0 +1,94 @@
+"""A dump into a relay log by our master and slave, against mysqlbinlog that fetches the files from a real server."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+
+from bench._common import (
+    OUT,
+    Options,
+    Report,
+    binlogs,
+    child,
+    has_mysql,
+    interleaved,
+    keeping,
+    master,
+    timed,
+    warm,
+)
+from bench._servers import server
+
+
+def run(options: Options) -> bool:
+    style = "mysql" if has_mysql() else "mariadb"
+    made = binlogs(options.size, style=style)  # type: ignore[arg-type]
+    warm(made)
+    tenth = keeping(made, 0.1)
+    directory = OUT / "relay"
+    received: dict[str, int] = {}
+    with server(made) as peer, child(["-m", "bench._relay_slave"]) as slave:
+        assert slave.stdin is not None
+        assert slave.stdout is not None
+        slave.stdout.readline()
+
+        def ours(kept: str, names: list[str], sync: int = 0) -> float:
+            """The first dump of a master that has just started (its code is loaded)."""
+            assert slave.stdin is not None
+            assert slave.stdout is not None
+            with master(made.index) as (address, _):
+                _touch(address)
+                slave.stdin.write(f"{address} {directory} {sync} {','.join(names)}\n")
+                slave.stdin.flush()
+                found = json.loads(slave.stdout.readline())
+            received[kept] = found["bytes"]
+            return float(found["seconds"])
+
+        def theirs() -> float:
+            return timed(
+                lambda: subprocess.run(
+                    [*peer.command, *peer.files],
+                    check=True,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                )
+            )
+
+        found = interleaved(
+            {
+                peer.name: theirs,
+                "ours, everything": lambda: ours("everything", []),
+                "ours, a tenth": lambda: ours("a tenth", tenth),
+                "ours, everything, --sync-relay-log=10000": lambda: ours("synced", [], 10_000),
+            },
+            options.runs,
+        )
+    shutil.rmtree(directory, ignore_errors=True)
+    report = Report(
+        "relay", "a dump into a relay log, from a master that has indexed nothing yet", made.bytes
+    )
+    m = report.times(found)
+    share = received["a tenth"] / received["everything"]
+    report.row("kept", share, f"{share:.3f} of the bytes")
+    report.target(f"{peer.name} / ours, everything", m[peer.name] / m["ours, everything"], 1)
+    report.target(f"{peer.name} / ours, a tenth", m[peer.name] / m["ours, a tenth"], 4)
+    report.note(
+        "ours is timed from the connection to the end of the dump, in a slave that has started; the peer as a whole "
+        "process, which starts in some ten milliseconds. Neither waits for the disk but in the last row"
+    )
+    if style == "mariadb":
+        report.note("MySQL is not installed: measured against MariaDB's server and program")
+    return report.print()
+
+
+def _touch(address: str) -> None:
+    """Have the master load its compiled code: one chunk of a dump that is then given up."""
+    import grpc
+
+    from bench.grpc_end_to_end import dump
+    from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
+
+    with grpc.insecure_channel(address, options=[("grpc.max_receive_message_length", -1)]) as channel:
+        dump(rpc.DumpFilterStub(channel), [], most=1)
