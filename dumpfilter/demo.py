@@ -49,10 +49,14 @@ def run_demo(binlogs: Path | None, output: Path, *, split: bool) -> None:
         raise OutputError(f"{source}: no such recording; name a binlog set: dumpfilter demo BINLOG_INDEX")
     _make_room(output)
     files = BinlogSet.open(source)
-    console.print(f"[bold]1.[/] a master on {len(files.names)} binlog files, {_size(files):,} bytes ({source.name})")
+    console.print(
+        f"[bold]1.[/] a master on {len(files.names)} binlog files, {_size(files):,} bytes ({source.name})"
+    )
     master, address = _start_master(source, output)
     try:
-        console.print(f"[bold]2.[/] {len(SLAVES)} slaves register over gRPC at {address} and read their binlog")
+        console.print(
+            f"[bold]2.[/] {len(SLAVES)} slaves register over gRPC at {address} and read their binlog"
+        )
         reports = _run_slaves(address, output)
     finally:
         _end(master)

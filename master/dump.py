@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
 from dumpfilter.dump import DEFAULT_CHUNK_SIZE, ChunkPlan, Counts, DumpThread, render
-from dumpfilter.dump.thread import GtidRun
+from dumpfilter.dump.thread import GtidRuns
 from dumpfilter.errors import PositionError
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from master.register import Register, RegisteredSlave
@@ -235,9 +235,9 @@ class Dump:
             if last:
                 chunk.counts.CopyFrom(counts_to_proto(plan.counts))
             if here:
-                if plan.completed:
+                if len(plan.completed):
                     chunk.completed.CopyFrom(self._runs(plan.completed))
-                if plan.empty:
+                if len(plan.empty):
                     chunk.empty.CopyFrom(self._runs(plan.empty))
             yield chunk
         self._told = (plan.end, plan.resume)
@@ -258,36 +258,32 @@ class Dump:
         got = file.read_into(self._buffer[:span], low)
         return render(plan, self._buffer[:got], low, file.read, file.format_description)
 
-    def _runs(self, runs: list[GtidRun]) -> pb.GtidRunsSet:
+    def _runs(self, runs: GtidRuns) -> pb.GtidRunsSet:
         return runs_to_proto(runs, self._store)
 
 
 def counts_to_proto(counts: Counts) -> pb.Counts:
     """The contract's form of counts."""
-    return pb.Counts(**vars(counts))
+    return pb.Counts(**{name: getattr(counts, name) for name in counts.__slots__})
 
 
-def runs_to_proto(runs: list[GtidRun], store: BinlogStore) -> pb.GtidRunsSet:
+def runs_to_proto(runs: GtidRuns, store: BinlogStore) -> pb.GtidRunsSet:
     """GTID runs by source, ascending, as distances (see GtidRuns in the contract)."""
-    by_source: dict[int, list[GtidRun]] = {runs[0][0]: runs} if runs else {}
-    if any(run[0] != runs[0][0] for run in runs):
-        by_source = {}
-        for run in runs:
-            by_source.setdefault(run[0], []).append(run)
     members = []
-    for source, found in by_source.items():
+    for source in np.unique(runs[:, 0]).tolist():
+        found = runs[runs[:, 0] == source, 1:]
+        if np.any(found[1:, 0] < found[:-1, 0]):
+            found = found[np.argsort(found[:, 0], kind="stable")]
+        steps = np.empty((len(found), 2), np.int64)
+        steps[0, 0] = found[0, 0]
+        steps[1:, 0] = found[1:, 0] - found[:-1, 1]
+        steps[:, 1] = found[:, 1] - found[:, 0] + 1
+        member = pb.GtidRuns(runs=steps.ravel().tolist())
         key = store.sources.key(source, store.family)
-        member = pb.GtidRuns()
         if isinstance(key[0], bytes):
             member.uuid, member.tag = key
         else:
             member.domain_id, member.server_id = key
-        steps: list[int] = []
-        at = 0
-        for _, first, last in sorted(found):
-            steps += (first - at, last - first + 1)
-            at = last
-        member.runs.extend(steps)
         members.append(member)
     return pb.GtidRunsSet(members=members)
 

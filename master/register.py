@@ -72,7 +72,8 @@ class Register:
                 elif other.server_id == server_id:
                     if other.dump:
                         raise AlreadyRegistered(
-                            f"a slave with server id {server_id} and uuid {other.uuid} ({other.host or 'host not told'}) "
+                            f"a slave with server id {server_id} and uuid {other.uuid} "
+                            f"({other.host or 'host not told'}) "
                             f"is connected on channel {channel!r}; give this one another --server-id"
                         )
                     del self._slaves[other.slave_id]

@@ -22,6 +22,7 @@ from dumpfilter.filter import Filter
 from dumpfilter.filter.convert import family_to_proto, filter_from_proto, filter_to_proto
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
+from master.ahead import Ahead
 from master.dump import Dump, counts_to_proto, start_of
 from master.register import AlreadyRegistered, NotRegistered, Register, RegisteredSlave
 from master.store import BinlogStore
@@ -31,7 +32,8 @@ MAX_RULES = 10_000
 MAX_NAME = 1024
 """How long a rule's value, host or channel may be, characters."""
 MAX_CHUNK_SIZE = 16 << 20
-MIN_CHUNK_SIZE = 1
+CHUNKS_AHEAD = 3
+"""How many chunks a dump may be ahead of what gRPC has taken."""
 
 _SERVER_UUID = re.compile(r"^\s*server[-_]uuid\s*=\s*([0-9a-fA-F-]{36})\s*$", re.MULTILINE)
 
@@ -58,9 +60,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         self.register = Register(store.subjects)
         self.master_uuid = master_uuid or _uuid_of(store)
 
-    def Register(
-        self, request: pb.RegisterRequest, context: grpc.ServicerContext
-    ) -> pb.RegisterResponse:
+    def Register(self, request: pb.RegisterRequest, context: grpc.ServicerContext) -> pb.RegisterResponse:
         def register() -> RegisteredSlave:
             if not request.server_id:
                 raise OptionError("server_id 0: a slave needs a server id from 1 to 4294967295")
@@ -132,11 +132,15 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         dump = self._answer(context, begin)
         # a dump that waits for the binlog to grow learns at once that its slave is gone
         context.add_callback(self.store.wake)
+        chunks = Ahead(dump.chunks(), CHUNKS_AHEAD)
         try:
-            yield from dump.chunks()
+            yield from chunks
         except DumpfilterError as error:
             log.warning("dump stopped", slave=request.slave_id, error=str(error))
             self._abort(context, error)
+        finally:
+            chunks.close()
+            self.store.wake()
         if dump.taken_over and context.is_active():
             context.abort(
                 grpc.StatusCode.ABORTED,

@@ -24,7 +24,7 @@ from dumpfilter.binlog.subjects import Subjects
 from dumpfilter.errors import BinlogTruncated, DumpfilterError, PositionError
 from master.watcher import Watcher
 
-CACHE_BYTES = 64 << 20
+CACHE_BYTES = 32 << 20
 """How much the columns of scanned segments may take together, bytes."""
 
 _MERGE_BELOW = 256 << 10

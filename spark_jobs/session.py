@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-import threading
+import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -87,6 +88,8 @@ def spark_session(master: str = "local[*]", *, driver_memory: str = "1g") -> Ite
         from pyspark.sql import SparkSession
     except ImportError:
         raise SparkMissing("PySpark is not installed: pip install 'dumpfilter[spark]'") from None
+    # it logs with tracebacks every connection that a job's end cuts off
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     with tempfile.TemporaryDirectory(prefix="dumpfilter-spark-") as scratch:
         log4j = Path(scratch) / "log4j2.properties"
@@ -108,23 +111,31 @@ def spark_session(master: str = "local[*]", *, driver_memory: str = "1g") -> Ite
         messages = Path(scratch) / "spark.err"
         # the JVM's own warnings (incubator modules, host names) are nothing a user could act on
         with open(messages, "wb") as stderr:
-            on_interrupt = signal.getsignal(signal.SIGINT)
-            try:
+
+            def start() -> SparkSession:
                 gateway = launch_gateway(conf, popen_kwargs={"stderr": stderr})  # type: ignore[no-untyped-call]
-                context = SparkContext(gateway=gateway, conf=conf)
-                spark = SparkSession(context)
-                if threading.current_thread() is threading.main_thread():
-                    # PySpark's handler talks to the JVM on a connection that may be in use just then
-                    signal.signal(signal.SIGINT, on_interrupt)
-            except KeyboardInterrupt:
-                raise
-            except Exception as error:
-                _forget()
-                raise SparkMissing(f"Spark does not start: {_last_line(messages) or error}") from None
+                return SparkSession(SparkContext(gateway=gateway, conf=conf))
+
+            # Not in the main thread: there PySpark would install a handler for Ctrl-C that talks to the JVM on a
+            # connection in use, and a Ctrl-C in the middle of the start would leave the JVM to nobody.
+            with ThreadPoolExecutor(1, "spark-start") as pool:
+                starting = pool.submit(start)
+                try:
+                    spark = starting.result()
+                except KeyboardInterrupt:
+                    with contextlib.suppress(Exception):
+                        starting.result().stop()
+                    _forget()
+                    raise
+                except Exception as error:
+                    _forget()
+                    raise SparkMissing(f"Spark does not start: {_last_line(messages) or error}") from None
             try:
                 yield spark
             finally:
-                spark.stop()
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", RuntimeWarning)  # a JVM that is gone already
+                    spark.stop()
                 _forget()
 
 

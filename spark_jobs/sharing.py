@@ -48,6 +48,9 @@ _FLAGS = np.array([0, K.SEND], np.uint32)
 Ints = npt.NDArray[np.int64]
 
 
+_NO_RUNS = np.empty((0, 3), np.int64)
+
+
 @dataclass(frozen=True)
 class Piece:
     """Bytes of events for one schema's part; an event may go on in the next piece of the same schema."""
@@ -288,8 +291,8 @@ class Sharer:
                 chunk[K.H_END],
                 0,
                 0,
-                [],
-                [],
+                _NO_RUNS,
+                _NO_RUNS,
             )
             done = chunk[K.H_RANGES]
             data = render(plan, block.data, block.segment.start, block.read, self._fd)

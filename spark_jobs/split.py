@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,8 +28,7 @@ from spark_jobs.output import Output, Part, PartSet
 from spark_jobs.stages import MESSAGES, PIECES, Message, SharePieces, WriteParts, error_from
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 _POLL = 0.2
 """Seconds between two looks at Spark's progress."""
@@ -139,6 +138,24 @@ class SparkRunner:
 
     def __call__(self, share: SharePieces, write: WriteParts, options: SplitOptions) -> list[Message]:
         spark = self._get_spark()
+        # All talk with Spark is another thread's, so that Ctrl-C finds this one free to cancel the job: in the
+        # middle of a call it would spoil the connection that cancelling needs.
+        with ThreadPoolExecutor(1, "split-job") as pool:
+            rows = pool.submit(self._job, spark, share, write, options)
+            try:
+                return [json.loads(row[0]) for row in rows.result()]
+            except KeyboardInterrupt:
+                while not rows.done():  # again and again: the job may not have been submitted yet
+                    with suppress(Exception):
+                        spark.sparkContext.cancelAllJobs()
+                    wait([rows], timeout=_POLL)
+                raise
+            except Exception as error:
+                raise SparkFailed(_reason(error)) from error
+
+    def _job(
+        self, spark: SparkSession, share: SharePieces, write: WriteParts, options: SplitOptions
+    ) -> list[Any]:
         context = spark.sparkContext
         cores = max(1, context.defaultParallelism)
         total = sum(r.end - r.start for r in share.ranges)
@@ -154,21 +171,7 @@ class SparkRunner:
             .mapInArrow(write, MESSAGES)
         )
         with _progress(context, self._console, tasks + writers):
-            return [json.loads(row[0]) for row in _collect(table, context)]
-
-
-def _collect(table: DataFrame, context: SparkContext) -> list[Any]:
-    """The rows. Spark is waited for in another thread, so that Ctrl-C finds this one free to cancel the job."""
-    with ThreadPoolExecutor(1, "split-collect") as pool:
-        rows = pool.submit(table.collect)
-        try:
-            return rows.result()
-        except KeyboardInterrupt:
-            with suppress(Exception):
-                context.cancelAllJobs()
-            raise
-        except Exception as error:
-            raise SparkFailed(_reason(error)) from error
+            return list(table.collect())
 
 
 def _reason(error: Exception) -> str:

@@ -23,7 +23,7 @@ from dumpfilter.binlog.statements import read_statement
 from dumpfilter.binlog.subjects import Subjects
 from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogUnsupported
 
-SEGMENT_SIZE = 2 << 20
+SEGMENT_SIZE = 4 << 20
 """How much of a file one scan takes, bytes: small enough to stay in the CPU's cache while it is read,
 scanned and sent, large enough to make the calls between cheap. Measured in bench/scan.py."""
 

@@ -15,7 +15,9 @@ def demo_command(
             help="A binlog set (index file or directory); without it the MySQL recording of this repository."
         ),
     ] = None,
-    output: Annotated[Path, typer.Option(help="Where relay logs, summaries and the split go.")] = Path("demo"),
+    output: Annotated[Path, typer.Option(help="Where relay logs, summaries and the split go.")] = Path(
+        "demo"
+    ),
     split: Annotated[bool, typer.Option(help="End with the split by schema on Spark.")] = True,
 ) -> None:
     """A master and three slaves with different filters, one more that receives everything, then the split.

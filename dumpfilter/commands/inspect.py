@@ -11,7 +11,10 @@ import typer
 def inspect_command(
     binlogs: Annotated[
         list[Path],
-        typer.Argument(metavar="BINLOGS...", help="The binlog set: its index file, its directory, or the files one by one."),
+        typer.Argument(
+            metavar="BINLOGS...",
+            help="The binlog set: its index file, its directory, or the files one by one.",
+        ),
     ],
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
     top: Annotated[int, typer.Option(help="How many tables to list, the largest first.", min=1)] = 20,

@@ -11,7 +11,10 @@ import typer
 def master_command(
     binlogs: Annotated[
         list[Path],
-        typer.Argument(metavar="BINLOGS...", help="The binlog set: its index file, its directory, or the files one by one."),
+        typer.Argument(
+            metavar="BINLOGS...",
+            help="The binlog set: its index file, its directory, or the files one by one.",
+        ),
     ],
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[
@@ -25,7 +28,7 @@ def master_command(
     ] = True,
     cache_size: Annotated[
         int, typer.Option(help="Memory for the index of scanned binlogs, MiB.", min=1)
-    ] = 64,
+    ] = 32,
 ) -> None:
     """Serve a binlog set to slaves over gRPC, filtered for each.
 

@@ -27,11 +27,11 @@ from dumpfilter.filter.flags import FILTER_UNDECIDED_F, TableFlags
 DEFAULT_CHUNK_SIZE = 256 << 10
 """Bytes of events in a chunk: large enough that gRPC's cost a message does not show."""
 
-GtidRun = tuple[int, int, int]
-"""Consecutive GTIDs: the source's number, the first and the last of them."""
+GtidRuns = npt.NDArray[np.int64]
+"""(n, 3): runs of consecutive GTIDs: the source's number, the first and the last of them."""
 
 
-@dataclass
+@dataclass(slots=True)
 class Counts:
     """What a dump thread did. At a transaction boundary, read = sent + dropped."""
 
@@ -47,11 +47,11 @@ class Counts:
 
     def add(self, other: Counts) -> None:
         """Add another's figures to these."""
-        for name, value in vars(other).items():
-            setattr(self, name, getattr(self, name) + value)
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
-@dataclass
+@dataclass(slots=True)
 class ChunkPlan:
     """A chunk before its bytes are fetched. Offsets are into ``file``, bytes."""
 
@@ -63,8 +63,8 @@ class ChunkPlan:
     """The last transaction boundary up to ``end``; the one before when there is none in this chunk."""
     resume_bytes: int
     """Of the chunk's bytes, those before ``resume``; 0 when the chunk lies inside a transaction."""
-    completed: list[GtidRun]
-    empty: list[GtidRun]
+    completed: GtidRuns
+    empty: GtidRuns
     counts: Counts = field(default_factory=Counts)
 
     @property
@@ -78,8 +78,8 @@ class ChunkPlan:
             return False
         self.ranges = later.ranges
         self.end, self.resume, self.resume_bytes = later.end, later.resume, later.resume_bytes
-        self.completed += later.completed
-        self.empty += later.empty
+        self.completed = np.concatenate([self.completed, later.completed])
+        self.empty = np.concatenate([self.empty, later.empty])
         self.counts.add(later.counts)
         return True
 
@@ -236,8 +236,8 @@ class DumpThread:
             self._chunks, n_chunks, first, txn_source, segment.txn_number, txn_kept, completed, empty, told
         )
         figures = told.tolist()
-        completed_runs = _runs(completed[: figures[-1][0]])
-        empty_runs = _runs(empty[: figures[-1][1]])
+        # the plans hold views: no longer than the GTIDs they tell of
+        completed, empty = completed[: figures[-1][0]].copy(), empty[: figures[-1][1]].copy()
         assert self.position is not None
         for row, figure in zip(self._chunks[:n_chunks].tolist(), figures, strict=True):
             ranges_after, end, resume, resume_bytes, _, sent, events, read, undecided = row[:9]
@@ -263,8 +263,8 @@ class DumpThread:
                     end,
                     self._resume,
                     resume_bytes,
-                    completed_runs[completed_before:completed_after],
-                    empty_runs[empty_before:empty_after],
+                    completed[completed_before:completed_after],
+                    empty[empty_before:empty_after],
                     counts,
                 )
             )
@@ -295,11 +295,6 @@ def _near(segment: Segment, position: int) -> str:
     if not segment.open and at == len(starts):
         near.append(str(segment.end))
     return " and ".join(near)
-
-
-def _runs(rows: npt.NDArray[np.int64]) -> list[GtidRun]:
-    source, first, last = rows.T.tolist()
-    return list(zip(source, first, last, strict=True))
 
 
 ReadAt = Callable[[int, int], bytes]

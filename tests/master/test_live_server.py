@@ -62,7 +62,9 @@ def test_a_live_binlog_is_followed(server: MariaDb, tmp_path: Path) -> None:
         statements.append(f"INSERT INTO shop.t VALUES ({i}, REPEAT('s', {i % 200}));")
         statements.append(f"INSERT INTO logs.t VALUES ({i}, REPEAT('l', 200));")
         if i % 50 == 0:
-            statements.append(f"BEGIN; UPDATE shop.t SET v='u' WHERE i={i}; DELETE FROM logs.t WHERE i={i}; COMMIT;")
+            statements.append(
+                f"BEGIN; UPDATE shop.t SET v='u' WHERE i={i}; DELETE FROM logs.t WHERE i={i}; COMMIT;"
+            )
         if i == 300:
             statements.append("FLUSH BINARY LOGS;")
     writer.communicate("\n".join(statements), timeout=120)
@@ -82,7 +84,7 @@ def test_a_live_binlog_is_followed(server: MariaDb, tmp_path: Path) -> None:
     assert filtered.master_info.retrieved == full.master_info.retrieved == position
     assert filtered.received.bytes_received < full.received.bytes_received / 2
     states = []
-    for slave, directory in zip(slaves, ("filtered", "full"), strict=True):
+    for directory in ("filtered", "full"):
         relay_logs = sorted((tmp_path / directory).glob("relay-bin.0*"))
         target = SummaryTarget()
         apply_files(relay_logs, Filter.from_options(SHOP, family="mariadb"), target)
