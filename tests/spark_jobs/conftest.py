@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spark_jobs.session import spark_session
-from tests.spark_jobs.server import MariaDb
+from tests.mariadb import MariaDb
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.names import MAX_LENGTH, REST, decode_name, encode_name
-from tests.spark_jobs.server import MariaDb
+from tests.mariadb import MariaDb
 
 NAMES = st.text(st.characters(max_codepoint=0xFFFF, exclude_categories=("Cs",)), min_size=1, max_size=40)
 

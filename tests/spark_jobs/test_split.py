@@ -14,8 +14,8 @@ from dumpfilter.errors import BinlogCorrupt, OutputError
 from spark_jobs.split import SparkFailed, SparkRunner, SplitOptions, SplitResult, split
 from spark_jobs.stages import SharePieces, WriteParts
 from tests.binlog_tools import complaints
+from tests.mariadb import MariaDb
 from tests.spark_jobs.here import split_here
-from tests.spark_jobs.server import MariaDb
 from tests.spark_jobs.walking import ORACLE, RECORDINGS, check_parts
 
 SMALL = SplitOptions(range_size=8000, block_size=8192)
