@@ -20,7 +20,7 @@ from dumpfilter.filter import Filter, RuleKind, make_rule
 
 OUT = Path(__file__).parent / "out"
 REPOSITORY = Path(__file__).parent.parent
-MYSQL_ROOT = Path(os.environ.get("MYSQL_ROOT", "/opt/mysqlroot"))
+MYSQL_ROOT = Path(os.environ.get("MYSQL_ROOT", "mysqlroot"))
 """Where a MySQL of its own was installed with debootstrap; not there: MariaDB's programs are used instead."""
 
 

@@ -9,10 +9,10 @@ length, and nothing else. Sources: ``libs/mysql/binlog/event/statement_events.{h
 from __future__ import annotations
 
 import struct
-import zlib
 from dataclasses import dataclass
 from typing import Any
 
+from dumpfilter.binlog.compression import uncompress
 from dumpfilter.errors import BinlogCorrupt, BinlogUnsupported
 
 QUERY_HEADER_LENGTH = 13
@@ -258,27 +258,6 @@ def _decode(
         "text": text,
         "text_exact": exact,
     }
-
-
-def uncompress(data: bytes | memoryview) -> bytes:
-    """Open what MariaDB compressed (``binlog_buf_uncompress``): a byte of 0x80 with the algorithm in
-    bits 4 to 6 (0: zlib) and the number of length bytes in bits 0 to 2, the uncompressed length
-    big-endian, the compressed bytes. Raises BinlogCorrupt."""
-    if not len(data) or data[0] & 0x80 == 0:
-        raise BinlogCorrupt("compressed event: no compression header")
-    algorithm, width = data[0] >> 4 & 7, data[0] & 7
-    if algorithm or not 1 <= width <= 4 or len(data) <= width:
-        raise BinlogCorrupt(f"compressed event: header {data[0]:#04x} in {len(data)} bytes")
-    length = int.from_bytes(data[1 : 1 + width], "big")
-    stream = zlib.decompressobj()
-    try:
-        # one more than told, so that a stream that has more is seen and yet not unpacked further
-        plain = stream.decompress(data[1 + width :], length + 1)
-    except zlib.error as error:
-        raise BinlogCorrupt(f"compressed event: {error}") from None
-    if len(plain) != length or not stream.eof:
-        raise BinlogCorrupt(f"compressed event: {len(plain)} bytes came out, {length} were told")
-    return plain
 
 
 def decode_name(raw: bytes | memoryview) -> str:
