@@ -36,7 +36,7 @@ def run(options: Options) -> bool:
     for part in ("master", "slave"):
         report.target(f"{part}: most / 64 MiB's", max(peaks[part]) / peaks[part][0], 1.2, at_most=True)
     report.note(
-        "peaks (VmHWM) of processes that dump everything once; the index cache (--cache-size, 64 MiB by default) "
+        "peaks (VmHWM) of processes that dump everything once; the index cache (--cache-size, 32 MiB by default) "
         f"is {_CACHE} MiB for the target, so that the smallest binlog fills it too"
     )
     return report.print()

@@ -238,6 +238,8 @@ class BinlogStore:
         indexed.reader.check_end(last=False)
         if not (indexed.places and indexed.places[-1].rotated):
             self._check_gtids(name, following)
+        with indexed.lock:
+            indexed.reader.release()  # or memory would grow with the number of files
         return following
 
     def check_last(self, name: str) -> None:

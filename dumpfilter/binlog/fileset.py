@@ -97,7 +97,8 @@ class SegmentReader:
             file.name, file.format_description, subjects, sources, verify=verify, statements=statements
         )
         self.position = file.first_event
-        self._buffer: npt.NDArray[np.uint8] = np.empty(max(segment_size, HEADER_LENGTH), np.uint8)
+        self._segment_size = max(segment_size, HEADER_LENGTH)
+        self._buffer: npt.NDArray[np.uint8] = np.empty(self._segment_size, np.uint8)
         self.data = self._buffer[:0]
         self.data_offset = self.position
         self.limit: int | None = None
@@ -105,6 +106,8 @@ class SegmentReader:
 
     def next(self) -> Segment | None:
         """The next segment, or None when the file holds no further whole event (yet)."""
+        if not self._buffer.size:
+            self._buffer = np.empty(self._segment_size, np.uint8)
         if self.limit is not None:
             if self.position >= self.limit:
                 return None
@@ -156,6 +159,11 @@ class SegmentReader:
         return BinlogTruncated(
             f"the file ends {where}; fetch it again from the server", file=self.file.name, position=position
         )
+
+    def release(self) -> None:
+        """Give back the memory of a reader that has come to its file's end; :meth:`next` takes it again."""
+        self.data = self._buffer = np.empty(0, np.uint8)
+        self.scanner.release()
 
     def rewind(self, position: int) -> None:
         """Go back to a transaction boundary, to read again what follows."""

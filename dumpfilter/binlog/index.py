@@ -163,6 +163,10 @@ class FileScanner:
         """Whether the last segment ended inside a transaction."""
         return bool(self._state[K.S_GROUP])
 
+    def release(self) -> None:
+        """Give back the scratch memory; the next scan takes it again."""
+        self._columns = _Columns(64)
+
     def reset(self) -> None:
         """Forget the open transaction: the next bytes begin at a transaction boundary."""
         self._state[K.S_GROUP] = 0

@@ -185,3 +185,17 @@ def test_the_watcher_wakes_waiters_on_change_on_stop_and_in_time() -> None:
         assert time.monotonic() - begin < 4
     finally:
         watcher.close()
+
+
+def test_memory_does_not_grow_with_the_number_of_files(tmp_path: Path) -> None:
+    """A file that was read to its end keeps no buffers."""
+    data = (ORACLE / "mysql-row" / "bin.000001").read_bytes()
+    names = [f"bin.{n:06}" for n in range(1, 21)]
+    for name in names:
+        (tmp_path / name).write_bytes(data)
+    (tmp_path / "bin.index").write_text("".join(f"./{name}\n" for name in names))
+    store = BinlogStore(tmp_path)
+    first = walk(store)
+    held = [store.open_file(name).reader._buffer.size for name in names]
+    assert not any(held[:-1])
+    assert walk(store) == first
