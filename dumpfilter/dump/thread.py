@@ -8,7 +8,7 @@ bytes. gRPC, the split job and file-to-file filtering are shells around these tw
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -356,12 +356,3 @@ def with_statement_end(event: bytes | memoryview, fd: FormatDescription) -> byte
     if fd.checksum:
         changed[-4:] = zlib.crc32(memoryview(changed)[:-4]).to_bytes(4, "little")
     return bytes(changed)
-
-
-def merge_idle(plans: Iterable[ChunkPlan]) -> list[ChunkPlan]:
-    """The plans with those that send nothing taken into the one after them."""
-    merged: list[ChunkPlan] = []
-    for plan in plans:
-        if not (merged and merged[-1].absorb(plan)):
-            merged.append(plan)
-    return merged
