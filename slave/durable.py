@@ -1,7 +1,7 @@
 """The few ways in which this package changes files: every one is a step between which a crash may fall.
 
 What the steps promise together is in :mod:`slave.relay_log` and :mod:`slave.state_file`; the tests place a
-crash before, inside and after each of them. An ``OSError`` becomes an :class:`OutputError` that names the
+crash before, inside and after each of them. An ``OSError`` becomes an OutputError that names the
 file.
 """
 
@@ -10,31 +10,21 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from dumpfilter.errors import OutputError
+from dumpfilter.binlog.writer import sync_path, writing
 from slave.errors import DirectoryBusy
-
-
-@contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
 def create(path: Path) -> int:
     """Open an empty file for writing, whatever was there before. Returns its descriptor."""
-    with _naming(path):
+    with writing(path):
         return os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, 0o640)
 
 
 def write(path: Path, fd: int, data: bytes | memoryview) -> None:
     """Write all of ``data`` at the descriptor's offset. ``path`` only serves the error's text."""
-    with _naming(path):
+    with writing(path):
         rest = memoryview(data)
         while rest:
             rest = rest[os.write(fd, rest) :]
@@ -42,36 +32,32 @@ def write(path: Path, fd: int, data: bytes | memoryview) -> None:
 
 def truncate(path: Path, fd: int, size: int) -> None:
     """Cut the file to ``size`` bytes and put the descriptor's offset there."""
-    with _naming(path):
+    with writing(path):
         os.ftruncate(fd, size)
         os.lseek(fd, size, os.SEEK_SET)
 
 
 def sync(path: Path, fd: int) -> None:
     """Wait until the file's data is on the disk."""
-    with _naming(path):
+    with writing(path):
         os.fdatasync(fd)
 
 
 def sync_directory(path: Path) -> None:
     """Wait until the names in a directory are on the disk."""
-    with _naming(path):
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+    with writing(path):
+        sync_path(path)
 
 
 def rename(source: Path, target: Path) -> None:
     """Put a file in the place of another, at once."""
-    with _naming(target):
+    with writing(target):
         os.replace(source, target)
 
 
 def remove(path: Path) -> None:
     """Remove a file; one that is not there is no error."""
-    with _naming(path):
+    with writing(path):
         path.unlink(missing_ok=True)
 
 
@@ -103,7 +89,7 @@ class DirectoryLock:
 
     def __init__(self, directory: Path, *, patience: float = 1.0) -> None:
         path = directory / "slave.lock"
-        with _naming(path):
+        with writing(path):
             directory.mkdir(parents=True, exist_ok=True)
             self._fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o640)
         deadline = time.monotonic() + patience
@@ -117,7 +103,7 @@ class DirectoryLock:
                 f"{directory}: another slave works here (process {holder}): stop it, or give this one "
                 "a relay directory of its own"
             )
-        with _naming(path):
+        with writing(path):
             os.ftruncate(self._fd, 0)
             os.pwrite(self._fd, b"%d\n" % os.getpid(), 0)
 

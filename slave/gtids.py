@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet
+from dumpfilter.binlog.sources import SourceKey, add_run
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 
@@ -24,8 +25,8 @@ def ranges(member: pb.GtidRuns) -> Iterator[tuple[int, int]]:
 def add_runs(gtids: GtidSet, runs: pb.GtidRunsSet) -> None:
     """Add a chunk's runs to a set. Raises GtidError when they are not of the set's family."""
     for member in runs.members:
+        key: SourceKey = (member.uuid, member.tag)
+        if isinstance(gtids, MariadbGtidSet):
+            key = (member.domain_id, member.server_id)
         for first, last in ranges(member):
-            if isinstance(gtids, MariadbGtidSet):
-                gtids.add_range(member.domain_id, first, last, server_id=member.server_id)
-            else:
-                gtids.add_range((member.uuid, member.tag), first, last)
+            add_run(gtids, key, first, last)

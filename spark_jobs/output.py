@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
-from dumpfilter.binlog.writer import sync_directory
+from dumpfilter.binlog.writer import sync_path
 from dumpfilter.errors import OutputError
 from spark_jobs.cutting import SourceFile
 from spark_jobs.parts import append_rotate
@@ -122,11 +122,11 @@ class Output:
                     file.write("".join(f"./{path.name}\n" for path in found.files))
                     file.flush()
                     os.fsync(file.fileno())
-            sync_directory(self.directory)
+            sync_path(self.directory)
             for found in made:
                 os.replace(self.staging / found.index.name, found.index)
                 placed.append(found.index)
-            sync_directory(self.directory)
+            sync_path(self.directory)
         except BaseException as error:
             for path in reversed(placed):
                 with suppress(OSError):
@@ -146,7 +146,7 @@ class Output:
             source = sources[part.file]
             if number < len(parts) and source.rotated is not None:
                 extra = append_rotate(part.path, source, f"{base}.{number + 1:06}")
-                _sync(part.path)
+                sync_path(part.path)
             final = self.directory / f"{base}.{number:06}"
             os.replace(part.path, final)
             placed.append(final)
@@ -167,11 +167,3 @@ class Output:
     def _refuse(indexes: Iterable[Path]) -> None:
         for index in sorted(indexes):
             raise OutputError(f"{index}: there already; name another output directory or use --overwrite")
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

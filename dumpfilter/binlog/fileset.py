@@ -215,11 +215,9 @@ class BinlogSet:
             return False
         try:
             lines = self.index.read_text("utf-8", "surrogateescape").split("\n")
-        except FileNotFoundError as error:
-            if self._paths:
-                return False  # servers replace it by deleting it first: it will be back
-            raise BinlogMissing(f"cannot read the index: {error.strerror}", file=str(self.index)) from None
         except OSError as error:
+            if isinstance(error, FileNotFoundError) and self._paths:
+                return False  # servers replace it by deleting it first: it will be back
             raise BinlogMissing(f"cannot read the index: {error.strerror}", file=str(self.index)) from None
         paths = {}
         for number, line in enumerate(lines):

@@ -75,7 +75,7 @@ class BinlogSetWriter:
         self.index = directory / f"{base}.index"
         if self.index.exists() and not overwrite:
             raise OutputError(f"{self.index}: there already; name another output directory or remove it")
-        with _output(directory):
+        with writing(directory):
             directory.mkdir(parents=True, exist_ok=True)
 
     @property
@@ -93,7 +93,7 @@ class BinlogSetWriter:
         head[13:17] = (4 + len(head)).to_bytes(4, "little")
         if fd.ends_in_checksum:
             head[-CHECKSUM_LENGTH:] = zlib.crc32(head[:-CHECKSUM_LENGTH]).to_bytes(CHECKSUM_LENGTH, "little")
-        with _output(self._beside):
+        with writing(self._beside):
             self._file = open(self._beside, "wb")  # noqa: SIM115 (closed by end() or __exit__)
             self._file.write(MAGIC + head)
         self._position = 4 + len(head)
@@ -103,7 +103,7 @@ class BinlogSetWriter:
         if self._file is None or self._fd is None:
             raise OutputError(f"{self.base}: no file is open")
         rebased = rebase(events, self._position, checksum=self._fd.checksum)
-        with _output(self._beside):
+        with writing(self._beside):
             self._file.write(rebased)
         self._position += len(events)
 
@@ -112,7 +112,7 @@ class BinlogSetWriter:
         if self._file is None or self._fd is None:
             raise OutputError(f"{self.base}: no file is open")
         _rebase_array(events, self._position, checksum=self._fd.checksum)
-        with _output(self._beside):
+        with writing(self._beside):
             self._file.write(events.data)
         self._position += events.size
 
@@ -135,7 +135,7 @@ class BinlogSetWriter:
         """End the open file as it is."""
         assert self._file is not None
         final = self.directory / self.names[-1]
-        with _output(final):
+        with writing(final):
             self._file.flush()
             os.fsync(self._file.fileno())
             self._file.close()
@@ -150,14 +150,14 @@ class BinlogSetWriter:
         if self._file is not None:
             self.end()
         beside = self._beside_index
-        with _output(self.index):
+        with writing(self.index):
             with open(beside, "w", encoding="utf-8", errors="surrogateescape") as file:
                 file.write("".join(f"./{name}\n" for name in self.names))
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(beside, self.index)
             self._done.append(self.index)
-            sync_directory(self.directory)
+            sync_path(self.directory)
 
     @property
     def _beside(self) -> Path:
@@ -192,16 +192,17 @@ class BinlogSetWriter:
 
 
 @contextlib.contextmanager
-def _output(path: Path) -> Iterator[None]:
+def writing(path: Path) -> Iterator[None]:
+    """While ``path`` is written to: an OSError becomes an OutputError that names it."""
     try:
         yield
     except OSError as error:
         raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
-def sync_directory(directory: Path) -> None:
-    """Make renames in a directory durable."""
-    handle = os.open(directory, os.O_RDONLY)
+def sync_path(path: Path) -> None:
+    """Make a file's data, or the renames in a directory, durable."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
     finally:
