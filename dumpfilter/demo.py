@@ -18,7 +18,7 @@ from dumpfilter.binlog.fileset import BinlogSet
 from dumpfilter.errors import DumpfilterError, OutputError
 from dumpfilter.filter import Filter
 
-_RECORDING = Path(__file__).parent.parent / "tests" / "data" / "oracle" / "mysql-row"
+_RECORDING = Path(__file__).parent.parent / "tests" / "oracle" / "data" / "oracle" / "mysql-row"
 _START_TIMEOUT = 60.0
 _MARKER = "dumpfilter-demo"
 

@@ -15,7 +15,7 @@ from dumpfilter.binlog.reader import read_format_description
 from dumpfilter.binlog.sources import SourceNumbers
 from dumpfilter.binlog.subjects import Subjects
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parent / "oracle" / "data"
 RECORDED = sorted(path for path in DATA.glob("*/*/*.0*") if path.suffix[1:].isdigit())
 RECORDED_SETS = sorted({path.parent for path in RECORDED})
 

@@ -27,7 +27,7 @@ def demo_command(
 
     Example:
 
-        dumpfilter demo tests/data/oracle/mariadb-row --output /tmp/demo
+        dumpfilter demo tests/oracle/data/oracle/mariadb-row --output /tmp/demo
     """
     from dumpfilter.demo import run_demo
 

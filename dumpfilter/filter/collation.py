@@ -1,6 +1,6 @@
 """How names compare, which is where MySQL and MariaDB, and lower_case_table_names, differ.
 
-Asked of MySQL 9.7 and MariaDB 10.11 (tests/data/recordings/{mysql,mariadb}-{names,lower-case}):
+Asked of MySQL 9.7 and MariaDB 10.11 (tests/oracle/data/recordings/{mysql,mariadb}-{names,lower-case}):
 
 ==================  ===========================  ==================================================
 what                MySQL                        MariaDB

@@ -1,27 +1,28 @@
 """The classic replication filter: ``Rpl_filter`` with the rules of ``--replicate-*``.
 
 The questions keep the server's names: :meth:`Filter.db_ok`, :meth:`Filter.tables_ok`,
-:meth:`Filter.db_ok_with_wild_table`. Facts behind them are recorded in tests/data; docs/filters.md tells them.
+:meth:`Filter.db_ok_with_wild_table`. Facts behind them are recorded in tests/oracle/data; docs/filters.md tells them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
-from dumpfilter.binlog.subjects import Subject, TableSubject
 from dumpfilter.errors import OptionError
+from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.collation import Family, collation_of
+from dumpfilter.filter.decision import Decision, Step
 from dumpfilter.filter.rules import Rule, RuleKind, parse_option, unique
 from dumpfilter.filter.verdict import Verdict
-from dumpfilter.filter.wild import WildPattern
+from dumpfilter.filter.wild import WildSet
 from dumpfilter.statement import Statement
 
 _NOT_IN_NAMES = re.compile("[\U00010000-\U0010ffff]")
 """MySQL's identifiers are utf8mb3: its parser reads each of these as a question mark."""
 
 
-class Filter:
+class Filter(ReplicationFilter):
     """An immutable set of rules; a changed filter is a new object.
 
     Parameters:
@@ -40,18 +41,25 @@ class Filter:
         self.family: Family = family
         collation = self._collation = collation_of(family, lower_case_table_names)
 
-        def values(kind: RuleKind) -> list[str]:
-            return [rule.value for rule in self.rules if rule.kind is kind]
+        def of(kind: RuleKind) -> list[Rule]:
+            return [rule for rule in self.rules if rule.kind is kind]
 
-        def patterns(kind: RuleKind) -> tuple[WildPattern, ...]:
-            return tuple(WildPattern(collation.units(value), collation.unit) for value in values(kind))
+        def keyed(kind: RuleKind, key: Callable[[str], Hashable]) -> dict[Hashable, Rule]:
+            # of rules that compare equal the first is named as the one that decided
+            return {key(rule.value): rule for rule in reversed(of(kind))}
 
-        self._do_db = frozenset(map(collation.database_rule, values(RuleKind.DO_DB)))
-        self._ignore_db = frozenset(map(collation.database_rule, values(RuleKind.IGNORE_DB)))
-        self._do_table = frozenset(map(collation.table, values(RuleKind.DO_TABLE)))
-        self._ignore_table = frozenset(map(collation.table, values(RuleKind.IGNORE_TABLE)))
-        self._wild_do = patterns(RuleKind.WILD_DO_TABLE)
-        self._wild_ignore = patterns(RuleKind.WILD_IGNORE_TABLE)
+        def patterns(rules: list[Rule]) -> WildSet:
+            return WildSet([collation.units(rule.value) for rule in rules], collation.unit)
+
+        self._do_db = keyed(RuleKind.DO_DB, collation.database_rule)
+        self._ignore_db = keyed(RuleKind.IGNORE_DB, collation.database_rule)
+        self._do_table = keyed(RuleKind.DO_TABLE, collation.table)
+        self._ignore_table = keyed(RuleKind.IGNORE_TABLE, collation.table)
+        self._wild_do_rules, self._wild_ignore_rules = (
+            of(RuleKind.WILD_DO_TABLE),
+            of(RuleKind.WILD_IGNORE_TABLE),
+        )
+        self._wild_do, self._wild_ignore = patterns(self._wild_do_rules), patterns(self._wild_ignore_rules)
         self._rewrite: dict[Hashable, str] = {}
         for rule in self.rules:
             if rule.kind is RuleKind.REWRITE_DB:
@@ -97,77 +105,125 @@ class Filter:
 
         None, no database, is a name that no rule has: do-db filters it, ignore-db does not.
         """
-        name = self._collation.database(database or "")
+        return self._db(database).verdict.passes
+
+    def _db(self, database: str | None) -> Decision:
+        name = database or ""
+        key = self._collation.database(name)
         if self._do_db:
-            return name in self._do_db
-        return name not in self._ignore_db
+            rule = self._do_db.get(key)
+            return _yes(Step.DO_DB, rule, name) if rule else _no(Step.NO_DO_DB, None, name)
+        if self._ignore_db:
+            rule = self._ignore_db.get(key)
+            return _no(Step.IGNORE_DB, rule, name) if rule else _yes(Step.NO_IGNORE_DB, None, name)
+        return _yes(Step.NO_RULES, None, name)
 
     def tables_ok(self, tables: Iterable[tuple[str, str]]) -> bool:
         """``Rpl_filter::tables_ok``: of the updated tables, in their order, the first that a rule decides."""
-        some_updated = False
+        return self._tables(tables).verdict.passes
+
+    def _tables(self, tables: Iterable[tuple[str, str]]) -> Decision:
+        name = None
         for database, table in tables:
-            some_updated = True
-            decided = self._table_decided(f"{database}.{table}")
+            name = f"{database}.{table}"
+            decided = self._table_decided(name)
             if decided is not None:
                 return decided
-        return some_updated and not (self._do_table or self._wild_do)
+        if name is None:
+            return _no(Step.NONE_UPDATED)
+        if self._do_table or self._wild_do:
+            return _no(Step.NO_TABLE_MATCHED_DO, None, name)
+        return _yes(Step.NO_TABLE_MATCHED, None, name)
 
-    def _table_decided(self, name: str) -> bool | None:
+    def _table_decided(self, name: str) -> Decision | None:
         if self._do_table or self._ignore_table:
             key = self._collation.table(name)
-            if key in self._do_table:
-                return True
-            if key in self._ignore_table:
-                return False
-        return self._wild_decided(name)
+            if (rule := self._do_table.get(key)) is not None:
+                return _yes(Step.DO_TABLE, rule, name)
+            if (rule := self._ignore_table.get(key)) is not None:
+                return _no(Step.IGNORE_TABLE, rule, name)
+        do, ignore = self._wild(name)
+        if do is not None:
+            return _yes(Step.WILD_DO_TABLE, do, name)
+        return None if ignore is None else _no(Step.WILD_IGNORE_TABLE, ignore, name)
 
-    def _wild_decided(self, name: str) -> bool | None:
+    def _wild(self, name: str) -> tuple[Rule | None, Rule | None]:
+        """The wild-do rule a name matches or, when there is none, the wild-ignore rule."""
         if not (self._wild_do or self._wild_ignore):
-            return None
+            return None, None
         units = [self._collation.unit(c) for c in self._collation.units(name)]
-        if any(pattern.matches_folded(units) for pattern in self._wild_do):
-            return True
-        if any(pattern.matches_folded(units) for pattern in self._wild_ignore):
-            return False
-        return None
+        if (number := self._wild_do.first(units)) is not None:
+            return self._wild_do_rules[number], None
+        number = self._wild_ignore.first(units)
+        return None, None if number is None else self._wild_ignore_rules[number]
 
     def db_ok_with_wild_table(self, database: str) -> bool:
         """``Rpl_filter::db_ok_with_wild_table``: ``db.`` against the wild rules."""
-        decided = self._wild_decided(f"{database}.")
-        return decided if decided is not None else not self._wild_do
+        return self._db_with_wild_table(database).verdict.passes
 
-    def rows_ok(self, database: str, table: str) -> bool:
-        """Whether row events of a table (its name on the master) pass."""
+    def _db_with_wild_table(self, database: str) -> Decision:
+        name = f"{database}."
+        do, ignore = self._wild(name)
+        if do is not None:
+            return _yes(Step.DB_WILD_DO, do, name)
+        if ignore is not None:
+            return _no(Step.DB_WILD_IGNORE, ignore, name)
+        return _no(Step.DB_NO_WILD_DO, None, name) if self._wild_do else _yes(Step.DB_NO_WILD, None, name)
+
+    def decide_rows(self, database: str, table: str) -> Decision:
         database = self.rewrite_db(database)
-        if not self.db_ok(database):
-            return False
-        return not self.table_rules_on or self.tables_ok([(database, table)])
+        decision = self._db(database)
+        if not decision.verdict.passes or not self.table_rules_on:
+            return decision
+        return self._tables([(database, table)])
 
-    def statement(self, statement: Statement) -> Verdict:
-        """What happens to a statement that is not a transaction's keyword."""
-        current = statement.current_database
-        if not self.db_ok(None if current is None else self.rewrite_db(current)):
-            return Verdict.IGNORE
+    def decide_statement(self, statement: Statement) -> Decision:
+        current = None if statement.current_database is None else self.rewrite_db(statement.current_database)
+        decision = self._db(current)
+        if not decision.verdict.passes:
+            return decision
         if statement.kind.is_database:
-            return Verdict.EXECUTE if self._db_statement_ok(statement) else Verdict.IGNORE
-        # which tables it updates is not known yet
-        return Verdict.UNDECIDED if self.table_rules_on else Verdict.EXECUTE
+            return self._decide_database(statement)
+        if not self.table_rules_on:
+            return decision
+        if statement.updated is None:
+            return Decision(Verdict.UNDECIDED, Step.UNKNOWN_TABLES)
+        if not statement.updated:
+            return _yes(Step.NO_TABLE_ASKED)
+        for tables in statement.updated:
+            # a name in the text is not rewritten; one without a database is in the current one, which is
+            decision = self._tables(
+                (current or "" if database is None else self._parsed(database), self._parsed(table))
+                for database, table in tables
+            )
+            if not decision.verdict.passes:
+                break
+        return decision
 
-    def _db_statement_ok(self, statement: Statement) -> bool:
+    def _parsed(self, name: str) -> str:
+        """A name as the server's parser reads it."""
+        return _NOT_IN_NAMES.sub("?", name) if self.family == "mysql" else name
+
+    def _decide_database(self, statement: Statement) -> Decision:
         """CREATE, ALTER, DROP DATABASE. The servers differ: MySQL asks the database rules or, where there are
         none, the wild rules, both about the rewritten name; MariaDB asks both, about the name as it is
-        (tests/data/recordings/{mysql,mariadb}-databases)."""
+        (tests/oracle/data/recordings/{mysql,mariadb}-databases)."""
         named = statement.database
         if named is None:  # ALTER DATABASE without a name
             named = self.rewrite_db(statement.current_database or "")
         elif self.family == "mysql":
-            named = self.rewrite_db(_NOT_IN_NAMES.sub("?", named))
-        if self.family == "mysql" and self.db_rules_on:
-            return self.db_ok(named)
-        return self.db_ok(named) and self.db_ok_with_wild_table(named)
+            named = self.rewrite_db(self._parsed(named))
+        decision = self._db(named)
+        if not decision.verdict.passes or (self.family == "mysql" and self.db_rules_on):
+            return decision
+        if not (self._wild_do or self._wild_ignore):
+            return decision
+        return self._db_with_wild_table(named)
 
-    def verdict(self, subject: Subject) -> Verdict:
-        """What happens to the events of a subject."""
-        if isinstance(subject, TableSubject):
-            return Verdict.EXECUTE if self.rows_ok(subject.database, subject.table) else Verdict.IGNORE
-        return self.statement(subject)
+
+def _yes(step: Step, rule: Rule | None = None, name: str | None = None) -> Decision:
+    return Decision(Verdict.EXECUTE, step, rule, name)
+
+
+def _no(step: Step, rule: Rule | None = None, name: str | None = None) -> Decision:
+    return Decision(Verdict.IGNORE, step, rule, name)

@@ -6,7 +6,7 @@ to right, so its cost is bounded by pattern times name even for a pattern of not
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 _ANY = ""
@@ -53,6 +53,14 @@ class WildPattern:
         self._fold = fold
         self._runs = _compile(pattern, fold).runs
 
+    def literal_ends(self) -> tuple[str, str]:
+        """The folded characters that a matching name surely begins with, and those it ends with."""
+        first, last = self._runs[0], self._runs[-1]
+        head = first[: first.index(_ANY)] if _ANY in first else first
+        backwards = last[::-1]
+        tail = backwards[: backwards.index(_ANY)] if _ANY in backwards else backwards
+        return "".join(head), "".join(reversed(tail))
+
     def matches(self, name: str) -> bool:
         """Whether the whole of ``name`` matches."""
         return self.matches_folded([self._fold(c) for c in name])
@@ -79,3 +87,33 @@ class WildPattern:
 
 def _at(run: tuple[str, ...], name: list[str], start: int) -> bool:
     return all(r is _ANY or r == name[start + k] for k, r in enumerate(run))
+
+
+class WildSet:
+    """Many patterns at once: which is the first that a name matches?
+
+    A pattern is looked for only by names that begin (or, when it begins with ``%``, end) with its literal
+    characters, so that ten thousand patterns such as ``db7.%`` cost a name a few look-ups.
+    """
+
+    def __init__(self, patterns: Sequence[str], fold: Callable[[str], str] = str) -> None:
+        self._patterns = [WildPattern(pattern, fold) for pattern in patterns]
+        self._by_head: dict[int, dict[str, list[int]]] = {}
+        self._by_tail: dict[int, dict[str, list[int]]] = {}
+        for number, pattern in enumerate(self._patterns):
+            head, tail = pattern.literal_ends()
+            by, text = (self._by_tail, tail) if len(tail) > len(head) else (self._by_head, head)
+            by.setdefault(len(text), {}).setdefault(text, []).append(number)
+
+    def __bool__(self) -> bool:
+        return bool(self._patterns)
+
+    def first(self, name: list[str]) -> int | None:
+        """The number of the first pattern that a name matches; its characters are folded already."""
+        text = "".join(name)
+        candidates: list[int] = []
+        for length, heads in self._by_head.items():
+            candidates += heads.get(text[:length], ())
+        for length, tails in self._by_tail.items():
+            candidates += tails.get(text[len(text) - length :], ()) if length <= len(text) else ()
+        return next((n for n in sorted(candidates) if self._patterns[n].matches_folded(name)), None)

@@ -1,6 +1,6 @@
-"""What a statement touches: kind, current database, the databases of what it changes."""
+"""What a statement touches: kind, current database, the tables it updates, the databases of what it changes."""
 
 from dumpfilter.statement.head import database_statement, object_databases
-from dumpfilter.statement.statement import Statement, StatementKind
+from dumpfilter.statement.statement import Statement, StatementKind, TableName
 
-__all__ = ["Statement", "StatementKind", "database_statement", "object_databases"]
+__all__ = ["Statement", "StatementKind", "TableName", "database_statement", "object_databases"]

@@ -25,7 +25,7 @@ from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.rows import decode_rows_header, packed_integer
 from dumpfilter.errors import BinlogCorrupt
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parents[1] / "oracle" / "data"
 
 
 def bodies(path: Path, wanted: int) -> list[bytes]:

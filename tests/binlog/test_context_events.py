@@ -44,7 +44,7 @@ from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.errors import BinlogCorrupt
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parents[1] / "oracle" / "data"
 RECORDINGS = sorted(path.parent for path in DATA.glob("oracle/*/oracle.json"))
 TAGGED = DATA / "recordings" / "mysql-tagged"
 

@@ -33,7 +33,7 @@ from dumpfilter.binlog.gtid import (
 )
 from dumpfilter.errors import BinlogCorrupt, GtidError
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parents[1] / "oracle" / "data"
 U = "3E11fa47-71ca-11e1-9e33-c80aa9429562"
 LOW = U.lower()
 

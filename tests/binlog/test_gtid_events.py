@@ -30,7 +30,7 @@ from dumpfilter.binlog.gtid_events import (
 )
 from dumpfilter.errors import BinlogCorrupt
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parents[1] / "oracle" / "data"
 RECORDINGS = sorted(path.parent for path in DATA.glob("oracle/*/oracle.json"))
 U = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 SERVER = "0e39f2bd-e58f-11f1-b6bb-02fc00000001"

@@ -27,7 +27,7 @@ from dumpfilter.binlog.query import (
 )
 from dumpfilter.errors import BinlogCorrupt, BinlogUnsupported
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parents[1] / "oracle" / "data"
 RECORDINGS = sorted(path.parent for path in DATA.glob("oracle/*/oracle.json"))
 
 

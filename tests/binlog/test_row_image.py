@@ -18,7 +18,7 @@ from dumpfilter.binlog.row_image import ColumnPlan, RowImages, row_images, row_i
 from dumpfilter.binlog.rows import RowsHeader, TableMap, decode_rows_header, decode_table_map
 from dumpfilter.errors import BinlogCorrupt, BinlogUnsupported
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parents[1] / "oracle" / "data"
 BINLOGS = sorted(p for p in DATA.glob("*/*/bin.0*") if p.read_bytes()[:4] == MAGIC)
 ARRAYS = ("before_start", "before_end", "after_start", "after_end")
 

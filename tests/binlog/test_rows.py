@@ -22,7 +22,7 @@ from dumpfilter.binlog.rows import (
 )
 from dumpfilter.errors import BinlogCorrupt
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parents[1] / "oracle" / "data"
 BINLOGS = sorted(p for p in DATA.glob("*/*/bin.0*") if p.read_bytes()[:4] == MAGIC)
 
 

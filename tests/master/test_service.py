@@ -26,7 +26,7 @@ from master.service import DumpFilterService
 from master.store import BinlogStore
 from tests.oracle.dumping import dump
 
-ORACLE = Path(__file__).parents[1] / "data" / "oracle"
+ORACLE = Path(__file__).parents[1] / "oracle" / "data" / "oracle"
 SHOP = ["--replicate-do-db=shop"]
 
 

@@ -14,7 +14,7 @@ from dumpfilter.errors import BinlogCorrupt, BinlogMissing, BinlogTruncated, Pos
 from master.store import BinlogStore
 from master.watcher import Watcher
 
-ORACLE = Path(__file__).parents[1] / "data" / "oracle"
+ORACLE = Path(__file__).parents[1] / "oracle" / "data" / "oracle"
 
 
 def walk(store: BinlogStore) -> list[int]:

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-DATA = Path(__file__).parent.parent / "data"
+DATA = Path(__file__).parent / "data"
 
 _GTID = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}:\d+|\b\d+-\d+-\d+\b")
 _TABLE_MAP = re.compile(r"^\((.*)\)$", re.DOTALL)

@@ -14,7 +14,7 @@ import pytest
 from dumpfilter.binlog.events import MAGIC, EventHeader
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
-DATA = Path(__file__).parents[1] / "data" / "oracle"
+DATA = Path(__file__).parents[1] / "oracle" / "data" / "oracle"
 UUID = uuid.UUID("5a8b8d0a-e543-11f1-9c8d-02fc00000001")
 
 

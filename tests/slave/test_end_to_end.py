@@ -254,7 +254,7 @@ FOLDERS = [
     for server in ("mysql", "mariadb")
     for kind in ("row", "mixed", "statement", "statement-kinds")
 ]
-CASES = json.loads((Path(__file__).parents[1] / "data" / "oracle" / "cases.json").read_text())
+CASES = json.loads((Path(__file__).parents[1] / "oracle" / "data" / "oracle" / "cases.json").read_text())
 
 
 def run_slave(address: str, directory: Path, options: list[str], **source) -> Slave:

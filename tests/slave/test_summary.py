@@ -22,7 +22,7 @@ from dumpfilter.errors import BinlogCorrupt
 from slave.targets import SummaryTarget, Target, as_json, as_table
 from slave.targets.summary import DIGEST_BYTES, qualified_name
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parents[1] / "oracle" / "data"
 EMPTY: dict[str, Any] = {"tables": {}, "databases": {}}
 TABLE = TableMap(7, 1, "shop", "orders", b"\x03\x0f", b"\x50\0", b"\2")
 

@@ -21,7 +21,7 @@ from spark_jobs.output import PartSet
 from spark_jobs.ownership import schemas_of
 from spark_jobs.split import SplitResult
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parents[1] / "oracle" / "data"
 ORACLE = DATA / "oracle"
 FOLDERS = sorted([*ORACLE.glob("*/bin.index"), *DATA.glob("recordings/*/bin.index")])
 RECORDINGS = {f"{index.parent.parent.name}/{index.parent.name}": index for index in FOLDERS}

@@ -1,0 +1,61 @@
+"""A filter's answer with its reason: what it decides, at which step, by which rule."""
+
+from __future__ import annotations
+
+import enum
+from typing import NamedTuple
+
+from dumpfilter.filter.rules import Rule
+from dumpfilter.filter.verdict import Verdict
+
+
+class Step(enum.Enum):
+    """Where a decision fell. The value says it in the words of the manual's flow chart (WL#2516, "current
+    semantics"; the reference manual's "How Servers Evaluate Replication Filtering Rules")."""
+
+    NO_RULES = "There are no rules"
+    DO_DB = "There are replicate-do-db rules, and the database matches one of them"
+    NO_DO_DB = "There are replicate-do-db rules, and the database matches none of them"
+    IGNORE_DB = "There are replicate-ignore-db rules, and the database matches one of them"
+    NO_IGNORE_DB = "There are replicate-ignore-db rules, and the database matches none of them"
+    NO_TABLE_RULES = "There are no replicate-*-table rules"
+    DO_TABLE = "The table matches a replicate-do-table rule"
+    IGNORE_TABLE = "The table matches a replicate-ignore-table rule"
+    WILD_DO_TABLE = "The table matches a replicate-wild-do-table rule"
+    WILD_IGNORE_TABLE = "The table matches a replicate-wild-ignore-table rule"
+    NO_TABLE_MATCHED_DO = (
+        "No table matches any rule, and there are replicate-do-table or replicate-wild-do-table rules"
+    )
+    NO_TABLE_MATCHED = (
+        "No table matches any rule, and there are no replicate-do-table or replicate-wild-do-table rules"
+    )
+    NO_TABLE_ASKED = "The statement updates no table that the replicate-*-table rules are asked about"
+    NONE_UPDATED = "The statement has tables and updates none of them"
+    DB_WILD_DO = "The database, as 'db.', matches a replicate-wild-do-table rule"
+    DB_WILD_IGNORE = "The database, as 'db.', matches a replicate-wild-ignore-table rule"
+    DB_NO_WILD_DO = "There are replicate-wild-do-table rules, and the database, as 'db.', matches none of them"
+    DB_NO_WILD = "The database, as 'db.', matches no replicate-wild-*-table rule"
+    UNKNOWN_TABLES = "Which tables the statement updates cannot be told, so the slave decides"
+    # effective semantics (WL#2516, "new semantics")
+    EFFECTIVE_DO = "A DO expression matches the effective database and table"
+    EFFECTIVE_IGNORE = "An IGNORE expression matches the effective database and table"
+    EFFECTIVE_NEITHER = "No DO and no IGNORE expression matches the effective database and table"
+    EFFECTIVE_NOTHING = "The statement has no effect on a database or a table"
+    # the write side
+    BINLOG_DO_DB = "There are binlog-do-db rules, and the database matches one of them"
+    BINLOG_NO_DO_DB = "There are binlog-do-db rules, and the database matches none of them"
+    BINLOG_IGNORE_DB = "There are binlog-ignore-db rules, and the database matches one of them"
+    BINLOG_NO_IGNORE_DB = "There are binlog-ignore-db rules, and the database matches none of them"
+    BINLOG_NO_DB = "There are binlog-*-db rules, and there is no current database"
+    NEVER_FILTERED = "Events of this kind are never filtered"
+
+
+class Decision(NamedTuple):
+    """What a filter says about a subject, and why."""
+
+    verdict: Verdict
+    step: Step
+    rule: Rule | None = None
+    """The one rule that decided; None where it was the absence of one."""
+    name: str | None = None
+    """What was compared: a database, ``db.table``, or ``db.``; as it is after rewriting."""
