@@ -6,7 +6,7 @@ from dumpfilter.binlog import _roles as R
 from dumpfilter.binlog.events import HEADER_LENGTH, EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.query import QueryEvent, decode_execute_load_query, decode_query
-from dumpfilter.statement import Statement, database_statement, object_databases
+from dumpfilter.statement import Statement, make_statement, read_text
 
 _FRAMES = (b"ROLLBACK", b"SAVEPOINT ", b"RELEASE SAVEPOINT ")
 
@@ -18,16 +18,7 @@ def read_statement(event: bytes, fd: FormatDescription) -> tuple[Statement, int 
     """
     kind = EventType(event[4])
     body = memoryview(event)[HEADER_LENGTH : len(event) - fd.checksum_length]
-    length = fd.post_header_length(kind)
-    query: QueryEvent
-    if kind == EventType.EXECUTE_LOAD_QUERY:
-        query = decode_execute_load_query(body, post_header_length=length)
-    else:
-        # a compressed Query has the post-header of a plain one
-        compressed = kind == EventType.QUERY_COMPRESSED
-        length = fd.post_header_length(EventType.QUERY)
-        query = decode_query(body, post_header_length=length, compressed=compressed)
-    text = query.text
+    query = decode_statement_event(kind, body, fd)
     frame: int | None = None
     if kind == EventType.QUERY_COMPRESSED:
         head = query.raw[:20].upper()
@@ -35,10 +26,24 @@ def read_statement(event: bytes, fd: FormatDescription) -> tuple[Statement, int 
             frame = R.XA
         elif head.startswith(_FRAMES):
             frame = R.FRAME
-    current = query.db or None
-    statement_kind, database = database_statement(text)
-    if query.updated_dbs is not None:
-        updated: tuple[str, ...] | None = tuple(sorted(query.updated_dbs))
-    else:
-        updated = object_databases(text, current)
-    return Statement(statement_kind, current, database, updated), frame
+    return statement_of(query, fd), frame
+
+
+def decode_statement_event(kind: EventType, body: bytes | memoryview, fd: FormatDescription) -> QueryEvent:
+    """The body of a Query, QUERY_COMPRESSED or Execute_load_query event."""
+    if kind == EventType.EXECUTE_LOAD_QUERY:
+        return decode_execute_load_query(body, post_header_length=fd.post_header_length(kind))
+    # a compressed Query has the post-header of a plain one
+    length = fd.post_header_length(EventType.QUERY)
+    return decode_query(body, post_header_length=length, compressed=kind == EventType.QUERY_COMPRESSED)
+
+
+def statement_of(query: QueryEvent, fd: FormatDescription) -> Statement:
+    """What a statement event touches."""
+    status = query.status
+    return make_statement(
+        read_text(query.text, family=fd.family, sql_mode=status.sql_mode or 0),
+        current_database=query.db or None,
+        updated_databases=query.updated_dbs,
+        table_map_for_update=status.table_map_for_update,
+    )

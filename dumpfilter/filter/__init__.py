@@ -2,18 +2,31 @@
 
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.decision import Decision, Step
+from dumpfilter.filter.effective import EffectiveFilter
+from dumpfilter.filter.factory import make_filter
 from dumpfilter.filter.filter import Filter
-from dumpfilter.filter.rules import Rule, RuleKind, make_rule, parse_option
+from dumpfilter.filter.rules import (
+    EffectiveRuleKind,
+    FilterSemantics,
+    Rule,
+    RuleKind,
+    make_rule,
+    parse_option,
+)
 from dumpfilter.filter.verdict import Verdict
 
 __all__ = [
     "Decision",
+    "EffectiveFilter",
+    "EffectiveRuleKind",
     "Filter",
+    "FilterSemantics",
     "ReplicationFilter",
     "Rule",
     "RuleKind",
     "Step",
     "Verdict",
+    "make_filter",
     "make_rule",
     "parse_option",
 ]

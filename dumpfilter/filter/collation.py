@@ -20,9 +20,12 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Hashable
 from importlib import resources
 from typing import Literal, Protocol
+
+from dumpfilter.errors import OptionError
 
 Family = Literal["mysql", "mariadb"]
 
@@ -101,10 +104,25 @@ class GeneralCiCollation:
 
 
 def collation_of(family: Family, lower_case_table_names: int) -> Collation:
-    """How a server with this setting compares."""
+    """How a server with this setting compares. Raises OptionError when there is no such setting."""
+    if lower_case_table_names not in (0, 1, 2):
+        raise OptionError(f"lower_case_table_names={lower_case_table_names}: it is 0, 1 or 2")
     if family == "mariadb":
         return GeneralCiCollation(lower_case_table_names)
     return LowerCollation() if lower_case_table_names else ByteCollation()
+
+
+_NOT_IN_NAMES = re.compile("[\U00010000-\U0010ffff]")
+"""MySQL's identifiers are utf8mb3: its parser reads each of these as a question mark."""
+
+
+def as_parsed(name: str, family: Family) -> str:
+    """A name in a statement's text as the server's parser reads it.
+
+    >>> as_parsed("\U0001f642", "mysql")
+    '?'
+    """
+    return _NOT_IN_NAMES.sub("?", name) if family == "mysql" else name
 
 
 @functools.cache

@@ -1,6 +1,17 @@
 """What a statement touches: kind, current database, the tables it updates, the databases of what it changes."""
 
-from dumpfilter.statement.head import database_statement, object_databases
-from dumpfilter.statement.statement import Statement, StatementKind, TableName
+from dumpfilter.statement.parse import StatementText, make_statement, parse_statement
+from dumpfilter.statement.shape import read_text, statement_shape
+from dumpfilter.statement.statement import Statement, StatementKind, TableLists, TableName
 
-__all__ = ["Statement", "StatementKind", "TableName", "database_statement", "object_databases"]
+__all__ = [
+    "Statement",
+    "StatementKind",
+    "StatementText",
+    "TableLists",
+    "TableName",
+    "make_statement",
+    "parse_statement",
+    "read_text",
+    "statement_shape",
+]

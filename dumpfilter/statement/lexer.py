@@ -1,7 +1,7 @@
 """Tokens of a MySQL or MariaDB statement, for what can be told from its first words.
 
-Comments are passed over; the content of version comments (``/*!50003 … */``, ``/*M! … */``) is read as code, as
-the server that logged the statement read it.
+Comments are passed over; the content of version comments (``/*!50003 … */``, MariaDB's ``/*M! … */``) is read as
+code: the server that logged the statement ran it (what it did not run, it logged as a plain comment).
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import NamedTuple
 _TOKEN = re.compile(
     r"""
       (?P<space>\s+|--(?=\s|$)[^\n]*|\#[^\n]*)
-    | (?P<open>(?:/\*M?!\d*+)++)
+    | (?P<open>(?:/\*!\d*+)++)
+    | (?P<open_mariadb>/\*M!\d*+)
     | (?P<comment>/\*)
     | (?P<close>(?:\*/)++)
     | (?P<quoted>`(?:[^`]++|``)*+`)
@@ -45,17 +46,19 @@ class Token(NamedTuple):
         return self.kind in ("word", "quoted", "string")
 
 
-def tokens(text: str) -> Iterator[Token]:
+def tokens(text: str, *, mariadb: bool = False) -> Iterator[Token]:
     """The tokens of ``text``, read as far as the caller asks; what is not closed goes on to the end.
 
     >>> [t.text for t in tokens("/* c */ DROP /*!40005 TEMPORARY */ TABLE `a``b`.c")]
     ['DROP', 'TEMPORARY', 'TABLE', 'a`b', '.', 'c']
+    >>> [t.text for t in tokens("DROP /*M! TABLE */ x")], [t.text for t in tokens("/*M! a */", mariadb=True)]
+    (['DROP', 'x'], ['a'])
     """
     at = 0
     while match := _TOKEN.match(text, at):
         at = match.end()
         kind = match.lastgroup
-        if kind == "comment":
+        if kind == "comment" or (kind == "open_mariadb" and not mariadb):
             end = text.find("*/", at)
             at = end + 2 if end >= 0 else len(text)
         elif kind == "word" or kind == "symbol":

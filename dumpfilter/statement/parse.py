@@ -1,0 +1,542 @@
+"""What the text of a statement tells: its kind, the tables it updates in the server's order, what it makes anew.
+
+Only the head of a statement is read, word by word: the tables a server asks its table rules about stand there. What
+is not understood is told as unknown, never guessed. What a statement *reads* is in :mod:`dumpfilter.statement.reads`.
+
+Which tables count, and in which order, is ``mysql_execute_command`` of both servers: the tables marked *updating* in
+the global table list. Recorded for every kind in tests/oracle/data (``*-statement-kinds``, ``*-forms``, ``*-forms2``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from dumpfilter.binlog.format import Family
+from dumpfilter.statement.grants import grant_tables
+from dumpfilter.statement.reader import TokenReader
+from dumpfilter.statement.references import read_references
+from dumpfilter.statement.statement import Statement, StatementKind, TableLists, TableName
+
+K = StatementKind
+
+_NOTHING: TableLists = ()
+"""No table rule is asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatementText:
+    """A statement as far as its text goes. Names are as written; without a database they are in the current one."""
+
+    kind: StatementKind
+    database: str | None = None
+    """The database that CREATE, ALTER or DROP DATABASE names."""
+    updated: TableLists | None = None
+    """As :attr:`Statement.updated`; None too for an UPDATE of several tables, see ``listed``."""
+    listed: tuple[TableName, ...] | None = None
+    """UPDATE of several tables: the start of the global table list, from which the event's
+    Q_TABLE_MAP_FOR_UPDATE picks those that are updated."""
+    listed_whole: bool = True
+    """Whether ``listed`` is all of it."""
+    objects: tuple[TableName, ...] | None = None
+    """What it creates, changes or drops: tables, views, routines …; None when not known."""
+    sources: tuple[TableName, ...] = ()
+    """CREATE TABLE … LIKE: the table it is like."""
+    renames: tuple[tuple[TableName, TableName], ...] = ()
+    """Old and new names, in order: RENAME TABLE, ALTER TABLE … RENAME."""
+    temporary: bool = False
+    """CREATE or DROP TEMPORARY."""
+
+
+UNKNOWN = StatementText(K.UNKNOWN)
+
+
+def parse_statement(text: str, family: Family = "mysql") -> StatementText:
+    """Read a statement's head. Double quotes are taken as names wherever a name must stand, so that ANSI_QUOTES
+    need not be known.
+
+    >>> parse_statement("UPDATE LOW_PRIORITY shop.orders o SET o.total = 1").updated
+    ((TableName(database='shop', table='orders'),),)
+    >>> parse_statement("CREATE PROCEDURE p() DELETE FROM t").updated
+    ()
+    >>> parse_statement("RENAME TABLE a TO d2.b").renames
+    ((TableName(database=None, table='a'), TableName(database='d2', table='b')),)
+    """
+    reader = TokenReader(text, mariadb=family == "mariadb")
+    parsed = _statement(reader, family)
+    # a list that was cut off may go on
+    return replace(UNKNOWN, kind=parsed.kind) if reader.cut else parsed
+
+
+def make_statement(
+    parsed: StatementText,
+    *,
+    current_database: str | None,
+    updated_databases: tuple[str, ...] | None = None,
+    table_map_for_update: int | None = None,
+) -> Statement:
+    """The subject of a statement event.
+
+    ``updated_databases`` is the event's Q_UPDATED_DB_NAMES (None: what the text tells is taken);
+    ``table_map_for_update`` its Q_TABLE_MAP_FOR_UPDATE.
+    """
+    if updated_databases is None:
+        updated_databases = _databases(parsed, current_database)
+    return Statement(
+        parsed.kind,
+        current_database,
+        parsed.database,
+        None if updated_databases is None else tuple(sorted(updated_databases)),
+        parsed.updated if parsed.listed is None else _picked(parsed, table_map_for_update or 0),
+    )
+
+
+def _picked(parsed: StatementText, table_map: int) -> TableLists | None:
+    assert parsed.listed is not None
+    if not table_map:
+        return None  # an old master: the replica decides once it has opened the tables
+    numbers = [n for n in range(table_map.bit_length()) if table_map >> n & 1]
+    if not parsed.listed_whole and numbers[-1] >= len(parsed.listed):
+        return None
+    # a number beyond the list (the master counted a view's tables) marks nothing
+    return (tuple(parsed.listed[n] for n in numbers if n < len(parsed.listed)),)
+
+
+def _databases(parsed: StatementText, current: str | None) -> tuple[str, ...] | None:
+    """The databases of what a statement changes, when they can be told."""
+    if parsed.kind.is_database:
+        named = parsed.database or current
+        return (named,) if named else None
+    if parsed.objects is None:
+        return None
+    found = {name.database if name.database is not None else current for name in parsed.objects}
+    return None if None in found else tuple(db for db in found if db is not None)
+
+
+# The statements, by their first word.
+
+
+def _statement(reader: TokenReader, family: Family) -> StatementText:
+    while reader.accept("(", ";"):
+        pass
+    verb = reader.advance().keyword
+    read = _READERS.get(verb)
+    return read(reader, family) if read else UNKNOWN
+
+
+def _on(
+    kind: StatementKind,
+    names: tuple[TableName, ...] | None,
+    *,
+    renames: tuple[tuple[TableName, TableName], ...] = (),
+    sources: tuple[TableName, ...] = (),
+    temporary: bool = False,
+) -> StatementText:
+    """A statement that updates a list of tables, and is about nothing else."""
+    if names is None:
+        return replace(UNKNOWN, kind=kind)
+    objects = (*names, *(new for _, new in renames if new not in names))
+    return StatementText(
+        kind, updated=(names,), objects=objects, renames=renames, sources=sources, temporary=temporary
+    )
+
+
+def _without_tables(kind: StatementKind, objects: tuple[TableName, ...] | None = ()) -> StatementText:
+    return StatementText(kind, updated=_NOTHING, objects=objects)
+
+
+def _insert(reader: TokenReader, kind: StatementKind) -> StatementText:
+    reader.accept_all("LOW_PRIORITY", "DELAYED", "HIGH_PRIORITY", "IGNORE")
+    reader.accept("INTO")
+    return _on(kind, reader.names(1))
+
+
+def _update(reader: TokenReader, ctes: frozenset[str]) -> StatementText:
+    reader.accept_all("LOW_PRIORITY", "IGNORE")
+    unknown = replace(UNKNOWN, kind=K.UPDATE)
+    # FOR PORTION OF (MariaDB) stands between the one table and SET
+    found = read_references(reader, ctes, "SET", "FOR")
+    if found is None:
+        return unknown
+    if len(found.top) > 1:
+        objects = None
+        if found.whole:
+            objects = tuple(dict.fromkeys(name for name, _ in found.top if name.database != ""))
+        return replace(unknown, listed=found.in_order, listed_whole=found.whole, objects=objects)
+    name = found.top[0][0]
+    return unknown if name.database == "" else _on(K.UPDATE, (name,))
+
+
+def _delete(reader: TokenReader, ctes: frozenset[str]) -> StatementText:
+    reader.accept_all("LOW_PRIORITY", "QUICK", "IGNORE", "HISTORY")
+    unknown = replace(UNKNOWN, kind=K.DELETE)
+    from_first = bool(reader.accept("FROM"))
+    targets = _targets(reader)
+    if targets is None:
+        return unknown
+    if not reader.accept("USING" if from_first else "FROM"):
+        # one table; its alias, PARTITION, WHERE … may follow
+        return _on(K.DELETE, (targets[0],)) if from_first and len(targets) == 1 else unknown
+    found = read_references(reader, ctes, "WHERE", "ORDER", "LIMIT", "RETURNING", or_end=True)
+    if found is None:
+        return unknown
+    # targets go by the names the tables have in this statement; the server's order is that of the FROM clause
+    wanted = set(targets)
+    updated = []
+    for name, alias in found.top:
+        plain = alias == name.table
+        for target in targets:
+            same = target.table.lower() == alias.lower()
+            if same and (target.database is None or (plain and target.database == name.database)):
+                wanted.discard(target)
+                if name.database == "":
+                    return unknown
+                updated.append(name)
+                break
+    if wanted:
+        # `d1.a` for `a` in the current database d1, or the reverse: whose name is meant is for the server to say
+        return unknown
+    return _on(K.DELETE, tuple(updated))
+
+
+def _targets(reader: TokenReader) -> tuple[TableName, ...] | None:
+    """The tables of a DELETE: ``a``, ``d.a``, ``a.*``, ``d.a.*``."""
+    found = []
+    while True:
+        parts = []
+        while reader.next.is_name:
+            parts.append(reader.advance().text)
+            if not reader.accept("."):
+                break
+            if reader.accept("*"):
+                break
+        if not parts or len(parts) > 2:
+            return None
+        found.append(TableName(*parts) if len(parts) == 2 else TableName(None, parts[0]))
+        if not reader.accept(","):
+            return tuple(found)
+
+
+def _with(reader: TokenReader, family: Family) -> StatementText:
+    """Common table expressions, then UPDATE, DELETE or SELECT."""
+    reader.accept("RECURSIVE")
+    ctes = set()
+    while True:
+        if not reader.next.is_name:
+            return UNKNOWN
+        ctes.add(reader.advance().text.lower())
+        if not reader.skip_to("AS") or not reader.accept("("):
+            return UNKNOWN
+        reader.skip_parentheses()
+        if not reader.accept(","):
+            break
+    verb = reader.accept("UPDATE", "DELETE")
+    if not verb:
+        return UNKNOWN
+    return (_update if verb == "UPDATE" else _delete)(reader, frozenset(ctes))
+
+
+def _load(reader: TokenReader, family: Family) -> StatementText:
+    if not reader.accept("DATA", "XML") or not reader.skip_to("INTO") or not reader.accept("TABLE"):
+        return UNKNOWN
+    return _on(K.LOAD_DATA, reader.names(1))
+
+
+_MODIFIERS = (
+    *("UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR", "AGGREGATE", "ONLINE", "OFFLINE", "IGNORE", "UNDO"),
+    *("JSON", "RELATIONAL", "DUALITY", "MATERIALIZED"),
+)
+
+
+def _definition(reader: TokenReader, verb: str, family: Family) -> StatementText:
+    """CREATE, ALTER or DROP of something."""
+    temporary = False
+    while True:
+        if reader.accept("OR"):
+            reader.accept("REPLACE")
+        elif reader.accept("TEMPORARY"):
+            temporary = True
+        elif reader.accept("DEFINER"):
+            reader.accept("=")
+            reader.advance()
+            if reader.accept("@"):
+                reader.advance()
+            elif reader.accept("("):
+                reader.accept(")")
+        elif reader.accept("ALGORITHM"):
+            reader.accept("=")
+            reader.advance()
+        elif reader.accept("SQL"):
+            reader.advance()
+            reader.advance()
+        elif not reader.accept(*_MODIFIERS):
+            break
+    what = reader.advance().keyword
+    if what in ("TABLE", "TABLES"):
+        return _table(reader, verb, temporary)
+    if what in ("VIEW", "SEQUENCE"):
+        if_exists = reader.exists()
+        kind = K.VIEW if what == "VIEW" else K.SEQUENCE
+        names = reader.names(0 if verb == "DROP" else 1)
+        if verb == "DROP" and temporary and if_exists:
+            return StatementText(kind, updated=_NOTHING, objects=names, temporary=True)
+        return _on(kind, names, temporary=temporary)
+    if what == "INDEX":
+        kind = K.CREATE_INDEX if verb == "CREATE" else K.DROP_INDEX
+        return _on(kind, reader.names(1) if reader.skip_to("ON") else None)
+    if what == "TRIGGER":
+        return _trigger(reader, verb)
+    if what in ("DATABASE", "SCHEMA"):
+        return _database(reader, verb)
+    if what in ("USER", "ROLE"):
+        opened = () if verb == "ALTER" else ("*",)
+        return StatementText(K.ACCOUNT, updated=(grant_tables(family, *opened),), objects=())
+    if what in ("PROCEDURE", "FUNCTION", "PACKAGE", "LIBRARY", "EVENT"):
+        reader.accept("BODY")
+        reader.exists()
+        kind = K.EVENT if what == "EVENT" else K.ROUTINE
+        names = reader.names(1)
+        if what == "EVENT" and verb == "ALTER" and names and reader.skip_to("RENAME"):
+            reader.accept("TO")
+            new = reader.name()
+            names = (*names, new) if new else None
+        return _without_tables(kind, names)
+    if what in ("SERVER", "TABLESPACE", "LOGFILE", "INSTANCE", "RESOURCE", "REFERENCE", "PREPARE"):
+        return _without_tables(K.OTHER)
+    return UNKNOWN
+
+
+_DATABASE_OPTIONS = frozenset(["DEFAULT", "CHARACTER", "CHARSET", "COLLATE", "ENCRYPTION", "COMMENT", "READ"])
+
+
+def _database(reader: TokenReader, verb: str) -> StatementText:
+    kind = K(f"{verb} DATABASE")
+    reader.exists()
+    # ALTER DATABASE without a name goes on with its first option
+    if (verb == "ALTER" and reader.next.keyword in _DATABASE_OPTIONS) or not reader.next.is_name:
+        return StatementText(kind, updated=_NOTHING)
+    return StatementText(kind, reader.advance().text, updated=_NOTHING)
+
+
+def _trigger(reader: TokenReader, verb: str) -> StatementText:
+    reader.exists()
+    trigger = reader.name()
+    if trigger is None:
+        return UNKNOWN
+    if verb == "DROP":
+        # decided by the table that the replica finds the trigger on
+        return StatementText(K.DROP_TRIGGER, updated=None, objects=(trigger,))
+    table = reader.name() if reader.skip_to("ON") else None
+    if table is None:
+        return replace(UNKNOWN, kind=K.CREATE_TRIGGER)
+    return StatementText(K.CREATE_TRIGGER, updated=((table,),), objects=(trigger,))
+
+
+def _table(reader: TokenReader, verb: str, temporary: bool) -> StatementText:
+    if_exists = reader.exists()
+    if verb == "DROP":
+        names = reader.names()
+        if temporary and if_exists and names:
+            # always executed, or a table whose creation was let through would stay (mysql_execute_command)
+            return StatementText(K.DROP_TABLE, updated=_NOTHING, objects=names, temporary=True)
+        return _on(K.DROP_TABLE, names, temporary=temporary)
+    names = reader.names(1)
+    if names is None:
+        return replace(UNKNOWN, kind=K.CREATE_TABLE if verb == "CREATE" else K.ALTER_TABLE)
+    return _create_table(reader, names, temporary) if verb == "CREATE" else _alter_table(reader, names)
+
+
+def _create_table(reader: TokenReader, names: tuple[TableName, ...], temporary: bool) -> StatementText:
+    in_parentheses = bool(reader.accept("("))
+    if reader.accept("LIKE"):
+        return _on(K.CREATE_TABLE_LIKE, names, sources=reader.names(1) or (), temporary=temporary)
+    if in_parentheses and not reader.sees("SELECT", "WITH"):
+        reader.skip_parentheses()
+        in_parentheses = False
+    kind = K.CREATE_TABLE_SELECT if in_parentheses or _query_follows(reader) else K.CREATE_TABLE
+    return _on(kind, names, temporary=temporary)
+
+
+def _query_follows(reader: TokenReader) -> bool:
+    """Whether a query comes after a table's columns and options."""
+    while found := reader.skip_to("SELECT", "AS", "TABLE", "VALUES", "(", "WITH"):
+        if found in ("SELECT", "TABLE", "VALUES"):
+            return True
+        if found == "(":  # a query in parentheses, or an option's list
+            if reader.sees("SELECT", "WITH", "(", "TABLE", "VALUES"):
+                return True
+            reader.skip_parentheses()
+        if found == "AS" and reader.sees("SELECT", "WITH", "TABLE", "VALUES", "("):
+            return True
+        if found == "WITH" and reader.next.is_name and not reader.sees("SYSTEM", "PARSER"):
+            return True
+    return False
+
+
+def _alter_table(reader: TokenReader, names: tuple[TableName, ...]) -> StatementText:
+    """Its own table, and one it exchanges a partition with; the new name of a RENAME is not asked about."""
+    unknown = replace(UNKNOWN, kind=K.ALTER_TABLE)
+    renames: tuple[tuple[TableName, TableName], ...] = ()
+    others: tuple[TableName, ...] = ()
+    while verb := reader.skip_to("RENAME", "EXCHANGE", "CONVERT"):
+        if verb == "RENAME":
+            if reader.sees("COLUMN", "INDEX", "KEY"):
+                continue
+            reader.accept("TO", "AS", "=")
+            new = reader.name()
+            if new is None:
+                return unknown
+            renames = ((names[0], new),)
+        elif verb == "EXCHANGE":
+            if not reader.accept("PARTITION"):
+                continue
+            if not reader.skip_to("WITH") or not reader.accept("TABLE"):
+                return unknown
+            other = reader.name()
+            if other is None:
+                return unknown
+            names = (*names, other)
+        else:
+            # MariaDB: a partition becomes a table or a table a partition; its name is not asked about
+            if reader.accept("PARTITION") and not reader.skip_to("TO"):
+                return unknown
+            if reader.accept("TABLE"):
+                other = reader.name()
+                if other is None:
+                    return unknown
+                others = (*others, other)
+    made = _on(K.ALTER_TABLE, names, renames=renames)
+    assert made.objects is not None
+    return replace(made, objects=(*made.objects, *others))
+
+
+def _rename(reader: TokenReader, family: Family) -> StatementText:
+    if reader.accept("USER"):
+        return StatementText(K.ACCOUNT, updated=(grant_tables(family, "*"),), objects=())
+    unknown = replace(UNKNOWN, kind=K.RENAME_TABLE)
+    if not reader.accept("TABLE", "TABLES"):
+        return unknown
+    reader.exists()
+    pairs: list[tuple[TableName, TableName]] = []
+    while True:
+        old = reader.name()
+        new = reader.name() if reader.skip_to("TO") else None
+        if old is None or new is None:
+            return unknown
+        pairs.append((old, new))
+        reader.accept("NOWAIT")
+        if reader.accept("WAIT"):
+            reader.advance()
+        if not reader.accept(","):
+            break
+    names = tuple(name for pair in pairs for name in pair)
+    return StatementText(K.RENAME_TABLE, updated=(names,), objects=names, renames=tuple(pairs))
+
+
+def _maintenance(reader: TokenReader, family: Family) -> StatementText:
+    """ANALYZE, OPTIMIZE, REPAIR, CHECK."""
+    reader.accept("NO_WRITE_TO_BINLOG", "LOCAL")
+    if not reader.accept("TABLE", "TABLES", "VIEW"):
+        return UNKNOWN
+    return _on(K.MAINTENANCE, reader.names())
+
+
+def _flush(reader: TokenReader, family: Family) -> StatementText:
+    reader.accept("NO_WRITE_TO_BINLOG", "LOCAL")
+    if reader.accept("TABLE", "TABLES") and reader.next.is_name and not reader.sees("WITH", "FOR"):
+        return _on(K.FLUSH, reader.names())
+    return _without_tables(K.FLUSH)
+
+
+def _truncate(reader: TokenReader, family: Family) -> StatementText:
+    reader.accept("TABLE")
+    return _on(K.TRUNCATE_TABLE, reader.names(1))
+
+
+def _grant(reader: TokenReader, family: Family) -> StatementText:
+    """GRANT and REVOKE of privileges on something, of roles, of PROXY, of everything."""
+    reader.exists()
+    if reader.accept("PROXY"):
+        return StatementText(K.ACCOUNT, updated=(grant_tables(family, "proxies_priv"),), objects=())
+    everything = reader.sees("ALL")
+    columns = False
+    while not reader.at_end and not reader.sees("ON", "TO", "FROM"):
+        if reader.accept("("):
+            columns = True
+            reader.skip_parentheses()
+        else:
+            reader.advance()
+    if not reader.accept("ON"):
+        opened = "*" if everything else "roles_mapping"
+        return StatementText(K.ACCOUNT, updated=(grant_tables(family, opened),), objects=())
+    routine = bool(reader.accept("PROCEDURE", "FUNCTION", "PACKAGE", "LIBRARY"))
+    reader.accept("BODY") if routine else reader.accept("TABLE")
+    level, name = _granted_on(reader)
+    if level == "database":
+        return StatementText(K.ACCOUNT, updated=(grant_tables(family, "db"),), objects=())
+    if name is None:
+        return replace(UNKNOWN, kind=K.ACCOUNT)
+    opened_for = ["procs_priv"] if routine else ["tables_priv"]
+    if columns:
+        opened_for.append("columns_priv")
+    return StatementText(K.ACCOUNT, updated=((name,), grant_tables(family, *opened_for)), objects=())
+
+
+def _granted_on(reader: TokenReader) -> tuple[str, TableName | None]:
+    """``*``, ``*.*``, ``db.*``, ``table``, ``db.table``: the level, and the table's or routine's name."""
+    if reader.accept("*"):
+        return "database", None
+    if not reader.next.is_name:
+        return "", None
+    first = reader.advance().text
+    if not reader.accept("."):
+        return "table", TableName(None, first)
+    if reader.accept("*"):
+        return "database", None
+    return "table", TableName(first, reader.advance().text) if reader.next.is_name else None
+
+
+def _set(reader: TokenReader, family: Family) -> StatementText:
+    if reader.accept("PASSWORD"):
+        return StatementText(K.ACCOUNT, updated=(grant_tables(family),), objects=())
+    if reader.accept("DEFAULT"):
+        if reader.accept("ROLE"):
+            return StatementText(K.ACCOUNT, updated=(grant_tables(family),), objects=())
+        return UNKNOWN
+    if reader.accept("STATEMENT"):  # MariaDB: settings for one statement
+        return _statement(reader, family) if reader.skip_to("FOR") else UNKNOWN
+    return _without_tables(K.SET)
+
+
+def _call(reader: TokenReader, family: Family) -> StatementText:
+    """SELECT, DO, CALL: logged for the functions in them. With a FROM, tables that are only read decide."""
+    while not reader.at_end:
+        if reader.advance().keyword == "FROM":
+            return replace(UNKNOWN, kind=K.SELECT)
+    return StatementText(K.SELECT, updated=_NOTHING)
+
+
+_READERS: dict[str, Callable[[TokenReader, Family], StatementText]] = {
+    "INSERT": lambda reader, _: _insert(reader, K.INSERT),
+    "REPLACE": lambda reader, _: _insert(reader, K.REPLACE),
+    "UPDATE": lambda reader, _: _update(reader, frozenset()),
+    "DELETE": lambda reader, _: _delete(reader, frozenset()),
+    "WITH": _with,
+    "LOAD": _load,
+    "CREATE": lambda reader, family: _definition(reader, "CREATE", family),
+    "ALTER": lambda reader, family: _definition(reader, "ALTER", family),
+    "DROP": lambda reader, family: _definition(reader, "DROP", family),
+    "RENAME": _rename,
+    "TRUNCATE": _truncate,
+    "ANALYZE": _maintenance,
+    "OPTIMIZE": _maintenance,
+    "REPAIR": _maintenance,
+    "CHECK": _maintenance,
+    "FLUSH": _flush,
+    "GRANT": _grant,
+    "REVOKE": _grant,
+    "SET": _set,
+    "SELECT": _call,
+    "DO": _call,
+    "CALL": _call,
+}

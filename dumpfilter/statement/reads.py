@@ -1,0 +1,100 @@
+"""The tables a statement reads, as sqlglot finds them in its query.
+
+No filter of a server asks about them; WL#40's tables info names them, and clever filtering (its section 5) follows
+CREATE TABLE … SELECT by them.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import re
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from dumpfilter.binlog.format import Family
+from dumpfilter.statement.parse import parse_statement
+from dumpfilter.statement.shape import statement_shape
+from dumpfilter.statement.statement import StatementKind, TableName
+
+K = StatementKind
+
+# it warns of every statement it does not understand; here that is an answer like any other
+logging.getLogger("sqlglot").setLevel(logging.ERROR)
+
+_QUERYING = frozenset(
+    {K.INSERT, K.REPLACE, K.UPDATE, K.DELETE, K.LOAD_DATA, K.CREATE_TABLE_SELECT, K.VIEW, K.SELECT}
+)
+_VERSION_COMMENTS = re.compile(r"(`(?:[^`]|``)*`|\"(?:[^\"]|\"\")*\")|/\*M?!\d*|\*/")
+_MODIFIERS = re.compile(
+    r"^(\s*(?:INSERT|REPLACE|UPDATE|DELETE))((?:\s+(?:LOW_PRIORITY|HIGH_PRIORITY|DELAYED|QUICK|IGNORE))+)\b",
+    re.I,
+)
+_SET_STATEMENT = re.compile(r"^\s*SET\s+STATEMENT\b.*?\bFOR\b", re.I | re.S)
+_REPLACE = re.compile(r"^\s*REPLACE\b", re.I)
+_DUPLICATES = re.compile(
+    r"\b(?:IGNORE|REPLACE)\s+(?=(?:AS\s+)?(?:\(\s*)*(?:SELECT|WITH|TABLE|VALUES)\b)", re.I
+)
+_LONGEST = 1 << 16
+"""Characters of a shape that sqlglot is given."""
+
+
+def tables_read(text: str, *, family: Family = "mysql", sql_mode: int = 0) -> tuple[TableName, ...] | None:
+    """The tables a statement refers to beside those it updates, in the text's order, none twice; None when it cannot
+    be told.
+
+    >>> tables_read("INSERT INTO t SELECT * FROM a JOIN d2.b USING (i)")
+    (TableName(database=None, table='a'), TableName(database='d2', table='b'))
+    """
+    shape = statement_shape(text, family=family, sql_mode=sql_mode)
+    return _read(shape, family) if len(shape) <= _LONGEST else None
+
+
+@functools.lru_cache(4096)
+def _read(shape: str, family: Family) -> tuple[TableName, ...] | None:
+    parsed = parse_statement(shape, family)
+    if parsed.kind is K.CREATE_TABLE_LIKE:
+        return parsed.sources
+    if parsed.kind is K.UNKNOWN:
+        return None
+    if parsed.kind not in _QUERYING or parsed.kind is K.LOAD_DATA:
+        return ()
+    code = _VERSION_COMMENTS.sub(lambda found: found[1] or " ", shape)
+    # what sqlglot does not read, and no table depends on
+    code = _REPLACE.sub("INSERT", _MODIFIERS.sub(r"\1", _SET_STATEMENT.sub("", code)))
+    code = _DUPLICATES.sub("", code)
+    try:
+        tree = sqlglot.parse_one(code, dialect="mysql")
+    except (SqlglotError, RecursionError):
+        return None
+    if isinstance(tree, exp.Command):
+        return None
+    # those it updates are told by the statement's head
+    named = parsed.objects or ()
+    updated = {name for tables in parsed.updated or (named,) for name in tables}
+    # the targets of a DELETE are names of tables in its FROM, which follow
+    targets = (
+        {id(table) for table in tree.args.get("tables") or ()} if isinstance(tree, exp.Delete) else set()
+    )
+    found: dict[TableName, None] = {}
+    for table in tree.find_all(exp.Table, bfs=False):
+        name = TableName(table.db or None, table.name)
+        if id(table) not in targets and name.table and not _is_cte(table) and name.table.upper() != "DUAL":
+            found[name] = None
+    return tuple(name for name in found if name not in updated)
+
+
+def _is_cte(table: exp.Table) -> bool:
+    """Whether the name is that of a common table expression in force there."""
+    if table.db:
+        return False
+    wanted = table.name.lower()
+    node: exp.Expression | None = table
+    while node is not None:
+        with_ = node.args.get("with_") or node.args.get("with")
+        if isinstance(with_, exp.With) and any(cte.alias.lower() == wanted for cte in with_.expressions):
+            return True
+        node = node.parent
+    return False

@@ -1,0 +1,193 @@
+"""The tables of a FROM or UPDATE clause in the order of the server's global table list.
+
+The order is that in which the server's parser meets them: text order, a derived table after the tables inside it;
+then the first table reference of the statement itself is moved to the front (``LEX::first_lists_tables_same``).
+Bits of Q_TABLE_MAP_FOR_UPDATE are numbers in this list, as the replica reads them (``mysql_execute_command``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dumpfilter.statement.reader import TokenReader
+from dumpfilter.statement.statement import TableName
+
+DERIVED = TableName("", "*")
+"""What the server calls a derived table, whatever its alias."""
+
+_JOINS = frozenset(["JOIN", "INNER", "CROSS", "STRAIGHT_JOIN", "LEFT", "RIGHT", "FULL", "OUTER", "NATURAL"])
+_AFTER_NAME = _JOINS | frozenset(
+    [
+        *["ON", "USING", "USE", "FORCE", "IGNORE", "SET", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT"],
+        *[
+            "UNION",
+            "EXCEPT",
+            "INTERSECT",
+            "FOR",
+            "LOCK",
+            "PARTITION",
+            "WINDOW",
+            "PROCEDURE",
+            "INTO",
+            "RETURNING",
+        ],
+        *["TABLESAMPLE", "QUALIFY"],
+    ]
+)
+_QUERY = ("SELECT", "WITH", "VALUES", "TABLE")
+
+
+@dataclass
+class References:
+    """What a clause refers to."""
+
+    top: list[tuple[TableName, str]] = field(default_factory=list)
+    """Its own tables with the names they go by; DERIVED for what is not a plain table."""
+    listed: list[TableName] = field(default_factory=list)
+    """All tables, those of derived tables too, in the order of the global list but for the first."""
+    first: int | None = None
+    """Where in ``listed`` the clause's own first table stands."""
+    whole: bool = True
+    """Whether ``listed`` goes on to the end; otherwise what follows it is not known."""
+
+    @property
+    def in_order(self) -> tuple[TableName, ...]:
+        """The global table list."""
+        if not self.first:
+            return tuple(self.listed)
+        return (self.listed[self.first], *self.listed[: self.first], *self.listed[self.first + 1 :])
+
+
+def read_references(
+    reader: TokenReader, ctes: frozenset[str], *until: str, or_end: bool = False
+) -> References | None:
+    """Read table references up to one of the keywords ``until``, which is taken, or (``or_end``) the statement's
+    end; None when they cannot be read.
+
+    ``ctes`` are the names of common table expressions in lower case.
+    """
+    found = References()
+    if not _list(reader, found, ctes, 0):
+        return None
+    return found if reader.accept(*until) or (or_end and (reader.at_end or reader.sees(";"))) else None
+
+
+def _list(reader: TokenReader, found: References, ctes: frozenset[str], depth: int) -> bool:
+    """A list of references and joins; whether it could be read as far as it goes."""
+    while True:
+        if not _factor(reader, found, ctes, depth):
+            return False
+        while reader.next.keyword in ("ON", "USING") or reader.next.keyword in _JOINS or reader.sees(","):
+            if reader.accept("ON"):
+                if _expression(reader, found):
+                    reader.accept_all(*_JOINS)
+                    break
+            elif reader.accept("USING"):
+                if not reader.accept("("):
+                    return False
+                reader.skip_parentheses()
+            else:
+                reader.accept(",")
+                reader.accept_all(*_JOINS)
+                break
+        else:
+            return True
+
+
+def _factor(reader: TokenReader, found: References, ctes: frozenset[str], depth: int) -> bool:
+    if reader.accept("{"):  # ODBC: {OJ a LEFT OUTER JOIN b ON …}
+        reader.advance()
+        return _list(reader, found, ctes, depth) and bool(reader.accept("}"))
+    reader.accept("LATERAL")
+    if reader.accept("("):
+        if reader.sees(*_QUERY):
+            _subquery(reader, found)
+            return _add(reader, found, DERIVED, ctes)
+        # a join in parentheses, or a query in more of them, which then cannot be told apart any more
+        return _list(reader, found, ctes, depth + 1) and bool(reader.accept(")"))
+    if reader.next.keyword == "JSON_TABLE":
+        reader.advance()
+        if not reader.accept("("):
+            return False
+        reader.skip_parentheses()
+        return _add(reader, found, DERIVED, ctes)
+    name = reader.name()
+    if name is None:
+        return False
+    if reader.accept("PARTITION"):
+        if not reader.accept("("):
+            return False
+        reader.skip_parentheses()
+    return _add(reader, found, name, ctes)
+
+
+def _add(reader: TokenReader, found: References, name: TableName, ctes: frozenset[str]) -> bool:
+    """Add a table, after reading its alias and index hints."""
+    alias = name.table
+    if reader.accept("AS", "=") or (reader.next.is_name and reader.next.keyword not in _AFTER_NAME):
+        alias = reader.advance().text
+    if name is DERIVED and reader.accept("("):  # the columns of a derived table
+        reader.skip_parentheses()
+    while reader.accept("USE", "FORCE", "IGNORE"):
+        if not reader.accept("INDEX", "KEY"):
+            return False
+        if reader.accept("FOR"):
+            reader.accept("JOIN") or (reader.accept("ORDER", "GROUP") and reader.accept("BY"))
+        if not reader.accept("("):
+            return False
+        reader.skip_parentheses()
+    if name.database is None and name.table.lower() in ctes:
+        found.whole = False  # it brings the tables of its definition, in an order nobody promised
+        name = DERIVED
+    if found.first is None:
+        found.first = len(found.listed)
+        if found.whole or len(found.listed) == 0:
+            found.listed.append(name)
+    elif found.whole:
+        found.listed.append(name)
+    found.top.append((name, alias))
+    return True
+
+
+def _expression(reader: TokenReader, found: References) -> bool:
+    """Pass over a join's condition; a subquery in it ends what is known of the list. Whether the first word of
+    the next join has been taken."""
+    depth = 0
+    while not reader.at_end:
+        if depth == 0:
+            if reader.sees(",", ")", "}", "SET", "WHERE", "GROUP", "ORDER", "LIMIT", "HAVING", "RETURNING"):
+                return False
+            if reader.accept("LEFT", "RIGHT"):
+                if not reader.sees("("):
+                    return True
+                continue  # a function
+            if reader.next.keyword in _JOINS:
+                return False
+        if reader.next.keyword in ("SELECT", "TABLE"):
+            found.whole = False
+        if reader.next.kind == "symbol":
+            depth += {"(": 1, ")": -1}.get(reader.next.text, 0)
+        reader.advance()
+    return False
+
+
+def _subquery(reader: TokenReader, found: References) -> None:
+    """A derived table's query, whose opening parenthesis has been taken: its tables, when it is a plain one."""
+    tables: list[TableName] = []
+    plain = reader.accept("SELECT") != ""
+    depth = 1
+    while depth and not reader.at_end:
+        if reader.sees("SELECT", "WITH", "TABLE", "UNION", "EXCEPT", "INTERSECT", "JSON_TABLE"):
+            plain = False
+        if plain and depth == 1 and reader.accept("FROM"):
+            inner = References()
+            plain = _list(reader, inner, frozenset(), 0) and inner.whole
+            tables += [] if inner.listed == [TableName(None, "DUAL")] else inner.listed
+            continue
+        if reader.next.kind == "symbol":
+            depth += {"(": 1, ")": -1}.get(reader.next.text, 0)
+        reader.advance()
+    if not plain:
+        found.whole = False
+    elif found.whole:
+        found.listed += tables
