@@ -144,7 +144,26 @@ class PlainFilter:
             return False
         if statement.kind.is_database:
             return database_statement(self, statement)
-        return None if self.table_rules else True
+        if not self.table_rules:
+            return True
+        if statement.updated is None:
+            return None
+        for number, tables in enumerate(statement.updated):
+            if not self.tables_ok([(self._database_of(db, current), self.as_parsed(t)) for db, t in tables]):
+                # the grant tables come second, and the server may have failed on the table before
+                return False if number == 0 else None
+        return True
+
+    def as_parsed(self, name: str) -> str:
+        """MySQL's parser knows no characters beyond three bytes."""
+        if self.names.family != "mysql":
+            return name
+        return "".join("?" if ord(c) > 0xFFFF else c for c in name)
+
+    def _database_of(self, written: str | None, current: str | None) -> str:
+        if written is not None:
+            return self.as_parsed(written)
+        return "" if current is None else self.rewrite(current)
 
 
 def database_statement(rules: PlainFilter, statement: Statement) -> bool:
@@ -152,7 +171,7 @@ def database_statement(rules: PlainFilter, statement: Statement) -> bool:
     has_db_rules = bool(rules.of[RuleKind.DO_DB] or rules.of[RuleKind.IGNORE_DB])
     if rules.names.family == "mysql":
         name = statement.database if statement.database is not None else statement.current_database or ""
-        name = rules.rewrite("".join("?" if ord(c) > 0xFFFF else c for c in name))
+        name = rules.rewrite(rules.as_parsed(name))
         return rules.db_ok(name) if has_db_rules else rules.db_ok_with_wild_table(name)
     if statement.database is None:
         name = rules.rewrite(statement.current_database or "")

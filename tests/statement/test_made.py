@@ -1,0 +1,68 @@
+"""Statements written around known tables are read back as what went in; filters decide them as the manual says."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dumpfilter.filter import Filter, Rule, Verdict
+from dumpfilter.statement import Statement, make_statement, read_text
+from dumpfilter.statement.grants import grant_tables
+from tests.filter.plain import Names, PlainFilter
+from tests.statement.made import MadeStatement, made_statements
+from tests.strategies import rules
+
+
+def made_subject(made: MadeStatement, family: str, current: str | None) -> Statement:
+    """What the statement touches, from what it was made of."""
+    updated = made.updated
+    if made.grants and updated is not None:
+        parsed = read_text(made.text, family=family)  # type: ignore[arg-type]
+        assert parsed.updated is not None
+        grants = parsed.updated[-1]
+        assert set(grants) <= {*grant_tables("mysql"), *grant_tables("mariadb", "*")}
+        updated = (*updated, grants)
+    return Statement(made.kind, current, None, None, updated)
+
+
+@settings(max_examples=1500, deadline=None)
+@given(made=made_statements(), family=st.sampled_from(["mysql", "mariadb"]))
+def test_a_text_is_read_as_what_it_was_made_of(made: MadeStatement, family: str) -> None:
+    parsed = read_text(made.text, family=family)  # type: ignore[arg-type]
+    read = make_statement(parsed, current_database="now", table_map_for_update=made.table_map)
+    wanted = made_subject(made, family, "now")
+    assert (read.kind, read.updated) == (wanted.kind, wanted.updated), made.text
+
+
+@settings(max_examples=1500, deadline=None)
+@given(
+    made=made_statements(),
+    given_rules=rules(),
+    current=st.sampled_from([None, "shop", "logs", "a_b"]),
+    family=st.sampled_from(["mysql", "mariadb"]),
+    lower=st.booleans(),
+    data=st.data(),
+)
+def test_the_verdict_is_the_manuals(
+    made: MadeStatement,
+    given_rules: list[Rule],
+    current: str | None,
+    family: str,
+    lower: bool,
+    data: st.DataObject,
+) -> None:
+    """The text through the parser and the filter, against what it was made of through the plain filter; and in
+    whatever order the rules are given (of rewrites the first with one FROM wins)."""
+    parsed = read_text(made.text, family=family)  # type: ignore[arg-type]
+    statement = make_statement(parsed, current_database=current, table_map_for_update=made.table_map)
+    rule_filter = Filter(given_rules, lower_case_table_names=int(lower), family=family)  # type: ignore[arg-type]
+    plain = PlainFilter(given_rules, Names(family, lower)).statement(made_subject(made, family, current))
+    expected = {True: Verdict.EXECUTE, False: Verdict.IGNORE, None: Verdict.UNDECIDED}[plain]
+    decision = rule_filter.decide_statement(statement)
+    assert decision.verdict is expected, (made.text, decision)
+    if decision.rule is not None:
+        assert decision.rule in given_rules
+    rewrites = [rule for rule in given_rules if rule.kind.value == "replicate-rewrite-db"]
+    others = data.draw(st.permutations([rule for rule in given_rules if rule not in rewrites]))
+    shuffled = Filter([*others, *rewrites], lower_case_table_names=int(lower), family=family)  # type: ignore[arg-type]
+    assert shuffled.decide_statement(statement).verdict is expected
