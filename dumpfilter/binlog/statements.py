@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+
 from dumpfilter.binlog import _roles as R
 from dumpfilter.binlog.events import HEADER_LENGTH, EventType
-from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.binlog.query import QueryEvent, decode_execute_load_query, decode_query
-from dumpfilter.statement import Statement, make_statement, read_text
+from dumpfilter.statement import Statement, make_statement, parse_statement, statement_shape
+from dumpfilter.statement.shape import LONGEST_REMEMBERED
 
 _FRAMES = (b"ROLLBACK", b"SAVEPOINT ", b"RELEASE SAVEPOINT ")
 
@@ -41,9 +44,23 @@ def decode_statement_event(kind: EventType, body: bytes | memoryview, fd: Format
 def statement_of(query: QueryEvent, fd: FormatDescription) -> Statement:
     """What a statement event touches."""
     status = query.status
+    shape = statement_shape(query.text, family=fd.family, sql_mode=status.sql_mode or 0)
+    read = _subject if len(shape) <= LONGEST_REMEMBERED else _subject.__wrapped__
+    return read(shape, fd.family, query.db or None, query.updated_dbs, status.table_map_for_update)
+
+
+@functools.lru_cache(8192)
+def _subject(
+    shape: str,
+    family: Family,
+    current_database: str | None,
+    updated_databases: tuple[str, ...] | None,
+    table_map_for_update: int | None,
+) -> Statement:
+    """Remembered, so that a statement that comes again with other values costs a look-up."""
     return make_statement(
-        read_text(query.text, family=fd.family, sql_mode=status.sql_mode or 0),
-        current_database=query.db or None,
-        updated_databases=query.updated_dbs,
-        table_map_for_update=status.table_map_for_update,
+        parse_statement(shape, family),
+        current_database=current_database,
+        updated_databases=updated_databases,
+        table_map_for_update=table_map_for_update,
     )

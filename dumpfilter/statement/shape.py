@@ -19,7 +19,7 @@ MODE_ANSI_QUOTES = 1 << 2
 MODE_NO_BACKSLASH_ESCAPES = 1 << 20
 
 _REMEMBERED = 8192
-_LONGEST_REMEMBERED = 1 << 13
+LONGEST_REMEMBERED = 1 << 13
 """Characters; longer shapes are rare, and would fill the memory."""
 
 
@@ -47,7 +47,7 @@ def statement_shape(text: str, *, family: Family = "mysql", sql_mode: int = 0) -
 def read_text(text: str, *, family: Family = "mysql", sql_mode: int = 0) -> StatementText:
     """:func:`~dumpfilter.statement.parse.parse_statement` by shape, remembered."""
     shape = statement_shape(text, family=family, sql_mode=sql_mode)
-    return _remembered(shape, family) if len(shape) <= _LONGEST_REMEMBERED else parse_statement(shape, family)
+    return _remembered(shape, family) if len(shape) <= LONGEST_REMEMBERED else parse_statement(shape, family)
 
 
 _remembered = functools.lru_cache(_REMEMBERED)(parse_statement)
