@@ -8,7 +8,7 @@ import sys
 
 from bench._common import Options, parse_size
 
-ALL = ("scan", "decide", "grpc_end_to_end", "filter_file", "relay", "memory")
+ALL = ("scan", "decide", "hostile", "grpc_end_to_end", "filter_file", "relay", "memory")
 
 
 def main() -> int:

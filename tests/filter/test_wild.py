@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dumpfilter.filter.wild import WildPattern
+from dumpfilter.filter.wild import WildPattern, WildSet
 from tests.filter.plain import naive_match, parse_pattern
 
 texts = st.text(alphabet="ab.%_\\é", max_size=9)
@@ -85,3 +85,9 @@ def test_cost_is_bounded(pattern: str) -> None:
     for name in ("a" * 129, "a" * 64 + "." + "a" * 64, "a" * 400, "ab" * 200):
         compiled.matches(name)
     assert time.perf_counter() - began < 1
+
+
+@given(patterns=st.lists(st.text("ab%_\\.x", max_size=6), max_size=12), name=st.text("abx._%\\", max_size=8))
+def test_a_set_finds_the_first_that_matches(patterns: list[str], name: str) -> None:
+    found = WildSet(patterns).first(list(name))
+    assert found == next((n for n, p in enumerate(patterns) if WildPattern(p).matches(name)), None)

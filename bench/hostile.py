@@ -1,0 +1,88 @@
+"""What hostile input costs: long statements, many rules, many tables, patterns of percent signs.
+
+Every figure is a growth: the time for an input twice (or ten times) as large over the time for the input. Linear is 2;
+a quadratic blow-up would be 4. The floors are a CRC32 of the same bytes and a table decided by one rule.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+
+from bench._common import Options, Report, interleaved, timed
+from dumpfilter.filter import Filter
+from dumpfilter.statement import StatementText, read_text
+
+LENGTH = 16 << 20
+TABLES = 100_000
+RULES = 10_000
+
+STATEMENTS: dict[str, Callable[[int], str]] = {
+    "one string": lambda n: "INSERT INTO a.t VALUES ('" + "x" * n + "')",
+    "escaped quotes": lambda n: "INSERT INTO a.t VALUES ('" + "\\'" * (n // 2) + "')",
+    "many rows": lambda n: "INSERT INTO a.t VALUES " + "(1,'x',NULL),\n" * (n // 14) + "(2,'',0)",
+    "many columns": lambda n: "ALTER TABLE a.t " + "ADD i INT, " * (n // 11) + "ADD j INT",
+    "many tables": lambda n: "UPDATE a" + ", b" * (n // 3) + " SET x = 1",
+    "parentheses": lambda n: "CREATE TABLE a.t " + "(" * n,
+    "comments": lambda n: "/*" + "*" * n + "*/ DROP TABLE a.t",
+    "version comments": lambda n: "/*!" * (n // 3) + " DROP TABLE a.t",
+    "a name": lambda n: "DROP TABLE `" + "a" * n + "`",
+    "not closed": lambda n: "DROP TABLE `" + "``" * (n // 2),
+}
+
+PATTERNS = {
+    "db7.%": lambda n: f"db{n}.%",
+    "%.t7": lambda n: f"%.t{n}",
+    "%x7%.%": lambda n: f"%x{n}%.%",
+    "db.t7 (no wildcard)": lambda n: f"db{n % 100}.t{n}",
+}
+
+
+def _decide(rule_filter: Filter, tables: int) -> None:
+    for n in range(tables):
+        rule_filter.rows_ok(f"db{n % 1000}", f"t{n}")
+
+
+def run(options: Options) -> bool:
+    report = Report("hostile", "no input costs more than its size", 0)
+    cases = {}
+    for name, make in STATEMENTS.items():
+        for size in (LENGTH // 2, LENGTH):
+            text = make(size)
+            cases[f"{name}, {size >> 20} MB"] = lambda text=text: timed(lambda: _read(text))
+    raw = STATEMENTS["one string"](LENGTH).encode()
+    cases["crc32 of 16 MB"] = lambda: timed(lambda: zlib.crc32(raw))
+    one = Filter.from_options(["--replicate-wild-do-table=db1.%"])
+    cases[f"{TABLES} tables, 1 rule"] = lambda: timed(lambda: _decide(one, TABLES))
+    for name, make_pattern in PATTERNS.items():
+        for rules in (RULES // 10, RULES):
+            many = Filter.from_options(
+                [f"--replicate-wild-ignore-table={make_pattern(n)}" for n in range(rules)]
+            )
+            cases[f"{TABLES} tables, {rules} of {name}"] = lambda many=many: timed(
+                lambda: _decide(many, TABLES)
+            )
+    for percents in (30, 60):
+        pattern = Filter.from_options(["--replicate-wild-do-table=d." + "%a" * percents + "b"])
+        name = "a" * 64
+        cases[f"a pattern of {percents} %"] = lambda p=pattern, name=name: timed(
+            lambda: [p.rows_ok("d", name) for _ in range(1000)]
+        )
+    m = report.times(interleaved(cases, min(options.runs, 3)))
+    for name in STATEMENTS:
+        ratio = m[f"{name}, 16 MB"] / m[f"{name}, 8 MB"]
+        report.target(f"statement of {name}: 16 MB / 8 MB", ratio, 3.0, at_most=True)
+        report.row(
+            f"statement of {name} / crc32",
+            m[f"{name}, 16 MB"] / m["crc32 of 16 MB"],
+            f"{m[f'{name}, 16 MB'] / m['crc32 of 16 MB']:.1f}",
+        )
+    for name in PATTERNS:
+        ratio = m[f"{TABLES} tables, {RULES} of {name}"] / m[f"{TABLES} tables, {RULES // 10} of {name}"]
+        report.target(f"100,000 tables: 10,000 rules like {name} / 1,000", ratio, 3.0, at_most=True)
+    report.target("60 % / 30 %", m["a pattern of 60 %"] / m["a pattern of 30 %"], 4.0, at_most=True)
+    return report.print()
+
+
+def _read(text: str) -> StatementText:
+    return read_text(text)
