@@ -296,6 +296,8 @@ def _definition(reader: TokenReader, verb: str, family: Family) -> StatementText
         reader.exists()
         kind = K.EVENT if what == "EVENT" else K.ROUTINE
         names = reader.names(1)
+        if what == "FUNCTION" and reader.accept("RETURNS") and reader.advance() and reader.accept("SONAME"):
+            names = ()  # a loadable function is in no database
         if what == "EVENT" and verb == "ALTER" and names and reader.skip_to("RENAME"):
             reader.accept("TO")
             new = reader.name()
