@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from dumpfilter.binlog.subjects import Subjects
 from dumpfilter.dump import Counts
 from dumpfilter.errors import DumpfilterError
-from dumpfilter.filter import Filter
+from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.flags import TableFlags
 
 
@@ -43,21 +43,22 @@ class RegisteredSlave:
     """The number of the dump that is running for it; 0 when none is."""
 
     @property
-    def filter(self) -> Filter:
+    def filter(self) -> ReplicationFilter:
         return self.flags.filter
 
 
 class Register:
-    """The slaves, by id. Thread-safe."""
+    """The slaves, by id. Thread-safe. A ``write_filter`` is every slave's: the binlog as it would have been written."""
 
-    def __init__(self, subjects: Subjects) -> None:
+    def __init__(self, subjects: Subjects, write_filter: ReplicationFilter | None = None) -> None:
         self._subjects = subjects
+        self._write_filter = write_filter
         self._slaves: dict[str, RegisteredSlave] = {}
         self._lock = threading.Lock()
         self._dumps = 0
 
     def add(
-        self, *, server_id: int, uuid: str, host: str, port: int, channel: str, rule_filter: Filter
+        self, *, server_id: int, uuid: str, host: str, port: int, channel: str, rule_filter: ReplicationFilter
     ) -> RegisteredSlave:
         """Register a slave. The same uuid and channel again takes the place of the earlier registration,
         whose dump ends; another uuid with the same server id is refused while the first one is dumping
@@ -84,7 +85,7 @@ class Register:
                 host,
                 port,
                 channel,
-                TableFlags(rule_filter, self._subjects),
+                TableFlags(rule_filter, self._subjects, write_filter=self._write_filter),
             )
             self._slaves[slave.slave_id] = slave
             return slave
@@ -105,11 +106,11 @@ class Register:
         with self._lock:
             self._slaves.pop(slave_id, None)
 
-    def change_filter(self, slave_id: str, rule_filter: Filter) -> RegisteredSlave:
+    def change_filter(self, slave_id: str, rule_filter: ReplicationFilter) -> RegisteredSlave:
         """Give a slave another filter; its running dump takes it up. Raises NotRegistered."""
         slave = self.get(slave_id)
         with self._lock:
-            slave.flags = TableFlags(rule_filter, self._subjects)
+            slave.flags = TableFlags(rule_filter, self._subjects, write_filter=self._write_filter)
             slave.filter_version += 1
             return slave
 

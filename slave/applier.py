@@ -23,7 +23,7 @@ from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.binlog.rows import TableMap, decode_rows_header, decode_table_map
 from dumpfilter.binlog.statements import read_statement
 from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogTruncated
-from dumpfilter.filter import Filter
+from dumpfilter.filter import ReplicationFilter
 from slave.errors import SlaveIncident
 from slave.groups import Groups, Keyword, keyword
 
@@ -41,13 +41,17 @@ _READ_BUFFER = 1 << 18
 class EventApplier:
     """Applies events one by one to a target.
 
-    The target sees only what passes the filter, under the rewritten database names; a transaction begins for
+    The target sees only what passes the filter, under the rewritten names; a transaction begins for
     it with the first thing that passes, so one that holds nothing for this slave leaves no trace.
     ``on_complete`` is told the GTID of every transaction that was completed, with or without a trace.
     """
 
     def __init__(
-        self, rules: Filter, target: Target, *, on_complete: Callable[[Gtid], None] = lambda gtid: None
+        self,
+        rules: ReplicationFilter,
+        target: Target,
+        *,
+        on_complete: Callable[[Gtid], None] = lambda gtid: None,
     ) -> None:
         self._rules = rules
         self._target = target
@@ -55,10 +59,10 @@ class EventApplier:
         self._groups = Groups()
         self._gtid: Gtid | None = None
         self._begun = False
-        # table id -> the map and, when its rows pass, the database's name here
-        self._tables: dict[int, tuple[TableMap, str | None]] = {}
+        # table id -> the map and, when its rows pass, the database and the table here
+        self._tables: dict[int, tuple[TableMap, tuple[str, str] | None]] = {}
         # the same by a table map's body: most of them come again and again
-        self._maps: dict[bytes, tuple[TableMap, str | None]] = {}
+        self._maps: dict[bytes, tuple[TableMap, tuple[str, str] | None]] = {}
         self.source_file = ""
         """The master's file that the events come from, as the relay log's artificial Rotate names it."""
 
@@ -143,7 +147,7 @@ class EventApplier:
         if known is None:
             table = decode_table_map(body, post_header_length)
             passes = self._rules.rows_ok(table.database, table.table)
-            known = (table, self._rules.rewrite_db(table.database) if passes else None)
+            known = (table, self._rules.rewrite_table(table.database, table.table) if passes else None)
             if len(self._maps) >= _MAPS:
                 self._maps.clear()
             self._maps[body] = known
@@ -153,12 +157,12 @@ class EventApplier:
         header = decode_rows_header(kind, body, description.post_header_length(kind) or None)
         if not header.is_dummy:
             try:
-                table, database = self._tables[header.table_id]
+                table, here = self._tables[header.table_id]
             except KeyError:
                 raise BinlogCorrupt(f"rows of table id {header.table_id}, which no table map names") from None
-            if database is not None:
+            if here is not None:
                 self._touch()
-                self._target.rows(database, table.table, table, header, rows_data(header, body))
+                self._target.rows(*here, table, header, rows_data(header, body))
         if header.statement_ends:
             self._tables.clear()
         return header.statement_ends
@@ -200,10 +204,11 @@ class EventApplier:
 
 def _short_keyword(kind: int, body: bytes | memoryview, description: FormatDescription) -> Keyword:
     """BEGIN, COMMIT and ROLLBACK told without decoding the rest of the event; they are every other Query."""
-    if kind != EventType.QUERY or len(body) < QUERY_HEADER_LENGTH:
+    usual = description.post_header_length(kind) == QUERY_HEADER_LENGTH
+    if kind != EventType.QUERY or not usual or len(body) < QUERY_HEADER_LENGTH:
         return Keyword.NONE
     status_length = body[11] | body[12] << 8
-    begin = description.post_header_length(kind) + status_length + body[8] + 1
+    begin = QUERY_HEADER_LENGTH + status_length + body[8] + 1
     return _SHORT.get(bytes(body[begin:]), Keyword.NONE) if len(body) - begin <= 8 else Keyword.NONE
 
 
@@ -217,7 +222,7 @@ def _decode(kind: int, body: bytes | memoryview, description: FormatDescription)
 
 def apply_files(
     paths: Iterable[Path],
-    rules: Filter,
+    rules: ReplicationFilter,
     target: Target,
     *,
     on_complete: Callable[[Gtid], None] = lambda gtid: None,

@@ -93,6 +93,8 @@ def _lines(values: dict[str, Any]) -> str:
         f"gtid_set        {values['gtid_set']}\n"
         f"bytes_received  {values['bytes_received']} of {counts['bytes_read']} read by the master "
         f"({counts['bytes_dropped']} dropped)\n"
+        f"undecided       {counts['events_undecided']} of {counts['events_sent']} events sent "
+        "(left to this slave's filter)\n"
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from dumpfilter.binlog.format import Family
 from dumpfilter.errors import OptionError
-from dumpfilter.filter import Filter, Rule
+from dumpfilter.filter import Filter, FilterSemantics, ReplicationFilter, Rule, make_filter
 from dumpfilter.filter.convert import filter_to_proto
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
@@ -37,6 +37,8 @@ class SlaveOptions:
     relay_dir: Path
     rules: tuple[Rule, ...] = ()
     """The slave's filter."""
+    semantics: FilterSemantics = FilterSemantics.CLASSIC
+    """How the rules are read."""
     lower_case_table_names: int = 0
     filter_on_master: bool = True
     """Whether the master is told the rules. The slave applies them in any case."""
@@ -103,9 +105,10 @@ class Slave:
         if options.apply:
             self._threads.append(threading.Thread(target=self._run_sql, name="slave-sql", daemon=True))
 
-    def filter(self, family: Family) -> Filter:
+    def filter(self, family: Family) -> ReplicationFilter:
         """The slave's own filter."""
-        return Filter(
+        return make_filter(
+            self._options.semantics,
             self._options.rules,
             lower_case_table_names=self._options.lower_case_table_names,
             family=family,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.filter import Filter
+from dumpfilter.filter import ReplicationFilter
 from slave.applier import EventApplier
 from slave.errors import AFRESH, StateCorrupt, StreamError
 from slave.master_info import MasterInfo
@@ -44,7 +44,7 @@ class SqlThread:
         directory: Path,
         relay_end: RelayEnd,
         target: Target,
-        make_filter: Callable[[Family], Filter],
+        make_filter: Callable[[Family], ReplicationFilter],
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -8,7 +8,7 @@ from dumpfilter.binlog import _roles as R
 from dumpfilter.binlog.events import HEADER_LENGTH, EventType
 from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.binlog.query import QueryEvent, decode_execute_load_query, decode_query
-from dumpfilter.statement import Statement, make_statement, parse_statement, statement_shape
+from dumpfilter.statement import Statement, TableName, make_statement, parse_statement, statement_shape
 from dumpfilter.statement.shape import LONGEST_REMEMBERED
 
 _FRAMES = (b"ROLLBACK", b"SAVEPOINT ", b"RELEASE SAVEPOINT ")
@@ -46,7 +46,9 @@ def statement_of(query: QueryEvent, fd: FormatDescription) -> Statement:
     status = query.status
     shape = statement_shape(query.text, family=fd.family, sql_mode=status.sql_mode or 0)
     read = _subject if len(shape) <= LONGEST_REMEMBERED else _subject.__wrapped__
-    return read(shape, fd.family, query.db or None, query.updated_dbs, status.table_map_for_update)
+    return read(
+        shape, fd.family, query.db or None, query.updated_dbs, status.table_map_for_update, query.tables_info
+    )
 
 
 @functools.lru_cache(8192)
@@ -56,6 +58,7 @@ def _subject(
     current_database: str | None,
     updated_databases: tuple[str, ...] | None,
     table_map_for_update: int | None,
+    tables_info: tuple[TableName, ...] | None,
 ) -> Statement:
     """Remembered, so that a statement that comes again with other values costs a look-up."""
     return make_statement(
@@ -63,4 +66,5 @@ def _subject(
         current_database=current_database,
         updated_databases=updated_databases,
         table_map_for_update=table_map_for_update,
+        tables_info=tables_info,
     )

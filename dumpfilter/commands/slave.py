@@ -24,11 +24,18 @@ class FilterOn(enum.StrEnum):
     SLAVE = "slave"
 
 
+class Semantics(enum.StrEnum):
+    """How the filter's rules are read."""
+
+    CLASSIC = "classic"
+    EFFECTIVE = "effective"
+
+
 _RULE = "A rule of the slave's filter, as mysqld and mariadbd spell it. Repeatable."
 
 
-def _rule_option(name: str) -> object:
-    return typer.Option(f"--{name}", help=_RULE, metavar="RULE", rich_help_panel="Filter")
+def _rule_option(name: str, help: str = _RULE) -> object:
+    return typer.Option(f"--{name}", help=help, metavar="RULE", rich_help_panel="Filter")
 
 
 def slave_command(
@@ -45,6 +52,21 @@ def slave_command(
     wild_do_table: Annotated[list[str] | None, _rule_option("replicate-wild-do-table")] = None,
     wild_ignore_table: Annotated[list[str] | None, _rule_option("replicate-wild-ignore-table")] = None,
     rewrite_db: Annotated[list[str] | None, _rule_option("replicate-rewrite-db")] = None,
+    filter_semantics: Annotated[
+        Semantics,
+        typer.Option(
+            help="classic: the --replicate-* rules. effective: --do, --ignore and --rewrite, which ask what a "
+            "statement changes and never for the current database.",
+            rich_help_panel="Filter",
+        ),
+    ] = Semantics.CLASSIC,
+    do: Annotated[
+        list[str] | None, _rule_option("do", "Pass db.table although --ignore matches it. Repeatable.")
+    ] = None,
+    ignore: Annotated[list[str] | None, _rule_option("ignore", "Drop db.table. Repeatable.")] = None,
+    rewrite: Annotated[
+        list[str] | None, _rule_option("rewrite", "Call db1.% db2.% (db1.%->db2.%). Repeatable.")
+    ] = None,
     lower_case_table_names: Annotated[
         int, typer.Option(help="How names compare: 0 as they are, 1 and 2 without case.", min=0, max=2)
     ] = 0,
@@ -101,9 +123,12 @@ def slave_command(
 
         dumpfilter slave --master 127.0.0.1:3307 --server-id 101 \\
             --relay-dir s1 --replicate-do-db=shop --once
+
+        dumpfilter slave --master 127.0.0.1:3307 --server-id 102 \\
+            --relay-dir s2 --filter-semantics effective --ignore='abc.%' --do='%.EFG' --once
     """
     # imported here so that `dumpfilter --help` and the other commands do not wait for it
-    from dumpfilter.filter import RuleKind, make_rule
+    from dumpfilter.filter import EffectiveRuleKind, FilterSemantics, RuleKind, make_rule
     from slave.command import run_slave
     from slave.io_thread import SourceOptions
     from slave.slave import SlaveOptions
@@ -116,7 +141,14 @@ def slave_command(
         RuleKind.WILD_DO_TABLE: wild_do_table,
         RuleKind.WILD_IGNORE_TABLE: wild_ignore_table,
         RuleKind.REWRITE_DB: rewrite_db,
+        EffectiveRuleKind.DO: do,
+        EffectiveRuleKind.IGNORE: ignore,
+        EffectiveRuleKind.REWRITE: rewrite,
     }
+    semantics = FilterSemantics(filter_semantics.value)
+    for kind, values in given.items():
+        if values:
+            semantics.check(kind)
     options = SlaveOptions(
         source=SourceOptions(
             address=master,
@@ -136,6 +168,7 @@ def slave_command(
         ),
         relay_dir=relay_dir,
         rules=tuple(make_rule(kind, value) for kind, values in given.items() for value in values or ()),
+        semantics=semantics,
         lower_case_table_names=lower_case_table_names,
         filter_on_master=filter_on is FilterOn.BOTH,
         apply=not io_thread_only,

@@ -14,6 +14,7 @@ from dumpfilter.filter.rules import (
     parse_option,
 )
 from dumpfilter.filter.verdict import Verdict
+from dumpfilter.filter.write import WriteFilter, WriteRuleKind, WriteSemantics
 
 __all__ = [
     "Decision",
@@ -26,6 +27,9 @@ __all__ = [
     "RuleKind",
     "Step",
     "Verdict",
+    "WriteFilter",
+    "WriteRuleKind",
+    "WriteSemantics",
     "make_filter",
     "make_rule",
     "parse_option",

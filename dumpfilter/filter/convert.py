@@ -1,14 +1,22 @@
-"""Between :class:`~dumpfilter.filter.Filter` and the contract's FilterDefinition."""
+"""Between the filters of a slave and the contract's FilterDefinition."""
 
 from __future__ import annotations
 
 from dumpfilter.errors import OptionError
+from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.collation import Family
-from dumpfilter.filter.filter import Filter
-from dumpfilter.filter.rules import RuleKind, make_rule
+from dumpfilter.filter.effective import EffectiveFilter
+from dumpfilter.filter.factory import make_filter
+from dumpfilter.filter.rules import (
+    BaseRuleKind,
+    EffectiveRuleKind,
+    FilterSemantics,
+    RuleKind,
+    make_rule,
+)
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
-_KINDS = {
+_KINDS: dict[BaseRuleKind, pb.RuleKind] = {
     RuleKind.DO_DB: pb.REPLICATE_DO_DB,
     RuleKind.IGNORE_DB: pb.REPLICATE_IGNORE_DB,
     RuleKind.DO_TABLE: pb.REPLICATE_DO_TABLE,
@@ -16,9 +24,17 @@ _KINDS = {
     RuleKind.WILD_DO_TABLE: pb.REPLICATE_WILD_DO_TABLE,
     RuleKind.WILD_IGNORE_TABLE: pb.REPLICATE_WILD_IGNORE_TABLE,
     RuleKind.REWRITE_DB: pb.REPLICATE_REWRITE_DB,
+    EffectiveRuleKind.DO: pb.EFFECTIVE_DO,
+    EffectiveRuleKind.IGNORE: pb.EFFECTIVE_IGNORE,
+    EffectiveRuleKind.REWRITE: pb.EFFECTIVE_REWRITE,
 }
 _KINDS_BACK = {number: kind for kind, number in _KINDS.items()}
 _FAMILIES: dict[int, Family] = {pb.MYSQL: "mysql", pb.MARIADB: "mariadb"}
+_SEMANTICS: dict[int, FilterSemantics] = {
+    pb.FILTER_SEMANTICS_UNSPECIFIED: FilterSemantics.CLASSIC,
+    pb.CLASSIC: FilterSemantics.CLASSIC,
+    pb.EFFECTIVE: FilterSemantics.EFFECTIVE,
+}
 
 
 def family_to_proto(family: Family) -> pb.ServerFamily:
@@ -26,24 +42,32 @@ def family_to_proto(family: Family) -> pb.ServerFamily:
     return pb.MARIADB if family == "mariadb" else pb.MYSQL
 
 
-def filter_to_proto(rule_filter: Filter) -> pb.FilterDefinition:
-    """The definition of a filter as it goes over the wire."""
+def filter_to_proto(rule_filter: ReplicationFilter) -> pb.FilterDefinition:
+    """The definition of a slave's filter as it goes over the wire."""
     return pb.FilterDefinition(
         rules=[pb.Rule(kind=_KINDS[rule.kind], value=rule.value) for rule in rule_filter.rules],
         lower_case_table_names=rule_filter.lower_case_table_names,
         family=family_to_proto(rule_filter.family),
+        semantics=pb.EFFECTIVE if isinstance(rule_filter, EffectiveFilter) else pb.CLASSIC,
     )
 
 
-def filter_from_proto(definition: pb.FilterDefinition, *, default_family: Family = "mysql") -> Filter:
+def filter_from_proto(
+    definition: pb.FilterDefinition, *, default_family: Family = "mysql"
+) -> ReplicationFilter:
     """The filter a definition describes; OptionError names the first rule that cannot be used."""
+    semantics = _SEMANTICS.get(definition.semantics)
+    if semantics is None:
+        raise OptionError(f"filter semantics {definition.semantics} are not known")
     rules = []
     for rule in definition.rules:
         kind = _KINDS_BACK.get(rule.kind)
         if kind is None:
             raise OptionError(f"rule {rule.value!r} has no known kind ({rule.kind})")
+        semantics.check(kind)
         rules.append(make_rule(kind, rule.value))
-    return Filter(
+    return make_filter(
+        semantics,
         rules,
         lower_case_table_names=definition.lower_case_table_names,
         family=_FAMILIES.get(definition.family, default_family),

@@ -33,7 +33,9 @@ class Step(enum.Enum):
     NONE_UPDATED = "The statement has tables and updates none of them"
     DB_WILD_DO = "The database, as 'db.', matches a replicate-wild-do-table rule"
     DB_WILD_IGNORE = "The database, as 'db.', matches a replicate-wild-ignore-table rule"
-    DB_NO_WILD_DO = "There are replicate-wild-do-table rules, and the database, as 'db.', matches none of them"
+    DB_NO_WILD_DO = (
+        "There are replicate-wild-do-table rules, and the database, as 'db.', matches none of them"
+    )
     DB_NO_WILD = "The database, as 'db.', matches no replicate-wild-*-table rule"
     UNKNOWN_TABLES = "Which tables the statement updates cannot be told, so the slave decides"
     # effective semantics (WL#2516, "new semantics")
@@ -47,6 +49,7 @@ class Step(enum.Enum):
     BINLOG_IGNORE_DB = "There are binlog-ignore-db rules, and the database matches one of them"
     BINLOG_NO_IGNORE_DB = "There are binlog-ignore-db rules, and the database matches none of them"
     BINLOG_NO_DB = "There are binlog-*-db rules, and there is no current database"
+    STATEMENT_KIND = "The kind of statement is among those asked for, or left out"
     NEVER_FILTERED = "Events of this kind are never filtered"
 
 

@@ -6,7 +6,7 @@ The questions keep the server's names: :meth:`Filter.db_ok`, :meth:`Filter.table
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.collation import Family, as_parsed, collation_of
@@ -14,7 +14,7 @@ from dumpfilter.filter.decision import Decision, Step
 from dumpfilter.filter.rules import Rule, RuleKind, parse_option, unique
 from dumpfilter.filter.verdict import Verdict
 from dumpfilter.filter.wild import WildSet
-from dumpfilter.statement import Statement
+from dumpfilter.statement import Statement, TableName
 
 
 class Filter(ReplicationFilter):
@@ -180,20 +180,30 @@ class Filter(ReplicationFilter):
         if not self.table_rules_on:
             return decision
         if statement.updated is None:
-            return Decision(Verdict.UNDECIDED, Step.UNKNOWN_TABLES)
+            return self._decide_involved(statement.involved, current)
         if not statement.updated:
             return _yes(Step.NO_TABLE_ASKED)
         for number, tables in enumerate(statement.updated):
             # a name in the text is not rewritten; one without a database is in the current one, which is
-            decision = self._tables(
-                (current or "" if database is None else self._parsed(database), self._parsed(table))
-                for database, table in tables
-            )
+            decision = self._tables(self._named(tables, current))
             if not decision.verdict.passes:
                 # A server asks about the grant tables only once it has found the table that is granted on, and
                 # whether the slave has that is not known here: an error there must stay one.
                 return decision if number == 0 else decision._replace(verdict=Verdict.UNDECIDED)
         return decision
+
+    def _decide_involved(self, tables: tuple[TableName, ...], current: str | None) -> Decision:
+        """Tables of which some are updated: decided when each alone would be decided alike, since then any of them
+        together are."""
+        decisions = [self._tables([name]) for name in self._named(tables, current)]
+        if decisions and all(decision.verdict is decisions[0].verdict for decision in decisions):
+            return decisions[0]
+        return Decision(Verdict.UNDECIDED, Step.UNKNOWN_TABLES)
+
+    def _named(self, tables: Iterable[TableName], current: str | None) -> Iterator[tuple[str, str]]:
+        """The full names of tables in a text, where those without a database are in the current one."""
+        for database, table in tables:
+            yield current or "" if database is None else self._parsed(database), self._parsed(table)
 
     def _parsed(self, name: str) -> str:
         """A name as the server's parser reads it."""

@@ -74,20 +74,24 @@ def make_statement(
     current_database: str | None,
     updated_databases: tuple[str, ...] | None = None,
     table_map_for_update: int | None = None,
+    tables_info: tuple[TableName, ...] | None = None,
 ) -> Statement:
     """The subject of a statement event.
 
     ``updated_databases`` is the event's Q_UPDATED_DB_NAMES (None: what the text tells is taken);
-    ``table_map_for_update`` its Q_TABLE_MAP_FOR_UPDATE.
+    ``table_map_for_update`` its Q_TABLE_MAP_FOR_UPDATE; ``tables_info`` that of an extended event (WL#40), which is
+    looked at where the text does not tell which tables are updated: it does not say which of them are only read.
     """
     if updated_databases is None:
         updated_databases = _databases(parsed, current_database)
+    updated = parsed.updated if parsed.listed is None else _picked(parsed, table_map_for_update or 0)
     return Statement(
         parsed.kind,
         current_database,
         parsed.database,
         None if updated_databases is None else tuple(sorted(updated_databases)),
-        parsed.updated if parsed.listed is None else _picked(parsed, table_map_for_update or 0),
+        updated,
+        (tables_info or ()) if updated is None else (),
     )
 
 

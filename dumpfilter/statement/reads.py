@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import logging
 import re
+from dataclasses import dataclass, field
 
 import sqlglot
 from sqlglot import exp
@@ -27,12 +28,16 @@ logging.getLogger("sqlglot").setLevel(logging.ERROR)
 _QUERYING = frozenset(
     {K.INSERT, K.REPLACE, K.UPDATE, K.DELETE, K.LOAD_DATA, K.CREATE_TABLE_SELECT, K.VIEW, K.SELECT}
 )
-_VERSION_COMMENTS = re.compile(r"(`(?:[^`]|``)*`|\"(?:[^\"]|\"\")*\")|/\*M?!\d*|\*/")
+_VERSION_COMMENTS = re.compile(
+    r"(`(?:[^`]|``)*`|\"(?:[^\"\\]|\\.|\"\")*\"|'(?:[^'\\]|\\.|'')*'|/\*(?!M?!)(?:[^*]|\*(?!/))*\*/)|/\*M?!\d*|\*/",
+    re.S,
+)
 _MODIFIERS = re.compile(
     r"^(\s*(?:INSERT|REPLACE|UPDATE|DELETE))((?:\s+(?:LOW_PRIORITY|HIGH_PRIORITY|DELAYED|QUICK|IGNORE))+)\b",
     re.I,
 )
 _SET_STATEMENT = re.compile(r"^\s*SET\s+STATEMENT\b.*?\bFOR\b", re.I | re.S)
+_OR_REPLACE = re.compile(r"^(\s*CREATE)\s+OR\s+REPLACE\b", re.I)
 _REPLACE = re.compile(r"^\s*REPLACE\b", re.I)
 _DUPLICATES = re.compile(
     r"\b(?:IGNORE|REPLACE)\s+(?=(?:AS\s+)?(?:\(\s*)*(?:SELECT|WITH|TABLE|VALUES)\b)", re.I
@@ -42,34 +47,38 @@ _LONGEST = 1 << 16
 
 
 def tables_read(text: str, *, family: Family = "mysql", sql_mode: int = 0) -> tuple[TableName, ...] | None:
-    """The tables a statement refers to beside those it updates, in the text's order, none twice; None when it cannot
-    be told.
+    """The tables a statement refers to beside those it updates, each once; None when it cannot be told.
 
     >>> tables_read("INSERT INTO t SELECT * FROM a JOIN d2.b USING (i)")
     (TableName(database=None, table='a'), TableName(database='d2', table='b'))
     """
     shape = statement_shape(text, family=family, sql_mode=sql_mode)
-    return _read(shape, family) if len(shape) <= _LONGEST else None
+    return _read(_Text(shape, text), family) if len(shape) <= _LONGEST else None
+
+
+@dataclass(frozen=True)
+class _Text:
+    """A statement, which is remembered by its shape."""
+
+    shape: str
+    text: str = field(compare=False)
 
 
 @functools.lru_cache(4096)
-def _read(shape: str, family: Family) -> tuple[TableName, ...] | None:
-    parsed = parse_statement(shape, family)
+def _read(statement: _Text, family: Family) -> tuple[TableName, ...] | None:
+    parsed = parse_statement(statement.shape, family)
     if parsed.kind is K.CREATE_TABLE_LIKE:
         return parsed.sources
     if parsed.kind is K.UNKNOWN:
         return None
     if parsed.kind not in _QUERYING or parsed.kind is K.LOAD_DATA:
         return ()
-    code = _VERSION_COMMENTS.sub(lambda found: found[1] or " ", shape)
-    # what sqlglot does not read, and no table depends on
-    code = _REPLACE.sub("INSERT", _MODIFIERS.sub(r"\1", _SET_STATEMENT.sub("", code)))
-    code = _DUPLICATES.sub("", code)
-    try:
-        tree = sqlglot.parse_one(code, dialect="mysql")
-    except (SqlglotError, RecursionError):
-        return None
-    if isinstance(tree, exp.Command):
+    tree = None
+    if len(statement.text) <= _LONGEST:
+        tree = _parse(statement.text)
+    # in a shape a function may have lost arguments, but it is never long
+    tree = tree or _parse(statement.shape)
+    if tree is None:
         return None
     # those it updates are told by the statement's head
     named = parsed.objects or ()
@@ -86,12 +95,25 @@ def _read(shape: str, family: Family) -> tuple[TableName, ...] | None:
     return tuple(name for name in found if name not in updated)
 
 
+def _parse(text: str) -> exp.Expr | None:
+    """sqlglot's tree; None for what it does not understand."""
+    code = _VERSION_COMMENTS.sub(lambda found: found[1] or " ", text)
+    # what sqlglot does not read, and no table depends on
+    code = _REPLACE.sub("INSERT", _MODIFIERS.sub(r"\1", _SET_STATEMENT.sub("", code)))
+    code = _DUPLICATES.sub("", _OR_REPLACE.sub(r"\1", code))
+    try:
+        tree = sqlglot.parse_one(code, dialect="mysql")
+    except (SqlglotError, RecursionError):
+        return None
+    return None if isinstance(tree, exp.Command) else tree
+
+
 def _is_cte(table: exp.Table) -> bool:
     """Whether the name is that of a common table expression in force there."""
     if table.db:
         return False
     wanted = table.name.lower()
-    node: exp.Expression | None = table
+    node: exp.Expr | None = table
     while node is not None:
         with_ = node.args.get("with_") or node.args.get("with")
         if isinstance(with_, exp.With) and any(cte.alias.lower() == wanted for cte in with_.expressions):

@@ -84,3 +84,6 @@ class Statement:
     server's order; each list must pass. No list: table rules do not touch this statement. An empty list: it
     has tables and updates none, which never passes. GRANT on a table has two: that table, then the grant
     tables. None: it cannot be told."""
+    involved: tuple[TableName, ...] = ()
+    """Where ``updated`` cannot be told: the tables that the event's own tables info (WL#40) names, which are those it
+    updates and those it reads, without a mark."""

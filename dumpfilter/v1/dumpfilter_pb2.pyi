@@ -7,6 +7,12 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class FilterSemantics(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    FILTER_SEMANTICS_UNSPECIFIED: _ClassVar[FilterSemantics]
+    CLASSIC: _ClassVar[FilterSemantics]
+    EFFECTIVE: _ClassVar[FilterSemantics]
+
 class RuleKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     RULE_KIND_UNSPECIFIED: _ClassVar[RuleKind]
@@ -17,12 +23,18 @@ class RuleKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REPLICATE_WILD_DO_TABLE: _ClassVar[RuleKind]
     REPLICATE_WILD_IGNORE_TABLE: _ClassVar[RuleKind]
     REPLICATE_REWRITE_DB: _ClassVar[RuleKind]
+    EFFECTIVE_DO: _ClassVar[RuleKind]
+    EFFECTIVE_IGNORE: _ClassVar[RuleKind]
+    EFFECTIVE_REWRITE: _ClassVar[RuleKind]
 
 class ServerFamily(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     SERVER_FAMILY_UNSPECIFIED: _ClassVar[ServerFamily]
     MYSQL: _ClassVar[ServerFamily]
     MARIADB: _ClassVar[ServerFamily]
+FILTER_SEMANTICS_UNSPECIFIED: FilterSemantics
+CLASSIC: FilterSemantics
+EFFECTIVE: FilterSemantics
 RULE_KIND_UNSPECIFIED: RuleKind
 REPLICATE_DO_DB: RuleKind
 REPLICATE_IGNORE_DB: RuleKind
@@ -31,6 +43,9 @@ REPLICATE_IGNORE_TABLE: RuleKind
 REPLICATE_WILD_DO_TABLE: RuleKind
 REPLICATE_WILD_IGNORE_TABLE: RuleKind
 REPLICATE_REWRITE_DB: RuleKind
+EFFECTIVE_DO: RuleKind
+EFFECTIVE_IGNORE: RuleKind
+EFFECTIVE_REWRITE: RuleKind
 SERVER_FAMILY_UNSPECIFIED: ServerFamily
 MYSQL: ServerFamily
 MARIADB: ServerFamily
@@ -44,14 +59,16 @@ class Rule(_message.Message):
     def __init__(self, kind: _Optional[_Union[RuleKind, str]] = ..., value: _Optional[str] = ...) -> None: ...
 
 class FilterDefinition(_message.Message):
-    __slots__ = ("rules", "lower_case_table_names", "family")
+    __slots__ = ("rules", "lower_case_table_names", "family", "semantics")
     RULES_FIELD_NUMBER: _ClassVar[int]
     LOWER_CASE_TABLE_NAMES_FIELD_NUMBER: _ClassVar[int]
     FAMILY_FIELD_NUMBER: _ClassVar[int]
+    SEMANTICS_FIELD_NUMBER: _ClassVar[int]
     rules: _containers.RepeatedCompositeFieldContainer[Rule]
     lower_case_table_names: int
     family: ServerFamily
-    def __init__(self, rules: _Optional[_Iterable[_Union[Rule, _Mapping]]] = ..., lower_case_table_names: _Optional[int] = ..., family: _Optional[_Union[ServerFamily, str]] = ...) -> None: ...
+    semantics: FilterSemantics
+    def __init__(self, rules: _Optional[_Iterable[_Union[Rule, _Mapping]]] = ..., lower_case_table_names: _Optional[int] = ..., family: _Optional[_Union[ServerFamily, str]] = ..., semantics: _Optional[_Union[FilterSemantics, str]] = ...) -> None: ...
 
 class RegisterRequest(_message.Message):
     __slots__ = ("server_id", "uuid", "host", "port", "channel", "filter")

@@ -25,7 +25,8 @@ class Target(Protocol):
         header: RowsHeader,
         data: bytes | memoryview,
     ) -> None:
-        """Rows of one event. ``database`` is the rewritten name; ``data`` the rows, opened if compressed."""
+        """Rows of one event. ``database`` and ``table`` are the rewritten names; ``data`` the rows, opened if
+        compressed."""
 
     def statement(self, database: str | None, text: bytes) -> None:
         """A statement in the client's character set. ``database``: its default database, None or "": none."""

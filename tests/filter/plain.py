@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from dumpfilter.filter import Rule, RuleKind
 from dumpfilter.filter.collation import general_ci
@@ -147,7 +148,11 @@ class PlainFilter:
         if not self.table_rules:
             return True
         if statement.updated is None:
-            return None
+            # any of the tables involved may be the ones that are updated
+            names = [(self._database_of(db, current), self.as_parsed(t)) for db, t in statement.involved]
+            subsets = [c for n in range(1, len(names) + 1) for c in combinations(names, n)]
+            answers = {self.tables_ok(subset) for subset in subsets}
+            return answers.pop() if len(answers) == 1 else None
         for number, tables in enumerate(statement.updated):
             if not self.tables_ok([(self._database_of(db, current), self.as_parsed(t)) for db, t in tables]):
                 # the grant tables come second, and the server may have failed on the table before

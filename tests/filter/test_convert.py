@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.errors import OptionError
-from dumpfilter.filter import Filter, Rule, RuleKind
+from dumpfilter.filter import EffectiveFilter, EffectiveRuleKind, Filter, Rule, RuleKind, make_rule
 from dumpfilter.filter.convert import family_to_proto, filter_from_proto, filter_to_proto
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.strategies import rules
@@ -28,13 +28,44 @@ def test_round_trip(given_rules: list[Rule], lower_case: int, family: Literal["m
     assert (after.lower_case_table_names, after.family) == (lower_case, family)
 
 
+@given(
+    values=st.lists(
+        st.tuples(st.sampled_from([EffectiveRuleKind.DO, EffectiveRuleKind.IGNORE]), st.sampled_from("a%_")),
+        max_size=4,
+    ),
+    lower_case=st.sampled_from([0, 1, 2]),
+    family=st.sampled_from(["mysql", "mariadb"]),
+)
+def test_effective_round_trip(
+    values: list[tuple[EffectiveRuleKind, str]], lower_case: int, family: Literal["mysql", "mariadb"]
+) -> None:
+    given_rules = [make_rule(kind, f"{side}.%") for kind, side in values]
+    given_rules.append(make_rule(EffectiveRuleKind.REWRITE, "a.%->b.%"))
+    before = EffectiveFilter(given_rules, lower_case_table_names=lower_case, family=family)
+    after = filter_from_proto(pb.FilterDefinition.FromString(filter_to_proto(before).SerializeToString()))
+    assert isinstance(after, EffectiveFilter)
+    assert after.rules == before.rules
+    assert (after.lower_case_table_names, after.family) == (lower_case, family)
+    assert filter_to_proto(after) == filter_to_proto(before)
+
+
 def test_every_kind_has_a_number() -> None:
-    values = {RuleKind.REWRITE_DB: "a->b"}
-    made = Filter([Rule(kind, values.get(kind, "a.b")) for kind in RuleKind])
-    numbers = [rule.kind for rule in filter_to_proto(made).rules]
-    assert len(set(numbers)) == len(RuleKind)
+    values = {RuleKind.REWRITE_DB: "a->b", EffectiveRuleKind.REWRITE: "a.%->b.%"}
+    made = [
+        kind_of([Rule(kind, values.get(kind, "a.b")) for kind in kinds])
+        for kind_of, kinds in ((Filter, RuleKind), (EffectiveFilter, EffectiveRuleKind))
+    ]
+    numbers = [rule.kind for one in made for rule in filter_to_proto(one).rules]
+    assert len(set(numbers)) == len(RuleKind) + len(EffectiveRuleKind)
     assert 0 not in numbers
     assert family_to_proto("mysql") != family_to_proto("mariadb")
+
+
+def test_classic_when_nothing_is_said() -> None:
+    """A slave that does not know the field."""
+    old = pb.FilterDefinition(rules=[pb.Rule(kind=pb.REPLICATE_DO_DB, value="a")])
+    assert isinstance(filter_from_proto(old), Filter)
+    assert filter_to_proto(filter_from_proto(old)).semantics == pb.CLASSIC
 
 
 def test_the_default_family() -> None:
@@ -49,6 +80,19 @@ def test_the_default_family() -> None:
         (pb.FilterDefinition(rules=[pb.Rule(kind=pb.REPLICATE_DO_DB)]), "a value is missing"),
         (pb.FilterDefinition(rules=[pb.Rule(kind=pb.REPLICATE_DO_TABLE, value="t")]), "replicate-do-table=t"),
         (pb.FilterDefinition(lower_case_table_names=7), "lower_case_table_names=7"),
+        (pb.FilterDefinition(semantics=9), "filter semantics 9 are not known"),
+        (
+            pb.FilterDefinition(rules=[pb.Rule(kind=pb.EFFECTIVE_IGNORE, value="a.%")]),
+            "unknown option '--ignore' in classic filter semantics",
+        ),
+        (
+            pb.FilterDefinition(semantics=pb.EFFECTIVE, rules=[pb.Rule(kind=pb.REPLICATE_DO_DB, value="a")]),
+            "unknown option '--replicate-do-db' in effective filter semantics",
+        ),
+        (
+            pb.FilterDefinition(semantics=pb.EFFECTIVE, rules=[pb.Rule(kind=pb.EFFECTIVE_DO, value="a")]),
+            "the dot is mandatory",
+        ),
     ],
 )
 def test_errors(definition: pb.FilterDefinition, says: str) -> None:

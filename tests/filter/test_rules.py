@@ -7,7 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.errors import OptionError
-from dumpfilter.filter.rules import Rule, RuleKind, make_rule, parse_option, unique
+from dumpfilter.filter.rules import (
+    EffectiveRuleKind,
+    FilterSemantics,
+    Rule,
+    RuleKind,
+    make_rule,
+    parse_clause,
+    parse_option,
+    unique,
+)
+
+EFFECTIVE = FilterSemantics.EFFECTIVE
 
 
 @pytest.mark.parametrize("kind", RuleKind)
@@ -19,6 +30,62 @@ def test_every_kind(kind: RuleKind) -> None:
         assert parse_option(f"{name}={value}") == rule
     assert str(rule) == f"--{kind.value}={value}"
     assert parse_option(str(rule)) == rule
+
+
+@pytest.mark.parametrize("kind", EffectiveRuleKind)
+def test_every_effective_kind(kind: EffectiveRuleKind) -> None:
+    value = "a.%->b.%" if kind is EffectiveRuleKind.REWRITE else "a.b"
+    rule = Rule(kind, value)
+    assert parse_option(f"--{kind.value}={value}", EFFECTIVE) == rule
+    assert parse_option(str(rule), EFFECTIVE) == rule
+    for clause in (f"{kind.value.upper()}='{value}'", f"{kind.value}={value}", f" {kind.value} = '{value}' "):
+        assert parse_clause(clause) == rule
+
+
+@pytest.mark.parametrize("name", ["--binlog-do-db", *(f"--{kind.value}" for kind in RuleKind)])
+def test_old_options_are_unknown_in_effective_semantics(name: str) -> None:
+    """The worklog: they "are all removed in this WL and cause an 'unknown option' error"."""
+    with pytest.raises(OptionError, match=f"unknown option '{name[2:]}'"):
+        parse_clause(f"{name[2:].upper()}='a.b'")
+    with pytest.raises(OptionError, match=f"unknown option '{name}' in effective filter semantics") as raised:
+        parse_option(f"{name}=a.b->c.d", EFFECTIVE)
+    assert "--do, --ignore, --rewrite" in str(raised.value)
+
+
+@pytest.mark.parametrize("kind", EffectiveRuleKind)
+def test_effective_options_are_unknown_in_classic_semantics(kind: EffectiveRuleKind) -> None:
+    with pytest.raises(
+        OptionError, match=f"unknown option '--{kind.value}' in classic filter semantics"
+    ) as raised:
+        parse_option(f"--{kind.value}=a.b")
+    assert "--replicate-do-db, --replicate-ignore-db" in str(raised.value)
+
+
+def test_each_semantics_has_its_own_kinds() -> None:
+    for semantics, own in ((FilterSemantics.CLASSIC, RuleKind), (EFFECTIVE, EffectiveRuleKind)):
+        for kind in (*RuleKind, *EffectiveRuleKind):
+            if isinstance(kind, own):
+                semantics.check(kind)
+            else:
+                with pytest.raises(OptionError, match="unknown option"):
+                    semantics.check(kind)
+
+
+@pytest.mark.parametrize(
+    ("clause", "value"),
+    [
+        ("DO='db1.%'", "db1.%"),
+        ("IGNORE='%_backup.table2'", "%_backup.table2"),
+        ("REWRITE=db1.%->db2.%", "db1.%->db2.%"),
+        ("REWRITE='db1.% -> db2.%'", "db1.%->db2.%"),
+        (r"DO='a\_b.\%'", r"a\_b.\%"),
+        (r"DO='a\\_b.t'", r"a\_b.t"),
+        (r"DO='it\'s.''t'", "it's.'t"),
+        ("do = a.b ", "a.b"),
+    ],
+)
+def test_clauses(clause: str, value: str) -> None:
+    assert parse_clause(clause).value == value
 
 
 @pytest.mark.parametrize(
@@ -67,6 +134,57 @@ def test_errors(option: str, says: str) -> None:
     assert says in str(raised.value)
     assert "\0" not in str(raised.value)
     assert raised.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [
+        ("--do", "a value is missing"),
+        ("--do=", "a value is missing"),
+        ("--do=a\0.b", "NUL"),
+        ("--do=db1", "'db1' is not in the form db_pattern.table_pattern; the dot is mandatory"),
+        ("--ignore=%", "the dot is mandatory"),
+        (r"--ignore=a\.b", "the dot is mandatory"),
+        ("--ignore=.t", "the dot is mandatory"),
+        ("--ignore=", "a value is missing"),
+        ("--rewrite=a.%", "bad syntax in rewrite: missing '->'"),
+        ("--rewrite=->a.%", "empty FROM"),
+        ("--rewrite=a.%->", "empty TO"),
+        ("--rewrite=a->b.%", "'a' is not in the form"),
+        ("--rewrite=a.%->b", "'b' is not in the form"),
+        ("--rewrite=a.->b.%", "an empty table"),
+        ("--rewrite=a.%->b.", "an empty table"),
+        ("--rewrite=%a%.t->b.t", "more than one '%' in the db of FROM"),
+        ("--rewrite=a.%t%->b.t", "more than one '%' in the table of FROM"),
+        ("--rewrite=a.%->%.%", "more '%' in the db of TO than of FROM"),
+        ("--rewrite=a%.%->b%%.%", "more '%' in the db of TO than of FROM"),
+        ("--rewrite=a.t->b.%", "more '%' in the table of TO than of FROM"),
+    ],
+)
+def test_effective_errors(option: str, says: str) -> None:
+    with pytest.raises(OptionError) as raised:
+        parse_option(option, EFFECTIVE)
+    assert says in str(raised.value)
+    assert "\0" not in str(raised.value)
+    assert raised.value.exit_code == 2
+
+
+@pytest.mark.parametrize("clause", ["", "DO", "'a.b'", "CHANGE MASTER TO DO='a.b'", "DO='a.b", "DO='a.b' c"])
+def test_what_is_no_clause(clause: str) -> None:
+    with pytest.raises(OptionError, match=r"write DO='db.table'"):
+        parse_clause(clause)
+
+
+@given(st.text(alphabet="a.%_\\->' \0=", max_size=20))
+def test_any_effective_value(text: str) -> None:
+    for kind in EffectiveRuleKind:
+        try:
+            rule = parse_option(f"--{kind.value}={text}", EFFECTIVE)
+        except OptionError:
+            continue
+        assert parse_option(str(rule), EFFECTIVE) == rule
+        quoted = rule.value.replace("\\", "\\\\").replace("'", "''")
+        assert parse_clause(f"{kind.value}='{quoted}'") == rule
 
 
 @given(st.text(max_size=40))

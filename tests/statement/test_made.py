@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.filter import Filter, Rule, Verdict
-from dumpfilter.statement import Statement, make_statement, read_text
+from dumpfilter.statement import Statement, TableName, make_statement, read_text
 from dumpfilter.statement.grants import grant_tables
 from tests.filter.plain import Names, PlainFilter
-from tests.statement.made import MadeStatement, made_statements
+from tests.statement.made import MadeStatement, made_statements, table_names
 from tests.strategies import rules
 
 
@@ -41,6 +43,7 @@ def test_a_text_is_read_as_what_it_was_made_of(made: MadeStatement, family: str)
     current=st.sampled_from([None, "shop", "logs", "a_b"]),
     family=st.sampled_from(["mysql", "mariadb"]),
     lower=st.booleans(),
+    involved=st.lists(table_names, max_size=3).map(tuple),
     data=st.data(),
 )
 def test_the_verdict_is_the_manuals(
@@ -49,14 +52,20 @@ def test_the_verdict_is_the_manuals(
     current: str | None,
     family: str,
     lower: bool,
+    involved: tuple[TableName, ...],
     data: st.DataObject,
 ) -> None:
     """The text through the parser and the filter, against what it was made of through the plain filter; and in
     whatever order the rules are given (of rewrites the first with one FROM wins)."""
     parsed = read_text(made.text, family=family)  # type: ignore[arg-type]
-    statement = make_statement(parsed, current_database=current, table_map_for_update=made.table_map)
+    statement = make_statement(
+        parsed, current_database=current, table_map_for_update=made.table_map, tables_info=involved
+    )
     rule_filter = Filter(given_rules, lower_case_table_names=int(lower), family=family)  # type: ignore[arg-type]
-    plain = PlainFilter(given_rules, Names(family, lower)).statement(made_subject(made, family, current))
+    subject = made_subject(made, family, current)
+    if subject.updated is None:
+        subject = replace(subject, involved=involved)
+    plain = PlainFilter(given_rules, Names(family, lower)).statement(subject)
     expected = {True: Verdict.EXECUTE, False: Verdict.IGNORE, None: Verdict.UNDECIDED}[plain]
     decision = rule_filter.decide_statement(statement)
     assert decision.verdict is expected, (made.text, decision)

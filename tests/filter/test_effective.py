@@ -1,0 +1,439 @@
+"""The effective filter against the worklog's own steps (tests/filter/plain_effective.py)."""
+
+from __future__ import annotations
+
+import random
+from typing import Literal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dumpfilter.binlog.subjects import TableSubject
+from dumpfilter.errors import OptionError
+from dumpfilter.filter import (
+    Decision,
+    EffectiveFilter,
+    EffectiveRuleKind,
+    Rule,
+    RuleKind,
+    Step,
+    Verdict,
+    make_rule,
+)
+from dumpfilter.statement import Statement, StatementKind, TableName
+from tests.filter.plain import Names
+from tests.filter.plain_effective import PlainEffectiveFilter
+
+Family = Literal["mysql", "mariadb"]
+K = EffectiveRuleKind
+
+DATABASES = ["abc", "ABC", "ab", "a_b", "axb", "é", "e", "a.b", "a%b", "a\\b", "db1", "db1_backup", "🙂", ""]
+TABLES = ["EFG", "efg", "t", "T", "t_1", "tx1", "table2", "a.b", "é", "ß", "%", "🙂", "?"]
+_PIECES = ["a", "ab", "abc", "b", "B", "t", "db1", "e", "é", "1", "\\_", "\\%", "\\\\", "\\."]
+
+tables = st.tuples(st.sampled_from(DATABASES), st.sampled_from(TABLES))
+families = st.sampled_from(["mysql", "mariadb"])
+lower = st.sampled_from([0, 1, 2])
+
+
+def _escaped(name: str) -> str:
+    return "".join(f"\\{c}" if c in "%_.\\" else c for c in name)
+
+
+def _side(names: list[str], *wild: str) -> st.SearchStrategy[str]:
+    """A pattern for one side of the dot: mostly one that a name of the list matches."""
+    from_pieces = st.lists(st.sampled_from([*_PIECES, *wild]), min_size=1, max_size=3).map("".join)
+    whole = st.sampled_from([name for name in names if name]).map(_escaped)
+    return st.one_of(st.just("%"), whole, from_pieces, st.sampled_from(["a%", "%b", "_", "t_1", "%_backup"]))
+
+
+expressions = st.tuples(_side(DATABASES, "%", "_"), _side(TABLES, "%", "_", ".")).map(".".join)
+
+
+@st.composite
+def _rewritten_side(draw: st.DrawFn, names: list[str]) -> tuple[str, str]:
+    """One side of the dot in FROM and TO."""
+    name = draw(st.sampled_from([name for name in names if name]))
+    new = draw(st.sampled_from(["abc", "new_", "db1", "é", "t"]))
+    begin = draw(st.integers(0, len(name)))
+    end = draw(st.integers(begin, len(name)))
+    return draw(
+        st.sampled_from(
+            [
+                ("%", "%"),
+                ("%", f"{new}%"),
+                (_escaped(name), new),
+                (f"{_escaped(name[:begin])}%{_escaped(name[end:])}", f"{new}%"),
+                (f"{_escaped(name[:begin])}%{_escaped(name[end:])}", new),
+            ]
+        )
+    )
+
+
+@st.composite
+def rewrites(draw: st.DrawFn) -> str:
+    (from_db, to_db), (from_table, to_table) = (
+        draw(_rewritten_side(DATABASES)),
+        draw(_rewritten_side(TABLES)),
+    )
+    return f"{from_db}.{from_table}->{to_db}.{to_table}"
+
+
+filtering = st.tuples(st.sampled_from([K.DO, K.IGNORE, K.IGNORE]), expressions)
+rule_lists = st.lists(
+    st.one_of(filtering, filtering, st.tuples(st.just(K.REWRITE), rewrites())).map(
+        lambda pair: make_rule(*pair)
+    ),
+    max_size=6,
+)
+
+_names = st.builds(TableName, st.none() | st.sampled_from(DATABASES), st.sampled_from(TABLES))
+statements = st.builds(
+    Statement,
+    st.sampled_from(StatementKind),
+    st.none() | st.sampled_from(DATABASES),
+    st.none() | st.sampled_from(DATABASES),
+    st.none() | st.lists(st.sampled_from(DATABASES), max_size=3).map(tuple),
+    st.none() | st.lists(st.lists(_names, max_size=3).map(tuple), max_size=2).map(tuple),
+)
+
+
+@settings(max_examples=1500, deadline=None)
+@given(
+    given_rules=rule_lists,
+    family=families,
+    lower_case=lower,
+    several=st.lists(tables, min_size=1, max_size=4),
+    statement=statements,
+)
+def test_against_the_worklog(
+    given_rules: list[Rule],
+    family: Family,
+    lower_case: int,
+    several: list[tuple[str, str]],
+    statement: Statement,
+) -> None:
+    rules = EffectiveFilter(given_rules, lower_case_table_names=lower_case, family=family)
+    plain = PlainEffectiveFilter(given_rules, Names(family, bool(lower_case)))
+    for database, table in several:
+        assert rules.rewrite_db(database) == plain.rewrite_db(database)
+        assert rules.rewrite_table(database, table) == plain.rewrite_table(database, table)
+        passes = plain.rows(database, table)
+        assert rules.rows_ok(database, table) == passes
+        decision = rules.decide(TableSubject(database, table))
+        _has_a_reason(decision, rules)
+        assert decision.name == ".".join(rules.rewrite_table(database, table))
+        if not rules.is_on:
+            assert passes
+    wanted = {True: Verdict.EXECUTE, False: Verdict.IGNORE, None: Verdict.UNDECIDED}
+    decision = rules.decide(statement)
+    assert decision.verdict is wanted[plain.statement(statement)]
+    _has_a_reason(decision, rules)
+    if not rules.is_on:
+        assert decision.verdict is Verdict.EXECUTE
+
+
+def _has_a_reason(decision: Decision, rules: EffectiveFilter) -> None:
+    """The step says what the verdict is; where a rule decided, it is one of the filter's, of the step's kind."""
+    verdict, kind = {
+        Step.NO_RULES: (Verdict.EXECUTE, None),
+        Step.EFFECTIVE_DO: (Verdict.EXECUTE, K.DO),
+        Step.EFFECTIVE_IGNORE: (Verdict.IGNORE, K.IGNORE),
+        Step.EFFECTIVE_NEITHER: (Verdict.EXECUTE, None),
+        Step.EFFECTIVE_NOTHING: (Verdict.EXECUTE, None),
+        Step.UNKNOWN_TABLES: (Verdict.UNDECIDED, None),
+    }[decision.step]
+    assert decision.verdict is verdict
+    assert (decision.step is Step.NO_RULES) == (not rules.rules)
+    if kind is None:
+        assert decision.rule is None
+    else:
+        assert decision.rule in rules.rules
+        assert decision.rule.kind is kind
+        plain = PlainEffectiveFilter(rules.rules, Names(rules.family, bool(rules.lower_case_table_names)))
+        assert any(
+            plain.matches(decision.rule.value, decision.name[:k], decision.name[k + 1 :])
+            for k, c in enumerate(decision.name)
+            if c == "."
+        )
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    filtering_rules=st.lists(filtering.map(lambda pair: make_rule(*pair)), max_size=6),
+    rewriting=st.lists(rewrites().map(lambda value: make_rule(K.REWRITE, value)), max_size=2),
+    family=families,
+    several=st.lists(tables, max_size=4),
+    statement=statements,
+    seed=st.randoms(use_true_random=False),
+)
+def test_order_does_not_matter_but_among_rewrites(
+    filtering_rules: list[Rule],
+    rewriting: list[Rule],
+    family: Family,
+    several: list[tuple[str, str]],
+    statement: Statement,
+    seed: random.Random,
+) -> None:
+    one = EffectiveFilter([*filtering_rules, *rewriting], family=family)
+    shuffled = seed.sample(filtering_rules, len(filtering_rules))
+    place = seed.randint(0, len(shuffled))
+    other = EffectiveFilter([*shuffled[:place], *rewriting, *shuffled[place:]], family=family)
+    assert one.statement(statement) is other.statement(statement)
+    for database, table in several:
+        assert one.rows_ok(database, table) == other.rows_ok(database, table)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    given_rules=rule_lists,
+    family=families,
+    current=st.sampled_from(DATABASES),
+    name=tables.filter(lambda name: "🙂" not in "".join(name)),
+)
+def test_a_statement_of_one_table_is_decided_as_its_rows_are(
+    given_rules: list[Rule], family: Family, current: str, name: tuple[str, str]
+) -> None:
+    """Uniform whatever the format and the current database: the worklog's point."""
+    rules = EffectiveFilter(given_rules, family=family)
+    database, table = name
+    rows = rules.decide_rows(database, table)
+    qualified = Statement(StatementKind.UPDATE, current, updated=((TableName(database, table),),))
+    used = Statement(StatementKind.UPDATE, database, updated=((TableName(None, table),),))
+    for statement in (qualified, used):
+        decision = rules.decide(statement)
+        assert decision.verdict is rows.verdict
+        assert (decision.rule, decision.step) == (rows.rule, rows.step)
+
+
+def _filter(*options: str, family: Family = "mysql") -> EffectiveFilter:
+    return EffectiveFilter.from_options(options, family=family)
+
+
+def _update(*names: str, current: str | None = None) -> Statement:
+    made = [TableName(*n.split(".")) if "." in n else TableName(None, n) for n in names]
+    return Statement(StatementKind.UPDATE, current, updated=(tuple(made),))
+
+
+class TestTheWorklogsExamples:
+    def test_all_tables_like_abc_except_efg(self) -> None:
+        rules = _filter("IGNORE='abc.%'", "DO='%.EFG'")
+        assert not rules.rows_ok("abc", "t")
+        assert rules.rows_ok("abc", "EFG")
+        assert rules.rows_ok("xyz", "t")
+        include = _filter("DO='abc.%'", "IGNORE='%.%'", "IGNORE='%.EFG'")
+        assert include.rows_ok("abc", "EFG")  # DO comes first: it makes the exception
+        assert not include.rows_ok("xyz", "EFG")
+
+    def test_change_master(self) -> None:
+        rules = _filter("DO='db1.%'", "IGNORE='%.table2'", "REWRITE=db1.%->db2.%")
+        assert rules.rewrite_table("db1", "t") == ("db2", "t")
+        # the effective name of db1.table2 is db2.table2, so DO='db1.%' is not its exception
+        assert not rules.rows_ok("db1", "table2")
+        assert not rules.rows_ok("db3", "table2")
+        assert rules.rows_ok("db3", "t")
+
+    def test_change_binlog(self) -> None:
+        rules = _filter("DO='db1.%'", "IGNORE='%_backup.table2'")
+        assert not rules.rows_ok("db1_backup", "table2")
+        assert rules.rows_ok("db1_backup", "table3")
+        assert rules.rows_ok("_", "table2")
+        # `_` is any one character, and `%` may be nothing
+        assert not rules.rows_ok("xbackup", "table2")
+        assert rules.rows_ok("backup", "table2")
+        assert _filter("IGNORE='%\\_backup.table2'").rows_ok("xbackup", "table2")
+
+    def test_the_current_database_is_never_asked(self) -> None:
+        rules = _filter("IGNORE='foo.%'")
+        assert rules.statement(_update("foo.sometable", current="bar")) is Verdict.IGNORE
+        assert rules.statement(_update("bar.sometable", current="foo")) is Verdict.EXECUTE
+        assert rules.statement(_update("sometable", current="foo")) is Verdict.IGNORE
+        assert rules.statement(_update("sometable")) is Verdict.EXECUTE
+
+
+class TestWhatTheWorklogLeavesOpen:
+    def test_several_tables_one_wanted(self) -> None:
+        rules = _filter("--ignore=a.%")
+        assert rules.statement(_update("a.x", "b.y")) is Verdict.EXECUTE
+        assert rules.statement(_update("b.y", "a.x")) is Verdict.EXECUTE
+        assert rules.statement(_update("a.x", "a.y")) is Verdict.IGNORE
+        assert rules.decide(_update("a.x", "a.y")).name == "a.x"
+
+    def test_each_list_must_pass(self) -> None:
+        lists = ((TableName("shop", "t"),), (TableName("mysql", "tables_priv"), TableName("mysql", "user")))
+        grant = Statement(StatementKind.ACCOUNT, "hr", updated=lists)
+        assert _filter("--ignore=hr.%").statement(grant) is Verdict.EXECUTE
+        assert _filter("--ignore=shop.%").statement(grant) is Verdict.IGNORE
+        assert _filter("--ignore=mysql.%").statement(grant) is Verdict.IGNORE
+        assert _filter("--ignore=mysql.user").statement(grant) is Verdict.EXECUTE
+
+    @pytest.mark.parametrize("kind", [k for k in StatementKind if k.is_database])
+    def test_a_whole_database_is_db_dot(self, kind: StatementKind) -> None:
+        def verdict(*options: str, named: str | None = "db1") -> Verdict:
+            return _filter(*options).statement(Statement(kind, "used", named))
+
+        assert verdict("--ignore=db1.%") is Verdict.IGNORE
+        assert verdict("--ignore=d%.%") is Verdict.IGNORE
+        assert verdict("--ignore=db1.") is Verdict.IGNORE
+        assert verdict("--ignore=%.table2") is Verdict.EXECUTE
+        assert verdict("--ignore=db1.%", "--do=db1.t") is Verdict.IGNORE
+        assert verdict("--ignore=db1.%", "--do=db1.") is Verdict.EXECUTE
+        assert verdict("--ignore=used.%") is Verdict.EXECUTE
+        assert verdict("--ignore=used.%", named=None) is Verdict.IGNORE
+        assert verdict("--ignore=db2.%", "--rewrite=db1.%->db2.%") is Verdict.IGNORE
+        assert verdict("--ignore=db2.%", "--rewrite=db1.t->db2.t") is Verdict.EXECUTE
+
+    @pytest.mark.parametrize("kind", [StatementKind.ROUTINE, StatementKind.EVENT])
+    def test_routines_and_events_by_their_databases(self, kind: StatementKind) -> None:
+        rules = _filter("--ignore=a.%")
+
+        def decide(databases: tuple[str, ...] | None) -> Decision:
+            return rules.decide(Statement(kind, "a", updated_databases=databases, updated=()))
+
+        assert decide(("a",)).verdict is Verdict.IGNORE
+        assert decide(("a", "b")).verdict is Verdict.EXECUTE
+        assert decide(()).step is decide(None).step is Step.EFFECTIVE_NOTHING
+
+    def test_what_changes_nothing_is_written(self) -> None:
+        rules = _filter("--ignore=%.%")
+        for statement in (
+            Statement(StatementKind.FLUSH, "a", updated_databases=("a",), updated=()),
+            Statement(StatementKind.DELETE, "a", updated_databases=("a",), updated=((),)),
+        ):
+            assert rules.decide(statement) == (Verdict.EXECUTE, Step.EFFECTIVE_NOTHING, None, None)
+
+    def test_what_is_not_known_is_left_to_the_slave(self) -> None:
+        unknown = Statement(StatementKind.UNKNOWN, "a")
+        function = Statement(StatementKind.SELECT, "a", updated=())
+        for statement in (unknown, function):
+            assert _filter("--ignore=b.t").decide(statement).verdict is Verdict.UNDECIDED
+            assert _filter("--do=b.t").decide(statement).verdict is Verdict.EXECUTE
+            assert _filter("--rewrite=b.%->c.%").decide(statement).verdict is Verdict.EXECUTE
+
+    def test_tables_info_decides_where_all_of_it_is_decided_alike(self) -> None:
+        def involving(*names: str) -> Statement:
+            return Statement(
+                StatementKind.UNKNOWN, "a", involved=tuple(TableName(*name.split(".")) for name in names)
+            )
+
+        rules = _filter("--ignore=b.%")
+        assert rules.statement(involving("b.t", "b.u")) is Verdict.IGNORE
+        assert rules.statement(involving("c.t", "a.u")) is Verdict.EXECUTE
+        assert rules.statement(involving("b.t", "a.u")) is Verdict.UNDECIDED
+
+    def test_names_in_a_text_are_read_as_the_family_does(self) -> None:
+        """MySQL's parser knows no characters beyond three bytes."""
+        table = _update("a.\U0001f642")
+        database = _update("\U0001f642.t")
+        whole = Statement(StatementKind.DROP_DATABASE, None, "\U0001f642")
+        for statement, side in ((table, "a.{}"), (database, "{}.t"), (whole, "{}.%")):
+            read, written = (side.format(c) for c in ("?", "\U0001f642"))
+            assert _filter(f"--ignore={read}").statement(statement) is Verdict.IGNORE
+            assert _filter(f"--ignore={written}").statement(statement) is Verdict.EXECUTE
+            assert _filter(f"--ignore={written}", family="mariadb").statement(statement) is Verdict.IGNORE
+
+    def test_each_side_of_the_dot_is_its_own(self) -> None:
+        rules = _filter("--ignore=a%.t")
+        assert not rules.rows_ok("ab", "t")
+        assert rules.rows_ok("a", "x.t")
+        assert rules.rows_ok("a.t", "u")
+        assert not rules.rows_ok("a.x", "t")
+        assert _filter("--ignore=a.%").rows_ok("a.b", "t")
+        assert not _filter("--ignore=a\\.b.%").rows_ok("a.b", "t")
+        assert not _filter("--ignore=a.b.c").rows_ok("a", "b.c")
+
+    @pytest.mark.parametrize("escaped", ["a\\_b.%", "a\\_b.%%", "a\\_%.%"])
+    def test_a_database_with_an_escape(self, escaped: str) -> None:
+        rules = _filter(f"--ignore={escaped}")
+        assert not rules.rows_ok("a_b", "t")
+        assert rules.rows_ok("axb", "t")
+
+    @pytest.mark.parametrize("expression", ["Shop.%", "Sho_.%", "%.T\u00e9", "Shop.T%"])
+    def test_names_compare_as_in_the_familys_wild_rules(self, expression: str) -> None:
+        """Also those of whole databases, which are not matched."""
+        options = [f"--ignore={expression}"]
+        assert _filter(*options).rows_ok("shop", "te")
+        assert not _filter(*options).rows_ok("Shop", "T\u00e9")
+        assert not _filter(*options, family="mariadb").rows_ok("shop", "te")
+        folded = EffectiveFilter.from_options(options, lower_case_table_names=1)
+        assert not folded.rows_ok("sHOP", "t\u00c9")
+
+    def test_a_character_of_two_bytes(self) -> None:
+        assert _filter("--ignore=_.%").rows_ok("\u00e9", "t")
+        assert not _filter("--ignore=__.%").rows_ok("\u00e9", "t")
+        assert not _filter("--ignore=_.%", family="mariadb").rows_ok("\u00e9", "t")
+
+
+class TestRewrite:
+    @pytest.mark.parametrize(
+        ("value", "name", "new"),
+        [
+            ("db1.%->db2.%", ("db1", "t"), ("db2", "t")),
+            ("db1.%->db2.%", ("db10", "t"), ("db10", "t")),
+            ("db%.%->new%.%", ("db17", "t"), ("new17", "t")),
+            ("%_old.%->%.%", ("shop_old", "t"), ("shop", "t")),
+            ("%_old.%->%.%", ("_old", "t"), ("", "t")),
+            ("a%b.%->%.%", ("ab", "t"), ("", "t")),
+            ("a%a.%->%.%", ("a", "t"), ("a", "t")),
+            ("db1.t%->db1.u%", ("db1", "t7"), ("db1", "u7")),
+            ("%.log%->archive.%", ("shop", "log_2026"), ("archive", "_2026")),
+            ("db1.t->db2.u", ("db1", "t"), ("db2", "u")),
+            ("db1.t->db2.u", ("db1", "t2"), ("db1", "t2")),
+            ("shard%.%->all.%", ("shard7", "t"), ("all", "t")),
+            ("a_b.%->c.%", ("a_b", "t"), ("c", "t")),
+            ("a_b.%->c.%", ("axb", "t"), ("axb", "t")),
+            ("a\\%.%->b\\%.%", ("a%", "t"), ("b%", "t")),
+            ("a\\%.%->b\\%.%", ("ax", "t"), ("ax", "t")),
+            ("a\\.b.%->c.%", ("a.b", "t"), ("c", "t")),
+            ("a.b.c->a.d.e", ("a", "b.c"), ("a", "d.e")),
+        ],
+    )
+    def test_names(self, value: str, name: tuple[str, str], new: tuple[str, str]) -> None:
+        assert _filter(f"--rewrite={value}").rewrite_table(*name) == new
+
+    def test_what_the_percent_stood_for_keeps_its_case(self) -> None:
+        rules = _filter("--rewrite=SHOP%.%->store%.%", family="mariadb")
+        assert rules.rewrite_table("shop_Eu", "T") == ("store_Eu", "T")
+
+    def test_the_first_that_matches_wins_and_once(self) -> None:
+        rules = _filter("--rewrite=a.%->b.%", "--rewrite=%.%->c.%", "--rewrite=b.%->d.%")
+        assert rules.rewrite_table("a", "t") == ("b", "t")
+        assert rules.rewrite_table("b", "t") == ("c", "t")
+
+    def test_the_current_database_by_whole_database_rewrites_only(self) -> None:
+        rules = _filter("--rewrite=a.t->x.t", "--rewrite=a.%->y.old_%", "--rewrite=a%.%->b%.%")
+        assert rules.rewrite_db("a") == "b"
+        assert rules.rewrite_db("ab") == "bb"
+        assert rules.rewrite_db("c") == "c"
+        assert rules.rewrite_table("a", "u") == ("y", "old_u")
+
+    def test_it_comes_before_the_rules(self) -> None:
+        rules = _filter("--rewrite=a.%->b.%", "--ignore=a.%", "--ignore=c.%")
+        assert rules.rows_ok("a", "t")
+        assert not _filter("--rewrite=a.%->b.%", "--ignore=b.%").rows_ok("a", "t")
+        # qualified or not: it is the effective name that counts
+        assert rules.statement(_update("a.t", current="c")) is Verdict.EXECUTE
+        assert rules.statement(_update("t", current="a")) is Verdict.EXECUTE
+
+
+def test_no_rules_and_is_on() -> None:
+    assert _filter().decide_rows("a", "t").step is Step.NO_RULES
+    assert not _filter().is_on
+    assert not _filter("--do=a.%", "--rewrite=a.%->b.%").is_on
+    assert _filter("--do=a.%", "--ignore=b.c").is_on
+    assert _filter("--ignore=b.%").is_on
+    assert len(_filter("--do=a.%", "DO='a.%'", "--do=b.%").rules) == 2
+
+
+@pytest.mark.parametrize("kind", RuleKind)
+def test_the_old_rules_are_unknown(kind: RuleKind) -> None:
+    with pytest.raises(OptionError, match=f"unknown option '--{kind.value}'") as raised:
+        EffectiveFilter([Rule(kind, "a.b")])
+    assert "--do, --ignore, --rewrite" in str(raised.value)
+
+
+@pytest.mark.parametrize("value", [-1, 3])
+def test_lower_case_table_names(value: int) -> None:
+    with pytest.raises(OptionError, match="it is 0, 1 or 2"):
+        EffectiveFilter(lower_case_table_names=value)

@@ -1,0 +1,276 @@
+"""Effective filters (WL#2516) end to end: over real gRPC, on the master as on the slave, as the worklog's steps say."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from dumpfilter import cli
+from dumpfilter.binlog.events import ROWS, EventType
+from dumpfilter.binlog.reader import iter_events
+from dumpfilter.binlog.rows import decode_rows_header, decode_table_map
+from dumpfilter.binlog.statements import read_statement
+from dumpfilter.errors import OptionError
+from dumpfilter.filter import EffectiveFilter, FilterSemantics, make_rule
+from dumpfilter.filter.convert import filter_to_proto
+from dumpfilter.filter.rules import RuleKind
+from dumpfilter.v1 import dumpfilter_pb2 as pb
+from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
+from master.server import MasterServer
+from master.store import BinlogStore
+from slave.groups import Keyword, keyword
+from slave.io_thread import SourceOptions
+from slave.slave import Slave, SlaveOptions
+from tests.filter.plain import Names
+from tests.filter.plain_effective import PlainEffectiveFilter
+
+FOLDERS = [
+    f"{family}-{kind}" for family in ("mysql", "mariadb") for kind in ("row", "statement", "statement-kinds")
+]
+CASES = {
+    "ignore": ["--ignore=logs.%", "--ignore=%.emp%", "--ignore=d2.%"],
+    "exceptions": ["--ignore=%.%", "--do=shop.%", "--do=d1.b%", "--do=%.audit"],
+    "escapes": [r"--ignore=a\_b.%", r"--ignore=%.t\_2", r"--ignore=d1.a_"],
+    "rewrite": [
+        "--rewrite=shop.order%->store.o%",
+        "--rewrite=shop.%->outlet.%",
+        "--ignore=outlet.%",
+        "--ignore=shop.%",
+    ],
+    "do alone": ["--do=shop.%", "--rewrite=hr.%->people.%"],
+    "accounts": ["--ignore=mysql.%", "--ignore=d1.a"],
+}
+
+
+class Notes:
+    """A target whose state is a list of what it was told."""
+
+    def __init__(self) -> None:
+        self.told: list[list[Any]] = []
+
+    def begin(self, gtid: str | None) -> None:
+        pass
+
+    def commit(self) -> None:
+        pass
+
+    def rows(self, database: str, table: str, table_map: object, header: object, data: bytes) -> None:
+        self.told.append(["rows", database, table, len(data)])
+
+    def statement(self, database: str | None, text: bytes) -> None:
+        self.told.append(["statement", database, text.decode()])
+
+    def state(self) -> dict[str, Any]:
+        return {"told": self.told}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.told = state["told"]
+
+
+def files_of(folder: Path) -> list[Path]:
+    return [folder / Path(line).name for line in (folder / "bin.index").read_text().split()]
+
+
+def expected(folder: Path, options: list[str]) -> tuple[list[list[Any]], int, int]:
+    """What a slave must be told, by the plain filter; how many statements it could not decide, how many events
+    it dropped."""
+    family = folder.name.partition("-")[0]
+    plain = PlainEffectiveFilter(EffectiveFilter.from_options(options).rules, Names(family))
+    told: list[list[Any]] = []
+    undecided = dropped = 0
+    for path in files_of(folder):
+        tables = {}
+        with path.open("rb") as source:
+            for event in iter_events(source, file=path.name):
+                kind, fd = event.header.type, event.fd
+                if kind == EventType.TABLE_MAP:
+                    table = decode_table_map(event.body, fd.post_header_length(kind))
+                    tables[table.table_id] = (table.database, table.table)
+                elif kind in ROWS:
+                    header = decode_rows_header(kind, event.body, fd.post_header_length(kind) or None)
+                    if plain.rows(*tables[header.table_id]):
+                        told.append(["rows", *plain.rewrite_table(*tables[header.table_id])])
+                    else:
+                        dropped += 1
+                elif kind in (EventType.QUERY, EventType.EXECUTE_LOAD_QUERY):
+                    statement, _ = read_statement(event.raw, fd)
+                    text = _text(event)
+                    if kind == EventType.QUERY and keyword(text) is not Keyword.NONE:
+                        continue
+                    verdict = plain.statement(statement)
+                    undecided += verdict is None
+                    if verdict is False:
+                        dropped += 1
+                        continue
+                    database = statement.current_database
+                    told.append(["statement", None if database is None else plain.rewrite_db(database), text])
+    return told, undecided, dropped
+
+
+def _text(event: Any) -> str:
+    """A statement's text: what comes after the default database and its zero."""
+    body = bytes(event.body)
+    start = event.fd.post_header_length(event.header.type) + (body[11] | body[12] << 8) + body[8] + 1
+    return body[start:].decode()
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Any]:
+    servers: list[MasterServer] = []
+
+    def start(folder: Path) -> str:
+        servers.append(MasterServer(BinlogStore(folder)))
+        servers[-1].start()
+        return f"127.0.0.1:{servers[-1].port}"
+
+    yield start
+    for server in servers:
+        server.stop(0)
+
+
+def run_slave(address: str, directory: Path, options: list[str], *, on_master: bool) -> tuple[Slave, Notes]:
+    target = Notes()
+    slave = Slave(
+        SlaveOptions(
+            source=SourceOptions(address=address, server_id=8 + on_master, uuid="", once=True),
+            relay_dir=directory,
+            rules=EffectiveFilter.from_options(options).rules,
+            semantics=FilterSemantics.EFFECTIVE,
+            filter_on_master=on_master,
+        ),
+        target,
+    )
+    slave.start()
+    slave.wait()
+    return slave, target
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_the_law(serve, data: Path, tmp_path: Path, folder: str) -> None:
+    """Filtered on the master or not, the slave is told the same, and what it is told is what the steps say."""
+    address = serve(data / folder)
+    any_dropped = 0
+    for case, options in CASES.items():
+        filtered, filtered_notes = run_slave(address, tmp_path / case / "filtered", options, on_master=True)
+        full, full_notes = run_slave(address, tmp_path / case / "full", options, on_master=False)
+        assert filtered_notes.told == full_notes.told, case
+        for field in ("source_file", "source_position", "executed"):
+            assert getattr(filtered.relay_log_info, field) == getattr(full.relay_log_info, field), case
+        told, undecided, dropped = expected(data / folder, options)
+        assert [what[: 3 if what[0] == "rows" else None] for what in filtered_notes.told] == told, case
+        counts = filtered.received.counts
+        assert counts["events_undecided"] == undecided, case
+        assert counts["events_dropped"] >= dropped, case
+        assert (counts["events_dropped"] > 0) == (dropped > 0), case
+        assert full.received.counts["events_dropped"] == 0
+        any_dropped += dropped
+    assert any_dropped > 10
+
+
+@pytest.fixture
+def stub(serve, data: Path) -> Iterator[pb_grpc.DumpFilterStub]:
+    with grpc.insecure_channel(serve(data / "mysql-statement-kinds")) as channel:
+        yield pb_grpc.DumpFilterStub(channel)
+
+
+def register(stub: pb_grpc.DumpFilterStub, definition: pb.FilterDefinition) -> pb.RegisterResponse:
+    return stub.Register(pb.RegisterRequest(server_id=7, uuid=str(uuid.uuid4()), filter=definition))
+
+
+def test_the_master_shows_the_filter_and_what_it_could_not_decide(stub: pb_grpc.DumpFilterStub) -> None:
+    definition = filter_to_proto(EffectiveFilter.from_options(["--ignore=d1.nosuch"]))
+    answer = register(stub, definition)
+    assert answer.filter == definition
+    chunks = list(stub.Dump(pb.DumpRequest(slave_id=answer.slave_id, once=True)))
+    undecided = sum(chunk.counts.events_undecided for chunk in chunks)
+    assert undecided > 0
+    for slaves in (
+        stub.ListSlaves(pb.ListSlavesRequest()).slaves,
+        stub.Status(pb.StatusRequest()).slaves,
+    ):
+        assert [slave.counts.events_undecided for slave in slaves] == [undecided]
+        assert [slave.filter.semantics for slave in slaves] == [pb.EFFECTIVE]
+
+
+def test_a_slave_may_change_semantics(stub: pb_grpc.DumpFilterStub) -> None:
+    answer = register(stub, pb.FilterDefinition(rules=[pb.Rule(kind=pb.REPLICATE_DO_DB, value="d1")]))
+    assert answer.filter.semantics == pb.CLASSIC
+    definition = filter_to_proto(EffectiveFilter.from_options(["--ignore=%.%"]))
+    changed = stub.ChangeFilter(pb.ChangeFilterRequest(slave_id=answer.slave_id, filter=definition))
+    assert (changed.filter, changed.filter_version) == (definition, 2)
+
+
+def test_mixed_rules_are_refused(stub: pb_grpc.DumpFilterStub) -> None:
+    mixed = pb.FilterDefinition(semantics=pb.EFFECTIVE, rules=[pb.Rule(kind=pb.REPLICATE_DO_DB, value="d1")])
+    with pytest.raises(grpc.RpcError, match="unknown option '--replicate-do-db'") as raised:
+        register(stub, mixed)
+    assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    options = SlaveOptions(
+        source=SourceOptions(address="127.0.0.1:1", server_id=1, uuid=""),
+        relay_dir=Path("unused"),
+        rules=(make_rule(RuleKind.DO_DB, "d1"),),
+        semantics=FilterSemantics.EFFECTIVE,
+    )
+    with pytest.raises(OptionError, match="unknown option '--replicate-do-db'"):
+        Slave(options, Notes())
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--ignore", "a.%"], "unknown option '--ignore' in classic filter semantics"),
+        (["--filter-semantics", "effective", "--replicate-do-db", "a"], "unknown option '--replicate-do-db'"),
+        (
+            ["--filter-semantics", "effective", "--do", "a.%", "--replicate-do-table", "a.b"],
+            "--replicate-do-table",
+        ),
+        (["--filter-semantics", "effective", "--do", "a"], "the dot is mandatory"),
+    ],
+)
+def test_what_the_command_refuses(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    options: list[str],
+    said: str,
+) -> None:
+    place = ["--master", "127.0.0.1:1", "--server-id", "9", "--relay-dir", str(tmp_path / "s")]
+    monkeypatch.setattr(sys, "argv", ["dumpfilter", "slave", *place, *options])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize("summary", ["json", "table"])
+def test_the_command(serve, data: Path, tmp_path: Path, summary: str) -> None:
+    done = subprocess.run(
+        [
+            *[sys.executable, "-m", "dumpfilter", "slave", "--master", serve(data / "mysql-row"), "--once"],
+            *["--server-id", "9", "--relay-dir", str(tmp_path / "s"), "--summary", summary],
+            *["--filter-semantics", "effective", "--ignore=%.%", "--do=shop.orders"],
+            *["--rewrite=shop.%->store.%", "--do=store.customers"],
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    if summary == "table":
+        assert "store.customers" in done.stdout
+        assert re.search(r"^undecided +0 of \d+ events sent", done.stdout, re.MULTILINE)
+    else:
+        report = json.loads(done.stdout)
+        assert set(report["summary"]["tables"]) == {"store.customers"}
+        assert report["counts"]["events_undecided"] == 0 < report["counts"]["events_dropped"]
