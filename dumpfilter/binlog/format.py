@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import struct
 import zlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from dumpfilter.binlog.events import (
@@ -109,6 +110,19 @@ class FormatDescription:
             if 1 <= event_type <= len(self.post_header_lengths)
             else 0
         )
+
+    def with_post_header_lengths(self, lengths: Mapping[int, int]) -> FormatDescription:
+        """The same event announcing other post-header lengths, by event type, for the types its writer knew."""
+        event = bytearray(self.raw)
+        first = HEADER_LENGTH + _FIXED.size
+        end = first + len(self.post_header_lengths)
+        for event_type, length in lengths.items():
+            if 1 <= event_type <= len(self.post_header_lengths):
+                event[first + event_type - 1] = length
+        if self.ends_in_checksum:
+            checksum = zlib.crc32(event[:-CHECKSUM_LENGTH])
+            event[-CHECKSUM_LENGTH:] = checksum.to_bytes(CHECKSUM_LENGTH, "little")
+        return replace(self, post_header_lengths=bytes(event[first:end]), raw=bytes(event))
 
     @property
     def checksum_length(self) -> int:

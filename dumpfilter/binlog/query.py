@@ -3,20 +3,27 @@
 ``body`` is the event without its common header and without its checksum. The decoders raise
 BinlogCorrupt for what is too short or cannot be, BinlogUnsupported for a post-header of an unknown
 length, and nothing else. Sources: ``libs/mysql/binlog/event/statement_events.{h,cpp}``
-(``Query_event``), MariaDB's ``sql/log_event.cc`` (``Query_log_event``), recordings of both.
+(``Query_event``), MariaDB's ``sql/log_event.cc`` (``Query_log_event``), recordings of both; WL#40,
+sections 1 and 2, for the extended format, whose events name the statement's tables.
 """
 
 from __future__ import annotations
 
+import functools
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from dumpfilter.binlog.compression import uncompress
 from dumpfilter.errors import BinlogCorrupt, BinlogUnsupported
+from dumpfilter.statement.statement import TableName
 
 QUERY_HEADER_LENGTH = 13
 """Length of a Query event's post-header, bytes (``QUERY_HEADER_LEN``)."""
+
+EXTENDED_QUERY_HEADER_LENGTH = QUERY_HEADER_LENGTH + 4
+"""Its length in the extended format (WL#40): u16 length of the statement, u16 length of the tables info."""
 
 EXECUTE_LOAD_QUERY_EXTRA_LENGTH = 13
 """How much longer an Execute_load_query event's is (``EXECUTE_LOAD_QUERY_EXTRA_HEADER_LEN``)."""
@@ -28,6 +35,8 @@ OVER_MAX_DBS_IN_EVENT_MTS = 254
 """What Q_UPDATED_DB_NAMES says when there are more."""
 
 _HEADER = struct.Struct("<IIBHH")
+_EXTENSION = struct.Struct("<HH")
+_U16_MAX = 0xFFFF
 _LOAD_HEADER = struct.Struct("<IIIB")
 
 
@@ -121,6 +130,11 @@ def decode_status_variables(data: bytes | memoryview) -> StatusVariables:
     >>> decode_status_variables(bytes.fromhex("0c02610062006366")).updated_dbs
     ('a', 'b')
     """
+    return _status_variables(bytes(data))
+
+
+@functools.lru_cache(1024)  # one session's statements mostly say the same
+def _status_variables(data: bytes) -> StatusVariables:
     reader = _Reader(memoryview(data), "status variables")
     found: dict[str, Any] = {}
     while reader.at < len(reader.data):
@@ -179,6 +193,9 @@ class QueryEvent:
     """The statement decoded; bytes that are no characters of that set are surrogateescape'd."""
     text_exact: bool
     """False when Python does not know the client's character set; ``text`` is then ``raw`` as latin-1."""
+    tables_info: tuple[TableName, ...] | None
+    """The tables the event names, ``database`` None: in the default database. None in the usual format, which
+    names none; empty when the statement has no tables *or its writer could not tell them*."""
 
     @property
     def updated_dbs(self) -> tuple[str, ...] | None:
@@ -206,6 +223,11 @@ def decode_query(
 
     Post-header: u32 thread id, u32 exec_time, u8 length of the database, u16 error code, u16 length of
     the status variables. Then the status variables, the database with a NUL, the statement to the end.
+
+    In the extended format (``post_header_length`` 17) the post-header goes on with u16 length of the
+    statement, u16 length of the tables info; the database has no NUL, and after the statement comes the tables
+    info (:func:`decode_tables_info`). A statement longer than 65535 bytes has 65535 there: it goes on up to the
+    tables info, as every statement does (WL#40 does not say what it has).
     """
     return QueryEvent(**_decode("Query", body, post_header_length, compressed))
 
@@ -227,42 +249,125 @@ def decode_execute_load_query(
     )
 
 
+def encode_query(
+    body: bytes | memoryview,
+    *,
+    post_header_length: int,
+    to: int,
+    tables: Iterable[TableName] = (),
+) -> bytes:
+    """A Query or QUERY_COMPRESSED event's body with a post-header of ``to`` bytes instead of
+    ``post_header_length``: 17 is the extended format and names ``tables``, 13 the usual one.
+
+    What :func:`encode_tables_info` cannot say is not said: then the tables info is empty.
+    """
+    parts = _split("Query", body, post_header_length)
+    head = bytes(parts.header)
+    if to == QUERY_HEADER_LENGTH:
+        return b"".join((head, parts.status, parts.db, b"\0", parts.statement))
+    if to != EXTENDED_QUERY_HEADER_LENGTH:
+        raise BinlogUnsupported(f"Query event with a post-header of {to} bytes")
+    info = encode_tables_info(tables) or b""
+    lengths = _EXTENSION.pack(min(len(parts.statement), _U16_MAX), len(info))
+    return b"".join((head, lengths, parts.status, parts.db, parts.statement, info))
+
+
+def decode_tables_info(data: bytes | memoryview) -> tuple[TableName, ...]:
+    """Read a tables info: for each table u8 length and name of its database (none: the default database),
+    u8 length and name of the table. Raises BinlogCorrupt when it ends inside a name.
+
+    >>> decode_tables_info(b"\\0\\2t1\\4shop\\2t2")
+    (TableName(database=None, table='t1'), TableName(database='shop', table='t2'))
+    """
+    reader = _Reader(memoryview(data), "tables info")
+    found = []
+    while reader.at < len(reader.data):
+        database = reader.name()
+        found.append(TableName(database or None, reader.name()))
+    return tuple(found)
+
+
+def encode_tables_info(tables: Iterable[TableName]) -> bytes | None:
+    """The tables info that names ``tables``; None when it would be longer than 65535 bytes, or one of the names
+    longer than 255 (no server has such names). Part of a list is never written: a reader takes it for all.
+
+    >>> encode_tables_info([TableName(None, "t1")])
+    b'\\x00\\x02t1'
+    """
+    names = [encode_name(name) for table in tables for name in (table.database or "", table.table)]
+    if any(len(name) > 255 for name in names):
+        return None
+    info = b"".join(bytes((len(name),)) + name for name in names)
+    return info if len(info) <= _U16_MAX else None
+
+
+class _Parts(NamedTuple):
+    """A Query event's body cut up: ``header`` are the 13 bytes that both formats have."""
+
+    header: memoryview
+    status: memoryview
+    db: memoryview
+    statement: memoryview
+    tables_info: memoryview | None
+
+
+def _split(what: str, body: bytes | memoryview, post_header_length: int, extra_length: int = 0) -> _Parts:
+    """``extra_length`` bytes of another event's post-header are passed over; such an event is never extended."""
+    extended = post_header_length == EXTENDED_QUERY_HEADER_LENGTH and not extra_length
+    if post_header_length != QUERY_HEADER_LENGTH and not extended:
+        raise BinlogUnsupported(
+            f"{what} event with a post-header of {post_header_length + extra_length} bytes"
+        )
+    reader = _Reader(memoryview(body), f"{what} event")
+    header = reader.take(QUERY_HEADER_LENGTH)
+    _, _, db_length, _, status_length = _HEADER.unpack(header)
+    extension = reader.take(_EXTENSION.size if extended else extra_length)
+    status = reader.take(status_length)
+    db = reader.take(db_length)
+    if not extended:
+        if reader.number(1):
+            raise BinlogCorrupt(f"{what} event: no NUL after the default database")
+        return _Parts(header, status, db, reader.data[reader.at :], None)
+    query_length, info_length = _EXTENSION.unpack(extension)
+    rest = reader.data[reader.at :]
+    length = len(rest) - info_length
+    if length < 0 or query_length != min(length, _U16_MAX):
+        raise BinlogCorrupt(
+            f"{what} event: {len(rest)} bytes for a statement of {query_length} and tables info of {info_length}"
+        )
+    return _Parts(header, status, db, rest[:length], rest[length:])
+
+
 def _decode(
     what: str, body: bytes | memoryview, post_header_length: int, compressed: bool, extra_length: int = 0
 ) -> dict[str, Any]:
-    """The fields of a QueryEvent; ``extra_length`` bytes of another event's post-header are passed over.
-
-    A longer post-header (WL#40's, 17 bytes) would tell the statement's end here and leave a rest.
-    """
-    if post_header_length != QUERY_HEADER_LENGTH:
-        raise BinlogUnsupported(f"{what} event with a post-header of {post_header_length} bytes")
-    reader = _Reader(memoryview(body), f"{what} event")
-    header = reader.take(QUERY_HEADER_LENGTH)
-    thread_id, exec_time, db_length, error_code, status_length = _HEADER.unpack(header)
-    reader.take(extra_length)
-    status = decode_status_variables(reader.take(status_length))
-    db = decode_name(reader.take(db_length))
-    if reader.number(1):
-        raise BinlogCorrupt(f"{what} event: no NUL after the default database")
-    raw = bytes(reader.data[reader.at :])
-    if compressed:
-        raw = uncompress(raw)
+    """The fields of a QueryEvent."""
+    parts = _split(what, body, post_header_length, extra_length)
+    thread_id, exec_time, _, error_code, _ = _HEADER.unpack(parts.header)
+    status = decode_status_variables(parts.status)
+    raw = uncompress(parts.statement) if compressed else bytes(parts.statement)
     text, exact = decode_statement(raw, status.charset_client)
     return {
         "thread_id": thread_id,
         "exec_time": exec_time,
         "error_code": error_code,
-        "db": db,
+        "db": decode_name(parts.db),
         "status": status,
         "raw": raw,
         "text": text,
         "text_exact": exact,
+        "tables_info": None if parts.tables_info is None else decode_tables_info(parts.tables_info),
     }
 
 
 def decode_name(raw: bytes | memoryview) -> str:
     """A name of the server's (database, user, variable): utf-8, other bytes kept by surrogateescape."""
     return bytes(raw).decode("utf-8", "surrogateescape")
+
+
+def encode_name(name: str) -> bytes:
+    """The bytes of which :func:`decode_name` made ``name``."""
+    return name.encode("utf-8", "surrogateescape")
 
 
 def decode_statement(raw: bytes, charset_client: int | None) -> tuple[str, bool]:

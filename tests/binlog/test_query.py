@@ -142,6 +142,7 @@ def test_status_variables_of_mysql() -> None:
         raw=b"INSERT INTO t (s, d) VALUES (NOW(6), 3)",
         text="INSERT INTO t (s, d) VALUES (NOW(6), 3)",
         text_exact=True,
+        tables_info=None,
     )
     update = by_text["UPDATE a.t, b.t SET a.t.d = 1, b.t.d = 2 WHERE a.t.i = b.t.i"]
     assert update.updated_dbs == ("b", "a")
@@ -310,9 +311,12 @@ def test_compressed_statements_that_lie() -> None:
             uncompress(lie)
 
 
-def test_post_headers_of_other_lengths_are_not_supported_yet() -> None:
-    with pytest.raises(BinlogUnsupported, match="17 bytes"):
-        decode_query(NOW, post_header_length=17)
+def test_post_headers_of_other_lengths_are_not_supported() -> None:
+    with pytest.raises(BinlogUnsupported, match="15 bytes"):
+        decode_query(NOW, post_header_length=15)
+    # Execute_load_query has no extended format
+    with pytest.raises(BinlogUnsupported, match="30 bytes"):
+        decode_execute_load_query(load(5, 10, 20, 2), post_header_length=30)
 
 
 def load(file_id: int, start: int, end: int, dup: int) -> bytes:
@@ -351,6 +355,7 @@ def test_mutated_bodies_decode_or_are_corrupt(whole: bytes, data: Any) -> None:
         decode_execute_load_query,
         uncompress,
         lambda some: decode_query(some, compressed=True),
+        lambda some: decode_query(some, post_header_length=17),
     ):
         try:
             decoder(bytes(mutated))

@@ -1,0 +1,43 @@
+"""The applier over recordings in the extended Query format (WL#40): it does what it does over the recordings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dumpfilter.binlog.events import EventType
+from dumpfilter.binlog.fileset import BinlogSet
+from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.query import encode_query
+from dumpfilter.binlog.tables_info import announce_tables_info, with_tables_info
+from dumpfilter.filter import Filter
+from slave.applier import _decode, _short_keyword, apply_files
+from slave.groups import Keyword, keyword
+from slave.targets.summary import SummaryTarget
+from tests.strategies import DIALECTS, query_body
+from tests.support import RECORDED_SETS, recording_id
+
+
+def applied(paths: list[Path]) -> tuple[dict[str, object], list[str]]:
+    target, gtids = SummaryTarget(), []
+    apply_files(paths, Filter(), target, on_complete=lambda gtid: gtids.append(str(gtid)))
+    return target.state(), gtids
+
+
+def test_no_keyword_is_seen_where_there_is_none() -> None:
+    """A statement is told from a keyword by where it begins, which is another place in this format."""
+    body = encode_query(query_body(b"IN", "BEG"), post_header_length=13, to=17)
+    fd = announce_tables_info(FormatDescription.parse(DIALECTS[0].format_description()), True)
+    assert _short_keyword(EventType.QUERY, body, fd) is Keyword.NONE
+    begin = encode_query(query_body(b"BEGIN", "d"), post_header_length=13, to=17)
+    assert keyword(_decode(EventType.QUERY, begin, fd).text) is Keyword.BEGIN
+
+
+@pytest.mark.parametrize("folder", RECORDED_SETS, ids=recording_id)
+def test_extended_recordings(folder: Path, tmp_path: Path) -> None:
+    source = BinlogSet.open(sorted(p for p in folder.glob("*.0*") if p.suffix[1:].isdigit()))
+    with_tables_info(source, tmp_path, "x")
+    usual = applied([source.path(name) for name in source.names])
+    assert usual[1]
+    assert applied(sorted(tmp_path.glob("x.0*"))) == usual
