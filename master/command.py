@@ -12,6 +12,7 @@ from pathlib import Path
 import structlog
 from rich.console import Console
 
+from dumpfilter.filter import Rule, WriteFilter, WriteSemantics
 from master.server import MasterServer
 from master.store import BinlogStore
 
@@ -24,9 +25,12 @@ def run_master(
     port_file: Path | None,
     verify: bool,
     cache_bytes: int,
+    write_rules: tuple[Rule, ...] = (),
+    write_semantics: WriteSemantics = WriteSemantics.SERVER,
+    lower_case_table_names: int = 0,
 ) -> None:
-    """Serve until SIGINT or SIGTERM. Raises DumpfilterError when the set cannot be opened or the port not
-    be had."""
+    """Serve until SIGINT or SIGTERM, as though the binlog had been written with the ``write_rules``. Raises
+    DumpfilterError when the set cannot be opened or the port not be had."""
     console = Console(stderr=True, highlight=False)
     structlog.configure(
         processors=[
@@ -43,13 +47,21 @@ def run_master(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     store = BinlogStore(source, verify=verify, cache_bytes=cache_bytes)  # type: ignore[arg-type]
-    server = MasterServer(store, host=host, port=port)
+    write_filter = WriteFilter(
+        write_rules,
+        semantics=write_semantics,
+        lower_case_table_names=lower_case_table_names,
+        family=store.family,
+    )
+    server = MasterServer(store, host=host, port=port, write_filter=write_filter)
     server.start()
     names = store.binlogs.names
     console.print(
         f"serving {names[0]} to {names[-1]} ({len(names)} files, {store.format_description.server_version}) "
         f"on {host}:{server.port}"
     )
+    if write_filter.is_on:
+        console.print("as though written with " + " ".join(map(str, write_filter.rules)))
     if port_file is not None:
         beside = port_file.with_name(port_file.name + ".tmp")
         beside.write_text(f"{server.port}\n")

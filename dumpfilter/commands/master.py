@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+import enum
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+
+class Semantics(enum.StrEnum):
+    """What becomes of a statement without a current database."""
+
+    SERVER = "server"
+    WORKLOG = "worklog"
+
+
+def _write_option(name: str) -> object:
+    return typer.Option(
+        f"--{name}",
+        help="Serve as though the binlog had been written with this option. Repeatable.",
+        metavar="DB",
+        rich_help_panel="Write side",
+    )
 
 
 def master_command(
@@ -29,6 +46,25 @@ def master_command(
     cache_size: Annotated[
         int, typer.Option(help="Memory for the index of scanned binlogs, MiB.", min=1)
     ] = 32,
+    do_db: Annotated[list[str] | None, _write_option("binlog-do-db")] = None,
+    ignore_db: Annotated[list[str] | None, _write_option("binlog-ignore-db")] = None,
+    binlog_filter_semantics: Annotated[
+        Semantics,
+        typer.Option(
+            help="Statements without a current database, under any rule: server: as the binlog's server does "
+            "(MySQL writes them; in MariaDB they are in no database). worklog: not written.",
+            rich_help_panel="Write side",
+        ),
+    ] = Semantics.SERVER,
+    lower_case_table_names: Annotated[
+        int,
+        typer.Option(
+            help="How the write side's names compare: 0 as they are, 1 and 2 without case.",
+            min=0,
+            max=2,
+            rich_help_panel="Write side",
+        ),
+    ] = 0,
 ) -> None:
     """Serve a binlog set to slaves over gRPC, filtered for each.
 
@@ -37,7 +73,10 @@ def master_command(
     Example:
 
         dumpfilter master /var/lib/mysql/binlog.index --port 3307
+
+        dumpfilter master /var/lib/mysql/binlog.index --binlog-ignore-db=scratch
     """
+    from dumpfilter.filter import WriteRuleKind, WriteSemantics, make_rule
     from master.command import run_master
 
     run_master(
@@ -47,4 +86,11 @@ def master_command(
         port_file=port_file,
         verify=verify_checksum,
         cache_bytes=cache_size << 20,
+        write_rules=tuple(
+            make_rule(kind, value)
+            for kind, values in ((WriteRuleKind.DO_DB, do_db), (WriteRuleKind.IGNORE_DB, ignore_db))
+            for value in values or ()
+        ),
+        write_semantics=WriteSemantics(binlog_filter_semantics.value),
+        lower_case_table_names=lower_case_table_names,
     )

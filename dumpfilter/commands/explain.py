@@ -1,0 +1,186 @@
+"""``dumpfilter explain``: what a filter does with a binlog set or a statement, and why."""
+
+from __future__ import annotations
+
+import enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dumpfilter.commands.master import Semantics as WriteSide
+from dumpfilter.commands.slave import Semantics
+
+
+class FamilyOption(enum.StrEnum):
+    """Whose behaviour, where MySQL and MariaDB differ."""
+
+    MYSQL = "mysql"
+    MARIADB = "mariadb"
+
+
+def _rule_option(name: str, help: str = "A rule of the slave's filter. Repeatable.") -> object:
+    return typer.Option(f"--{name}", help=help, metavar="RULE", rich_help_panel="Filter")
+
+
+def _write_option(name: str) -> object:
+    return typer.Option(
+        f"--{name}", help="A rule of the master. Repeatable.", metavar="DB", rich_help_panel="Write side"
+    )
+
+
+def explain_command(
+    binlogs: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[BINLOGS...]",
+            help="The binlog set: its index file, its directory, or the files one by one. Or --statement.",
+        ),
+    ] = None,
+    statement: Annotated[
+        str, typer.Option(help="Explain this statement instead of a binlog set.", metavar="SQL")
+    ] = "",
+    use: Annotated[
+        str, typer.Option(help="The statement's current database; none when not given.", metavar="DB")
+    ] = "",
+    events: Annotated[
+        bool, typer.Option("--events", help="One line an event instead of one a table or statement.")
+    ] = False,
+    top: Annotated[int, typer.Option(help="How many to list, the largest first.", min=1)] = 50,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print JSON; with --events one object a line.")
+    ] = False,
+    do_db: Annotated[list[str] | None, _rule_option("replicate-do-db")] = None,
+    ignore_db: Annotated[list[str] | None, _rule_option("replicate-ignore-db")] = None,
+    do_table: Annotated[list[str] | None, _rule_option("replicate-do-table")] = None,
+    ignore_table: Annotated[list[str] | None, _rule_option("replicate-ignore-table")] = None,
+    wild_do_table: Annotated[list[str] | None, _rule_option("replicate-wild-do-table")] = None,
+    wild_ignore_table: Annotated[list[str] | None, _rule_option("replicate-wild-ignore-table")] = None,
+    rewrite_db: Annotated[list[str] | None, _rule_option("replicate-rewrite-db")] = None,
+    filter_semantics: Annotated[
+        Semantics,
+        typer.Option(
+            help="classic: the --replicate-* rules; effective: --do, --ignore and --rewrite.",
+            rich_help_panel="Filter",
+        ),
+    ] = Semantics.CLASSIC,
+    do: Annotated[
+        list[str] | None, _rule_option("do", "Pass db.table although --ignore matches it. Repeatable.")
+    ] = None,
+    ignore: Annotated[list[str] | None, _rule_option("ignore", "Drop db.table. Repeatable.")] = None,
+    rewrite: Annotated[
+        list[str] | None, _rule_option("rewrite", "Call db1.% db2.% (db1.%->db2.%). Repeatable.")
+    ] = None,
+    lower_case_table_names: Annotated[
+        int, typer.Option(help="How names compare: 0 as they are, 1 and 2 without case.", min=0, max=2)
+    ] = 0,
+    family: Annotated[
+        FamilyOption | None,
+        typer.Option(help="Whose behaviour for --statement (mysql when not given); a binlog says itself."),
+    ] = None,
+    binlog_do_db: Annotated[list[str] | None, _write_option("binlog-do-db")] = None,
+    binlog_ignore_db: Annotated[list[str] | None, _write_option("binlog-ignore-db")] = None,
+    binlog_filter_semantics: Annotated[
+        WriteSide,
+        typer.Option(help="Statements without a current database.", rich_help_panel="Write side"),
+    ] = WriteSide.SERVER,
+    verify_checksum: Annotated[bool, typer.Option(help="Verify the events' checksums.")] = True,
+) -> None:
+    """Say what a filter does with a binlog set, or with one statement, and which rule decides.
+
+    Examples:
+
+        dumpfilter explain /var/lib/mysql/binlog.index --replicate-do-db=shop
+
+        dumpfilter explain /var/lib/mysql/binlog.index --replicate-wild-ignore-table='shop.tmp%' --events
+
+        dumpfilter explain --replicate-do-table=shop.orders \\
+            --statement "UPDATE orders SET total = 1" --use shop
+    """
+    # imported here so that `dumpfilter --help` and the other commands do not wait for it
+    import json as json_module
+
+    from rich.console import Console
+
+    from dumpfilter import explaining_output as output
+    from dumpfilter.binlog.fileset import BinlogSet
+    from dumpfilter.errors import OptionError
+    from dumpfilter.explaining import Filters, explain_events, explain_set, explain_statement
+    from dumpfilter.filter import (
+        EffectiveRuleKind,
+        FilterSemantics,
+        RuleKind,
+        WriteFilter,
+        WriteRuleKind,
+        WriteSemantics,
+        make_filter,
+        make_rule,
+    )
+
+    if bool(binlogs) == bool(statement.strip()):
+        raise OptionError("name a binlog set or a statement (--statement), one of the two")
+    if statement and events:
+        raise OptionError("--events goes with a binlog set")
+    if not statement and use:
+        raise OptionError("--use goes with --statement; a binlog has the current databases itself")
+    if not statement and family:
+        raise OptionError("--family goes with --statement; a binlog says itself who wrote it")
+
+    given = {
+        RuleKind.DO_DB: do_db,
+        RuleKind.IGNORE_DB: ignore_db,
+        RuleKind.DO_TABLE: do_table,
+        RuleKind.IGNORE_TABLE: ignore_table,
+        RuleKind.WILD_DO_TABLE: wild_do_table,
+        RuleKind.WILD_IGNORE_TABLE: wild_ignore_table,
+        RuleKind.REWRITE_DB: rewrite_db,
+        EffectiveRuleKind.DO: do,
+        EffectiveRuleKind.IGNORE: ignore,
+        EffectiveRuleKind.REWRITE: rewrite,
+        WriteRuleKind.DO_DB: binlog_do_db,
+        WriteRuleKind.IGNORE_DB: binlog_ignore_db,
+    }
+    rules = [make_rule(kind, value) for kind, values in given.items() for value in values or ()]
+
+    def filters(whose: str) -> Filters:
+        return Filters(
+            make_filter(
+                FilterSemantics(filter_semantics.value),
+                [rule for rule in rules if not isinstance(rule.kind, WriteRuleKind)],
+                lower_case_table_names=lower_case_table_names,
+                family="mariadb" if whose == "mariadb" else "mysql",
+            ),
+            WriteFilter(
+                [rule for rule in rules if isinstance(rule.kind, WriteRuleKind)],
+                semantics=WriteSemantics(binlog_filter_semantics.value),
+                lower_case_table_names=lower_case_table_names,
+                family="mariadb" if whose == "mariadb" else "mysql",
+            ),
+        )
+
+    console = Console(highlight=False)
+    if statement:
+        ours = filters(family.value if family else "mysql")
+        explained = explain_statement(statement, ours, current_database=use or None)
+        if json:
+            typer.echo(json_module.dumps(output.statement_as_dict(explained, ours), indent=1))
+        else:
+            output.print_statement(explained, ours, console)
+        return
+    assert binlogs is not None
+    source = BinlogSet.open(binlogs[0] if len(binlogs) == 1 else list(binlogs))
+    with source.file(source.names[-1]) as newest:
+        ours = filters(newest.format_description.family)
+    if events:
+        found = explain_events(source, ours, verify=verify_checksum)
+        if json:
+            for event in found:
+                typer.echo(json_module.dumps(output.event_as_dict(event, ours)))
+        else:
+            output.print_events(found, ours, console)
+        return
+    whole = explain_set(source, ours, verify=verify_checksum)
+    if json:
+        typer.echo(json_module.dumps(output.set_as_dict(whole, ours), indent=1))
+    else:
+        output.print_set(whole, ours, console, top=top)

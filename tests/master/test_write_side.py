@@ -1,0 +1,93 @@
+"""A master that serves its binlog as though it had been written with ``--binlog-do-db`` and its kin."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dumpfilter.filter import Filter, WriteFilter
+from dumpfilter.filter.convert import filter_to_proto
+from dumpfilter.v1 import dumpfilter_pb2 as pb
+from master.server import MasterServer
+from master.store import BinlogStore
+from tests.master.test_service import Client, files_of
+from tests.oracle.dumping import dump
+from tests.oracle.recordings import DATA
+
+RECORDING = DATA / "recordings" / "mysql-write-row"
+WRITE = WriteFilter.from_options(["--binlog-do-db=d1"])
+
+
+@pytest.fixture
+def client() -> Iterator[Client]:
+    server = MasterServer(BinlogStore(RECORDING), write_filter=WRITE)
+    server.start()
+    client = Client(server)
+    yield client
+    client.channel.close()
+    server.stop(0)
+
+
+def test_every_slave_gets_what_was_written(client: Client) -> None:
+    """Also one whose filter is off, and one that changes its filter."""
+    slave = client.register()
+    files = files_of(client.dump(slave.slave_id))
+    assert files == dump([RECORDING / "bin.000001"], WRITE).files
+    assert len(files["bin.000001"]) < (RECORDING / "bin.000001").stat().st_size
+    everything = filter_to_proto(Filter.from_options(["--replicate-ignore-db=nothing"]))
+    client.stub.ChangeFilter(pb.ChangeFilterRequest(slave_id=slave.slave_id, filter=everything))
+    assert files_of(client.dump(slave.slave_id)) == files
+
+
+def test_the_slaves_own_filter_comes_on_top(client: Client) -> None:
+    slave = client.register(["--replicate-ignore-table=d1.t"])
+    files = files_of(client.dump(slave.slave_id))
+    assert len(files["bin.000001"]) < len(dump([RECORDING / "bin.000001"], WRITE).files["bin.000001"])
+    nothing = client.register(["--replicate-do-db=d2"], server_id=8)
+    rows = files_of(client.dump(nothing.slave_id))["bin.000001"]
+    assert b"\x02d1\x00" not in rows
+    assert b"\x02d2\x00" not in rows
+
+
+def test_as_a_process(tmp_path: Path) -> None:
+    dumpfilter = [sys.executable, "-m", "dumpfilter"]
+    master = subprocess.Popen(
+        [
+            *dumpfilter,
+            *("master", RECORDING, "--port", "0", "--port-file", tmp_path / "port", "--binlog-do-db=d1"),
+            "--binlog-ignore-db=d1",
+        ],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        while not (tmp_path / "port").exists():
+            assert master.poll() is None
+            time.sleep(0.02)
+        port = (tmp_path / "port").read_text().strip()
+        slave = subprocess.run(
+            [
+                *dumpfilter,
+                *("slave", "--master", f"127.0.0.1:{port}", "--relay-dir", tmp_path / "slave"),
+                *("--server-id", "7", "--once", "--summary", "json"),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=os.environ | {"COLUMNS": "120"},
+        )
+    finally:
+        master.send_signal(signal.SIGTERM)
+        _, said = master.communicate(timeout=30)
+    assert slave.returncode == 0, slave.stderr
+    assert "as though written with --binlog-do-db=d1 --binlog-ignore-db=d1" in said
+    relayed = b"".join(path.read_bytes() for path in (tmp_path / "slave").glob("relay-bin.0*"))
+    assert b"\x02d1\x00\x01t\x00" in relayed  # a table map of d1.t
+    assert b"\x02d2\x00\x01t\x00" not in relayed
