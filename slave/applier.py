@@ -21,7 +21,7 @@ from dumpfilter.binlog.gtid_events import decode_gtid_tagged, decode_mariadb_gti
 from dumpfilter.binlog.query import QUERY_HEADER_LENGTH, QueryEvent, decode_execute_load_query, decode_query
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.binlog.rows import TableMap, decode_rows_header, decode_table_map
-from dumpfilter.binlog.statements import read_statement
+from dumpfilter.binlog.statements import statement_of
 from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogTruncated
 from dumpfilter.filter import ReplicationFilter
 from slave.errors import SlaveIncident
@@ -93,7 +93,7 @@ class EventApplier:
             ends = self._rows(kind, body, description)
             completed = self._groups.enter(kind, statement_end=ends)
         elif kind in _QUERIES:
-            completed = self._groups.enter(kind, word=self._query(kind, raw, body, description))
+            completed = self._groups.enter(kind, word=self._query(kind, body, description))
         elif kind in _GTIDS:
             self._begin(header, body)
         elif kind == EventType.TRANSACTION_PAYLOAD:
@@ -167,9 +167,7 @@ class EventApplier:
             self._tables.clear()
         return header.statement_ends
 
-    def _query(
-        self, kind: int, raw: bytes, body: bytes | memoryview, description: FormatDescription
-    ) -> Keyword:
+    def _query(self, kind: int, body: bytes | memoryview, description: FormatDescription) -> Keyword:
         """Apply a statement. A transaction's keyword is none; says which it is."""
         word = _short_keyword(kind, body, description)
         if word is not Keyword.NONE:
@@ -179,7 +177,7 @@ class EventApplier:
             word = keyword(query.text)
             if word is not Keyword.NONE:
                 return word
-        statement, _ = read_statement(raw, description)
+        statement = statement_of(query, description)
         if self._rules.statement(statement).passes:
             self._touch()
             self._target.statement(self._rules.rewrite_db(query.db) if query.db else None, query.raw)
