@@ -140,7 +140,8 @@ def inspect_set(binlogs: BinlogSet, *, verify: bool = True, progress: Console | 
         for kind in sorted(np.flatnonzero(sums.by_type[0]).tolist(), key=lambda k: -int(sums.by_type[1, k]))
     }
     found.tables = _tables(subjects, sums)
-    framing = sums.by_type.sum(axis=1) - sums.by_subject.sum(axis=1)
+    owned = np.array(list(found.tables.values()), np.int64).reshape(-1, 2).sum(axis=0)
+    framing = sums.by_type.sum(axis=1) - owned
     if framing[0]:
         found.tables[FRAMING, ""] = (int(framing[0]), int(framing[1]))
     return found
@@ -149,6 +150,8 @@ def inspect_set(binlogs: BinlogSet, *, verify: bool = True, progress: Console | 
 def _tables(subjects: Subjects, sums: _Sums) -> dict[tuple[str, str], tuple[int, int]]:
     merged: dict[tuple[str, str], tuple[int, int]] = {}
     for number in range(len(subjects)):
+        if subjects.members(number) is not None or not sums.by_subject[0, number]:
+            continue  # the end of an XA transaction over several tables; what is inside a compressed one
         subject = subjects[number]
         if isinstance(subject, TableSubject):
             key = (subject.database, subject.table)

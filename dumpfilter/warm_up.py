@@ -32,7 +32,7 @@ def warm_up(directory: Path) -> None:
     flags = TableFlags(Filter.from_options(["--replicate-do-db=nowhere"]), subjects)
     thread = DumpThread(flags, sources)
     for reader, segment in BinlogSet.open(made.index).segments(subjects, sources):
-        thread.start_file(segment.start)
+        thread.start_file(segment.start, reader.file.read)
         thread.plan(segment)
         _kernels.rebase(np.frombuffer(bytearray(reader.data[:0]), np.uint8), 4, True)
     subjects.grow()

@@ -133,7 +133,7 @@ class Dump:
     def _chunks(self) -> Iterator[pb.Chunk]:
         store, thread = self._store, self._thread
         # a position that cannot be used is an error now, not at the first event
-        thread.start_file(self._start.position)
+        thread.start_file(self._start.position, store.open_file(self._start.file).file.read)
         idle: ChunkPlan | None = None
         idle_since = time.monotonic()
         sent_at = time.monotonic()
@@ -168,7 +168,7 @@ class Dump:
             if following is not None:
                 yield self._position_chunk(end_of_file=True)
                 self._file = following
-                thread.start_file(store.first_position(following))
+                thread.start_file(store.first_position(following), store.open_file(following).file.read)
                 yield self._position_chunk(announce=True)
                 continue
             if store.segment_at(self._file, thread.position) is not None:

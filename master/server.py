@@ -9,6 +9,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from dumpfilter.errors import OptionError
+from dumpfilter.filter import ReplicationFilter
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
 from master.service import DumpFilterService
@@ -31,10 +32,18 @@ OPTIONS = [
 
 
 class MasterServer:
-    """Serves one binlog store. ``port`` 0 takes a free one; see :attr:`port`."""
+    """Serves one binlog store. ``port`` 0 takes a free one; see :attr:`port`. For ``write_filter`` see
+    :class:`~master.service.DumpFilterService`."""
 
-    def __init__(self, store: BinlogStore, *, host: str = "127.0.0.1", port: int = 0) -> None:
-        self.service = DumpFilterService(store)
+    def __init__(
+        self,
+        store: BinlogStore,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        write_filter: ReplicationFilter | None = None,
+    ) -> None:
+        self.service = DumpFilterService(store, write_filter=write_filter)
         self.host = host
         self._server = grpc.server(
             ThreadPoolExecutor(max_workers=MAX_DUMPS + 24, thread_name_prefix="dump"), options=OPTIONS

@@ -18,7 +18,7 @@ from dumpfilter.errors import (
     OptionError,
     PositionError,
 )
-from dumpfilter.filter import Filter
+from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.convert import family_to_proto, filter_from_proto, filter_to_proto
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
@@ -53,11 +53,13 @@ log = structlog.get_logger("dumpfilter.master")
 
 
 class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # generated, untyped
-    """Master side of the contract."""
+    """Master side of the contract. With a ``write_filter`` the store is served as though written with it."""
 
-    def __init__(self, store: BinlogStore, *, master_uuid: str = "") -> None:
+    def __init__(
+        self, store: BinlogStore, *, master_uuid: str = "", write_filter: ReplicationFilter | None = None
+    ) -> None:
         self.store = store
-        self.register = Register(store.subjects)
+        self.register = Register(store.subjects, write_filter)
         self.master_uuid = master_uuid or _uuid_of(store)
 
     def Register(self, request: pb.RegisterRequest, context: grpc.ServicerContext) -> pb.RegisterResponse:
@@ -114,10 +116,11 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         )
 
     def Dump(self, request: pb.DumpRequest, context: grpc.ServicerContext) -> Iterator[pb.Chunk]:
+        slave = self._answer(context, lambda: self.register.get(request.slave_id))
+
         def begin() -> Dump:
             if request.chunk_size > MAX_CHUNK_SIZE:
                 raise OptionError(f"chunk_size {request.chunk_size}: at most {MAX_CHUNK_SIZE}")
-            slave = self.register.get(request.slave_id)
             return Dump(
                 self.store,
                 self.register,
@@ -141,6 +144,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         finally:
             chunks.close()
             self.store.wake()
+            _log_counts(slave)
         if dump.taken_over and context.is_active():
             context.abort(
                 grpc.StatusCode.ABORTED,
@@ -178,7 +182,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
 
         return self._answer(context, status)
 
-    def _filter(self, definition: pb.FilterDefinition) -> Filter:
+    def _filter(self, definition: pb.FilterDefinition) -> ReplicationFilter:
         if len(definition.rules) > MAX_RULES:
             raise OptionError(f"{len(definition.rules)} rules: at most {MAX_RULES}")
         for rule in definition.rules:
@@ -197,6 +201,20 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         code = next((code for kind, code in _CODES if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
         context.abort(code, str(error))
         raise AssertionError("abort() raises")
+
+
+def _log_counts(slave: RegisteredSlave) -> None:
+    """What a slave whose dump is over has cost since it registered."""
+    log.info(
+        "dump ended",
+        server_id=slave.server_id,
+        channel=slave.channel,
+        file=slave.file,
+        position=slave.position,
+        events_sent=slave.counts.events_sent,
+        events_dropped=slave.counts.events_dropped,
+        events_undecided=slave.counts.events_undecided,
+    )
 
 
 def _slave(slave: RegisteredSlave) -> pb.Slave:

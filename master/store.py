@@ -17,10 +17,12 @@ from pathlib import Path
 from dumpfilter.binlog.fileset import BinlogFile, BinlogSet, SegmentReader, ends_with_rotation
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.gtid import GtidSet
+from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.index import SEGMENT_SIZE, Segment
 from dumpfilter.binlog.previous_gtids import previous_gtids
 from dumpfilter.binlog.sources import SourceNumbers, add_numbers
 from dumpfilter.binlog.subjects import Subjects
+from dumpfilter.binlog.xa import ALWAYS, Prepared
 from dumpfilter.errors import BinlogTruncated, DumpfilterError, PositionError
 from master.watcher import Watcher
 
@@ -41,6 +43,8 @@ class _Place:
     continues: bool
     open: bool
     rotated: bool
+    prepared: Prepared
+    """The XA transactions that are prepared where it begins."""
 
 
 class _IndexedFile:
@@ -51,6 +55,8 @@ class _IndexedFile:
         self.reader = reader
         self.places: list[_Place] = []
         self.lock = threading.Lock()
+        self.held: dict[Xid, int] = {}
+        """What XA transactions hold that were prepared in earlier files, and end in this one."""
 
     @property
     def scanned_to(self) -> int:
@@ -127,6 +133,11 @@ class BinlogStore:
         Raises BinlogError with file and position when what stands there is damaged, PositionError for a
         position past the end.
         """
+        segment = self._indexed_segment_at(name, position)
+        return segment if segment is None else self._with_ends(name, segment)
+
+    def _indexed_segment_at(self, name: str, position: int) -> Segment | None:
+        """As :meth:`segment_at`, by this file alone."""
         indexed = self.open_file(name)
         with indexed.lock:
             number = indexed.place(position)
@@ -141,6 +152,37 @@ class BinlogStore:
                     return None
                 number = indexed.place(position)
             return self._load(name, indexed, number)
+
+    def _with_ends(self, name: str, segment: Segment) -> Segment:
+        """The segment with ends of XA transactions known that were prepared in an earlier file.
+
+        They are looked for in the files before, the newest first; what is in none of them was purged.
+        """
+        if not segment.unknown_ends:
+            return segment
+        held = self.open_file(name).held
+        missing = set(segment.unknown_ends.values()) - held.keys()
+        names = self.binlogs.names
+        earlier = names[: names.index(name)] if missing and name in names else []
+        # what is wrong with a file before is not this one's matter
+        with contextlib.suppress(DumpfilterError):
+            for before in reversed(earlier):
+                prepared = self._prepared_after(before)
+                held.update({xid: prepared[xid] for xid in missing & prepared.keys()})
+                missing -= held.keys()
+                if not missing:
+                    break
+        held.update(dict.fromkeys(missing, ALWAYS))
+        return segment.with_known_ends(held)
+
+    def _prepared_after(self, name: str) -> Prepared:
+        """The XA transactions that were prepared in a file and have no end in it."""
+        indexed = self.open_file(name)
+        with indexed.lock:
+            while self._scan_next(name, indexed):
+                pass
+            indexed.reader.release()
+            return indexed.reader.prepared
 
     def scan_ahead(self, name: str, position: int) -> None:
         """Have the segment that begins at ``position`` scanned while the caller sends the one before.
@@ -164,10 +206,12 @@ class BinlogStore:
         if last is not None and not (last.open or last.continues) and last.end - last.start < _MERGE_BELOW:
             if indexed.file.size == last.end:
                 return False
-            reader.rewind(last.start)
+            reader.rewind(last.start, last.prepared)
+        prepared = reader.prepared
         segment = reader.next()
         if last is not None and segment is not None and segment.end == last.end:
             # nothing whole was added: is what follows incomplete, or damaged?
+            prepared = reader.prepared
             segment = reader.next()
         if segment is None:
             return False
@@ -178,7 +222,14 @@ class BinlogStore:
             self.bytes_scanned += segment.end - segment.start
             self.events_scanned += len(segment.offset)
         indexed.places.append(
-            _Place(segment.start, segment.end, segment.continues, segment.open, ends_with_rotation(segment))
+            _Place(
+                segment.start,
+                segment.end,
+                segment.continues,
+                segment.open,
+                ends_with_rotation(segment),
+                prepared,
+            )
         )
         self._remember((name, segment.start), segment)
         return True
@@ -195,7 +246,13 @@ class BinlogStore:
         first = number
         while indexed.places[first].continues:
             first -= 1
-        again = SegmentReader(indexed.file, self.subjects, self.sources, verify=False)
+        again = SegmentReader(
+            indexed.file,
+            self.subjects,
+            self.sources,
+            verify=False,
+            prepared=indexed.places[first].prepared,
+        )
         again.position = indexed.places[first].start
         for wanted in indexed.places[first : number + 1]:
             again.limit = wanted.end

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from dumpfilter.binlog.compression import compress, encode_transaction_payload
+from dumpfilter.binlog.compression import NONE, ZSTD, compress, encode_transaction_payload
 from dumpfilter.binlog.context_events import (
     Intvar,
     Rotate,
@@ -32,6 +32,7 @@ from dumpfilter.binlog.gtid import (
     encode_previous_gtids,
     encode_varlen,
 )
+from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.rows import packed_integer
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.filter import Rule, RuleKind, make_rule
@@ -154,9 +155,20 @@ class _Builder:
         self.boundaries = [len(self.data)]
         self.gtids: list[tuple[object, int]] = []
         self.time = 1_700_000_000
+        self._outside: bytearray | None = None
+
+    def begin_payload(self) -> None:
+        """What is added from here on goes into a compressed transaction."""
+        self._outside, self.data = self.data, bytearray()
+
+    def end_payload(self, compression: int = ZSTD) -> None:
+        """Close the compressed transaction and add it."""
+        assert self._outside is not None
+        events, self.data, self._outside = bytes(self.data), self._outside, None
+        self.add(T.TRANSACTION_PAYLOAD, encode_transaction_payload(events, compression=compression))
 
     def add(self, kind: int, body: bytes, *, server_id: int = 11, flags: int = 0) -> None:
-        checksum = self.dialect.checksum
+        checksum = self.dialect.checksum and self._outside is None
         end = len(self.data) + 19 + len(body) + 4 * checksum
         self.time += 1
         self.data += make_event(
@@ -180,6 +192,17 @@ def query_body(text: bytes, database: str = "", updated: list[str] | None = None
         status = b"\x0c" + bytes([len(updated)]) + b"".join(name.encode() + b"\0" for name in updated)
     name = database.encode("utf-8", "surrogateescape")
     return struct.pack("<IIBHH", 7, 0, len(name), 0, len(status)) + status + name + b"\0" + text
+
+
+def unreadable_query_body(text: bytes, database: str) -> bytes:
+    """The body of a Query event whose status variables end inside one."""
+    return struct.pack("<IIBHH", 7, 0, len(database), 0, 1) + b"\x01" + database.encode() + b"\0" + text
+
+
+def xa_prepare_body(xid: Xid, *, one_phase: bool = False) -> bytes:
+    """The body of an XA_prepare event."""
+    head = struct.pack("<BiII", one_phase, xid.format_id, len(xid.gtrid), len(xid.bqual))
+    return head + xid.gtrid + xid.bqual
 
 
 def execute_load_query_body(text: bytes, database: str, file_id: int) -> bytes:
@@ -256,7 +279,7 @@ _SAVEPOINTS = [
     "rollback to savepoint `a`",
     "RELEASE SAVEPOINT a",
 ]
-XID = "X'61',X'',1"
+XIDS = [Xid(1, b"a", b""), Xid(1, b"a", b"b"), Xid(7, b"\xff\x00", b"b")]
 
 
 @dataclass
@@ -297,7 +320,8 @@ class _Source:
                 self.builder.add(T.GTID, body + b"\2" + bytes(16))
 
 
-_MARIADB_XID = struct.pack("<iBB", 1, 1, 0) + b"a"
+def _mariadb_xid(xid: Xid) -> bytes:
+    return struct.pack("<iBB", xid.format_id, len(xid.gtrid), len(xid.bqual)) + xid.gtrid + xid.bqual
 
 
 @st.composite
@@ -306,10 +330,14 @@ def binlogs(
     dialects: list[Dialect] = DIALECTS,
     *,
     odd: bool = True,
+    unreadable: bool = False,
     max_transactions: int = 5,
     closed: bool = True,
 ) -> MadeBinlog:
-    """One binlog file. ``odd``: with names that are hardly names, rows without a map, events of no known type."""
+    """One binlog file. ``odd``: with names that are hardly names, rows without a map, events of no known type.
+    ``unreadable``: with statements and compressed transactions that are not what they should be, where there are
+    checksums that say that they were written so.
+    """
     dialect = draw(st.sampled_from(dialects))
     builder = _Builder(dialect, in_use=not closed)
     source = _Source(draw, builder)
@@ -391,12 +419,26 @@ def binlogs(
     def unknown() -> None:
         builder.add(draw(st.sampled_from([28, 77, 200])), b"??", flags=0x80)
 
+    def unreadable_statement() -> None:
+        context()
+        if dialect.family == "mariadb" and draw(st.booleans()):
+            builder.add(T.QUERY_COMPRESSED, query_body(b"\x81\x09nonsense", draw(names)))
+        else:
+            text = draw(st.sampled_from([b"DROP TABLE t", b"XA COMMIT X'61',X'',1"]))
+            builder.add(T.QUERY, unreadable_query_body(text, draw(st.sampled_from(DATABASES))))
+
     pieces: list[Callable[[], None]] = [rows, rows, rows, rows, statement, statement, load_data, savepoint]
     if odd:
         pieces.append(unknown)
+    unreadable = unreadable and dialect.checksum
+    if unreadable:
+        pieces.append(unreadable_statement)
 
     def framed() -> None:
         source.add()
+        framed_events()
+
+    def framed_events() -> None:
         if dialect.family == "mysql":
             builder.add(T.QUERY, query_body(draw(st.sampled_from([b"BEGIN", b"begin"])), draw(names)))
         for piece in draw(st.lists(st.sampled_from(pieces), max_size=4)):
@@ -409,26 +451,50 @@ def binlogs(
 
     def alone() -> None:
         source.add(flags=1)
-        draw(st.sampled_from([statement, load_data] if dialect.gtids == "none" else [statement]))()
+        kinds = [statement, *([load_data] if dialect.gtids == "none" else [])]
+        draw(st.sampled_from(kinds + [unreadable_statement] * unreadable))()
 
     def bare_rows() -> None:
         # servers before GTIDs, tables without transactions
         rows()
 
+    waiting: list[Xid] = []  # XA transactions that are prepared
+
     def xa() -> None:
+        free = [xid for xid in XIDS if xid not in waiting]
+        if not free:
+            return
+        xid = draw(st.sampled_from(free))
         if dialect.family == "mariadb":
-            source.add(flags=0x40, xid=_MARIADB_XID)
+            source.add(flags=0x40, xid=_mariadb_xid(xid))
+            xa_events(xid)
         else:
             source.add()
-            builder.add(T.QUERY, query_body(f"XA START {XID}".encode()))
-        for piece in draw(st.lists(st.sampled_from([rows, savepoint]), max_size=2)):
+            if dialect.name == "mysql 9.7" and draw(st.booleans()):
+                builder.begin_payload()
+                xa_events(xid)
+                builder.end_payload(draw(st.sampled_from([ZSTD, NONE])))
+            else:
+                xa_events(xid)
+
+    def xa_events(xid: Xid) -> None:
+        if dialect.family == "mysql":
+            builder.add(T.QUERY, query_body(f"XA START {xid}".encode()))
+        for piece in draw(st.lists(st.sampled_from(pieces), max_size=3)):
             piece()
-        builder.add(T.QUERY, query_body(f"XA END {XID}".encode()))
-        builder.add(T.XA_PREPARE, struct.pack("<BiII", 0, 1, 1, 0) + b"a")
-        builder.boundary()
-        source.add(flags=0x81, xid=_MARIADB_XID)
-        verb = draw(st.sampled_from(["COMMIT", "ROLLBACK"]))
-        builder.add(T.QUERY, query_body(f"XA {verb} {XID}".encode()))
+        query(f"XA END {xid}")
+        one_phase = draw(st.integers(0, 3)) == 0
+        builder.add(T.XA_PREPARE, xa_prepare_body(xid, one_phase=one_phase))
+        if not one_phase:
+            waiting.append(xid)
+
+    def xa_finish() -> None:
+        # also of what was prepared before this file
+        xid = draw(st.sampled_from(waiting or XIDS))
+        if xid in waiting:
+            waiting.remove(xid)
+        source.add(flags=0x81, xid=_mariadb_xid(xid))
+        query(f"XA {draw(st.sampled_from(['COMMIT', 'ROLLBACK']))} {xid}")
 
     def incident() -> None:
         if dialect.family == "mysql":
@@ -437,10 +503,32 @@ def binlogs(
 
     def payload() -> None:
         source.add()
-        inner = make_event(T.QUERY, query_body(b"BEGIN"), checksum=False) + make_event(
-            T.XID, bytes(8), checksum=False
-        )
-        builder.add(T.TRANSACTION_PAYLOAD, encode_transaction_payload(inner))
+        builder.begin_payload()
+        framed_events()
+        builder.end_payload(draw(st.sampled_from([ZSTD, NONE])))
+
+    def odd_payload() -> None:
+        source.add()
+        how = draw(st.sampled_from(["two", "open", "cut", "nested", "empty", "type"]))
+        if how == "type":
+            builder.add(T.TRANSACTION_PAYLOAD, b"\2\1\7\1\1\0\0")
+            return
+        builder.begin_payload()
+        if how == "nested":
+            outside = builder._outside
+            builder.begin_payload()
+            framed_events()
+            builder.end_payload()
+            builder._outside = outside
+        elif how != "empty":
+            framed_events()
+        if how == "two":
+            framed_events()
+        elif how == "open":
+            builder.add(T.QUERY, query_body(b"BEGIN"))
+        elif how == "cut":
+            del builder.data[-1:]
+        builder.end_payload()
 
     def between() -> None:
         if dialect.family == "mariadb":
@@ -452,9 +540,11 @@ def binlogs(
     if dialect.gtids == "none":
         kinds.append(bare_rows)
     else:
-        kinds.append(xa)
+        kinds += [xa, xa, xa_finish]
     if dialect.name == "mysql 9.7":
-        kinds.append(payload)
+        kinds += [payload, payload]
+        if unreadable:
+            kinds.append(odd_payload)
     for kind in draw(st.lists(st.sampled_from(kinds), max_size=max_transactions)):
         kind()
         builder.boundary()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +15,7 @@ from dumpfilter.binlog import _roles as R
 from dumpfilter.binlog.events import EventType, event_name
 from dumpfilter.binlog.fileset import BinlogSet
 from dumpfilter.binlog.gtid import parse_gtid_set
+from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.index_reference import index_events
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.sources import add_numbers, empty_set
@@ -33,6 +35,7 @@ def _check(found: Inspection, paths: list[Path]) -> None:
     transactions = 0
     times = []
     gtids = empty_set(found.family)
+    prepared: dict[Xid, Any] = {}
     for path in paths:
         with open(path, "rb") as source:
             for event in iter_events(source, file=path.name, start=5):
@@ -40,9 +43,10 @@ def _check(found: Inspection, paths: list[Path]) -> None:
                 sizes[event.name] += len(event.raw)
                 times.append(event.header.timestamp)
         with open(path, "rb") as source:
-            index = index_events(iter_events(source, file=path.name))
+            index = index_events(iter_events(source, file=path.name), prepared)
+            prepared = index.prepared
         for subject, size in zip(index.subject, index.size, strict=True):
-            if isinstance(subject, int):
+            if isinstance(subject, int | frozenset):
                 owner = (FRAMING, "")
             elif isinstance(subject, TableSubject):
                 owner = (subject.database, subject.table)

@@ -27,7 +27,7 @@ ENCRYPTED = 7
 OUTPUT_FULL = 8
 
 # The scalars of a scan's state.
-S_GROUP = 0  # 0 between transactions, 1 after a GTID, 2 after BEGIN
+S_GROUP = 0  # 0 between transactions, 1 after a GTID, 2 after BEGIN, 3 after XA START
 S_TABLE_IDS = 1  # entries in the table id map
 S_SUBJECTS = 2  # subjects known
 S_NAME_BYTES = 3  # bytes used of the names' heap
@@ -36,7 +36,10 @@ S_MAP_ID_LENGTH = 5  # bytes of a table id in Table_map (6, or 4 before MySQL 5.
 S_QUERY_POST = 6  # length of Query's post-header
 S_VERIFY = 7  # 1 to verify checksums
 S_NAMES_SLOTS = 8  # (the hash table's size, a power of two, is its array's length)
+S_RESOLVE = 9  # 1 when the caller follows XA transactions and opens compressed ones
 STATE_SIZE = 16
+
+IN_XA = 3  # (of S_GROUP)
 
 _NO_SLOT = np.int64(-1)
 _LARGE = 1 << 16  # bytes of a transaction that is better sent in pieces
@@ -194,6 +197,7 @@ def scan(
     group = state[S_GROUP]
     checksum = np.int64(4) if state[S_CHECKSUM] else np.int64(0)
     verify = state[S_CHECKSUM] != 0 and state[S_VERIFY] != 0
+    resolve = state[S_RESOLVE] != 0
     id_length = state[S_MAP_ID_LENGTH]
     query_post = state[S_QUERY_POST]
     id_mask = np.uint64(0xFFFFFFFFFFFF) if id_length == 6 else np.uint64(0xFFFFFFFF)
@@ -302,17 +306,24 @@ def scan(
             if end and group < 2:
                 ends = True
         elif kind == 2 or kind == 165:  # Query, Query_compressed
-            if query_post < 13 or body_length < query_post + 1:
+            if query_post < 13 or body_length < query_post:
                 code = BAD_EVENT
                 break
             db_length = np.int64(load_u8(body + _U(8)))
-            text_at = query_post + np.int64(load_u16(body + _U(11))) + db_length + 1
-            if text_at > body_length:
+            text_at = query_post + np.int64(load_u16(body + _U(11))) + db_length
+            text_end = body_length
+            if query_post == 17:  # extended (WL#40): no NUL after the database, tables info after the text
+                text_end -= np.int64(load_u16(body + _U(15)))
+                contradicts = np.int64(load_u16(body + _U(13))) != min(text_end - text_at, np.int64(0xFFFF))
+            else:
+                text_at += 1
+                contradicts = False
+            if text_at > text_end or contradicts:
                 code = BAD_EVENT
                 break
             frame = Q_OTHER
             if kind == 2:
-                frame = classify_frame(body + _U(text_at), body_length - text_at)
+                frame = classify_frame(body + _U(text_at), text_end - text_at)
             if frame == Q_OTHER:
                 role = R.STATEMENT
                 subject = np.int32(R.PENDING)
@@ -329,16 +340,20 @@ def scan(
                 if group < 2:
                     ends = True
             elif frame == Q_XA_START:
-                role = R.XA
-                group = 2
+                role = R.FRAME if resolve else R.XA
+                group = 3
             else:
                 role = R.XA
+                if resolve:
+                    role = R.FRAME if frame == Q_XA_END else R.STATEMENT
+                    if frame != Q_XA_END:
+                        subject = np.int32(R.PENDING_XA)
                 if group < 2:
                     ends = True
         elif kind == 18:  # Execute_load_query
             role = R.STATEMENT
             subject = np.int32(R.PENDING)
-            if body_length < query_post + 13 + 1:
+            if body_length < 26 + 1:  # its post-header is never extended
                 code = BAD_EVENT
                 break
             if group < 2:
@@ -360,12 +375,18 @@ def scan(
             flags = load_u8(body + _U(12))
             group = 1 if flags & np.uint8(1) else 2
             if flags & np.uint8(0xC0):  # FL_PREPARED_XA, FL_COMPLETED_XA
-                role = R.XA
+                if not resolve:
+                    role = R.XA
+                if group == 2:
+                    group = 3
         elif kind == 16:  # Xid
             role = R.FRAME
             ends = True
         elif kind == 38:  # XA_prepare
             role = R.XA
+            if resolve:
+                role = R.FRAME
+                subject = np.int32(R.PENDING)
             ends = True
         elif kind == 5 or kind == 13 or kind == 14 or kind == 29 or kind == 160 or kind == 17 or kind == 9:
             role = R.CONTEXT
@@ -378,6 +399,8 @@ def scan(
             break
         elif kind == 40:  # Transaction_payload: the whole transaction, compressed
             role = R.KEEP
+            if resolve:
+                subject = np.int32(R.PENDING)
             ends = True
         else:
             # Incident, View_change, events of other servers: nothing a filter could say about them.
@@ -479,7 +502,7 @@ def group_transactions(
                         last_source = source_count
                         source_count += 1
                 txn_source[t] = last_source
-        if role >= R.DUMMY_ROWS:  # and KEEP, XA
+        if role >= R.DUMMY_ROWS:  # and KEEP, XA, PAYLOAD
             txn_subject[t] = R.MIXED
         elif role >= R.TABLE_MAP and role <= R.STATEMENT:
             s = subjects[i]

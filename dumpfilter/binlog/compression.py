@@ -158,22 +158,26 @@ def decode_transaction_payload(body: bytes | memoryview) -> TransactionPayload:
     return TransactionPayload(compression, uncompressed, body[reader.at : reader.at + size])
 
 
-def encode_transaction_payload(events: bytes | memoryview, level: int = 3) -> bytes:
+def encode_transaction_payload(
+    events: bytes | memoryview, level: int = 3, *, compression: int = ZSTD
+) -> bytes:
     """The body of a Transaction_payload event that holds ``events`` (end to end, without checksums).
 
-    ``level`` is zstd's, as in ``binlog_transaction_compression_level_zstd`` (default 3).
+    ``level`` is zstd's, as in ``binlog_transaction_compression_level_zstd`` (default 3). ``compression`` is ZSTD or
+    NONE.
 
     >>> decode_transaction_payload(encode_transaction_payload(b"events")).open()
     b'events'
     """
-    payload = zstandard.ZstdCompressor(level=level).compress(events)
+    fields = [(_OTW_PAYLOAD_COMPRESSION_TYPE_FIELD, compression)]
+    if compression == NONE:
+        payload = bytes(events)
+    else:
+        payload = zstandard.ZstdCompressor(level=level).compress(events)
+        fields.append((_OTW_PAYLOAD_UNCOMPRESSED_SIZE_FIELD, len(events)))
     head = b""
     # The server's own order (codecs/binary.cpp, encode).
-    for field, value in (
-        (_OTW_PAYLOAD_COMPRESSION_TYPE_FIELD, ZSTD),
-        (_OTW_PAYLOAD_UNCOMPRESSED_SIZE_FIELD, len(events)),
-        (_OTW_PAYLOAD_SIZE_FIELD, len(payload)),
-    ):
+    for field, value in (*fields, (_OTW_PAYLOAD_SIZE_FIELD, len(payload))):
         packed = packed_integer(value)
         head += packed_integer(field) + packed_integer(len(packed)) + packed
     return head + packed_integer(_OTW_PAYLOAD_HEADER_END_MARK) + payload

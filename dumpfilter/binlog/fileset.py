@@ -15,6 +15,7 @@ from dumpfilter.binlog.index import SEGMENT_SIZE, FileScanner, Segment
 from dumpfilter.binlog.reader import MAX_EVENT, read_format_description
 from dumpfilter.binlog.sources import SourceNumbers
 from dumpfilter.binlog.subjects import Subjects
+from dumpfilter.binlog.xa import NONE_PREPARED, Prepared
 from dumpfilter.errors import BinlogCorrupt, BinlogMissing, BinlogTruncated
 
 
@@ -79,7 +80,8 @@ class BinlogFile:
 class SegmentReader:
     """Reads a file into a buffer of its own and scans it, a segment at a time.
 
-    ``data`` holds the bytes of the last segment, from :attr:`data_offset` on.
+    ``data`` holds the bytes of the last segment, from :attr:`data_offset` on. ``prepared``: the XA transactions
+    prepared in the files before. Without ``statements`` they are not followed, nor compressed transactions opened.
     """
 
     def __init__(
@@ -91,10 +93,17 @@ class SegmentReader:
         verify: bool = True,
         statements: bool = True,
         segment_size: int = SEGMENT_SIZE,
+        prepared: Prepared = NONE_PREPARED,
     ) -> None:
         self.file = file
         self.scanner = FileScanner(
-            file.name, file.format_description, subjects, sources, verify=verify, statements=statements
+            file.name,
+            file.format_description,
+            subjects,
+            sources,
+            verify=verify,
+            statements=statements,
+            prepared=prepared if statements else None,
         )
         self.position = file.first_event
         self._segment_size = max(segment_size, HEADER_LENGTH)
@@ -165,10 +174,15 @@ class SegmentReader:
         self.data = self._buffer = np.empty(0, np.uint8)
         self.scanner.release()
 
-    def rewind(self, position: int) -> None:
-        """Go back to a transaction boundary, to read again what follows."""
+    @property
+    def prepared(self) -> Prepared:
+        """The XA transactions that are prepared where the last segment ended."""
+        return self.scanner.prepared
+
+    def rewind(self, position: int, prepared: Prepared = NONE_PREPARED) -> None:
+        """Go back to a transaction boundary, where these XA transactions are prepared, to read again what follows."""
         self.position = position
-        self.scanner.reset()
+        self.scanner.reset(prepared)
 
 
 class BinlogSet:
@@ -263,11 +277,13 @@ class BinlogSet:
     ) -> Iterator[tuple[SegmentReader, Segment]]:
         """All segments of the whole set, in order, with the reader that holds their bytes."""
         names = self.names
+        prepared = NONE_PREPARED
         for name in names:
             with self.file(name) as file:
-                reader = SegmentReader(file, subjects, sources, verify=verify)
+                reader = SegmentReader(file, subjects, sources, verify=verify, prepared=prepared)
                 while (segment := reader.next()) is not None:
                     yield reader, segment
+                prepared = reader.prepared
                 reader.check_end(last=name == names[-1])
 
 

@@ -7,27 +7,32 @@ the segment (and by the largest single event, as in a server), never by the file
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.binlog import _kernels as K
 from dumpfilter.binlog import _roles as R
+from dumpfilter.binlog._columns import Columns
 from dumpfilter.binlog._crc32 import all_sound
+from dumpfilter.binlog._resolve import Resolved, Resolver
 from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader, EventType, event_name
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.binlog.gtid_events import decode_gtid_tagged
+from dumpfilter.binlog.gtid_events import Xid, decode_gtid_tagged
 from dumpfilter.binlog.sources import SourceNumbers
-from dumpfilter.binlog.statements import read_statement
 from dumpfilter.binlog.subjects import Subjects
+from dumpfilter.binlog.xa import ALWAYS, Prepared
 from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogUnsupported
 
 SEGMENT_SIZE = 4 << 20
 """How much of a file one scan takes, bytes: small enough to stay in the CPU's cache while it is read,
 scanned and sent, large enough to make the calls between cheap. Measured in bench/scan.py."""
 
-_MIN_EVENT = HEADER_LENGTH
+_SEGMENT_OVERHEAD = 2 << 10
+"""What a segment takes in memory beside its columns' bytes: nothing to one of megabytes, most of it to one of a small
+compressed transaction."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,13 @@ class Segment:
     not so plain has none.
 
     ``continues``: the first transaction began in an earlier segment. ``open``: the last one goes on in the next.
+
+    ``payloads``: by the number of its event (role PAYLOAD), each compressed transaction as a segment of its own,
+    whose offsets count in the opened bytes. ``prepared``: the XA transactions that wait for their end where the
+    segment ends. ``earlier_ends``: by the number of its event, each end of an XA transaction that was prepared before
+    the segment; ``unknown_ends``: those of them (role KEEP) of which the scan has not seen the beginning.
+
+    ``format_description``: the one in force.
     """
 
     file: str
@@ -65,10 +77,15 @@ class Segment:
     set_subject: npt.NDArray[np.int32]
     continues: bool
     open: bool
+    format_description: FormatDescription
+    payloads: Mapping[int, Segment]
+    prepared: Prepared
+    earlier_ends: Mapping[int, Xid]
+    unknown_ends: Mapping[int, Xid]
 
     @property
     def nbytes(self) -> int:
-        """What the columns take in memory, bytes."""
+        """What the columns take in memory, bytes, with those of the payloads."""
         return sum(
             column.nbytes
             for column in (
@@ -85,7 +102,25 @@ class Segment:
                 self.txn_set,
                 self.set_subject,
             )
-        )
+        ) + sum(_SEGMENT_OVERHEAD + payload.nbytes for payload in self.payloads.values())
+
+    def with_known_ends(self, holds: Mapping[Xid, int]) -> Segment:
+        """The segment with ends of XA transactions known after all: what the transactions hold, as in
+        ``prepared``."""
+        known = {event: holds[xid] for event, xid in self.unknown_ends.items() if xid in holds}
+        if not known:
+            return self
+        role, subject, txn_subject = self.role.copy(), self.subject.copy(), self.txn_subject.copy()
+        for event, number in known.items():
+            if number != ALWAYS:
+                role[event] = R.STATEMENT | (role[event] & R.ENDS)
+                subject[event] = txn_subject[self.transaction_of(event)] = number
+        unknown = {event: xid for event, xid in self.unknown_ends.items() if event not in known}
+        return replace(self, role=role, subject=subject, txn_subject=txn_subject, unknown_ends=unknown)
+
+    def transaction_of(self, event: int) -> int:
+        """The number of the transaction that an event, by its number, belongs to."""
+        return int(np.searchsorted(self.txn_event, event, "right")) - 1
 
     def transaction_at(self, position: int) -> int | None:
         """The number of the transaction that begins at a file offset, or None when none does.
@@ -103,36 +138,14 @@ class Segment:
         return txn
 
 
-class _Columns:
-    """Scratch room for a scan's output, reused from segment to segment."""
-
-    def __init__(self, capacity: int) -> None:
-        self.offset = np.empty(capacity, np.int64)
-        self.size = np.empty(capacity, np.int64)
-        self.time = np.empty(capacity, np.uint32)
-        self.type = np.empty(capacity, np.uint8)
-        self.role = np.empty(capacity, np.uint8)
-        self.subject = np.empty(capacity, np.int32)
-        self.txn_event = np.empty(capacity + 1, np.int64)
-        self.txn_subject = np.empty(capacity + 1, np.int32)
-        self.txn_source = np.empty(capacity + 1, np.int32)
-        self.txn_number = np.empty(capacity + 1, np.int64)
-        self.txn_set = np.empty(capacity + 1, np.int64)
-        self.set_subject = np.empty(capacity, np.int32)
-
-    def grown(self, used: int) -> _Columns:
-        larger = _Columns(2 * len(self.offset))
-        for name in ("offset", "size", "time", "type", "role", "subject"):
-            getattr(larger, name)[:used] = getattr(self, name)[:used]
-        return larger
-
-
 class FileScanner:
     """Scans one file in order. ``format_description`` is the file's; ``subjects`` and ``sources`` the set's.
 
     Without ``statements`` the subjects of statements stay PENDING, for who only asks where transactions end.
-    It keeps what a scan must remember from one segment to the next: whether a transaction is open, and
-    the table maps in force.
+    ``prepared``: the XA transactions that are prepared where the scan begins; without it XA transactions are not
+    followed (their frames have role XA) and compressed transactions not opened (KEEP), for who does so elsewhere.
+    It keeps what a scan must remember from one segment to the next: whether a transaction is open, the table
+    maps in force, and the XA transactions that are prepared.
     """
 
     def __init__(
@@ -144,19 +157,28 @@ class FileScanner:
         *,
         verify: bool = True,
         statements: bool = True,
+        prepared: Prepared | None = None,
     ) -> None:
         self.file = file
         self.format_description = format_description
         self._statements = statements
+        self._resolver = Resolver(subjects, prepared, self._scan_inside)
+        self._inside: FileScanner | None = None
         self._subjects = subjects
         self._sources = sources
         self._state = np.zeros(K.STATE_SIZE, np.int64)
         self._verify = verify
         self._table_ids = np.zeros(1024, np.uint64)
         self._table_subjects = np.zeros(1024, np.int32)
-        self._columns = _Columns(8192)
+        self._columns = Columns(8192)
         self._open_gtid = (R.NOTHING, 0)
+        self._state[K.S_RESOLVE] = prepared is not None
         self._use(format_description)
+
+    @property
+    def prepared(self) -> Prepared:
+        """The XA transactions that are prepared where the last segment ended."""
+        return self._resolver.prepared
 
     @property
     def in_transaction(self) -> bool:
@@ -165,14 +187,18 @@ class FileScanner:
 
     def release(self) -> None:
         """Give back the scratch memory; the next scan takes it again."""
-        self._columns = _Columns(64)
+        self._columns = Columns(64)
 
-    def reset(self) -> None:
-        """Forget the open transaction: the next bytes begin at a transaction boundary."""
+    def reset(self, prepared: Prepared) -> None:
+        """Forget the open transaction: the next bytes begin at a transaction boundary, where these XA transactions
+        are prepared."""
         self._state[K.S_GROUP] = 0
+        if self._state[K.S_RESOLVE]:
+            self._resolver = Resolver(self._subjects, prepared, self._scan_inside)
 
     def _use(self, fd: FormatDescription) -> None:
         self.format_description = fd
+        self._inside = None
         self._state[K.S_CHECKSUM] = fd.checksum
         self._state[K.S_MAP_ID_LENGTH] = 4 if fd.post_header_length(EventType.TABLE_MAP) == 6 else 6
         self._state[K.S_QUERY_POST] = fd.post_header_length(EventType.QUERY)
@@ -261,8 +287,19 @@ class FileScanner:
         self, data: npt.NDArray[np.uint8], offset: int, end: int, count: int, continues: bool
     ) -> Segment:
         columns = self._columns
+        resolved = Resolved()
         if self._statements:
-            self._read_statements(data, offset, count)
+            try:
+                resolved = self._resolver.resolve(
+                    columns,
+                    count,
+                    data,
+                    offset,
+                    self.format_description,
+                    open_xa=bool(self._state[K.S_GROUP] == K.IN_XA),
+                )
+            except BinlogError as error:
+                raise error.located(self.file) from None
         while True:
             n, self._sources.count, stuck = K.group_transactions(
                 data.ctypes.data,
@@ -320,6 +357,11 @@ class FileScanner:
             columns.set_subject[:n_set].copy(),
             continues,
             self.in_transaction,
+            self.format_description,
+            resolved.payloads,
+            self.prepared,
+            resolved.earlier_ends,
+            resolved.unknown_ends,
         )
 
     def _format_description_segment(self, start: int, length: int) -> Segment:
@@ -344,25 +386,33 @@ class FileScanner:
             np.empty(0, np.int32),
             False,
             False,
+            self.format_description,
+            {},
+            self.prepared,
+            {},
+            {},
         )
 
-    def _read_statements(self, data: npt.NDArray[np.uint8], offset: int, count: int) -> None:
-        """Look up the subject of every statement that the scan left to Python."""
-        columns = self._columns
-        for i in np.flatnonzero(columns.subject[:count] == R.PENDING):
-            start = int(columns.offset[i]) - offset
-            end = start + int(columns.size[i])
-            event = data[start:end].tobytes()
-            try:
-                statement, frame = read_statement(event, self.format_description)
-            except BinlogError as error:
-                raise error.located(self.file, offset + start) from None
-            if frame is not None:
-                # a transaction keyword that only shows once it is uncompressed
-                columns.role[i] = frame | (columns.role[i] & R.ENDS)
-                columns.subject[i] = R.NOTHING
-            else:
-                columns.subject[i] = self._subjects.statement(statement)
+    def _scan_inside(self, events: bytes, prepared: Prepared) -> Segment | None:
+        """The compressed transaction that ``events`` are; None when they are something else."""
+        inside, self._inside = self._inside, None
+        if inside is None:
+            fd = replace(self.format_description, checksum=False)
+            inside = FileScanner(self.file, fd, self._subjects, self._sources)
+            inside._state[K.S_RESOLVE] = True
+        inside._resolver = Resolver(self._subjects, prepared)
+        inside._table_ids[:] = 0
+        inside._state[K.S_TABLE_IDS] = inside._state[K.S_GROUP] = 0
+        segment = inside.scan(np.frombuffer(events, np.uint8), 0, at_end=True)
+        if (
+            segment is None
+            or segment.end != len(events)
+            or len(segment.txn_subject) != 1
+            or segment.type[0] == EventType.FORMAT_DESCRIPTION
+        ):
+            return None
+        self._inside = inside  # to be used again: nothing was left open
+        return segment
 
     def _read_tagged_gtid(self, data: npt.NDArray[np.uint8], offset: int, txn: int) -> None:
         columns = self._columns

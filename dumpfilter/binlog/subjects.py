@@ -8,7 +8,7 @@ the table object).
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,15 +32,17 @@ Subject = TableSubject | Statement
 class Subjects:
     """The subjects met so far, shared by all scans of a binlog set.
 
-    Tables are numbered by the compiled scan itself, in the arrays below; statements by :meth:`statement`.
-    Numbers are never reused, so flags computed for them stay valid. One scan at a time may run with it;
-    ``lock`` sees to that.
+    Tables are numbered by the compiled scan itself, in the arrays below; statements by :meth:`statement`; sets of
+    them by :meth:`any_of`. Numbers are never reused, so flags computed for them stay valid. One scan at a time may
+    run with it; ``lock`` sees to that.
     """
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self._known: list[Subject] = []
+        self._known: list[Subject | None] = []
         self._statements: dict[Statement, int] = {}
+        self._sets: dict[tuple[int, ...], int] = {}
+        self._members: dict[int, tuple[int, ...]] = {}
         self.names: npt.NDArray[np.uint8] = np.zeros(1 << 14, np.uint8)
         self.name_start: npt.NDArray[np.int64] = np.zeros(512, np.int64)
         self.name_length: npt.NDArray[np.int64] = np.zeros(512, np.int64)
@@ -52,28 +54,53 @@ class Subjects:
         return self.count
 
     def __getitem__(self, number: int) -> Subject:
+        """A table or a statement. Raises KeyError for a set of them (see :meth:`members`)."""
         if number >= len(self._known):
             self._read_new_tables()
-        return self._known[number]
+        subject = self._known[number]
+        if subject is None:
+            raise KeyError(number)
+        return subject
+
+    def members(self, number: int) -> tuple[int, ...] | None:
+        """The numbers, all of them smaller, that make up a set (see :meth:`any_of`); None for a table or a
+        statement."""
+        return self._members.get(number)
 
     def since(self, first: int) -> Iterator[Subject]:
-        """The subjects from number ``first`` on."""
+        """The tables and statements from number ``first`` on."""
         for number in range(first, self.count):
-            yield self[number]
+            if self.members(number) is None:
+                yield self[number]
 
     def statement(self, statement: Statement) -> int:
         """The number of a statement's subject; equal statements have one number."""
         number = self._statements.get(statement)
         if number is None:
-            self._read_new_tables()
-            if self.count >= self.name_start.size:
-                self.grow()
-            number = self.count
-            # a length no table's key has, so that the scan never takes it for one
-            self.name_length[number] = -1
-            self.count += 1
-            self._known.append(statement)
-            self._statements[statement] = number
+            number = self._statements[statement] = self._add(statement)
+        return number
+
+    def any_of(self, numbers: Iterable[int]) -> int:
+        """The number of a set of tables and statements: what is kept when any of them is. Of a single one it is its
+        own. Equal sets have one number."""
+        members = tuple(sorted(set(numbers)))
+        if len(members) == 1:
+            return members[0]
+        number = self._sets.get(members)
+        if number is None:
+            number = self._sets[members] = self._add(None)
+            self._members[number] = members
+        return number
+
+    def _add(self, subject: Subject | None) -> int:
+        self._read_new_tables()
+        if self.count >= self.name_start.size:
+            self.grow()
+        number = self.count
+        # a length no table's key has, so that the scan never takes it for one
+        self.name_length[number] = -1
+        self.count += 1
+        self._known.append(subject)
         return number
 
     def grow(self) -> None:

@@ -38,7 +38,7 @@ WALK_SIZE = 16
 # A range's columns.
 C_OFFSET = 0
 C_SIZE = 1
-C_PATCH = 2  # 1: a rows event that gets STMT_END_F
+C_PATCH = 2  # 1: a rows event that gets STMT_END_F; 2: an event sent in another form, of this size
 
 # A chunk's columns.
 H_RANGES = 0  # ranges up to its end
@@ -192,7 +192,7 @@ def decide(
                     verdict = 1
                 elif walk[W_SKIP]:
                     verdict = 0
-                elif role == R.KEEP or role == R.XA:
+                elif role >= R.KEEP:  # and XA, PAYLOAD, REPLACED
                     verdict = 1
                     flush_context = True
                     if role == R.KEEP:
@@ -252,6 +252,7 @@ def decide(
                     # in the stream's order: the head, the rows put aside, the context, the event
                     n_out = walk[W_HEAD] + walk[W_PENDING] + (walk[W_CONTEXT] if flush_context else 0) + 1
                     for k in range(n_out):
+                        patch = 0
                         if k < walk[W_HEAD]:
                             o = head[k, 0]
                             z = head[k, 1]
@@ -266,8 +267,10 @@ def decide(
                                 break
                             o = offset
                             z = size
+                            patch = 2 if role == R.REPLACED else 0
                         if (
-                            n_ranges > closed_ranges
+                            patch == 0
+                            and n_ranges > closed_ranges
                             and ranges[n_ranges - 1, C_OFFSET] + ranges[n_ranges - 1, C_SIZE] == o
                             and ranges[n_ranges - 1, C_PATCH] == 0
                         ):
@@ -275,7 +278,7 @@ def decide(
                         else:
                             ranges[n_ranges, C_OFFSET] = o
                             ranges[n_ranges, C_SIZE] = z
-                            ranges[n_ranges, C_PATCH] = 0
+                            ranges[n_ranges, C_PATCH] = patch
                             n_ranges += 1
                         sent += z
                         sent_events += 1
@@ -299,7 +302,10 @@ def decide(
                         sent_events += 1
                     txn_kept[t] = walk[W_KEPT] != 0
                     walk[:] = 0
-                    resume = offset + size
+                    if role == R.REPLACED:
+                        # its size is not the one it has in the file
+                        end = offsets[i + 1] if i + 1 < offsets.size else np.int64(segment_end)
+                    resume = end
                     resume_bytes = sent
                     resume_txns = t + 1
                 elif sent >= target:

@@ -8,7 +8,7 @@ bytes. gRPC, the split job and file-to-file filtering are shells around these tw
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,11 +18,16 @@ from dumpfilter.binlog import _roles as R
 from dumpfilter.binlog.events import HEADER_LENGTH, STMT_END_F
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import GtidSet
+from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.index import Segment
 from dumpfilter.binlog.sources import Membership, SourceNumbers
 from dumpfilter.dump import _kernels as K
+from dumpfilter.dump.payload import close_payload, open_payload
 from dumpfilter.errors import PositionError
 from dumpfilter.filter.flags import FILTER_UNDECIDED_F, TableFlags
+
+_WHOLE = 1 << 40
+"""A chunk's size that nothing reaches."""
 
 DEFAULT_CHUNK_SIZE = 256 << 10
 """Bytes of events in a chunk: large enough that gRPC's cost a message does not show."""
@@ -57,7 +62,7 @@ class ChunkPlan:
 
     file: str
     ranges: npt.NDArray[np.int64]
-    """(n, 3): offset, size, and 1 for a rows event that gets STMT_END_F."""
+    """(n, 3): offset, size, and 1 for a rows event that gets STMT_END_F, 2 for an event in ``replaced``."""
     end: int
     resume: int
     """The last transaction boundary up to ``end``; the one before when there is none in this chunk."""
@@ -66,6 +71,8 @@ class ChunkPlan:
     completed: GtidRuns
     empty: GtidRuns
     counts: Counts = field(default_factory=Counts)
+    replaced: Mapping[int, bytes] = field(default_factory=dict)
+    """By offset, events that are sent in another form: compressed transactions of which a part is dropped."""
 
     @property
     def size(self) -> int:
@@ -76,12 +83,28 @@ class ChunkPlan:
         """Take in the plan that follows, when this one has nothing to send; whether it was."""
         if self.size or later.file != self.file:
             return False
-        self.ranges = later.ranges
+        self.ranges, self.replaced = later.ranges, later.replaced
         self.end, self.resume, self.resume_bytes = later.end, later.resume, later.resume_bytes
         self.completed = np.concatenate([self.completed, later.completed])
         self.empty = np.concatenate([self.empty, later.empty])
         self.counts.add(later.counts)
         return True
+
+
+@dataclass(slots=True)
+class _Events:
+    """A segment's events as one slave's filter sees them."""
+
+    role: npt.NDArray[np.uint8]
+    size: npt.NDArray[np.int64]
+    replaced: dict[int, bytes] = field(default_factory=dict)
+    """See ChunkPlan."""
+    undecided: list[tuple[int, int]] = field(default_factory=list)
+    """Of each compressed transaction that is sent and holds any: its offset, and how many undecided events."""
+
+
+ReadAt = Callable[[int, int], bytes]
+"""``read(offset, length)`` of the file a plan is about."""
 
 
 class DumpThread:
@@ -116,6 +139,9 @@ class DumpThread:
         self._chunks = np.zeros((64, K.CHUNK_COLUMNS), np.int64)
         self._resume = 0
         self._aside = (0, 0)
+        self._read: ReadAt = _no_file
+        self._inside: DumpThread | None = None
+        self._prepared: dict[Xid, bool] = {}
         self.position: int | None = None
         """Where the next event to be decided stands in the current file; None at a file's start."""
 
@@ -128,8 +154,10 @@ class DumpThread:
         """Use another filter from the next transaction boundary between two segments on."""
         self._next = (flags, version)
 
-    def start_file(self, position: int) -> None:
-        """Begin a file at an offset that lies between two transactions."""
+    def start_file(self, position: int, read: ReadAt) -> None:
+        """Begin a file at an offset that lies between two transactions. ``read`` is for the compressed transactions
+        of which a part is sent."""
+        self._read = read
         self.position = position
         self._resume = position
 
@@ -160,7 +188,7 @@ class DumpThread:
         txn_subject, txn_source = segment.txn_subject, segment.txn_source
         if self._exclude is not None:
             txn_subject, txn_source = self._without_excluded(segment)
-        if self._flags.filter.is_on:
+        if self._flags.is_on:
             settled = np.empty_like(txn_subject)
             K.settle(
                 txn_subject,
@@ -171,24 +199,85 @@ class DumpThread:
                 settled,
             )
             txn_subject = settled
+        if self._prepared and segment.earlier_ends:
+            txn_subject = self._as_prepared(segment, txn_subject)
+        events = _Events(segment.role, segment.size)
+        if segment.payloads and self._flags.is_on:
+            events = self._look_inside(segment, txn_subject, first)
         txn_kept = np.zeros(len(txn_subject), np.bool_)
-        n_chunks = self._decide(segment, txn_subject, first, txn_kept)
-        return self._plans(segment, txn_source, first, txn_kept, n_chunks)
+        n_chunks = self._decide(segment, events, txn_subject, first, txn_kept)
+        self._note_prepared(segment)
+        return self._plans(segment, events, txn_source, first, txn_kept, n_chunks)
+
+    def _as_prepared(self, segment: Segment, txn_subject: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+        """The ends of XA transactions go where this dump's prepared parts went, under whatever filter that was."""
+        txn_subject = txn_subject.copy()
+        for event, xid in segment.earlier_ends.items():
+            txn = segment.transaction_of(event)
+            if xid in self._prepared and txn_subject[txn] != R.SKIP:
+                if not self._prepared[xid]:
+                    txn_subject[txn] = R.SKIP
+                elif not self._is_sent(int(txn_subject[txn])):
+                    txn_subject[txn] = R.KEPT
+        return txn_subject
+
+    def _note_prepared(self, segment: Segment) -> None:
+        """Remember what has been sent of the XA transactions that are prepared where a segment ends."""
+        for xid in segment.earlier_ends.values():
+            self._prepared.pop(xid, None)
+        for xid, holds in segment.prepared.items():
+            if xid not in self._prepared:
+                self._prepared[xid] = self._is_sent(holds)
+
+    def _is_sent(self, subject: int) -> bool:
+        return not self._flags.is_on or subject < 0 or bool(self._flags.array()[subject] & K.SEND)
+
+    def _look_inside(self, segment: Segment, txn_subject: npt.NDArray[np.int32], first: int) -> _Events:
+        """Decide the compressed transactions: all of one is kept, nothing, or a part, which is closed again."""
+        if self._inside is None or self._inside._flags is not self._flags:
+            self._inside = DumpThread(self._flags, self._sources, chunk_size=_WHOLE)
+        thread = self._inside
+        found = _Events(segment.role.copy(), segment.size.copy())
+        for number, inner in segment.payloads.items():
+            if number < segment.txn_event[first] or txn_subject[segment.transaction_of(number)] == R.SKIP:
+                continue
+            thread.start_file(inner.start, self._read)
+            (plan,) = thread.plan(inner)
+            thread._prepared.clear()  # that is followed outside
+            offset = int(segment.offset[number])
+            if not plan.size:
+                # a frame with nothing in it
+                found.role[number] = R.FRAME | (found.role[number] & R.ENDS)
+                continue
+            if plan.counts.events_undecided:
+                found.undecided.append((offset, plan.counts.events_undecided))
+            if plan.size < inner.end:
+                event = self._read(offset, int(segment.size[number]))
+                fd = segment.format_description
+                data = open_payload(event, fd)
+                kept = render(plan, data, 0, _no_file, inner.format_description)
+                closed = close_payload(kept, event, fd)
+                if closed is not None:
+                    found.replaced[offset] = closed
+                    found.size[number] = len(closed)
+                    found.role[number] = R.REPLACED | (found.role[number] & R.ENDS)
+        return found
 
     def _decide(
         self,
         segment: Segment,
+        events: _Events,
         txn_subject: npt.NDArray[np.int32],
         first: int,
         txn_kept: npt.NDArray[np.bool_],
     ) -> int:
-        keep_all = not self._flags.filter.is_on
+        keep_all = not self._flags.is_on
         while True:
             walk, head, context = self._walk.copy(), self._head.copy(), self._context.copy()
             code, n_ranges, n_chunks = K.decide(
                 segment.offset,
-                segment.size,
-                segment.role,
+                events.size,
+                events.role,
                 segment.subject,
                 segment.txn_event,
                 txn_subject,
@@ -222,6 +311,7 @@ class DumpThread:
     def _plans(
         self,
         segment: Segment,
+        events: _Events,
         txn_source: npt.NDArray[np.int32],
         first: int,
         txn_kept: npt.NDArray[np.bool_],
@@ -236,19 +326,22 @@ class DumpThread:
             self._chunks, n_chunks, first, txn_source, segment.txn_number, txn_kept, completed, empty, told
         )
         figures = told.tolist()
+        for offset, n_undecided in events.undecided:
+            chunk = int(np.searchsorted(self._chunks[:n_chunks, K.H_END], offset, "right"))
+            self._chunks[chunk, K.H_UNDECIDED] += n_undecided
         # the plans hold views: no longer than the GTIDs they tell of
         completed, empty = completed[: figures[-1][0]].copy(), empty[: figures[-1][1]].copy()
         assert self.position is not None
         for row, figure in zip(self._chunks[:n_chunks].tolist(), figures, strict=True):
-            ranges_after, end, resume, resume_bytes, _, sent, events, read, undecided = row[:9]
+            ranges_after, end, resume, resume_bytes, _, sent, events_sent, read, undecided = row[:9]
             completed_after, empty_after, transactions, dropped = figure
             aside = (row[K.H_ASIDE_EVENTS], row[K.H_ASIDE_BYTES])
             if resume >= 0:
                 self._resume = resume
             counts = Counts(
                 events_read=read,
-                events_sent=events,
-                events_dropped=read - events - (aside[0] - self._aside[0]),
+                events_sent=events_sent,
+                events_dropped=read - events_sent - (aside[0] - self._aside[0]),
                 bytes_read=end - self.position,
                 bytes_sent=sent,
                 bytes_dropped=end - self.position - sent - (aside[1] - self._aside[1]),
@@ -256,16 +349,18 @@ class DumpThread:
                 transactions_read=transactions,
                 transactions_dropped=dropped,
             )
+            ranges = self._ranges[ranges_before:ranges_after].copy()
             plans.append(
                 ChunkPlan(
                     segment.file,
-                    self._ranges[ranges_before:ranges_after].copy(),
+                    ranges,
                     end,
                     self._resume,
                     resume_bytes,
                     completed[completed_before:completed_after],
                     empty[empty_before:empty_after],
                     counts,
+                    _of_ranges(events.replaced, ranges),
                 )
             )
             self._aside = aside
@@ -286,6 +381,16 @@ class DumpThread:
         return subject, source
 
 
+def _no_file(offset: int, length: int) -> bytes:
+    raise AssertionError("there is no file to read from")
+
+
+def _of_ranges(replaced: dict[int, bytes], ranges: npt.NDArray[np.int64]) -> dict[int, bytes]:
+    if not replaced:
+        return {}
+    return {at: replaced[at] for at in ranges[ranges[:, K.C_PATCH] == 2, K.C_OFFSET].tolist()}
+
+
 def _near(segment: Segment, position: int) -> str:
     starts = segment.offset[segment.txn_event[:-1]]
     if segment.continues:
@@ -295,10 +400,6 @@ def _near(segment: Segment, position: int) -> str:
     if not segment.open and at == len(starts):
         near.append(str(segment.end))
     return " and ".join(near)
-
-
-ReadAt = Callable[[int, int], bytes]
-"""``read(offset, length)`` of the file a plan is about."""
 
 
 def render(
@@ -341,6 +442,9 @@ def render_into(
     for offset, size, patch in ranges.tolist():
         piece = view[at : at + size]
         at += size
+        if patch == 2:
+            piece[:] = plan.replaced[offset]
+            continue
         start = offset - data_offset
         if outside and not (start >= 0 and start + size <= len(data)):
             piece[:] = read(offset, size)

@@ -6,18 +6,22 @@ Written from the semantics, not from the dump thread: events are read one by one
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from typing import Any
 
-from dumpfilter.binlog.events import ROWS, STMT_END_F, EventType
+from dumpfilter.binlog.compression import decode_transaction_payload
+from dumpfilter.binlog.context_events import decode_xa_prepare
+from dumpfilter.binlog.events import HEADER_LENGTH, ROWS, STMT_END_F, EventHeader, EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_events import decode_gtid_tagged
 from dumpfilter.binlog.query import decode_query
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.binlog.rows import decode_rows_header, decode_table_map
 from dumpfilter.binlog.statements import read_statement
+from dumpfilter.errors import BinlogError
 from tests.filter.plain import PlainFilter
 
 T = EventType
@@ -27,6 +31,7 @@ _GTIDS = {T.GTID, T.ANONYMOUS_GTID, T.GTID_TAGGED, T.MARIADB_GTID}
 _FILE = {T.PREVIOUS_GTIDS, T.GTID_LIST, T.BINLOG_CHECKPOINT, T.ROTATE, T.STOP, T.FORMAT_DESCRIPTION}
 _KNOWN = {*_CONTEXT, *_ROWS_CONTEXT, *_GTIDS, *_FILE, *ROWS, T.QUERY, T.QUERY_COMPRESSED, T.XID, T.XA_PREPARE}
 _KNOWN |= {T.EXECUTE_LOAD_QUERY, T.TABLE_MAP}
+_STATEMENTS = {T.QUERY, T.QUERY_COMPRESSED, T.EXECUTE_LOAD_QUERY}
 
 
 @dataclass
@@ -42,13 +47,18 @@ class Effects:
     ignored: int = 0
     """What the filter surely ignores."""
     frame: list[Any] = field(default_factory=list)
-    """BEGIN, SAVEPOINT, COMMIT …: where they stand among the items."""
+    """BEGIN, SAVEPOINT, COMMIT, XA START …: where they stand among the items."""
+    payload: bytes | None = None
+    """The Transaction_payload event, when it is a compressed transaction that can be opened."""
 
 
 def _frame_text(event: Event) -> bytes:
     if event.type not in (T.QUERY, T.QUERY_COMPRESSED):
         return b""
-    return decode_query(event.body, compressed=event.type == T.QUERY_COMPRESSED).raw.upper()
+    try:
+        return decode_query(event.body, compressed=event.type == T.QUERY_COMPRESSED).raw.upper()
+    except BinlogError:
+        return b"(unreadable)"
 
 
 def kind_of(event: Event) -> str:
@@ -80,9 +90,33 @@ def kind_of(event: Event) -> str:
         return "end"
     if text.startswith((b"SAVEPOINT ", b"ROLLBACK", b"RELEASE SAVEPOINT ")):
         return "savepoint"
+    if text.startswith((b"XA START", b"XA BEGIN")):
+        return "xa start"
+    if text.startswith(b"XA END"):
+        return "xa end"
     if text.startswith(b"XA ") and len(text) > 4:
-        return "xa"
+        return "xa finish"
     return "statement"
+
+
+def opened(event: Event) -> list[Event] | None:
+    """The events of a compressed transaction; None for anything else, and where what is in it is not one."""
+    if event.type != T.TRANSACTION_PAYLOAD or event.fd.raw == b"inside":
+        return None
+    fd = replace(event.fd, checksum=False, raw=b"inside")
+    found = []
+    try:
+        raw = decode_transaction_payload(event.body).open()
+        at = 0
+        while at < len(raw):
+            header = EventHeader.unpack(raw, at)
+            assert HEADER_LENGTH <= header.size <= len(raw) - at
+            found.append(Event(at, header, raw[at : at + header.size], fd))
+            at += header.size
+        groups = list(transactions_of(found))
+    except (BinlogError, AssertionError, struct.error):
+        return None
+    return found if len(groups) == 1 else None
 
 
 def gtid_of(event: Event) -> Any:
@@ -117,14 +151,14 @@ def transactions_of(events: Iterable[Event]) -> Iterable[list[Event]]:
             standalone = event.type == T.MARIADB_GTID and event.body[12] & 1
             framed = event.type == T.MARIADB_GTID and not standalone
             continue
-        if kind == "begin" or (kind == "xa" and _frame_text(event).startswith((b"XA START", b"XA BEGIN"))):
+        if kind in ("begin", "xa start"):
             framed = True
             continue
         alone = len(group) == 1
         whole = (
             kind in ("end", "xa prepare")
             or event.type == T.TRANSACTION_PAYLOAD
-            or (kind in ("statement", "savepoint", "xa") and not framed)
+            or (kind in ("statement", "savepoint", "xa end", "xa finish") and not framed)
             or (kind in ("file", "unknown") and alone)
             or (event.type == T.INCIDENT and not framed)
             or (kind in ("rows", "dummy") and not framed and _ends(event))
@@ -151,6 +185,7 @@ def _rows_item(event: Event, table: tuple[str, str] | None) -> Any:
 def execute(fd: FormatDescription, stream: bytes, rules: PlainFilter) -> list[Effects]:
     """Walk a stream as a slave with a filter does."""
     made = []
+    prepared: dict[str, str] = {}
     for group in transactions_of(events_of(fd, stream)):
         effects = Effects(None)
         if kind_of(group[0]) == "file":
@@ -159,14 +194,17 @@ def execute(fd: FormatDescription, stream: bytes, rules: PlainFilter) -> list[Ef
             continue
         maps: dict[int, tuple[str, str]] = {}
         context: list[Any] = []
-        for event in group:
+        always = False
+        for event in _plain_events(group, effects):
             kind = kind_of(event)
             raw = (event.type, bytes(event.body), event.header.end_log_pos)
+            if kind in ("statement", "xa finish"):
+                try:
+                    read_statement(event.raw, event.fd)
+                except BinlogError:
+                    kind = "unknown"
             if kind == "gtid":
                 effects.gtid = gtid_of(event)
-                if event.type == T.MARIADB_GTID and event.body[12] & 0xC0:
-                    effects.items.append(("xa", *raw))
-                    effects.sure += 1
             elif kind in ("context", "rows context"):
                 context.append(raw)
             elif kind == "map":
@@ -179,6 +217,7 @@ def execute(fd: FormatDescription, stream: bytes, rules: PlainFilter) -> list[Ef
                     effects.ignored += 1
                 else:
                     effects.undecided += table_name is None
+                    always |= table_name is None
                     effects.sure += table_name is not None
                     effects.items.append(_rows_item(event, table_name))
             elif kind == "statement":
@@ -190,77 +229,133 @@ def execute(fd: FormatDescription, stream: bytes, rules: PlainFilter) -> list[Ef
                     effects.sure += passes is True
                     effects.undecided += passes is None
                 context = []
-            elif kind in ("xa", "xa prepare", "unknown"):
-                effects.items.append((kind, *raw))
-                if kind == "unknown":
-                    effects.undecided += 1
+            elif kind == "unknown":
+                effects.items.append((kind, tuple(context), *raw))
+                effects.undecided += 1
+                always = True
+                context = []
+            elif kind == "xa finish":
+                # what becomes of it is what became of the transaction it ends
+                held = prepared.pop(_frame_text(event).split(b" ", 2)[2].decode(), "undecided")
+                if held == "nothing":
+                    effects.ignored += 1
                 else:
-                    effects.sure += 1
-            elif kind in ("begin", "savepoint", "end"):
+                    effects.items.append((kind, *raw))
+                    effects.undecided += held == "undecided"
+                    effects.sure += held == "sure"
+            elif kind in ("begin", "savepoint", "end", "xa start", "xa end", "xa prepare"):
                 effects.frame.append((len(effects.items), *raw))
+                if kind == "xa prepare":
+                    found = decode_xa_prepare(event.body)
+                    if not found.one_phase:
+                        sure = effects.sure and not always
+                        prepared[str(found.xid).upper()] = (
+                            "sure" if sure else "undecided" if effects.items else "nothing"
+                        )
             if kind in ("rows", "dummy") and _ends(event):
                 context, maps = [], {}
         made.append(effects)
     return made
 
 
+def _plain_events(group: list[Event], effects: Effects) -> Iterable[Event]:
+    for event in group:
+        inside = opened(event)
+        if inside is None:
+            yield event
+        else:
+            effects.payload = event.raw
+            yield from inside
+
+
 def validate(fd: FormatDescription, stream: bytes, source: bytes) -> None:
     """Assert that ``stream`` is a valid stream made from ``source`` (both events without their file's head)."""
     originals = {event.header.end_log_pos: event for event in events_of(fd, source)}
-    unused = _maps_without_rows(fd, source)
+    unused = _maps_without_rows(fd, events_of(fd, source))
     before = 0
     for group in transactions_of(events_of(fd, stream)):
-        kinds = [kind_of(event) for event in group]
-        assert kinds.count("gtid") <= 1
-        assert "gtid" not in kinds[1:]
-        assert kinds.count("begin") <= 1
-        assert kinds.count("end") + kinds.count("xa prepare") <= 1
-        if "begin" in kinds:
-            assert kinds.count("end") == 1
-            assert kinds.index("begin") == int("gtid" in kinds)
-        maps: set[int] = set()
-        used: set[int] = set()
-        rows_open = False
-        for event, kind, following in zip(group, kinds, [*kinds[1:], None], strict=True):
-            _unchanged(originals[event.header.end_log_pos], event)
+        for event in group:
+            original = originals[event.header.end_log_pos]
+            if event.raw != original.raw and event.type == T.TRANSACTION_PAYLOAD:
+                _part_of(original, event)
+            else:
+                _unchanged(original, event)
             assert event.header.end_log_pos > before, "events in another order"
             before = event.header.end_log_pos
-            if kind == "context":
-                assert following in ("context", "statement", "unknown"), f"context before {following}"
-            if kind == "rows context":
-                assert following in ("map", "rows", "unknown"), f"rows context before {following}"
-            if kind == "map":
-                table = decode_table_map(event.body, fd.post_header_length(T.TABLE_MAP))
-                maps.add(table.table_id)
-                if event.header.end_log_pos in unused:
-                    used.add(table.table_id)
-                rows_open = True
-            elif kind == "rows":
-                header = decode_rows_header(event.type, event.body, fd.post_header_length(event.type))
-                assert header.table_id in maps or header.table_id == 99, "rows without a table map"
-                used.add(header.table_id)
-                rows_open = not header.statement_ends
-            elif kind == "dummy":
-                rows_open = False
-            elif kind not in ("rows context", "unknown"):
-                assert not rows_open, f"{kind} inside a statement of rows"
-            if kind in ("rows", "dummy") and not rows_open:
-                assert maps <= used, "a table map without rows"
-                maps, used = set(), set()
-        assert not rows_open, "a statement of rows without an end"
-        assert not maps
+        _validate_transaction(fd, group, unused)
 
 
-def _maps_without_rows(fd: FormatDescription, source: bytes) -> set[int]:
-    """The table maps (by their end_log_pos) that the source itself uses no rows for."""
-    found: set[int] = set()
-    maps: dict[int, int] = {}
-    for event in events_of(fd, source):
+def _part_of(original: Event, event: Event) -> None:
+    """A compressed transaction holds a part of the original's events, in their order, and is smaller."""
+    assert event.header._replace(size=0) == original.header._replace(size=0)
+    assert event.header.size < original.header.size
+    had, has = opened(original), opened(event)
+    assert had
+    assert has
+    rest = iter(had)
+    for inner in has:
+        for candidate in rest:
+            if candidate.header == inner.header and (
+                bytes(candidate.body) == bytes(inner.body)
+                or (kind_of(inner) == kind_of(candidate) == "rows" and _is_ended(candidate, inner))
+            ):
+                break
+        else:
+            raise AssertionError(f"{inner.name} is not in the original, or in another place")
+    _validate_transaction(has[0].fd, has, _maps_without_rows(has[0].fd, had))
+
+
+def _validate_transaction(fd: FormatDescription, group: list[Event], unused: set[Any]) -> None:
+    kinds = [kind_of(event) for event in group]
+    assert kinds.count("gtid") <= 1
+    assert "gtid" not in kinds[1:]
+    assert kinds.count("begin") + kinds.count("xa start") <= 1
+    assert kinds.count("end") + kinds.count("xa prepare") <= 1
+    if "begin" in kinds:
+        assert kinds.count("end") == 1
+        assert kinds.index("begin") == int("gtid" in kinds)
+    if "xa start" in kinds:
+        assert kinds.count("xa end") == kinds.count("xa prepare")
+        assert kinds.index("xa start") == int("gtid" in kinds)
+    maps: set[int] = set()
+    used: set[int] = set()
+    rows_open = False
+    for event, kind, following in zip(group, kinds, [*kinds[1:], None], strict=True):
+        if kind == "context":
+            assert following in ("context", "statement", "unknown"), f"context before {following}"
+        if kind == "rows context":
+            assert following in ("map", "rows", "unknown"), f"rows context before {following}"
+        if kind == "map":
+            table = decode_table_map(event.body, fd.post_header_length(T.TABLE_MAP))
+            maps.add(table.table_id)
+            if (event.header.end_log_pos, bytes(event.body)) in unused:
+                used.add(table.table_id)
+            rows_open = True
+        elif kind == "rows":
+            header = decode_rows_header(event.type, event.body, fd.post_header_length(event.type))
+            assert header.table_id in maps or header.table_id == 99, "rows without a table map"
+            used.add(header.table_id)
+            rows_open = not header.statement_ends
+        elif kind == "dummy":
+            rows_open = False
+        elif kind not in ("rows context", "unknown"):
+            assert not rows_open, f"{kind} inside a statement of rows"
+        if kind in ("rows", "dummy") and not rows_open:
+            assert maps <= used, "a table map without rows"
+            maps, used = set(), set()
+    assert not rows_open, "a statement of rows without an end"
+    assert not maps
+
+
+def _maps_without_rows(fd: FormatDescription, source: Iterable[Event]) -> set[Any]:
+    """The table maps (their end_log_pos and body) that the source itself uses no rows for."""
+    found: set[Any] = set()
+    maps: dict[int, Any] = {}
+    for event in source:
         kind = kind_of(event)
         if kind == "map":
-            maps[decode_table_map(event.body, fd.post_header_length(T.TABLE_MAP)).table_id] = (
-                event.header.end_log_pos
-            )
+            number = decode_table_map(event.body, fd.post_header_length(T.TABLE_MAP)).table_id
+            maps[number] = (event.header.end_log_pos, bytes(event.body))
         elif kind in ("rows", "dummy"):
             header = decode_rows_header(event.type, event.body, fd.post_header_length(event.type))
             maps.pop(header.table_id, None)
@@ -275,6 +370,10 @@ def _unchanged(original: Event, event: Event) -> None:
     assert event.header == original.header
     if bytes(event.body) != bytes(original.body):
         assert kind_of(event) == "rows"
-        assert _rows_item(event, None) == _rows_item(original, None)
-        assert _ends(event)
-        assert not _ends(original)
+        assert _is_ended(original, event)
+
+
+def _is_ended(original: Event, event: Event) -> bool:
+    """Whether a rows event is the original with STMT_END_F."""
+    same = _rows_item(event, None) == _rows_item(original, None)
+    return same and _ends(event) and not _ends(original)

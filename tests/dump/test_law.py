@@ -37,7 +37,7 @@ from tests.strategies import (
 from tests.support import RECORDED, MemoryFile, recording_id
 
 BINLOGS = binlogs(odd=False)
-ODD_BINLOGS = binlogs()
+ODD_BINLOGS = binlogs(unreadable=True)
 
 
 @dataclass
@@ -70,7 +70,7 @@ def dump(
     subjects, sources = Subjects(), SourceNumbers()
     flags = TableFlags(Filter(given_rules, family=fd.family), subjects)
     thread = DumpThread(flags, sources, chunk_size=chunk_size, exclude=exclude)
-    thread.start_file(file.first_event if start is None else start)
+    thread.start_file(file.first_event if start is None else start, file.read)
     reader = SegmentReader(file, subjects, sources, segment_size=segment_size)
     out = Dumped()
     while (segment := reader.next()) is not None:
@@ -124,7 +124,9 @@ def _check_law(made: MadeBinlog, given_rules: list[Rule], *, segment_size: int) 
     assert meaning(filtered) == meaning(full)
     # nothing that surely would be ignored is sent, and no transaction for nothing
     if Filter(given_rules).is_on:
-        assert sum(e.ignored for e in filtered) == 0
+        # but for compressed transactions that would not be smaller for it
+        whole = {e.payload for e in full}
+        assert sum(e.ignored for e in filtered if e.payload is None or e.payload not in whole) == 0
         assert all(e.items for e in filtered)
         assert dumped.counts.events_undecided == sum(e.undecided for e in full)
     else:
@@ -262,7 +264,7 @@ def test_change_of_filter(made: MadeBinlog, first: list[Rule], second: list[Rule
     subjects, sources = Subjects(), SourceNumbers()
     make = functools.partial(Filter, family=fd.family)
     thread = DumpThread(TableFlags(make(first), subjects), sources)
-    thread.start_file(file.first_event)
+    thread.start_file(file.first_event, file.read)
     reader = SegmentReader(file, subjects, sources, segment_size=segment_size)
     stream, switched, asked = b"", None, False
     while (segment := reader.next()) is not None:
@@ -307,7 +309,8 @@ def test_recordings(path: object) -> None:
         reference.validate(fd, whole.stream, source)
         filtered = reference.execute(fd, whole.stream, own)
         assert meaning(filtered) == meaning(reference.execute(fd, source, own))
-        assert sum(e.ignored for e in filtered) == 0
+        whole_payloads = {e.payload for e in reference.execute(fd, source, own)}
+        assert sum(e.ignored for e in filtered if e.payload not in whole_payloads - {None}) == 0
 
 
 @pytest.mark.parametrize(
@@ -391,7 +394,7 @@ def test_a_table_map_without_rows_ends_with_its_statement(segment_size: int) -> 
 
 @pytest.mark.parametrize("segment_size", [1, 1 << 16])
 def test_every_undecided_statement_counts(segment_size: int) -> None:
-    made = _one_transaction(*[(T.QUERY, query_body(b"INSERT INTO t VALUES (1)", "shop"))] * 3)
+    made = _one_transaction(*[(T.QUERY, query_body(b"FROBNICATE t", "shop"))] * 3)
     _check_law(made, _rules("do-table=shop.t"), segment_size=segment_size)
     counts = dump(made.data, _rules("do-table=shop.t"), segment_size=segment_size).counts
     assert counts.events_undecided == 3

@@ -10,6 +10,7 @@ from dumpfilter.binlog.fileset import BinlogSet, SegmentReader
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.sources import SourceNumbers, add_run, empty_set
 from dumpfilter.binlog.subjects import Subjects
+from dumpfilter.binlog.xa import NONE_PREPARED
 from dumpfilter.dump import Counts, DumpThread, render
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
@@ -39,6 +40,7 @@ class Stream:
 def dump(files: list[Path], rule_filter: Filter, *, chunk_size: int = 1 << 18) -> Stream:
     """The filtered stream of a set of binlogs."""
     subjects, sources = Subjects(), SourceNumbers()
+    prepared = NONE_PREPARED
     thread = DumpThread(TableFlags(rule_filter, subjects), sources, chunk_size=chunk_size)
     out = Stream()
     binlogs = BinlogSet.open(files)
@@ -48,8 +50,8 @@ def dump(files: list[Path], rule_filter: Filter, *, chunk_size: int = 1 << 18) -
             if out.completed is None:
                 out.completed, out.empty = empty_set(fd.family), empty_set(fd.family)
             pieces = [MAGIC, fd.raw]
-            thread.start_file(file.first_event)
-            reader = SegmentReader(file, subjects, sources)
+            thread.start_file(file.first_event, file.read)
+            reader = SegmentReader(file, subjects, sources, prepared=prepared)
             while (segment := reader.next()) is not None:
                 for plan in thread.plan(segment):
                     pieces.append(render(plan, memoryview(reader.data), reader.data_offset, file.read, fd))
@@ -58,6 +60,7 @@ def dump(files: list[Path], rule_filter: Filter, *, chunk_size: int = 1 << 18) -
                     for runs, gtids in ((plan.completed, out.completed), (plan.empty, out.empty)):
                         for source, first, last in runs:
                             add_run(gtids, sources.key(source, fd.family), first, last)
+            prepared = reader.prepared
             reader.check_end(last=name == binlogs.names[-1])
             out.files[name] = b"".join(pieces)
     return out

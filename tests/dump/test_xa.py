@@ -1,0 +1,273 @@
+"""XA transactions: the end goes exactly where the prepared part went, whatever lies between them."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+
+from dumpfilter.binlog import _roles as R
+from dumpfilter.binlog.gtid_events import Xid
+from dumpfilter.binlog.subjects import Subjects
+from dumpfilter.binlog.xa import XaTransactions, ended_xid
+from dumpfilter.dump import Counts, DumpThread, render
+from dumpfilter.filter import Filter
+from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
+from dumpfilter.statement import Statement, StatementKind
+from master.store import BinlogStore
+from tests.dump.reference import events_of
+from tests.oracle.dumping import dump as oracle_dump
+from tests.strategies import (
+    DIALECTS,
+    T,
+    _Builder,
+    query_body,
+    rows_body,
+    table_map_body,
+    xa_prepare_body,
+)
+from tests.support import DATA
+
+DIALECT = DIALECTS[0]
+SHOP = Filter.from_options(["--replicate-do-db=shop"])
+XIDS = {name: Xid(1, name.encode(), b"") for name in "abcdef"}
+
+
+class Made:
+    """A set of binlogs, file by file; transactions are remembered by their GTIDs' numbers."""
+
+    def __init__(self) -> None:
+        self.files = [_Builder(DIALECT)]
+        self.number = 0
+
+    def next_file(self) -> None:
+        self.files.append(_Builder(DIALECT))
+
+    def _begin(self) -> None:
+        self.number += 1
+        number = self.number.to_bytes(8, "little")
+        self.files[-1].add(T.GTID, b"\1" + bytes(16) + number + b"\2" + bytes(16))
+
+    def prepare(self, xid: str, *databases: str, one_phase: bool = False, payload: bool = False) -> int:
+        """An XA transaction with rows for a table in each database; an unknown event for "?"."""
+        file = self.files[-1]
+        self._begin()
+        if payload:
+            file.begin_payload()
+        file.add(T.QUERY, query_body(f"XA START {XIDS[xid]}".encode()))
+        for number, database in enumerate(databases, 1):
+            if database == "?":
+                file.add(200, b"??")
+                continue
+            file.add(T.TABLE_MAP, table_map_body(number, database, "t"))
+            file.add(T.WRITE_ROWS, rows_body(DIALECT, T.WRITE_ROWS, number, ends=True))
+        file.add(T.QUERY, query_body(f"XA END {XIDS[xid]}".encode()))
+        file.add(T.XA_PREPARE, xa_prepare_body(XIDS[xid], one_phase=one_phase))
+        if payload:
+            file.end_payload()
+        return self.number
+
+    def finish(self, xid: str, verb: str = "COMMIT") -> int:
+        self._begin()
+        self.files[-1].add(T.QUERY, query_body(f"XA {verb} {XIDS[xid]}".encode()))
+        return self.number
+
+    def write(self, directory: Path, *, first: int = 0) -> Path:
+        directory.mkdir(exist_ok=True)
+        names = [f"bin.{n:06}" for n in range(1, len(self.files) + 1)]
+        for name, file in zip(names, self.files, strict=True):
+            (directory / name).write_bytes(file.data)
+        (directory / "bin.index").write_text("".join(f"./{name}\n" for name in names[first:]))
+        return directory / "bin.index"
+
+
+def sent(store: BinlogStore, first_file: str, then: Filter | None = None) -> tuple[list[int], Counts]:
+    """The numbers of the transactions that a slave is sent from a file on, filtered by SHOP; from the second file
+    on ``then``, if given."""
+    thread = DumpThread(TableFlags(SHOP, store.subjects), store.sources)
+    numbers: list[int] = []
+    counts = Counts()
+    name: str | None = first_file
+    while name is not None:
+        file = store.open_file(name).file
+        thread.start_file(file.first_event, file.read)
+        while (segment := store.segment_at(name, thread.position or 0)) is not None:
+            for plan in thread.plan(segment):
+                stream = render(plan, b"", 0, file.read, file.format_description)
+                events = events_of(file.format_description, stream)
+                numbers += [int.from_bytes(e.body[17:25], "little") for e in events if e.type == T.GTID]
+                counts.add(plan.counts)
+        name = store.next_file(name)
+        if then is not None:
+            thread.change_filter(TableFlags(then, store.subjects), 2)
+    return numbers, counts
+
+
+@pytest.mark.parametrize(
+    ("schema", "dropped"),
+    [
+        ("shop", "2-3:5-6:9:14-15:17:20-21"),
+        ("logs", "1:3-4:6-7:10:16-21:23-24"),
+        ("hr", "1-2:4-5:7:10-13:22-24"),
+    ],
+)
+def test_what_a_real_server_wrote(schema: str, dropped: str) -> None:
+    """Compressed XA transactions of three schemas; what is left was replayed into a real server (see there)."""
+    files = sorted((DATA / "recordings" / "mysql-payloads").glob("bin.0*"))
+    stream = oracle_dump(files, Filter.from_options([f"--replicate-wild-do-table={schema}.%"]))
+    assert str(stream.empty).partition(":")[2] == dropped
+    assert stream.counts.events_undecided == 0
+
+
+@pytest.mark.parametrize("payload", [False, True])
+@pytest.mark.parametrize("verb", ["COMMIT", "ROLLBACK"])
+def test_the_end_goes_with_the_prepared_part(tmp_path: Path, verb: str, payload: bool) -> None:
+    made = Made()
+    kept = [
+        made.prepare("a", "shop", payload=payload),
+        made.finish("a", verb),
+        made.prepare("b", "logs", "shop", "hr", payload=payload),
+    ]
+    made.prepare("c", "logs", payload=payload)
+    made.prepare("d", "logs", "hr", payload=payload)
+    made.prepare("e", payload=payload)
+    made.prepare("f", "logs", one_phase=True, payload=payload)
+    for xid in "cde":
+        made.finish(xid, verb)
+    kept.append(made.finish("b", verb))
+    numbers, counts = sent(BinlogStore(made.write(tmp_path)), "bin.000001")
+    assert numbers == kept
+    assert counts.events_undecided == 0
+    assert counts.transactions_read - counts.transactions_dropped == len(kept)
+
+
+def three_files() -> tuple[Made, list[int]]:
+    """XA transactions that go on from file to file, one name used over and over; what SHOP keeps."""
+    made = Made()
+    kept = [made.prepare("a", "shop"), made.finish("a")]
+    made.prepare("a", "logs")
+    kept.append(made.prepare("b", "shop", "logs"))
+    made.next_file()
+    made.finish("a")
+    kept.append(made.prepare("a", "shop"))
+    made.prepare("c", "logs", "hr", payload=True)
+    made.next_file()
+    kept += [made.finish("a"), made.finish("b")]
+    made.finish("c")
+    return made, kept
+
+
+@pytest.mark.parametrize("order", list(permutations(["bin.000001", "bin.000002", "bin.000003"])))
+@pytest.mark.parametrize("cache_bytes", [1, 1 << 20])
+def test_other_slaves_make_no_difference(tmp_path: Path, order: tuple[str, ...], cache_bytes: int) -> None:
+    """Which files were scanned first, and which were forgotten again, decides nothing."""
+    made, kept = three_files()
+    store = BinlogStore(made.write(tmp_path), cache_bytes=cache_bytes)
+    before = {"bin.000001": 0, "bin.000002": 4, "bin.000003": 7}
+    for first in order * 2:
+        numbers, counts = sent(store, first)
+        assert numbers == [number for number in kept if number > before[first]], first
+        assert counts.events_undecided == 0
+
+
+@pytest.mark.parametrize("second", ["--replicate-do-db=logs", "--replicate-ignore-db=none", None])
+def test_a_change_of_filter_does_not_part_them(tmp_path: Path, second: str | None) -> None:
+    """What was prepared under the old filter ends as it was prepared; what comes after goes by the new one."""
+    made = Made()
+    kept = [made.prepare("a", "shop")]
+    made.prepare("b", "logs", payload=True)
+    kept.append(made.prepare("c", "?", payload=True))
+    made.next_file()
+    made.finish("b")
+    kept += [made.finish("a"), made.prepare("a", "logs"), made.prepare("d", "logs")]
+    made.next_file()
+    kept += [made.finish("a"), made.finish("d"), made.finish("c")]
+    store = BinlogStore(made.write(tmp_path))
+    rules = Filter.from_options([] if second is None else [second])
+    assert sent(store, "bin.000001", then=rules)[0] == kept
+
+
+def test_a_transaction_prepared_in_a_purged_file_ends_undecided(tmp_path: Path) -> None:
+    made, kept = three_files()
+    store = BinlogStore(made.write(tmp_path, first=1))
+    numbers, counts = sent(store, "bin.000002")
+    assert numbers == sorted({*kept, 5} - set(range(5)))
+    assert counts.events_undecided == 2  # the ends of "a" (in the second file) and "b"
+
+
+def test_damage_in_an_earlier_file_is_not_the_later_ones(tmp_path: Path) -> None:
+    made, _ = three_files()
+    made.files[1].data[-3] ^= 1
+    numbers, counts = sent(BinlogStore(made.write(tmp_path)), "bin.000003")
+    assert numbers == [8, 9, 10]
+    assert counts.events_undecided == 3
+
+
+def test_what_is_always_sent_ends_always(tmp_path: Path) -> None:
+    made = Made()
+    kept = [made.prepare("a", "logs", "?"), made.finish("a")]
+    made.finish("a", "ROLLBACK")  # of what nobody prepared
+    numbers, counts = sent(BinlogStore(made.write(tmp_path)), "bin.000001")
+    assert numbers == [*kept, 3]
+    assert counts.events_undecided == 3
+
+
+def test_the_flags_of_a_set() -> None:
+    subjects = Subjects()
+    make = [
+        Statement(StatementKind.UPDATE, "shop", None, ("shop",), ()),
+        Statement(StatementKind.UPDATE, "logs", None, ("logs",), ()),
+        Statement(StatementKind.UNKNOWN, "hr", None, None, None),
+    ]
+    shop, logs, unknown = (subjects.statement(statement) for statement in make)
+    assert subjects.any_of([shop]) == shop
+    sets = {
+        members: subjects.any_of(members)
+        for members in [(), (shop, logs), (shop, unknown), (logs, unknown), (shop, logs, unknown)]
+    }
+    assert subjects.any_of([logs, shop, logs]) == sets[shop, logs]
+    assert [subjects.members(number) for number in sets.values()] == list(sets)
+    assert list(subjects.since(0)) == make
+    with pytest.raises(KeyError):
+        subjects[sets[()]]
+    rules = Filter.from_options(["--replicate-ignore-db=logs", "--replicate-ignore-table=a.b"])
+    flags = TableFlags(rules, subjects).array()
+    bits = FILTER_BINLOG_SEND_F | FILTER_UNDECIDED_F
+    assert [int(flags[number]) & bits for number in sets.values()] == [
+        0,
+        FILTER_BINLOG_SEND_F,
+        FILTER_BINLOG_SEND_F,
+        bits,
+        FILTER_BINLOG_SEND_F,
+    ]
+
+
+def test_followed_transactions() -> None:
+    a, b = XIDS["a"], XIDS["b"]
+    followed = XaTransactions()
+    assert followed.end(a) is None
+    followed.prepare(a, 3)
+    before = followed.prepared
+    followed.prepare(b, R.KEPT)
+    assert (followed.end(a), followed.end(a), followed.end(b)) == (3, None, R.KEPT)
+    assert dict(before) == {a: 3}
+    assert not followed.prepared
+    assert XaTransactions(before).end(a) == 3
+    followed.prepare(Xid(-1, b"", b""), 5)  # as XA_prepare has it
+    assert followed.end(Xid((1 << 32) - 1, b"", b"")) == 5  # as the text has it
+
+
+@pytest.mark.parametrize(
+    ("text", "xid"),
+    [
+        (b"XA COMMIT X'6162',X'',1", Xid(1, b"ab", b"")),
+        (b"xa rollback X'FF' , X'00aa' , 4294967295 ", Xid(4294967295, b"\xff", b"\0\xaa")),
+        (b"XA COMMIT X'616',X'',1", None),
+        (b"XA COMMIT 'ab'", None),
+        (b"XA PREPARE X'61',X'',1", None),
+        (b"XA COMMIT X'61',X'',1 ONE PHASE", None),
+    ],
+)
+def test_ended_xid(text: bytes, xid: Xid | None) -> None:
+    assert ended_xid(text) == xid
