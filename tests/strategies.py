@@ -36,6 +36,7 @@ from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.rows import packed_integer
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.filter import Rule, RuleKind, make_rule
+from tests.statement.made import made_statements
 
 T = EventType
 
@@ -185,11 +186,13 @@ class _Builder:
         self.boundaries.append(len(self.data))
 
 
-def query_body(text: bytes, database: str = "", updated: list[str] | None = None) -> bytes:
-    """The body of a Query event."""
-    status = b""
+def query_body(
+    text: bytes, database: str = "", updated: list[str] | None = None, table_map: int | None = None
+) -> bytes:
+    """The body of a Query event; ``table_map`` is Q_TABLE_MAP_FOR_UPDATE."""
+    status = b"" if table_map is None else b"\x09" + struct.pack("<Q", table_map)
     if updated is not None:
-        status = b"\x0c" + bytes([len(updated)]) + b"".join(name.encode() + b"\0" for name in updated)
+        status += b"\x0c" + bytes([len(updated)]) + b"".join(name.encode() + b"\0" for name in updated)
     name = database.encode("utf-8", "surrogateescape")
     return struct.pack("<IIBHH", 7, 0, len(name), 0, len(status)) + status + name + b"\0" + text
 
@@ -350,11 +353,14 @@ def binlogs(
         builder.add(T.PREVIOUS_GTIDS, encode_previous_gtids(MysqlGtidSet()))
         builder.boundary()
 
-    def query(text: str, database: str = "", updated: list[str] | None = None) -> None:
+    def query(
+        text: str, database: str = "", updated: list[str] | None = None, table_map: int | None = None
+    ) -> None:
         if dialect.family == "mariadb" and text and draw(st.integers(0, 5)) == 0:
-            builder.add(T.QUERY_COMPRESSED, query_body(compress(text.encode()), database))
+            body = query_body(compress(text.encode()), database, None, table_map)
+            builder.add(T.QUERY_COMPRESSED, body)
         else:
-            builder.add(T.QUERY, query_body(text.encode(), database, updated))
+            builder.add(T.QUERY, query_body(text.encode(), database, updated, table_map))
 
     def context() -> None:
         for kind in draw(st.lists(st.sampled_from([T.INTVAR, T.RAND, T.USER_VAR]), max_size=2)):
@@ -370,7 +376,11 @@ def binlogs(
         updated = None
         if dialect.family == "mysql" and draw(st.booleans()):
             updated = draw(st.lists(st.sampled_from(DATABASES), max_size=2))
-        query(draw(st.sampled_from(_STATEMENTS)), draw(names), updated)
+        if draw(st.booleans()):
+            query(draw(st.sampled_from(_STATEMENTS)), draw(names), updated)
+        else:
+            made = draw(made_statements())
+            query(made.text, draw(names), updated, made.table_map)
 
     def load_data() -> None:
         builder.add(T.BEGIN_LOAD_QUERY, b"\7\0\0\0block")
