@@ -10,7 +10,9 @@ import sys
 import typer
 
 from dumpfilter import __version__
+from dumpfilter.commands.binlog import binlog_command
 from dumpfilter.commands.demo import demo_command
+from dumpfilter.commands.explain import explain_command
 from dumpfilter.commands.inspect import inspect_command
 from dumpfilter.commands.master import master_command
 from dumpfilter.commands.slave import slave_command
@@ -29,6 +31,8 @@ app.command("master")(master_command)
 app.command("slave")(slave_command)
 app.command("split")(split_command)
 app.command("inspect")(inspect_command)
+app.command("binlog")(binlog_command)
+app.command("explain")(explain_command)
 app.command("demo")(demo_command)
 
 

@@ -13,9 +13,12 @@ from dumpfilter.binlog.fileset import BinlogSet, SegmentReader
 from dumpfilter.binlog.sources import SourceNumbers
 from dumpfilter.binlog.subjects import Subjects
 from dumpfilter.binlog.writer import BinlogSetWriter
+from dumpfilter.binlog.xa import NONE_PREPARED
+from dumpfilter.dump.segment_pass import EVERYTHING, SegmentPass
+from dumpfilter.dump.selection import Range
 from dumpfilter.dump.thread import Counts, DumpThread, render_into
-from dumpfilter.filter import Filter
-from dumpfilter.filter.flags import TableFlags
+from dumpfilter.filter import ReplicationFilter
+from dumpfilter.filter.clever import CleverFilter
 
 _WHOLE_SEGMENT = 1 << 40
 """A chunk's size that no segment reaches: one chunk a segment."""
@@ -23,10 +26,13 @@ _WHOLE_SEGMENT = 1 << 40
 
 def filter_set(
     binlogs: BinlogSet,
-    rule_filter: Filter,
+    rule_filter: ReplicationFilter,
     output_dir: Path,
     base: str,
     *,
+    clever: CleverFilter | None = None,
+    also: ReplicationFilter | None = None,
+    wanted: Range = EVERYTHING,
     verify: bool = True,
     overwrite: bool = False,
     progress: Callable[[int], None] = lambda read: None,
@@ -36,12 +42,18 @@ def filter_set(
     Every file of the set gives one file. The events' end_log_pos and checksums are made right for their new
     places (a server reads the set as its own); that costs a pass over the kept bytes, which is little beside
     reading all of them. Rotate events name the new files. ``progress`` is told the bytes read of each segment.
+    ``clever``, ``also`` and ``wanted`` are as in :class:`~dumpfilter.dump.segment_pass.SegmentPass`; files after the
+    last that is wanted give none.
 
     Raises BinlogError where the set is damaged and OutputError where the new one cannot be written; then
     nothing is left of it.
     """
     subjects, sources = Subjects(), SourceNumbers()
-    thread = DumpThread(TableFlags(rule_filter, subjects), sources, chunk_size=_WHOLE_SEGMENT)
+    prepared = NONE_PREPARED
+    steps = SegmentPass(
+        binlogs, rule_filter, subjects, sources, clever=clever, also=also, wanted=wanted, whole_files=True
+    )
+    thread = DumpThread(steps.flags, sources, chunk_size=_WHOLE_SEGMENT)
     total = Counts()
     room: npt.NDArray[np.uint8] = np.empty(1 << 20, np.uint8)
     names = binlogs.names
@@ -49,12 +61,12 @@ def filter_set(
         for name in names:
             with binlogs.file(name) as file:
                 fd = file.format_description
-                reader = SegmentReader(file, subjects, sources, verify=verify)
+                reader = SegmentReader(file, subjects, sources, verify=verify, prepared=prepared)
                 writer.begin(fd)
-                thread.start_file(file.first_event)
+                thread.start_file(file.first_event, file.read)
                 rotated_at: int | None = None
-                while (segment := reader.next()) is not None:
-                    for plan in thread.plan(segment):
+                while not steps.done and (segment := reader.next()) is not None:
+                    for plan in thread.plan(steps.apply(segment, file.read)):
                         total.add(plan.counts)
                         if plan.size > room.size:
                             room = np.empty(2 * plan.size, np.uint8)
@@ -66,6 +78,10 @@ def filter_set(
                             rotated_at = int(segment.time[-1])
                         writer.append_array(events)
                     progress(segment.end - segment.start)
+                if steps.done:
+                    writer.end()
+                    break
+                prepared = reader.prepared
                 reader.check_end(last=name == names[-1])
                 if rotated_at is None:
                     writer.end()

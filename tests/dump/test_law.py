@@ -16,13 +16,19 @@ from dumpfilter.binlog.sources import SourceNumbers, add_run, empty_set
 from dumpfilter.binlog.subjects import Subjects
 from dumpfilter.dump import ChunkPlan, Counts, DumpThread, render
 from dumpfilter.errors import PositionError
-from dumpfilter.filter import Filter, Rule
+from dumpfilter.filter import Filter, ReplicationFilter, Rule, make_rule
+from dumpfilter.filter.collation import Family
+from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.filter.flags import TableFlags
+from dumpfilter.filter.rules import EffectiveRuleKind
 from tests.dump import reference
 from tests.dump.reference import Effects
 from tests.filter.plain import Names, PlainFilter
+from tests.filter.plain_effective import PlainEffectiveFilter
 from tests.strategies import (
+    DATABASES,
     DIALECTS,
+    TABLES,
     Dialect,
     MadeBinlog,
     T,
@@ -68,7 +74,7 @@ def dump(
     file = MemoryFile(data)
     fd = file.format_description
     subjects, sources = Subjects(), SourceNumbers()
-    flags = TableFlags(Filter(given_rules, family=fd.family), subjects)
+    flags = TableFlags(of_rules(given_rules, fd.family), subjects)
     thread = DumpThread(flags, sources, chunk_size=chunk_size, exclude=exclude)
     thread.start_file(file.first_event if start is None else start, file.read)
     reader = SegmentReader(file, subjects, sources, segment_size=segment_size)
@@ -92,8 +98,18 @@ def dump(
     return out
 
 
-def plain(made: MadeBinlog, given_rules: list[Rule]) -> PlainFilter:
-    return PlainFilter(given_rules, Names(family=made.dialect.family))
+def of_rules(given_rules: list[Rule], family: Family) -> ReplicationFilter:
+    """The filter whose rules they are."""
+    effective = any(isinstance(rule.kind, EffectiveRuleKind) for rule in given_rules)
+    return (EffectiveFilter if effective else Filter)(given_rules, family=family)
+
+
+def plain(made: MadeBinlog, given_rules: list[Rule]) -> PlainFilter | PlainEffectiveFilter:
+    """The same, plainly."""
+    effective = any(isinstance(rule.kind, EffectiveRuleKind) for rule in given_rules)
+    return (PlainEffectiveFilter if effective else PlainFilter)(
+        given_rules, Names(family=made.dialect.family)
+    )
 
 
 def meaning(effects: list[Effects]) -> list[tuple[object, ...]]:
@@ -114,6 +130,28 @@ def test_the_law_with_odd_binlogs(made: MadeBinlog, given_rules: list[Rule], seg
     _check_law(made, given_rules, segment_size=segment_size)
 
 
+_EXPRESSIONS = st.tuples(
+    st.sampled_from([*DATABASES, "%", "a%", "s_op", "l%s"]),
+    st.sampled_from([*TABLES, "%", "%", "t%", "t\\_1"]),
+).map(".".join)
+EFFECTIVE_RULES = st.lists(
+    st.one_of(
+        st.builds(make_rule, st.sampled_from([EffectiveRuleKind.DO, EffectiveRuleKind.IGNORE]), _EXPRESSIONS),
+        st.sampled_from(["shop.%->logs.%", "a_b.t_1->shop.orders", "s%.%->x%.%"]).map(
+            lambda value: make_rule(EffectiveRuleKind.REWRITE, value)
+        ),
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(made=BINLOGS, given_rules=EFFECTIVE_RULES)
+def test_the_law_of_effective_filters(made: MadeBinlog, given_rules: list[Rule]) -> None:
+    _check_law(made, given_rules, segment_size=1 << 16)
+
+
 def _check_law(made: MadeBinlog, given_rules: list[Rule], *, segment_size: int) -> None:
     fd, own = made.fd, plain(made, given_rules)
     source = made.data[made.first_event :]
@@ -123,7 +161,7 @@ def _check_law(made: MadeBinlog, given_rules: list[Rule], *, segment_size: int) 
     filtered = reference.execute(fd, dumped.stream, own)
     assert meaning(filtered) == meaning(full)
     # nothing that surely would be ignored is sent, and no transaction for nothing
-    if Filter(given_rules).is_on:
+    if of_rules(given_rules, fd.family).is_on:
         # but for compressed transactions that would not be smaller for it
         whole = {e.payload for e in full}
         assert sum(e.ignored for e in filtered if e.payload is None or e.payload not in whole) == 0

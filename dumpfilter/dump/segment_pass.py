@@ -1,0 +1,188 @@
+"""What is done to each segment of a set before the dump thread decides it: the selection by place, time and GTID,
+and the clever filter, which must see every statement in its turn."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from dumpfilter.binlog import _roles as R
+from dumpfilter.binlog.context_events import decode_xa_prepare
+from dumpfilter.binlog.events import HEADER_LENGTH, EventType
+from dumpfilter.binlog.fileset import BinlogSet
+from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.gtid_events import Xid
+from dumpfilter.binlog.index import Segment
+from dumpfilter.binlog.sources import SourceNumbers
+from dumpfilter.binlog.statements import decode_statement_event, statement_of
+from dumpfilter.binlog.subjects import Subjects, TableSubject
+from dumpfilter.binlog.xa import ended_xid
+from dumpfilter.dump.payload import open_payload
+from dumpfilter.dump.selection import Range, Selection
+from dumpfilter.dump.thread import ReadAt
+from dumpfilter.errors import BinlogError
+from dumpfilter.filter.base import ReplicationFilter
+from dumpfilter.filter.clever import CleverFilter
+from dumpfilter.filter.flags import (
+    FILTER_BINLOG_SEND_F,
+    FILTER_UNDECIDED_F,
+    TableFlags,
+)
+from dumpfilter.filter.kinds import AllFilters, KindFilter
+from dumpfilter.filter.verdict import Verdict
+
+EVERYTHING = Range()
+"""No bound."""
+
+
+class SegmentPass:
+    """One pass through a set: give it each segment in order, and the dump thread what comes out, with :attr:`flags`.
+
+    Parameters:
+        rules: the filter.
+        clever: follow tables with it; its rules are asked instead of ``rules``.
+        also: what must pass besides (kinds of statement, the write side), clever or not.
+        wanted: its positions :func:`~dumpfilter.dump.selection.on_boundaries`.
+        whole_files: see :class:`Selection`.
+    """
+
+    def __init__(
+        self,
+        binlogs: BinlogSet,
+        rules: ReplicationFilter,
+        subjects: Subjects,
+        sources: SourceNumbers,
+        *,
+        clever: CleverFilter | None = None,
+        also: ReplicationFilter | None = None,
+        wanted: Range = EVERYTHING,
+        whole_files: bool = False,
+    ) -> None:
+        names = binlogs.names
+        self._selection = (
+            None
+            if wanted == EVERYTHING
+            else Selection(wanted, sources, first=names[0], last=names[-1], whole_files=whole_files)
+        )
+        also = KindFilter() if also is None else also
+        self._clever = None if clever is None else _CleverPass(clever, also, subjects)
+        self.flags = (
+            TableFlags(AllFilters([rules, also]), subjects) if self._clever is None else _VerdictFlags(rules)
+        )
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing that follows can be taken."""
+        return self._selection is not None and self._selection.done
+
+    def apply(self, segment: Segment, read: ReadAt) -> Segment:
+        """The segment for the dump thread. ``read`` reads its file."""
+        if self._clever is not None:
+            segment = self._clever.apply(segment, read)
+        return segment if self._selection is None else self._selection.apply(segment)
+
+
+_NUMBERS = {Verdict.EXECUTE: 0, Verdict.IGNORE: 1, Verdict.UNDECIDED: 2}
+"""Subjects that stand for verdicts."""
+
+
+class _VerdictFlags(TableFlags):
+    """Flags of the subjects that stand for verdicts."""
+
+    def __init__(self, rules: ReplicationFilter) -> None:
+        super().__init__(rules, Subjects())
+        self._flags[:3] = (FILTER_BINLOG_SEND_F, 0, FILTER_BINLOG_SEND_F | FILTER_UNDECIDED_F)
+
+    @property
+    def is_on(self) -> bool:
+        return True
+
+
+class _CleverPass:
+    """Decides every event in the binlog's order; the segment's subjects become verdicts, as the same table meets one
+    here and another there."""
+
+    def __init__(self, clever: CleverFilter, also: ReplicationFilter, subjects: Subjects) -> None:
+        self._clever = clever
+        self._also = also
+        self._subjects = subjects
+        self._kept = False
+        """Whether something in the open transaction is sent."""
+        self._xa: dict[Xid, bool] = {}
+        """Prepared XA transactions, and whether something in them was sent."""
+
+    def apply(self, segment: Segment, read: ReadAt, *, inside: bool = False) -> Segment:
+        subject = segment.subject.copy()
+        payloads = dict(segment.payloads)
+        for i, (kind, marked) in enumerate(zip(segment.type.tolist(), segment.role.tolist(), strict=True)):
+            role = marked & ~R.ENDS
+            verdict: Verdict | None = None
+            offset = int(segment.offset[i])
+            if role in (R.TABLE_MAP, R.ROWS, R.ROWS_END) and subject[i] >= 0:
+                verdict = self._table(int(subject[i]))
+            elif role in (R.STATEMENT, R.PAYLOAD) or kind == EventType.XA_PREPARE:
+                event = read(offset, int(segment.size[i]))
+                if not inside:
+                    self._clever.where = f"{segment.file}: at {offset}"
+                try:
+                    if role == R.STATEMENT:
+                        verdict = self._statement(event, segment.format_description)
+                    elif role == R.PAYLOAD:
+                        payloads[i] = self.apply(
+                            payloads[i],
+                            _reader(open_payload(event, segment.format_description)),
+                            inside=True,
+                        )
+                    else:
+                        self._prepare(event, segment.format_description)
+                except BinlogError as error:
+                    raise error.located(segment.file, offset) from error
+            if verdict is not None:
+                subject[i] = _NUMBERS[verdict]
+                self._kept |= verdict.passes and role != R.TABLE_MAP
+            elif role in (R.KEEP, R.XA) or (role in (R.ROWS, R.ROWS_END)):
+                self._kept = True
+            if marked & R.ENDS:
+                self._kept = False
+        decided = (segment.txn_subject >= 0) | (segment.txn_subject == R.MIXED)
+        return replace(
+            segment,
+            subject=subject,
+            txn_subject=np.where(decided, np.int32(R.MIXED), segment.txn_subject),
+            txn_set=np.zeros_like(segment.txn_set),
+            set_subject=segment.set_subject[:0],
+            payloads=payloads,
+            prepared={
+                xid: _NUMBERS[Verdict.EXECUTE if self._xa.get(xid, True) else Verdict.IGNORE]
+                for xid in segment.prepared
+            },
+        )
+
+    def _table(self, number: int) -> Verdict:
+        table = self._subjects[number]
+        assert isinstance(table, TableSubject)
+        verdict = self._clever.rows(table.database, table.table)
+        return verdict if self._also.rows_ok(table.database, table.table) else Verdict.IGNORE
+
+    def _statement(self, event: bytes, fd: FormatDescription) -> Verdict:
+        body = memoryview(event)[HEADER_LENGTH : len(event) - fd.checksum_length]
+        query = decode_statement_event(EventType(event[4]), body, fd)
+        xid = ended_xid(query.raw)
+        if xid is not None:
+            kept = self._xa.pop(xid, None)
+            return Verdict.UNDECIDED if kept is None else Verdict.EXECUTE if kept else Verdict.IGNORE
+        # first the clever filter, which must see every statement
+        verdict = self._clever.statement(query, fd)
+        also = self._also.statement(statement_of(query, fd))
+        return also if verdict is Verdict.EXECUTE or also is Verdict.IGNORE else verdict
+
+    def _prepare(self, event: bytes, fd: FormatDescription) -> None:
+        body = event[HEADER_LENGTH : len(event) - fd.checksum_length]
+        prepare = decode_xa_prepare(body)
+        if not prepare.one_phase:
+            self._xa[prepare.xid] = self._kept
+
+
+def _reader(data: bytes) -> ReadAt:
+    return lambda offset, length: data[offset : offset + length]

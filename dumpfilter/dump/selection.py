@@ -1,0 +1,185 @@
+"""Which transactions of a binlog set are taken: by place, time and GTID, as the servers' programs have it.
+
+A selection never cuts a transaction: ``mysqlbinlog`` does, and prints what cannot be replayed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from dumpfilter.binlog import _roles as R
+from dumpfilter.binlog.fileset import BinlogSet, SegmentReader
+from dumpfilter.binlog.gtid import GtidSet
+from dumpfilter.binlog.index import Segment
+from dumpfilter.binlog.sources import Membership, SourceNumbers
+from dumpfilter.binlog.subjects import Subjects
+from dumpfilter.errors import PositionError
+
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Range:
+    """What to take. None: no bound.
+
+    Positions are file offsets, bytes: ``start_position`` in the first file, ``stop_position`` in the last, where the
+    first transaction stands that is not taken. Times are Unix seconds, of a transaction's first event: from the first
+    one at or after ``start_time`` on, up to the first one at or after ``stop_time``. Of the GTIDs, ``include`` only,
+    and ``exclude`` not; a transaction without a GTID is in no set.
+    """
+
+    start_position: int | None = None
+    stop_position: int | None = None
+    start_time: int | None = None
+    stop_time: int | None = None
+    include: GtidSet | None = None
+    exclude: GtidSet | None = None
+
+
+def on_boundaries(
+    wanted: Range, binlogs: BinlogSet, *, warn: Callable[[str], None] = lambda text: None
+) -> Range:
+    """The range with positions between which no transaction is cut.
+
+    A stop position inside a transaction becomes the transaction's beginning: what is to be kept out, like a DROP TABLE
+    whose position is given, stays out with its GTID. ``warn`` is told so, and of a stop position beyond the end. Raises
+    PositionError, with the nearest places, for a start position inside a transaction or beyond the end.
+    """
+    names = binlogs.names
+    start, stop = wanted.start_position, wanted.stop_position
+    if start is not None:
+        before, after = _boundaries(binlogs, names[0], start)
+        if before != start and after is None:
+            raise PositionError(f"the file ends at {before}", file=names[0], position=start)
+        if before != start:
+            raise PositionError(
+                f"no transaction begins here; the nearest places are {before} and {after}",
+                file=names[0],
+                position=start,
+            )
+    if stop is not None:
+        before, after = _boundaries(binlogs, names[-1], stop)
+        if after is None and before != stop:
+            warn(f"{names[-1]}: the file ends at {before}, before the stop position {stop}")
+        elif before != stop:
+            warn(
+                f"{names[-1]}: the stop position {stop} lies inside the transaction from {before} to {after}, "
+                "which is left out"
+            )
+            wanted = replace(wanted, stop_position=before)
+    return wanted
+
+
+def _boundaries(binlogs: BinlogSet, name: str, position: int) -> tuple[int, int | None]:
+    """The last place at or before a position, and the first after it, where no transaction is open."""
+    with binlogs.file(name) as file:
+        before = file.first_event
+        if position <= before:
+            return position, before
+        # damage is for the reading that follows to tell
+        reader = SegmentReader(file, Subjects(), SourceNumbers(), verify=False, statements=False)
+        while (segment := reader.next()) is not None:
+            begins = segment.offset[segment.txn_event[:-1]][int(segment.continues) :]
+            places = begins if segment.open else np.append(begins, segment.end)
+            at = int(np.searchsorted(places, position, "right"))
+            before = int(places[at - 1]) if at else before
+            if at < len(places):
+                return before, int(places[at])
+        return before, None
+
+
+class Selection:
+    """Goes with a set through its segments, in order.
+
+    Parameters:
+        wanted: what to take, its positions :func:`on_boundaries`.
+        sources: the set's GTID sources.
+        first, last: names of the set's first and last file.
+        whole_files: take what belongs to a file and to no transaction (its GTID list, the Rotate at its end)
+            wherever it stands, as a valid file needs it.
+    """
+
+    def __init__(
+        self, wanted: Range, sources: SourceNumbers, *, first: str, last: str, whole_files: bool = False
+    ) -> None:
+        self._wanted = wanted
+        self._sources = sources
+        self._first, self._last = first, last
+        self._whole_files = whole_files
+        self._include = None if wanted.include is None else Membership(wanted.include)
+        self._exclude = None if wanted.exclude is None else Membership(wanted.exclude)
+        self._started = wanted.start_time is None
+        self._open_taken = True
+        self._past_position = self._past_time = False
+
+    @property
+    def done(self) -> bool:
+        """Whether no later transaction can be taken."""
+        return self._past_position or self._past_time
+
+    def apply(self, segment: Segment) -> Segment:
+        """The segment with the transactions that are not taken marked as passed over (:data:`_roles.SKIP`)."""
+        taken = self._taken(segment)
+        if taken.all():
+            return segment
+        subject, source = segment.txn_subject.copy(), segment.txn_source.copy()
+        subject[~taken] = R.SKIP
+        source[~taken & (source >= 0)] = -1
+        return replace(segment, txn_subject=subject, txn_source=source)
+
+    def _taken(self, segment: Segment) -> Flags:
+        wanted = self._wanted
+        first_event = segment.txn_event[:-1]
+        begins = segment.offset[first_event]
+        of_file = segment.txn_source == R.KEPT
+        taken = np.ones(len(begins), np.bool_)
+        if segment.file == self._first and wanted.start_position is not None:
+            taken &= begins >= wanted.start_position
+        if segment.file == self._last and wanted.stop_position is not None:
+            taken &= begins < wanted.stop_position
+            self._past_position |= segment.end >= wanted.stop_position
+        if self._whole_files:
+            taken |= of_file
+        transactions = taken & ~of_file
+        transactions[: int(segment.continues)] = False
+        if wanted.start_time is not None or wanted.stop_time is not None:
+            taken &= of_file | self._in_time(segment.time[first_event].astype(np.int64), transactions)
+        taken &= of_file | self._in_gtids(segment)
+        if segment.continues:
+            taken[0] = self._open_taken
+        if segment.open:
+            self._open_taken = bool(taken[-1])
+        return taken
+
+    def _in_time(self, times: npt.NDArray[np.int64], transactions: Flags) -> Flags:
+        taken = np.zeros(len(times), np.bool_)
+        if self._past_time:
+            return taken
+        first, end = 0, len(times)
+        if not self._started:
+            late = np.flatnonzero(transactions & (times >= (self._wanted.start_time or 0)))
+            if not len(late):
+                return taken
+            first, self._started = int(late[0]), True
+        if self._wanted.stop_time is not None:
+            transactions[:first] = False
+            late = np.flatnonzero(transactions & (times >= self._wanted.stop_time))
+            if len(late):
+                end, self._past_time = int(late[0]), True
+        taken[first:end] = True
+        return taken
+
+    def _in_gtids(self, segment: Segment) -> Flags:
+        source = segment.txn_source
+        taken = np.full(len(source), self._include is None)
+        for number in np.unique(source[source >= 0]).tolist():
+            ours = np.flatnonzero(source == number)
+            for gtids, answer in ((self._include, True), (self._exclude, False)):
+                if gtids is not None:
+                    key = self._sources.key(number, gtids.family)
+                    taken[ours[gtids.contains(key, segment.txn_number[ours])]] = answer
+        return taken

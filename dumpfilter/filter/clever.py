@@ -1,0 +1,205 @@
+"""Clever filtering (WL#40, sections 5 and 6): a filter that follows tables through the binlog.
+
+The rules speak of names. A table that was renamed is still asked about under the name it had, and a table whose
+creation was left out, because what it is like or selected from is ignored, is ignored from then on.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Literal
+
+from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.query import QueryEvent
+from dumpfilter.binlog.statements import statement_of
+from dumpfilter.filter.base import ReplicationFilter
+from dumpfilter.filter.decision import Step
+from dumpfilter.filter.verdict import Verdict
+from dumpfilter.statement import Statement, StatementKind, TableName, read_text
+from dumpfilter.statement.parse import StatementText
+from dumpfilter.statement.reads import tables_read
+
+Name = tuple[str, str]
+"""Database and table."""
+
+
+class _Ignored(enum.Enum):
+    IGNORED = enum.auto()
+
+
+IGNORED = _Ignored.IGNORED
+"""What a table is known as whose creation was left out."""
+
+Known = Name | Literal[_Ignored.IGNORED]
+
+_CREATIONS = frozenset(
+    {StatementKind.CREATE_TABLE, StatementKind.CREATE_TABLE_LIKE, StatementKind.CREATE_TABLE_SELECT}
+)
+_BY_TABLE = frozenset({Step.DO_TABLE, Step.IGNORE_TABLE, Step.WILD_DO_TABLE, Step.WILD_IGNORE_TABLE})
+_SHOWN = 200
+"""Characters of a statement that a warning shows."""
+_EVERYWHERE = frozenset({"information_schema", "performance_schema", "mysql", "sys"})
+"""Databases that every server has, so that a creation from their tables can be carried out there."""
+_IF_NOT_EXISTS = re.compile(
+    r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?(?:TEMPORARY\s+)?TABLE\s+IF\s+NOT\s+EXISTS\b", re.IGNORECASE
+)
+
+
+class CleverFilter:
+    """Asks ``rules`` about tables as they were first called. It remembers, so it must be asked about every statement
+    and in the binlog's order.
+
+    ``warn`` is told of a RENAME of which only a part can be carried out where the stream goes.
+    """
+
+    def __init__(self, rules: ReplicationFilter, *, warn: Callable[[str], None] = lambda text: None) -> None:
+        self.rules = rules
+        self._warn = warn
+        self.where = ""
+        """File and position of what is asked about next, for warnings."""
+        self._known: dict[Name, Known] = {}
+        """Tables that are not what their names say: what the rules are asked about instead."""
+        self._temporary: dict[int, dict[Name, Known]] = {}
+        """The same of temporary tables, by session; they hide tables of their names."""
+
+    def rows(self, database: str, table: str) -> Verdict:
+        """The row events of a table, under its name at this point of the binlog."""
+        return Verdict.EXECUTE if self._followed((database, table)) else Verdict.IGNORE
+
+    def statement(self, query: QueryEvent, fd: FormatDescription) -> Verdict:
+        """A statement that is not a transaction's keyword."""
+        parsed = read_text(query.text, family=fd.family, sql_mode=query.status.sql_mode or 0)
+        statement = statement_of(query, fd)
+        if parsed.kind in _CREATIONS and parsed.objects:
+            return self._create(query, fd, parsed, statement)
+        if parsed.renames:
+            return self._rename(parsed, query)
+        verdict = self._ask(statement, query.thread_id)
+        if parsed.kind is StatementKind.DROP_TABLE:
+            for name in parsed.objects or ():
+                self._forget(self._full(name, query.db), query.thread_id, temporary_only=parsed.temporary)
+        elif parsed.kind is StatementKind.DROP_DATABASE:
+            for full in [
+                name for name in self._known if name[0] == self._key((parsed.database or "", ""))[0]
+            ]:
+                del self._known[full]
+        return verdict
+
+    def _create(
+        self, query: QueryEvent, fd: FormatDescription, parsed: StatementText, statement: Statement
+    ) -> Verdict:
+        assert parsed.objects
+        thread = query.thread_id
+        made = self._full(parsed.objects[0], query.db)
+        if self._is_known(made, thread) and _IF_NOT_EXISTS.match(query.text):
+            return self._ask(statement, thread)  # the table was there, so nothing was made
+        verdict = self.rules.statement(statement)
+        sources: tuple[TableName, ...] | None = parsed.sources
+        if parsed.kind is StatementKind.CREATE_TABLE_SELECT:
+            sources = tables_read(query.text, family=fd.family, sql_mode=query.status.sql_mode or 0)
+            if sources is None and query.tables_info:
+                sources = query.tables_info[1:]
+        ignored = any(
+            not self._followed(source, thread)
+            for source in (self._full(name, query.db) for name in sources or ())
+            if source[0].lower() not in _EVERYWHERE
+        )
+        if not parsed.temporary:
+            self._known.pop(made, None)
+        if verdict.passes and ignored:
+            self._set(made, IGNORED, thread, temporary=parsed.temporary)
+            return Verdict.IGNORE
+        if parsed.temporary:
+            self._set(made, made, thread, temporary=True)
+        return Verdict.UNDECIDED if verdict.passes and sources is None else verdict
+
+    def _rename(self, parsed: StatementText, query: QueryEvent) -> Verdict:
+        """Passes when any table it renames is followed. Each pair sees what those before it did, so that tables
+        change places: ``RENAME TABLE t1 TO tmp, t2 TO t1, tmp TO t2``."""
+        thread = query.thread_id
+        followed = []
+        for old, new in parsed.renames:
+            before, after = self._full(old, query.db), self._full(new, query.db)
+            followed.append(self._followed(before, thread))
+            temporary = before in self._temporary.get(thread, ())
+            known = self._as(before, thread)
+            # a table that is made with the old name is another one, and goes by its name
+            self._forget(before, thread, temporary_only=temporary)
+            self._set(after, known, thread, temporary=temporary)
+        if any(followed) and not all(followed):
+            text = query.text if len(query.text) <= _SHOWN else query.text[:_SHOWN] + "…"
+            self._warn(
+                f"{self.where}: this renames tables that are followed and tables that are not, and fails where the "
+                f"latter are missing: {text}"
+            )
+        return Verdict.EXECUTE if any(followed) else Verdict.IGNORE
+
+    def _ask(self, statement: Statement, thread: int) -> Verdict:
+        """The rules about a statement, with tables under the names they are known by."""
+        if not statement.updated or not (self._known or self._temporary.get(thread)):
+            return self.rules.statement(statement)
+        current = statement.current_database
+        lists: list[tuple[TableName, ...]] = []
+        ignored = False
+        for tables in statement.updated:
+            names: list[TableName] = []
+            for table in tables:
+                full = self._full(table, statement.current_database or "")
+                if not self._is_known(full, thread):
+                    names.append(table)
+                    continue
+                known = self._as(full, thread)
+                if known is IGNORED:
+                    ignored = True
+                    break
+                if table.database is None and len(tables) == 1:
+                    # as if the session had been where the table was
+                    current = known[0]
+                    names.append(TableName(None, known[1]))
+                else:
+                    names.append(TableName(*known))
+            lists.append(tuple(names))
+            if ignored:
+                break
+        if ignored and not any(lists):
+            return Verdict.IGNORE
+        decision = self.rules.decide_statement(
+            replace(statement, current_database=current, updated=tuple(names for names in lists if names))
+        )
+        # the first table that a rule decides, decides: an ignored one too
+        return Verdict.IGNORE if ignored and decision.step not in _BY_TABLE else decision.verdict
+
+    def _full(self, name: TableName, current: str) -> Name:
+        return self._key((current if name.database is None else name.database, name.table))
+
+    def _key(self, name: Name) -> Name:
+        return (name[0].lower(), name[1].lower()) if self.rules.lower_case_table_names else name
+
+    def _is_known(self, name: Name, thread: int | None) -> bool:
+        return name in self._known or (thread is not None and name in self._temporary.get(thread, ()))
+
+    def _as(self, name: Name, thread: int | None = None) -> Known:
+        own = {} if thread is None else self._temporary.get(thread, {})
+        return own.get(name) or self._known.get(name, name)
+
+    def _followed(self, name: Name, thread: int | None = None) -> bool:
+        known = self._as(self._key(name), thread)
+        return known is not IGNORED and self.rules.rows_ok(*known)
+
+    def _set(self, name: Name, known: Known, thread: int, *, temporary: bool) -> None:
+        if temporary:
+            self._temporary.setdefault(thread, {})[name] = known
+        elif known == name:
+            self._known.pop(name, None)
+        else:
+            self._known[name] = known
+
+    def _forget(self, name: Name, thread: int, *, temporary_only: bool) -> None:
+        own = self._temporary.get(thread, {})
+        if own.pop(name, None) is None and not temporary_only:
+            self._known.pop(name, None)
+        if not own:
+            self._temporary.pop(thread, None)

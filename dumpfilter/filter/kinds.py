@@ -1,0 +1,102 @@
+"""Kinds of statement as a filter of their own (WL#41, which WL#40 refers to), and filters put together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from dumpfilter.errors import OptionError
+from dumpfilter.filter.base import ReplicationFilter
+from dumpfilter.filter.decision import Decision, Step
+from dumpfilter.filter.verdict import Verdict
+from dumpfilter.statement import Statement, StatementKind
+
+ROWS = "ROWS"
+"""Stands for row events among the kinds: they are no statements, and most binlogs hold little else."""
+
+
+class KindFilter(ReplicationFilter):
+    """Passes statements of some kinds, or all but those.
+
+    Parameters:
+        only: the names of the kinds that pass (:class:`StatementKind`'s, or :data:`ROWS`); empty: all.
+        ignored: the names of kinds that do not.
+
+    A statement that is not understood may be of any kind: it is not decided, unless UNKNOWN is named. Raises
+    OptionError for a name that there is not.
+    """
+
+    def __init__(self, only: Iterable[str] = (), ignored: Iterable[str] = ()) -> None:
+        self.rules = ()
+        self.family = "mysql"
+        self.lower_case_table_names = 0
+        self._only = {kind_name(name, "--statement-kind") for name in only}
+        self._ignored = {kind_name(name, "--ignore-statement-kind") for name in ignored}
+
+    @property
+    def is_on(self) -> bool:
+        return bool(self._only or self._ignored)
+
+    def decide_rows(self, database: str, table: str) -> Decision:
+        return self._decide(ROWS)
+
+    def decide_statement(self, statement: Statement) -> Decision:
+        return self._decide(statement.kind.value)
+
+    def _decide(self, name: str) -> Decision:
+        if name in self._ignored:
+            verdict = Verdict.IGNORE
+        elif not self._only or name in self._only:
+            verdict = Verdict.EXECUTE
+        else:
+            verdict = Verdict.UNDECIDED if name == StatementKind.UNKNOWN.value else Verdict.IGNORE
+        return Decision(verdict, Step.STATEMENT_KIND, None, name)
+
+
+class AllFilters(ReplicationFilter):
+    """What passes every one of several filters. Rewriting is the first one's."""
+
+    def __init__(self, filters: Sequence[ReplicationFilter]) -> None:
+        self._filters = [one for one in filters if one.is_on]
+        self._first = filters[0]
+        self.rules = tuple(rule for one in filters for rule in one.rules)
+        self.family = self._first.family
+        self.lower_case_table_names = self._first.lower_case_table_names
+
+    @property
+    def is_on(self) -> bool:
+        return bool(self._filters)
+
+    def decide_rows(self, database: str, table: str) -> Decision:
+        return _strictest(one.decide_rows(database, table) for one in self._filters)
+
+    def decide_statement(self, statement: Statement) -> Decision:
+        return _strictest(one.decide_statement(statement) for one in self._filters)
+
+    def rewrite_db(self, database: str) -> str:
+        return self._first.rewrite_db(database)
+
+    def rewrite_table(self, database: str, table: str) -> tuple[str, str]:
+        return self._first.rewrite_table(database, table)
+
+
+def _strictest(decisions: Iterable[Decision]) -> Decision:
+    found = Decision(Verdict.EXECUTE, Step.NO_RULES)
+    for decision in decisions:
+        if decision.verdict is Verdict.IGNORE:
+            return decision
+        if found.verdict is Verdict.EXECUTE:
+            found = decision
+    return found
+
+
+def kind_name(name: str, option: str) -> str:
+    """The name of a kind, however it is written. Raises OptionError with all of them.
+
+    >>> kind_name("drop-table", "--statement-kind")
+    'DROP TABLE'
+    """
+    wanted = " ".join(name.upper().replace("-", " ").replace("_", " ").split())
+    names = [kind.value for kind in StatementKind] + [ROWS]
+    if wanted not in names:
+        raise OptionError(f"{option}={name}: there is no such kind; there are: {', '.join(names)}")
+    return wanted

@@ -1,0 +1,54 @@
+"""The names of collations and character sets by number, as ``SET`` and literals need them.
+
+Asked of MySQL 9.7 and MariaDB 10.11 (INFORMATION_SCHEMA.COLLATIONS, COLLATION_CHARACTER_SET_APPLICABILITY).
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+
+from dumpfilter.binlog.format import Family
+
+_NOPAD = 1024
+_UCA1400 = 2048
+_UCA1400_SETS = ("utf8mb3", "utf8mb4", "ucs2", "utf16", "utf32")
+
+
+def collation_name(number: int, family: Family) -> str | None:
+    """A collation's name; None for a number the family does not have.
+
+    >>> collation_name(255, "mysql"), collation_name(1057, "mariadb"), collation_name(2304, "mariadb")
+    ('utf8mb4_0900_ai_ci', 'utf8mb3_general_nopad_ci', 'utf8mb4_uca1400_ai_ci')
+    """
+    names = _names()
+    found = names["both"].get(str(number)) or names[family].get(str(number))
+    if found or family == "mysql":
+        return found
+    if number >= _UCA1400:
+        which, collation = divmod(number - _UCA1400, 256)
+        name = names["uca1400"].get(str(collation))
+        return f"{_UCA1400_SETS[which]}_{name}" if name and which < len(_UCA1400_SETS) else None
+    padded = collation_name(number - _NOPAD, family) if number > _NOPAD else None
+    if padded is None:
+        return None
+    head, _, last = padded.rpartition("_")
+    return f"{head}_nopad_{last}"
+
+
+def charset_name(number: int, family: Family) -> str | None:
+    """The character set of a collation; None for a number the family does not have.
+
+    >>> charset_name(45, "mysql"), charset_name(63, "mariadb")
+    ('utf8mb4', 'binary')
+    """
+    name = collation_name(number, family)
+    return None if name is None else name.partition("_")[0]
+
+
+@functools.cache
+def _names() -> dict[str, dict[str, str]]:
+    """By family, and for both: numbers, as JSON has them, and names."""
+    names: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("collations.json").read_text())
+    return names

@@ -1,0 +1,103 @@
+"""SQL literals: names, strings and the values of user variables."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+from dumpfilter.binlog.context_events import (
+    DECIMAL_RESULT,
+    INT_RESULT,
+    REAL_RESULT,
+    UserVar,
+)
+from dumpfilter.binlog.format import Family
+from dumpfilter.binlog.query import encode_name
+from dumpfilter.binlog.row_image import decimal_binary_size
+from dumpfilter.errors import BinlogCorrupt
+from dumpfilter.printing.collations import collation_name
+
+_DIGIT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
+"""Bytes that so many decimal digits take (``dig2bytes``)."""
+
+
+def quoted_name(name: str) -> bytes:
+    """A name in backticks.
+
+    >>> quoted_name("a`b")
+    b'`a``b`'
+    """
+    return b"`" + encode_name(name).replace(b"`", b"``") + b"`"
+
+
+def quoted_text(text: str) -> bytes:
+    """A string literal that reads the same in every sql_mode: quotes doubled. A backslash cannot be written so, nor a
+    line's end; with one in it the literal is hexadecimal.
+
+    >>> quoted_text("it's"), quoted_text("a\\\\b")
+    (b"'it''s'", b"X'615c62'")
+    """
+    raw = encode_name(text)
+    if any(byte < 32 or byte == 0x5C for byte in raw):
+        return b"X'" + raw.hex().encode() + b"'"
+    return b"'" + raw.replace(b"'", b"''") + b"'"
+
+
+def user_variable(variable: UserVar, family: Family, own_name: Callable[[str], str] = str) -> bytes | None:
+    """The value as an expression that has the same type; None when its collation is not known. Raises BinlogCorrupt.
+
+    ``own_name`` gives a collation's name in the server's version.
+
+    >>> user_variable(UserVar("a", b"x", charset=45), "mysql")
+    b"_utf8mb4 X'78' COLLATE `utf8mb4_general_ci`"
+    >>> user_variable(UserVar("a", bytes.fromhex("0000000000001840"), REAL_RESULT), "mysql")
+    b'6.0e0'
+    """
+    value = variable.value
+    if value is None:
+        return b"NULL"
+    if variable.type == REAL_RESULT:
+        text = repr(struct.unpack("<d", value)[0])
+        # without an exponent the literal would be a DECIMAL
+        return (text if "e" in text else text + "e0").encode()
+    if variable.type == INT_RESULT:
+        return str(int.from_bytes(value, "little", signed=not variable.unsigned)).encode()
+    if variable.type == DECIMAL_RESULT:
+        if len(value) < 2:
+            raise BinlogCorrupt("User_var event: a decimal without its precision")
+        return decimal_text(value[2:], value[0], value[1]).encode()
+    collation = collation_name(variable.charset, family)
+    if collation is None:
+        return None
+    collation = own_name(collation)
+    charset = collation.partition("_")[0]
+    return f"_{charset} X'{value.hex()}' COLLATE `{collation}`".encode()
+
+
+def decimal_text(data: bytes, precision: int, scale: int) -> str:
+    """A DECIMAL(precision, scale) in the servers' binary form (``bin2decimal``) as text. Raises BinlogCorrupt.
+
+    >>> decimal_text(bytes.fromhex("810dfb38d204d2"), 14, 4)
+    '1234567890.1234'
+    """
+    if scale > precision or len(data) != decimal_binary_size(precision, scale):
+        raise BinlogCorrupt(f"a DECIMAL({precision},{scale}) of {len(data)} bytes")
+    whole = precision - scale
+    sign = "" if data[0] & 0x80 else "-"
+    plain = bytes((data[0] ^ 0x80, *data[1:]))
+    if sign:
+        plain = bytes(byte ^ 0xFF for byte in plain)
+    at = 0
+
+    def digits(count: int) -> str:
+        nonlocal at
+        width = _DIGIT_BYTES[count]
+        number = int.from_bytes(plain[at : at + width], "big")
+        at += width
+        return f"{number:0{count}}"
+
+    groups = ([whole % 9] if whole % 9 else []) + [9] * (whole // 9)
+    integer = "".join(digits(count) for count in groups).lstrip("0") or "0"
+    groups = [9] * (scale // 9) + ([scale % 9] if scale % 9 else [])
+    fraction = "".join(digits(count) for count in groups)
+    return f"{sign}{integer}.{fraction}" if fraction else sign + integer

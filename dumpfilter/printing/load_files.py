@@ -1,0 +1,60 @@
+"""The files of LOAD DATA statements, taken out of a binlog so that a client can load them again."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from dumpfilter.binlog.context_events import LoadBlock
+from dumpfilter.binlog.writer import writing
+from dumpfilter.errors import BinlogCorrupt, OutputError
+
+
+class LoadFiles:
+    """Writes ``SQL_LOAD-<file id>-<n>`` files, a new one each time a statement begins its file.
+
+    ``directory`` is made when the first one comes; None: a temporary directory, which stays, as the printed text
+    refers to it.
+    """
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self.directory = directory
+        self.written = 0
+        self._paths: dict[int, Path] = {}
+
+    def begin(self, block: LoadBlock) -> Path:
+        """The first block of a file. Raises OutputError."""
+        if self.directory is None:
+            self.directory = Path(tempfile.mkdtemp(prefix="dumpfilter-load-"))
+        with writing(self.directory):
+            self.directory.mkdir(parents=True, exist_ok=True)
+        while (path := self.directory.resolve() / f"SQL_LOAD-{block.file_id}-{self.written}").exists():
+            self.written += 1
+        if "\\" in str(path) or not str(path).isprintable():
+            raise OutputError(
+                f"{path}: a LOAD DATA statement cannot name this file; give another --local-load"
+            )
+        with writing(path):
+            path.write_bytes(block.data)
+        self.written += 1
+        self._paths[block.file_id] = path
+        return path
+
+    def append(self, block: LoadBlock) -> Path:
+        """A later block. Raises BinlogCorrupt when its file was never begun, and OutputError."""
+        path = self._path(block.file_id)
+        with writing(path), open(path, "ab") as file:
+            file.write(block.data)
+        return path
+
+    def take(self, file_id: int) -> Path:
+        """The whole file, for the statement that uses it. Raises BinlogCorrupt when there is none."""
+        path = self._path(file_id)
+        del self._paths[file_id]
+        return path
+
+    def _path(self, file_id: int) -> Path:
+        try:
+            return self._paths[file_id]
+        except KeyError:
+            raise BinlogCorrupt(f"LOAD DATA: the file with number {file_id} was never begun") from None

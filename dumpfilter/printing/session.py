@@ -1,0 +1,153 @@
+"""The session a statement ran in, as SET statements: ``Query_log_event::print_query_header`` of both servers' programs.
+
+Only what differs from what was set before is said again, so that most statements cost one line.
+"""
+
+from __future__ import annotations
+
+import re
+
+from dumpfilter.binlog.events import LOG_EVENT_SUPPRESS_USE_F, EventHeader
+from dumpfilter.binlog.format import Family, FormatDescription
+from dumpfilter.binlog.query import QueryEvent
+from dumpfilter.printing.collations import charset_name
+from dumpfilter.printing.literals import quoted_name, quoted_text
+
+_NOT_AUTOCOMMIT = 1 << 19
+_NO_FOREIGN_KEY_CHECKS = 1 << 26
+_RELAXED_UNIQUE_CHECKS = 1 << 27
+_AUTO_IS_NULL = 1 << 14
+
+# variable, bit of flags2, what the bit set means, the server's first version with it
+_OPTIONS: tuple[tuple[str, int, bool], ...] = (
+    ("foreign_key_checks", _NO_FOREIGN_KEY_CHECKS, False),
+    ("sql_auto_is_null", _AUTO_IS_NULL, True),
+    ("unique_checks", _RELAXED_UNIQUE_CHECKS, False),
+    ("autocommit", _NOT_AUTOCOMMIT, False),
+)
+_MARIADB_OPTIONS: tuple[tuple[str, int, bool, tuple[int, int]], ...] = (
+    # asked of MariaDB 10.11: which bit each of them sets
+    ("check_constraint_checks", 1 << 15, False, (10, 2)),
+    ("sql_if_exists", 1 << 28, True, (10, 5)),
+    ("explicit_defaults_for_timestamp", 1 << 24, True, (10, 10)),
+    ("system_versioning_insert_history", 1 << 30, True, (10, 11)),
+)
+_NAMELESS = re.compile(
+    r"\s*ALTER\s+(DATABASE|SCHEMA)\s+(DEFAULT|CHARACTER|CHARSET|COLLATE|ENCRYPTION|COMMENT|READ)\b", re.I
+)
+"""ALTER DATABASE of the current database. Servers say of it that the current database does not matter."""
+_VERSION = re.compile(r"(?:5\.5\.5-)?(\d+)\.(\d+)")
+
+
+def server_version(fd: FormatDescription) -> tuple[int, int]:
+    """The first two numbers of the writer's version; (0, 0) when it has none."""
+    match = _VERSION.match(fd.server_version)
+    return (int(match[1]), int(match[2])) if match else (0, 0)
+
+
+class Session:
+    """What the text printed so far has set. ``fd`` tells the server that the settings are for."""
+
+    def __init__(self, fd: FormatDescription) -> None:
+        self.family: Family = fd.family
+        self._version = server_version(fd)
+        self._set: dict[str, object] = {}
+        self._options = [
+            *_OPTIONS,
+            *(
+                (name, bit, meaning)
+                for name, bit, meaning, since in _MARIADB_OPTIONS
+                if fd.family == "mariadb" and self._version >= since
+            ),
+        ]
+
+    def charset(self, collation: int) -> str | None:
+        """The name of a collation's character set as this server calls it."""
+        name = charset_name(collation, self.family)
+        return None if name is None else self.own_name(name)
+
+    def own_name(self, name: str) -> str:
+        """A character set or collation by the name that this version knows: utf8mb3 was utf8."""
+        if name.startswith("utf8mb3") and self._version < ((10, 6) if self.family == "mariadb" else (8, 1)):
+            return "utf8" + name.removeprefix("utf8mb3")
+        return name
+
+    def before(self, query: QueryEvent, header: EventHeader, *, database: str, use: bool) -> list[bytes]:
+        """The statements, without delimiters, that make the session this one's.
+
+        ``database`` is its default database; without ``use`` it does not matter to the statement.
+        """
+        lines = self._use(query, header, database) if use else []
+        status = query.status
+        when = f"SET TIMESTAMP={header.timestamp}"
+        if status.microseconds is not None:
+            when += f".{status.microseconds:06}"
+        lines.append(when.encode())
+        self._one(lines, "pseudo_thread_id", query.thread_id)
+        if status.flags2 is not None:
+            flags = status.flags2
+            self._several(
+                lines, "options", {name: int(bool(flags & bit) is set_) for name, bit, set_ in self._options}
+            )
+        if status.sql_mode is not None:
+            self._one(lines, "sql_mode", status.sql_mode)
+        increment = (
+            1 if status.auto_increment_increment is None else status.auto_increment_increment,
+            1 if status.auto_increment_offset is None else status.auto_increment_offset,
+        )
+        names = ("auto_increment_increment", "auto_increment_offset")
+        self._several(lines, "increment", dict(zip(names, increment, strict=True)))
+        self._charsets(lines, query)
+        if status.time_zone is not None and self._changed("time_zone", status.time_zone):
+            lines.append(b"SET @@session.time_zone=" + quoted_text(status.time_zone))
+        self._one(lines, "lc_time_names", status.lc_time_names or 0)
+        self._one(lines, "collation_database", status.charset_database or "DEFAULT")
+        if self.family == "mysql":
+            self._versioned(
+                lines, 80011, "default_collation_for_utf8mb4", status.default_collation_for_utf8mb4
+            )
+            self._versioned(lines, 80013, "sql_require_primary_key", status.sql_require_primary_key)
+            self._versioned(lines, 80016, "default_table_encryption", status.default_table_encryption)
+            if status.explicit_defaults_for_timestamp is not None:
+                self._one(lines, "explicit_defaults_for_timestamp", status.explicit_defaults_for_timestamp)
+        return lines
+
+    def _use(self, query: QueryEvent, header: EventHeader, database: str) -> list[bytes]:
+        if header.flags & LOG_EVENT_SUPPRESS_USE_F and not _NAMELESS.match(query.text):
+            # the statement may have made or dropped any database: the next one says USE again
+            self._set.pop("use", None)
+            return []
+        return [b"use " + quoted_name(database)] if database and self._changed("use", database) else []
+
+    def _charsets(self, lines: list[bytes], query: QueryEvent) -> None:
+        status = query.status
+        if status.charset_client is None:
+            return
+        wanted = {
+            "character_set_client": status.charset_client,
+            "collation_connection": status.collation_connection,
+            "collation_server": status.collation_server,
+        }
+        if self._set.get("charsets") != wanted and (name := self.charset(status.charset_client)) is not None:
+            # for the client program: where a character of several bytes ends
+            lines.append(f"/*!\\C {name} */".encode())
+        self._several(lines, "charsets", wanted)
+
+    def _changed(self, key: str, value: object) -> bool:
+        if self._set.get(key) == value:
+            return False
+        self._set[key] = value
+        return True
+
+    def _one(self, lines: list[bytes], variable: str, value: object) -> None:
+        if self._changed(variable, value):
+            lines.append(f"SET @@session.{variable}={value}".encode())
+
+    def _versioned(self, lines: list[bytes], since: int, variable: str, value: int | None) -> None:
+        if value is not None and self._changed(variable, value):
+            lines.append(f"/*!{since} SET @@session.{variable}={value}*/".encode())
+
+    def _several(self, lines: list[bytes], key: str, values: dict[str, int] | dict[str, int | None]) -> None:
+        if self._changed(key, values):
+            pairs = ", ".join(f"@@session.{name}={value}" for name, value in values.items())
+            lines.append(f"SET {pairs}".encode())

@@ -1,0 +1,423 @@
+"""Events as text that a client can run again: what ``mysqlbinlog FILE | mysql`` and ``mariadb-binlog`` do.
+
+Sources: the ``print`` functions of ``sql/log_event.cc`` and ``client/mysqlbinlog.cc`` of both servers, and the output
+of their programs. docs/binlog.md tells where this text differs from theirs.
+"""
+
+from __future__ import annotations
+
+import time
+from base64 import encodebytes
+from collections.abc import Callable
+from dataclasses import replace
+from tempfile import SpooledTemporaryFile
+
+from dumpfilter.binlog import context_events as C
+from dumpfilter.binlog.compression import decode_transaction_payload, rows_data
+from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, ROWS, EventHeader, EventType, event_name
+from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.gtid import decode_gtid_list, decode_previous_gtids
+from dumpfilter.binlog.gtid_events import (
+    FL_PREPARED_XA,
+    FL_ROLLBACK_ALTER_E1,
+    FL_START_ALTER_E1,
+    MysqlGtidEvent,
+    decode_gtid_tagged,
+    decode_mariadb_gtid,
+    decode_mysql_gtid,
+)
+from dumpfilter.binlog.query import ExecuteLoadQueryEvent, QueryEvent, decode_name
+from dumpfilter.binlog.rows import decode_rows_header, decode_table_map, encode_table_map
+from dumpfilter.binlog.statements import decode_statement_event
+from dumpfilter.binlog.tables_info import announce_tables_info, has_tables_info
+from dumpfilter.binlog.writer import make_event
+from dumpfilter.errors import BinlogCorrupt, BinlogError
+from dumpfilter.printing.literals import quoted_name, quoted_text, user_variable
+from dumpfilter.printing.load_files import LoadFiles
+from dumpfilter.printing.session import Session
+
+T = EventType
+
+DELIMITER = b"/*!*/;"
+"""Ends a statement in the text; a comment, so that it does no harm where a delimiter is not heeded."""
+
+_KEYWORDS = (b"BEGIN", b"COMMIT", b"ROLLBACK")
+_FRAMES = (b"SAVEPOINT ", b"ROLLBACK ", b"RELEASE SAVEPOINT ", b"XA ")
+_QUERIES = frozenset({T.QUERY, T.QUERY_COMPRESSED, T.EXECUTE_LOAD_QUERY})
+_GTIDS = frozenset({T.GTID, T.ANONYMOUS_GTID, T.GTID_TAGGED})
+_AUTOMATIC = b"/*!50616 SET @@SESSION.GTID_NEXT= 'AUTOMATIC'*/"
+_SPOOLED = 16 << 20
+"""Bytes of a statement's rows that are kept in memory."""
+_PLAIN: dict[int, int] = {
+    T.WRITE_ROWS_COMPRESSED_V1: T.WRITE_ROWS_V1,
+    T.UPDATE_ROWS_COMPRESSED_V1: T.UPDATE_ROWS_V1,
+    T.DELETE_ROWS_COMPRESSED_V1: T.DELETE_ROWS_V1,
+    T.WRITE_ROWS_COMPRESSED: T.WRITE_ROWS,
+    T.UPDATE_ROWS_COMPRESSED: T.UPDATE_ROWS,
+    T.DELETE_ROWS_COMPRESSED: T.DELETE_ROWS,
+}
+"""MariaDB's compressed rows events and what they are once opened."""
+
+
+class TextPrinter:
+    """Prints events, one after the other.
+
+    Parameters:
+        write: takes the text, bytes: a statement stays in the client's character set.
+        load_files: where the files of LOAD DATA go.
+        rewrite_db: the name to print for a database (``--replicate-rewrite-db``).
+        skip_gtids: GTIDs are comments; False: SET @@SESSION.GTID_NEXT (MariaDB: gtid_seq_no and its kin).
+        warn: is told what the text cannot say, with file and position.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[bytes], object],
+        *,
+        load_files: LoadFiles,
+        rewrite_db: Callable[[str], str] = lambda name: name,
+        skip_gtids: bool = True,
+        warn: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self._write = write
+        self._load_files = load_files
+        self._rewrite_db = rewrite_db
+        self._skip_gtids = skip_gtids
+        self._warn = warn
+        self._file = ""
+        self._offset = 0
+        self._fd: FormatDescription | None = None
+        self._session: Session | None = None
+        self._rows: SpooledTemporaryFile[bytes] | None = None
+        self._gtid_set = False
+
+    def begin(self, fd: FormatDescription) -> None:
+        """The text's head, for a server of the family that wrote ``fd``."""
+        self._write(b"/*!50530 SET @@SESSION.PSEUDO_SLAVE_MODE=1*/;\n")
+        self._write(b"/*!50003 SET @OLD_COMPLETION_TYPE=@@COMPLETION_TYPE,COMPLETION_TYPE=0*/;\n")
+        self._write(b"DELIMITER " + DELIMITER + b"\n")
+
+    def end(self) -> None:
+        """The text's end."""
+        self._flush_rows()
+        self._end_gtids()
+        self._write(b"DELIMITER ;\n# End of log file\n")
+        self._write(b"/*!50003 SET COMPLETION_TYPE=@OLD_COMPLETION_TYPE*/;\n")
+        self._write(b"/*!50530 SET @@SESSION.PSEUDO_SLAVE_MODE=0*/;\n")
+
+    def event(self, event: bytes, offset: int, fd: FormatDescription, *, file: str) -> None:
+        """Print one whole event, which stands at ``offset`` of ``file``; ``fd`` is the format description in force,
+        or the event itself. Raises BinlogError with file and position, and OutputError."""
+        self._file = file
+        try:
+            self._event(event, offset, fd)
+        except BinlogError as error:
+            raise error.located(file, offset) from error
+
+    def _event(self, event: bytes, offset: int, fd: FormatDescription) -> None:
+        header = EventHeader.unpack(event)
+        self._offset = offset
+        if header.type == T.FORMAT_DESCRIPTION:
+            self._format_description(event, offset, fd, header)
+            return
+        end = len(event) - fd.checksum_length
+        body = memoryview(event)[HEADER_LENGTH:end]
+        self._head(offset, header, event[end:])
+        if header.type == T.TABLE_MAP or header.type in ROWS:
+            self._row_event(header, body, fd)
+            return
+        if header.type not in (T.ROWS_QUERY, T.ANNOTATE_ROWS):
+            self._flush_rows()
+        self._other(header, body, offset, fd)
+
+    def _head(self, offset: int, header: EventHeader, checksum: bytes) -> None:
+        when = time.strftime("%y%m%d %k:%M:%S", time.localtime(header.timestamp))
+        sum_ = f" CRC32 0x{int.from_bytes(checksum, 'little'):08x}" if checksum else ""
+        self._write(
+            f"# at {offset}\n#{when} server id {header.server_id}  end_log_pos {header.end_log_pos}{sum_} "
+            f"\t{event_name(header.type)}".encode()
+        )
+
+    def _tail(self, text: str = "") -> None:
+        """The rest of the line that names the event. A name may hold a line's end; the comment must not end there."""
+        text = "".join(" " if character in "\r\n\0" else character for character in text)
+        self._write((f"\t{text}\n" if text else "\n").encode("utf-8", "surrogateescape"))
+
+    def _setting(self, text: bytes) -> None:
+        self._write(text + DELIMITER + b"\n")
+
+    def _statement(self, text: bytes) -> None:
+        """A statement as somebody wrote it: it may end in a comment, and hold anything."""
+        delimiter, number = DELIMITER, 0
+        while delimiter in text:
+            delimiter, number = b"/*!%d*/;" % number, number + 1
+        if number:
+            self._write(b"DELIMITER %s\n" % delimiter)
+        self._write(b"%s\n%s\n" % (text, delimiter))
+        if number:
+            self._write(b"DELIMITER %s\n" % DELIMITER)
+
+    def _comment(self, lines: bytes, mark: bytes = b"# ") -> None:
+        for line in lines.replace(b"\0", b" ").splitlines():
+            self._write(mark + line + b"\n")
+
+    # the files' own events
+
+    def _format_description(
+        self, event: bytes, offset: int, fd: FormatDescription, header: EventHeader
+    ) -> None:
+        self._flush_rows()
+        self._end_gtids()
+        self._head(offset, header, event[-CHECKSUM_LENGTH:] if fd.ends_in_checksum else b"")
+        created = time.strftime("%y%m%d %k:%M:%S", time.localtime(fd.created))
+        self._tail(
+            f"Start: binlog v 4, server v {fd.server_version}" + (f" created {created}" if fd.created else "")
+        )
+        if self._fd is None or self._fd.server_version != fd.server_version:
+            self._session = Session(fd)
+        self._fd = fd
+        if fd.created:
+            self._setting(b"ROLLBACK")
+        # a server takes no Query events with tables info, and none stands in a BINLOG
+        plain = announce_tables_info(fd, False) if has_tables_info(fd) else fd
+        self._write(b"BINLOG '\n" + encodebytes(plain.raw) + b"'" + DELIMITER + b"\n")
+        if fd.family == "mysql" and self._skip_gtids:
+            # after a format description event a session waits to be told a GTID
+            self._setting(_AUTOMATIC)
+
+    # rows
+
+    def _row_event(self, header: EventHeader, body: bytes | memoryview, fd: FormatDescription) -> None:
+        ends = False
+        if header.type == T.TABLE_MAP:
+            length = fd.post_header_length(header.type)
+            table = decode_table_map(body, length)
+            self._tail(f"{_name(table.database)}.{_name(table.table)} mapped to number {table.table_id}")
+            database = self._rewrite_db(table.database)
+            if database != table.database:
+                body = encode_table_map(replace(table, database=database), length)
+        else:
+            rows = decode_rows_header(header.type, body, fd.post_header_length(header.type) or None)
+            ends = rows.statement_ends
+            self._tail(f"table id {rows.table_id}" + (" flags: STMT_END_F" if ends else ""))
+            if header.type in _PLAIN:
+                body = bytes(body[: rows.rows_offset]) + bytes(rows_data(rows, body))
+                header = header._replace(type=_PLAIN[header.type])
+        if self._rows is None:
+            self._rows = SpooledTemporaryFile(max_size=_SPOOLED)  # noqa: SIM115 (closed by _flush_rows)
+        assert self._fd is not None
+        event = make_event(
+            header.type,
+            bytes(body),
+            timestamp=header.timestamp,
+            server_id=header.server_id,
+            end_log_pos=header.end_log_pos,
+            flags=header.flags,
+            # as the format description event says that has been printed
+            checksum=self._fd.checksum,
+        )
+        self._rows.write(encodebytes(event))
+        if ends:
+            self._flush_rows()
+
+    def _flush_rows(self) -> None:
+        """Print the rows gathered: all that belong to a statement in one BINLOG."""
+        if self._rows is None:
+            return
+        with self._rows as pieces:
+            self._rows = None
+            pieces.seek(0)
+            self._write(b"BINLOG '\n")
+            while piece := pieces.read(1 << 20):
+                self._write(piece)
+            self._write(b"'" + DELIMITER + b"\n")
+
+    # statements
+
+    def _query(self, header: EventHeader, query: QueryEvent) -> None:
+        self._tail(f"thread_id={query.thread_id}\texec_time={query.exec_time}\terror_code={query.error_code}")
+        assert self._session is not None
+        if (query.status.gtid_flags_extra or 0) & (FL_START_ALTER_E1 | FL_ROLLBACK_ALTER_E1):
+            # the first half of an ALTER in two phases, or one that came to nothing: COMMIT ALTER has it again
+            self._comment(query.raw)
+            return
+        frame = query.raw.upper() in _KEYWORDS or query.raw[:20].upper().startswith(_FRAMES)
+        if query.error_code and not frame:
+            self._warn(
+                f"{self._here}: this statement ended with error {query.error_code} on the server that wrote it; "
+                "replayed it fails too, or does more (mysql --force goes on)"
+            )
+        settings = self._session.before(
+            # the database of BEGIN and COMMIT says nothing of what stands between them, and need not exist
+            query,
+            header,
+            database=self._rewrite_db(query.db) if query.db else "",
+            use=not frame,
+        )
+        for line in settings:
+            self._setting(line)
+        if isinstance(query, ExecuteLoadQueryEvent):
+            self._statement(self._load(query))
+        else:
+            self._statement(query.raw)
+
+    def _load(self, query: ExecuteLoadQueryEvent) -> bytes:
+        """The statement with the file taken out of the binlog in place of the master's."""
+        path = str(self._load_files.take(query.file_id))
+        replace_ = b" REPLACE" if query.dup_handling == 2 else b""
+        infile = b" LOCAL INFILE " + quoted_text(path) + replace_ + b" INTO"
+        return query.raw[: query.fn_pos_start] + infile + query.raw[query.fn_pos_end :]
+
+    @property
+    def _here(self) -> str:
+        return f"{self._file}: at {self._offset}"
+
+    # everything else
+
+    def _other(
+        self, header: EventHeader, body: bytes | memoryview, offset: int, fd: FormatDescription
+    ) -> None:
+        kind = header.type
+        if kind in _QUERIES:
+            self._query(header, decode_statement_event(T(kind), body, fd))
+        elif kind in _GTIDS:
+            self._mysql_gtid(kind, body)
+        elif kind == T.MARIADB_GTID:
+            self._mariadb_gtid(header, body)
+        elif kind == T.XID:
+            self._tail(f"Xid = {C.decode_xid(body)}")
+            self._setting(b"COMMIT")
+        elif kind == T.XA_PREPARE:
+            prepare = C.decode_xa_prepare(body)
+            self._tail()
+            said = "XA COMMIT {} ONE PHASE" if prepare.one_phase else "XA PREPARE {}"
+            self._setting(said.format(prepare.xid).encode())
+        elif kind == T.TRANSACTION_PAYLOAD:
+            self._payload(body, offset, fd)
+        elif kind in (T.INTVAR, T.RAND, T.USER_VAR):
+            self._context(kind, body)
+        elif kind in (T.ROWS_QUERY, T.ANNOTATE_ROWS):
+            self._tail()
+            text = C.decode_rows_query(body) if kind == T.ROWS_QUERY else C.decode_annotate_rows(body)
+            self._comment(text, b"#Q> ")
+        elif kind in (T.BEGIN_LOAD_QUERY, T.APPEND_BLOCK):
+            self._load_block(kind, body)
+        elif kind == T.INCIDENT:
+            incident = C.decode_incident(body)
+            self._tail(f"Incident {incident.number}: {incident.message}")
+            self._warn(f"{self._here}: an incident: {incident.message or 'lost events'}; replay stops here")
+            # what a client cannot run: the servers' programs write it so
+            self._statement(b"RELOAD DATABASE; # Shall generate syntax error")
+        elif kind in _ABOUT_FILE:
+            self._tail(_ABOUT_FILE[T(kind)](body))
+        else:
+            self._tail(f"type {kind}, {header.size} bytes")
+            self._warn(
+                f"{self._here}: {event_name(kind)} (type {kind}) cannot be printed, so replay lacks it"
+            )
+
+    def _context(self, kind: int, body: bytes | memoryview) -> None:
+        self._tail()
+        if kind == T.INTVAR:
+            number = C.decode_intvar(body)
+            name = "INSERT_ID" if number.type == C.INSERT_ID_EVENT else "LAST_INSERT_ID"
+            self._setting(f"SET {name}={number.value}".encode())
+        elif kind == T.RAND:
+            seeds = C.decode_rand(body)
+            self._setting(f"SET @@RAND_SEED1={seeds.seed1}, @@RAND_SEED2={seeds.seed2}".encode())
+        else:
+            assert self._session is not None
+            variable = C.decode_user_var(body)
+            value = user_variable(variable, self._session.family, self._session.own_name)
+            if value is None:
+                self._warn(
+                    f"{self._here}: collation {variable.charset} of @{variable.name} is not known; "
+                    "its value is printed without"
+                )
+                value = b"X'" + (variable.value or b"").hex().encode() + b"'"
+            self._setting(b"SET @" + quoted_name(variable.name) + b":=" + value)
+
+    def _load_block(self, kind: int, body: bytes | memoryview) -> None:
+        if kind == T.BEGIN_LOAD_QUERY:
+            block = C.decode_begin_load_query(body)
+            path = self._load_files.begin(block)
+        else:
+            block = C.decode_append_block(body)
+            path = self._load_files.append(block)
+        self._tail(f"file_id: {block.file_id}  block_len: {len(block.data)}  in {path}")
+
+    def _payload(self, body: bytes | memoryview, offset: int, fd: FormatDescription) -> None:
+        payload = decode_transaction_payload(body)
+        events = payload.open()
+        self._tail(f"payload_size={len(payload.payload)}\tuncompressed_size={len(events)}")
+        inner = replace(fd, checksum=False)
+        at = 0
+        while at < len(events):
+            if len(events) - at < HEADER_LENGTH:
+                raise BinlogCorrupt("a compressed transaction ends inside an event's header")
+            header = EventHeader.unpack(events, at)
+            if not HEADER_LENGTH <= header.size <= len(events) - at:
+                raise BinlogCorrupt(f"a compressed transaction has an event of {header.size} bytes")
+            self._event(events[at : at + header.size], offset, inner)
+            at += header.size
+        self._flush_rows()
+
+    # GTIDs
+
+    def _end_gtids(self) -> None:
+        """What follows has no GTID of the binlog's."""
+        if self._gtid_set:
+            self._setting(_AUTOMATIC)
+            self._gtid_set = False
+
+    def _mysql_gtid(self, kind: int, body: bytes | memoryview) -> None:
+        event: MysqlGtidEvent
+        if kind == T.GTID_TAGGED:
+            event = decode_gtid_tagged(body)
+        else:
+            event = decode_mysql_gtid(body, anonymous=kind == T.ANONYMOUS_GTID)
+        gtid = "ANONYMOUS" if event.gtid is None else str(event.gtid)
+        self._tail(f"{gtid}\tlast_committed={event.last_committed}\tsequence_number={event.sequence_number}")
+        if not self._skip_gtids:
+            self._gtid_set = True
+            self._setting(f"SET @@SESSION.GTID_NEXT= '{gtid}'".encode())
+
+    def _mariadb_gtid(self, header: EventHeader, body: bytes | memoryview) -> None:
+        event = decode_mariadb_gtid(body, header.server_id)
+        words = [name for name, on in (("ddl", event.ddl), ("trans", not event.standalone)) if on]
+        self._tail(" ".join((str(event.gtid), *words)))
+        if not self._skip_gtids:
+            gtid = event.gtid
+            for name, value in (
+                ("gtid_domain_id", gtid.domain_id),
+                ("server_id", gtid.server_id),
+                ("gtid_seq_no", gtid.seq_no),
+            ):
+                self._setting(f"SET @@session.{name}={value}".encode())
+        if event.flags & FL_PREPARED_XA:
+            self._setting(f"XA START {event.xid}".encode())
+        elif not event.standalone:
+            # the event stands for BEGIN
+            self._setting(b"START TRANSACTION")
+
+
+def _name(name: str) -> str:
+    return quoted_name(name).decode("utf-8", "surrogateescape")
+
+
+def _rotate(body: bytes | memoryview) -> str:
+    rotate = C.decode_rotate(body)
+    return f"{rotate.name}  pos: {rotate.position}"
+
+
+_ABOUT_FILE: dict[EventType, Callable[[bytes | memoryview], str]] = {
+    T.ROTATE: _rotate,
+    T.STOP: lambda body: "",
+    T.PREVIOUS_GTIDS: lambda body: str(decode_previous_gtids(body)) or "[empty]",
+    T.GTID_LIST: lambda body: f"[{decode_gtid_list(body).position()}]",
+    T.BINLOG_CHECKPOINT: lambda body: decode_name(bytes(body[4:])),
+    T.HEARTBEAT: lambda body: "",
+    T.HEARTBEAT_V2: lambda body: "",
+    T.IGNORABLE: lambda body: "",
+}
+"""Events that concern no data, and what the text tells of them."""
