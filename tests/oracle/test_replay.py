@@ -27,7 +27,7 @@ MYSQLBINLOG = shlex.split(os.environ.get("DUMPFILTER_MYSQLBINLOG", ""))
 NOT_AS_A_REPLICA = {
     # a MariaDB replica creates a table that is there anew (slave_ddl_exec_mode=IDEMPOTENT), a client gets an error
     "mariadb-databases-wild-do-x.t%",
-    # the reader's --rewrite-db is not the replica's: it rewrites no CREATE, ALTER or DROP DATABASE, and compares exactly
+    # the reader's --rewrite-db is not the replica's: it compares exactly, and rewrites no statement about a database
     "mariadb-databases-rewrite",
     "mariadb-databases-rewrite+do-y",
     "mariadb-databases-rewrite+wild-do-y",
