@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import subprocess
@@ -20,12 +21,16 @@ class MariaDb:
             port = probe.getsockname()[1]
         install = ["mariadb-install-db", "--no-defaults", f"--datadir={root}/d", "--user=root"]
         install += ["--skip-test-db", "--auth-root-authentication-method=normal"]
-        subprocess.run(install, check=True, capture_output=True)
+        # temporary tables of servers that start together have been seen to collide in a shared directory
+        (root / "tmp").mkdir()
+        own = {**os.environ, "TMPDIR": str(root / "tmp")}
+        made = subprocess.run(install, env=own, capture_output=True, check=False)
+        assert made.returncode == 0, made.stdout.decode() + made.stderr.decode()
         command = [shutil.which("mariadbd") or "/usr/sbin/mariadbd", "--no-defaults", f"--datadir={root}/d"]
         command += [f"--socket={self.socket}", f"--port={port}", "--bind-address=127.0.0.1", "--user=root"]
         command += [f"--pid-file={root}/pid", f"--log-error={root}/err.log", "--innodb-buffer-pool-size=16M"]
         command += ["--innodb-flush-log-at-trx-commit=0", "--server-id=99", *options]
-        self._server = subprocess.Popen(command)
+        self._server = subprocess.Popen(command, env=own)
         deadline = time.monotonic() + 60
         while subprocess.run([*self.client, "-e", "SELECT 1"], capture_output=True, check=False).returncode:
             assert self._server.poll() is None, (root / "err.log").read_text()
