@@ -7,7 +7,7 @@ replica executes without a trace: changes of rows that are not there, and what h
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -125,7 +125,7 @@ def test_every_recorded_statement_is_understood() -> None:
                 assert logged.statement.updated is not None, logged.text
 
 
-def test_tightness(capsys: pytest.CaptureFixture[str]) -> None:
+def test_tightness(record_property: Callable[[str, object], None]) -> None:
     """Beyond what the real replicas applied, the master sends only what it counts as undecided: under 1 % of the
     events."""
     events = undecided = sent = 0
@@ -135,9 +135,9 @@ def test_tightness(capsys: pytest.CaptureFixture[str]) -> None:
         events += counts.events_read
         sent += counts.events_sent
         undecided += counts.events_undecided
-    with capsys.disabled():
-        print(
-            f"\ntightness: {len(CASES)} cases, {events} events, {sent} sent, {undecided} of them undecided "
-            f"({undecided / events:.2%})"
-        )
+    record_property(
+        "said",
+        f"tightness: {len(CASES)} recorded cases, {events} events, {sent} sent, {undecided} of them undecided "
+        f"({undecided / events:.2%})",
+    )
     assert undecided < 0.01 * events
