@@ -12,7 +12,8 @@ from pathlib import Path
 import structlog
 from rich.console import Console
 
-from dumpfilter.filter import Rule, WriteFilter, WriteSemantics
+from dumpfilter.filter import Rule, WriteSemantics
+from dumpfilter.filter.factory import make_write_filter
 from master.server import MasterServer
 from master.store import BinlogStore
 
@@ -47,9 +48,9 @@ def run_master(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     store = BinlogStore(source, verify=verify, cache_bytes=cache_bytes)  # type: ignore[arg-type]
-    write_filter = WriteFilter(
+    write_filter = make_write_filter(
+        write_semantics,
         write_rules,
-        semantics=write_semantics,
         lower_case_table_names=lower_case_table_names,
         family=store.family,
     )

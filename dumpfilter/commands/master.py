@@ -10,17 +10,18 @@ import typer
 
 
 class Semantics(enum.StrEnum):
-    """What becomes of a statement without a current database."""
+    """How the binlog's rules are read."""
 
     SERVER = "server"
     WORKLOG = "worklog"
+    EFFECTIVE = "effective"
 
 
-def _write_option(name: str) -> object:
+def _write_option(name: str, metavar: str = "DB", more: str = "") -> object:
     return typer.Option(
         f"--{name}",
-        help="Serve as though the binlog had been written with this option. Repeatable.",
-        metavar="DB",
+        help=f"Serve as though the binlog had been written with this option.{more} Repeatable.",
+        metavar=metavar,
         rich_help_panel="Write side",
     )
 
@@ -48,11 +49,18 @@ def master_command(
     ] = 32,
     do_db: Annotated[list[str] | None, _write_option("binlog-do-db")] = None,
     ignore_db: Annotated[list[str] | None, _write_option("binlog-ignore-db")] = None,
+    do: Annotated[
+        list[str] | None, _write_option("binlog-do", "RULE", " Effective semantics: DO='db.table'.")
+    ] = None,
+    ignore: Annotated[
+        list[str] | None, _write_option("binlog-ignore", "RULE", " Effective semantics: IGNORE='db.table'.")
+    ] = None,
     binlog_filter_semantics: Annotated[
         Semantics,
         typer.Option(
             help="Statements without a current database, under any rule: server: as the binlog's server does "
-            "(MySQL writes them; in MariaDB they are in no database). worklog: not written.",
+            "(MySQL writes them; in MariaDB they are in no database). worklog: not written. effective: "
+            "--binlog-do and --binlog-ignore, by what is changed, instead.",
             rich_help_panel="Write side",
         ),
     ] = Semantics.SERVER,
@@ -77,6 +85,7 @@ def master_command(
         dumpfilter master /var/lib/mysql/binlog.index --binlog-ignore-db=scratch
     """
     from dumpfilter.filter import WriteRuleKind, WriteSemantics, make_rule
+    from dumpfilter.filter.rules import EffectiveRuleKind
     from master.command import run_master
 
     run_master(
@@ -88,7 +97,12 @@ def master_command(
         cache_bytes=cache_size << 20,
         write_rules=tuple(
             make_rule(kind, value)
-            for kind, values in ((WriteRuleKind.DO_DB, do_db), (WriteRuleKind.IGNORE_DB, ignore_db))
+            for kind, values in (
+                (WriteRuleKind.DO_DB, do_db),
+                (WriteRuleKind.IGNORE_DB, ignore_db),
+                (EffectiveRuleKind.DO, do),
+                (EffectiveRuleKind.IGNORE, ignore),
+            )
             for value in values or ()
         ),
         write_semantics=WriteSemantics(binlog_filter_semantics.value),

@@ -1,14 +1,16 @@
-"""From semantics and rules to the filter that reads them so."""
+"""From semantics and rules to the filter that reads them so, of a slave and of a binlog."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from dumpfilter.errors import OptionError
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.collation import Family
 from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.filter.filter import Filter
-from dumpfilter.filter.rules import FilterSemantics, Rule
+from dumpfilter.filter.rules import EffectiveRuleKind, FilterSemantics, Rule
+from dumpfilter.filter.write import WriteFilter, WriteSemantics
 
 
 def make_filter(
@@ -24,3 +26,32 @@ def make_filter(
         semantics.check(rule.kind)
     kind = EffectiveFilter if semantics is FilterSemantics.EFFECTIVE else Filter
     return kind(rules, lower_case_table_names=lower_case_table_names, family=family)
+
+
+def make_write_filter(
+    semantics: WriteSemantics,
+    rules: Iterable[Rule],
+    *,
+    lower_case_table_names: int = 0,
+    family: Family = "mysql",
+) -> ReplicationFilter:
+    """A binlog's filter. In effective semantics its rules are DO and IGNORE (a binlog renames nothing), and the
+    server's are unknown; otherwise the reverse. Raises OptionError.
+
+    >>> from dumpfilter.filter.rules import parse_clause
+    >>> binlog = make_write_filter(WriteSemantics.EFFECTIVE, [parse_clause("IGNORE='%_backup.table2'")])
+    >>> binlog.rows_ok("shop_backup", "table2"), binlog.rows_ok("shop", "table2")
+    (False, True)
+    """
+    rules = tuple(rules)
+    if semantics is not WriteSemantics.EFFECTIVE:
+        return WriteFilter(
+            rules, semantics=semantics, lower_case_table_names=lower_case_table_names, family=family
+        )
+    for rule in rules:
+        if rule.kind not in (EffectiveRuleKind.DO, EffectiveRuleKind.IGNORE):
+            raise OptionError(
+                f"unknown option '--{rule.kind.value}' in effective filter semantics; the binlog's are: "
+                "--binlog-do, --binlog-ignore"
+            )
+    return EffectiveFilter(rules, lower_case_table_names=lower_case_table_names, family=family)

@@ -28,12 +28,15 @@ class WriteRuleKind(BaseRuleKind):
 
 
 class WriteSemantics(enum.StrEnum):
-    """What becomes of a statement without a current database."""
+    """How a binlog's rules are read; the first two differ in statements without a current database."""
 
     SERVER = "server"
     """As the servers do: MySQL writes it; to MariaDB it is a name that no rule has."""
     WORKLOG = "worklog"
     """As the manual once said (WL#2516, "Binlog filtering", step 2): any rule keeps it out."""
+    EFFECTIVE = "effective"
+    """By DO and IGNORE of what is changed (WL#2516, ``CHANGE BINLOG … TO``); see
+    :func:`~dumpfilter.filter.factory.make_write_filter`."""
 
 
 class WriteFilter(ReplicationFilter):
@@ -61,9 +64,15 @@ class WriteFilter(ReplicationFilter):
         self.lower_case_table_names = lower_case_table_names
         self.family: Family = family
         self._collation = collation_of(family, lower_case_table_names)
+        if semantics is WriteSemantics.EFFECTIVE:
+            raise OptionError(
+                "effective semantics: the binlog's rules are --binlog-do and --binlog-ignore of dumpfilter master"
+            )
         for rule in self.rules:
             if not isinstance(rule.kind, WriteRuleKind):
-                raise OptionError(f"{rule}: not a rule of the write side; those are: {_OPTIONS}")
+                raise OptionError(
+                    f"unknown option '--{rule.kind.value}' of a binlog in {semantics} semantics; those are: {_OPTIONS}"
+                )
         self._do_db, self._ignore_db = self._keyed(WriteRuleKind.DO_DB), self._keyed(WriteRuleKind.IGNORE_DB)
 
     def _keyed(self, kind: WriteRuleKind) -> dict[Hashable, Rule]:

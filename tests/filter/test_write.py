@@ -18,6 +18,7 @@ from tests.filter.plain_write import is_written
 
 Family = Literal["mysql", "mariadb"]
 
+OF_DATABASES = [WriteSemantics.SERVER, WriteSemantics.WORKLOG]
 DATABASES = ["shop", "Shop", "logs", "é", "É", "a,b", "ß"]
 names = st.sampled_from(DATABASES)
 databases = st.lists(names, max_size=3)
@@ -53,7 +54,7 @@ def write_filter(
     ignore_db=databases,
     statement=statements,
     table=names,
-    semantics=st.sampled_from(WriteSemantics),
+    semantics=st.sampled_from(OF_DATABASES),
     lower_case=st.sampled_from([0, 1, 2]),
     family=st.sampled_from(["mysql", "mariadb"]),
 )
@@ -126,7 +127,7 @@ class TestDatabaseStatements:
         assert rules.statement(Statement(StatementKind.CREATE_DATABASE, "d1", "d1")).passes
         assert not rules.statement(Statement(StatementKind.DROP_DATABASE, "d2", "d2")).passes
 
-    @pytest.mark.parametrize("semantics", WriteSemantics)
+    @pytest.mark.parametrize("semantics", OF_DATABASES)
     def test_without_one_the_named_database(self, semantics: WriteSemantics) -> None:
         rules = write_filter(["d1"], [], semantics=semantics)
         assert rules.statement(Statement(StatementKind.CREATE_DATABASE, None, "d1")).passes
@@ -149,7 +150,7 @@ def test_a_bad_option_is_named(option: str, said: str) -> None:
 
 
 def test_rules_of_another_kind_are_refused() -> None:
-    with pytest.raises(OptionError, match="not a rule of the write side"):
+    with pytest.raises(OptionError, match="unknown option"):
         WriteFilter(Filter.from_options(["--replicate-do-db=a"]).rules)
     with pytest.raises(OptionError, match="it is 0, 1 or 2"):
         WriteFilter(lower_case_table_names=3)

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.filter import Filter, WriteFilter
+from dumpfilter.filter import Filter, WriteFilter, WriteSemantics
 from dumpfilter.filter.convert import filter_to_proto
+from dumpfilter.filter.factory import make_write_filter
+from dumpfilter.filter.rules import parse_clause
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from master.server import MasterServer
 from master.store import BinlogStore
@@ -54,6 +56,41 @@ def test_the_slaves_own_filter_comes_on_top(client: Client) -> None:
     rows = files_of(client.dump(nothing.slave_id))["bin.000001"]
     assert b"\x02d1\x00" not in rows
     assert b"\x02d2\x00" not in rows
+
+
+def test_effective_rules_of_the_binlog() -> None:
+    """WL#2516's CHANGE BINLOG … TO DO=…, IGNORE=…: by the tables that are changed."""
+    binlog = make_write_filter(WriteSemantics.EFFECTIVE, [parse_clause("IGNORE='d2.%'")])
+    server = MasterServer(BinlogStore(RECORDING), write_filter=binlog)
+    server.start()
+    client = Client(server)
+    try:
+        files = files_of(client.dump(client.register().slave_id))
+    finally:
+        client.channel.close()
+        server.stop(0)
+    assert files == dump([RECORDING / "bin.000001"], binlog).files
+    assert b"\x02d1\x00\x01t\x00" in files["bin.000001"]
+    assert b"\x02d2\x00\x01t\x00" not in files["bin.000001"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--binlog-do-db=d1", "--binlog-filter-semantics=effective"],
+        ["--binlog-ignore=d1.%"],
+        ["--binlog-do=d1.%", "--binlog-filter-semantics=worklog"],
+    ],
+)
+def test_the_other_semantics_options_are_unknown(options: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "dumpfilter", "master", RECORDING, *options],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert "unknown option" in done.stderr
 
 
 def test_as_a_process(tmp_path: Path) -> None:
