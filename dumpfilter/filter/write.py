@@ -71,7 +71,8 @@ class WriteFilter(ReplicationFilter):
         for rule in self.rules:
             if not isinstance(rule.kind, WriteRuleKind):
                 raise OptionError(
-                    f"unknown option '--{rule.kind.value}' of a binlog in {semantics} semantics; those are: {_OPTIONS}"
+                    f"unknown option '--binlog-{rule.kind.value.removeprefix('binlog-')}' in {semantics} semantics; "
+                    f"the binlog's are: {_OPTIONS}"
                 )
         self._do_db, self._ignore_db = self._keyed(WriteRuleKind.DO_DB), self._keyed(WriteRuleKind.IGNORE_DB)
 
