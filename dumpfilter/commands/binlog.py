@@ -7,17 +7,11 @@ from typing import Annotated
 
 import typer
 
-
-def _rule_option(name: str, help: str) -> object:
-    return typer.Option(f"--{name}", help=help, metavar="RULE", rich_help_panel="Filter")
-
-
-def _server(name: str) -> object:
-    return _rule_option(f"replicate-{name}", "A rule as mysqld and mariadbd spell it. Repeatable.")
+from dumpfilter.commands import filter_options as options
 
 
 def _worklog(name: str) -> object:
-    return _rule_option(name, f"The same as --replicate-{name}.")
+    return options.rule_option(name, f"The same as --replicate-{name}.")
 
 
 def _select(help: str, metavar: str) -> object:
@@ -32,15 +26,15 @@ def binlog_command(
             help="The binlog set: its index file, its directory, or the files one by one.",
         ),
     ],
-    replicate_do_db: Annotated[list[str] | None, _server("do-db")] = None,
-    replicate_ignore_db: Annotated[list[str] | None, _server("ignore-db")] = None,
-    replicate_do_table: Annotated[list[str] | None, _server("do-table")] = None,
-    replicate_ignore_table: Annotated[list[str] | None, _server("ignore-table")] = None,
-    replicate_wild_do_table: Annotated[list[str] | None, _server("wild-do-table")] = None,
-    replicate_wild_ignore_table: Annotated[list[str] | None, _server("wild-ignore-table")] = None,
+    replicate_do_db: options.DoDb = None,
+    replicate_ignore_db: options.IgnoreDb = None,
+    replicate_do_table: options.DoTable = None,
+    replicate_ignore_table: options.IgnoreTable = None,
+    replicate_wild_do_table: options.WildDoTable = None,
+    replicate_wild_ignore_table: options.WildIgnoreTable = None,
     replicate_rewrite_db: Annotated[
         list[str] | None,
-        _rule_option(
+        options.rule_option(
             "replicate-rewrite-db",
             "FROM->TO: the rules are asked about TO, and TO is printed; --raw keeps the name. Repeatable.",
         ),
@@ -51,15 +45,7 @@ def binlog_command(
     ignore_table: Annotated[list[str] | None, _worklog("ignore-table")] = None,
     wild_do_table: Annotated[list[str] | None, _worklog("wild-do-table")] = None,
     wild_ignore_table: Annotated[list[str] | None, _worklog("wild-ignore-table")] = None,
-    lower_case_table_names: Annotated[
-        int,
-        typer.Option(
-            help="How names compare: 0 as they are, 1 and 2 without case.",
-            min=0,
-            max=2,
-            rich_help_panel="Filter",
-        ),
-    ] = 0,
+    lower_case_table_names: options.LowerCaseTableNames = 0,
     clever: Annotated[
         bool,
         typer.Option(

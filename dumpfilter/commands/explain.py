@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
+from dumpfilter.commands import filter_options as options
+from dumpfilter.commands.filter_options import Semantics
 from dumpfilter.commands.master import Semantics as WriteSide
-from dumpfilter.commands.slave import Semantics
 
 
 class FamilyOption(enum.StrEnum):
@@ -17,10 +18,6 @@ class FamilyOption(enum.StrEnum):
 
     MYSQL = "mysql"
     MARIADB = "mariadb"
-
-
-def _rule_option(name: str, help: str = "A rule of the slave's filter. Repeatable.") -> object:
-    return typer.Option(f"--{name}", help=help, metavar="RULE", rich_help_panel="Filter")
 
 
 def _write_option(name: str) -> object:
@@ -50,30 +47,18 @@ def explain_command(
     json: Annotated[
         bool, typer.Option("--json", help="Print JSON; with --events one object a line.")
     ] = False,
-    do_db: Annotated[list[str] | None, _rule_option("replicate-do-db")] = None,
-    ignore_db: Annotated[list[str] | None, _rule_option("replicate-ignore-db")] = None,
-    do_table: Annotated[list[str] | None, _rule_option("replicate-do-table")] = None,
-    ignore_table: Annotated[list[str] | None, _rule_option("replicate-ignore-table")] = None,
-    wild_do_table: Annotated[list[str] | None, _rule_option("replicate-wild-do-table")] = None,
-    wild_ignore_table: Annotated[list[str] | None, _rule_option("replicate-wild-ignore-table")] = None,
-    rewrite_db: Annotated[list[str] | None, _rule_option("replicate-rewrite-db")] = None,
-    filter_semantics: Annotated[
-        Semantics,
-        typer.Option(
-            help="classic: the --replicate-* rules; effective: --do, --ignore and --rewrite.",
-            rich_help_panel="Filter",
-        ),
-    ] = Semantics.CLASSIC,
-    do: Annotated[
-        list[str] | None, _rule_option("do", "Pass db.table although --ignore matches it. Repeatable.")
-    ] = None,
-    ignore: Annotated[list[str] | None, _rule_option("ignore", "Drop db.table. Repeatable.")] = None,
-    rewrite: Annotated[
-        list[str] | None, _rule_option("rewrite", "Call db1.% db2.% (db1.%->db2.%). Repeatable.")
-    ] = None,
-    lower_case_table_names: Annotated[
-        int, typer.Option(help="How names compare: 0 as they are, 1 and 2 without case.", min=0, max=2)
-    ] = 0,
+    do_db: options.DoDb = None,
+    ignore_db: options.IgnoreDb = None,
+    do_table: options.DoTable = None,
+    ignore_table: options.IgnoreTable = None,
+    wild_do_table: options.WildDoTable = None,
+    wild_ignore_table: options.WildIgnoreTable = None,
+    rewrite_db: options.RewriteDb = None,
+    filter_semantics: options.FilterSemantics = Semantics.CLASSIC,
+    do: options.Do = None,
+    ignore: options.Ignore = None,
+    rewrite: options.Rewrite = None,
+    lower_case_table_names: options.LowerCaseTableNames = 0,
     family: Annotated[
         FamilyOption | None,
         typer.Option(help="Whose behaviour for --statement (mysql when not given); a binlog says itself."),

@@ -8,6 +8,9 @@ from typing import Annotated
 
 import typer
 
+from dumpfilter.commands import filter_options as options
+from dumpfilter.commands.filter_options import Semantics
+
 
 class Summary(enum.StrEnum):
     """How the target's summary is printed at the end."""
@@ -24,20 +27,6 @@ class FilterOn(enum.StrEnum):
     SLAVE = "slave"
 
 
-class Semantics(enum.StrEnum):
-    """How the filter's rules are read."""
-
-    CLASSIC = "classic"
-    EFFECTIVE = "effective"
-
-
-_RULE = "A rule of the slave's filter, as mysqld and mariadbd spell it. Repeatable."
-
-
-def _rule_option(name: str, help: str = _RULE) -> object:
-    return typer.Option(f"--{name}", help=help, metavar="RULE", rich_help_panel="Filter")
-
-
 def slave_command(
     master: Annotated[str, typer.Option(help="Address of the master.", metavar="HOST:PORT")],
     relay_dir: Annotated[
@@ -45,31 +34,18 @@ def slave_command(
     ],
     server_id: Annotated[int, typer.Option(help="The slave's server_id, 1 to 4294967295.")],
     channel: Annotated[str, typer.Option(help="The replication channel; empty is the default one.")] = "",
-    do_db: Annotated[list[str] | None, _rule_option("replicate-do-db")] = None,
-    ignore_db: Annotated[list[str] | None, _rule_option("replicate-ignore-db")] = None,
-    do_table: Annotated[list[str] | None, _rule_option("replicate-do-table")] = None,
-    ignore_table: Annotated[list[str] | None, _rule_option("replicate-ignore-table")] = None,
-    wild_do_table: Annotated[list[str] | None, _rule_option("replicate-wild-do-table")] = None,
-    wild_ignore_table: Annotated[list[str] | None, _rule_option("replicate-wild-ignore-table")] = None,
-    rewrite_db: Annotated[list[str] | None, _rule_option("replicate-rewrite-db")] = None,
-    filter_semantics: Annotated[
-        Semantics,
-        typer.Option(
-            help="classic: the --replicate-* rules. effective: --do, --ignore and --rewrite, which ask what a "
-            "statement changes and never for the current database.",
-            rich_help_panel="Filter",
-        ),
-    ] = Semantics.CLASSIC,
-    do: Annotated[
-        list[str] | None, _rule_option("do", "Pass db.table although --ignore matches it. Repeatable.")
-    ] = None,
-    ignore: Annotated[list[str] | None, _rule_option("ignore", "Drop db.table. Repeatable.")] = None,
-    rewrite: Annotated[
-        list[str] | None, _rule_option("rewrite", "Call db1.% db2.% (db1.%->db2.%). Repeatable.")
-    ] = None,
-    lower_case_table_names: Annotated[
-        int, typer.Option(help="How names compare: 0 as they are, 1 and 2 without case.", min=0, max=2)
-    ] = 0,
+    do_db: options.DoDb = None,
+    ignore_db: options.IgnoreDb = None,
+    do_table: options.DoTable = None,
+    ignore_table: options.IgnoreTable = None,
+    wild_do_table: options.WildDoTable = None,
+    wild_ignore_table: options.WildIgnoreTable = None,
+    rewrite_db: options.RewriteDb = None,
+    filter_semantics: options.FilterSemantics = Semantics.CLASSIC,
+    do: options.Do = None,
+    ignore: options.Ignore = None,
+    rewrite: options.Rewrite = None,
+    lower_case_table_names: options.LowerCaseTableNames = 0,
     filter_on: Annotated[
         FilterOn,
         typer.Option(

@@ -13,12 +13,9 @@ from dumpfilter.binlog.subjects import Subjects
 from dumpfilter.binlog.xa import NONE_PREPARED
 from dumpfilter.dump.segment_pass import EVERYTHING, SegmentPass
 from dumpfilter.dump.selection import Range
-from dumpfilter.dump.thread import ChunkPlan, Counts, DumpThread, render
+from dumpfilter.dump.thread import WHOLE_SEGMENT, ChunkPlan, Counts, DumpThread, render
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.clever import CleverFilter
-
-_WHOLE_SEGMENT = 1 << 40
-"""A chunk's size that no segment reaches: one chunk a segment."""
 
 
 class KeptEvent(NamedTuple):
@@ -49,7 +46,7 @@ def kept_events(
     """
     subjects, sources = Subjects(), SourceNumbers()
     steps = SegmentPass(binlogs, rules, subjects, sources, clever=clever, also=also, wanted=wanted)
-    thread = DumpThread(steps.flags, sources, chunk_size=_WHOLE_SEGMENT)
+    thread = DumpThread(steps.flags, sources, chunk_size=WHOLE_SEGMENT)
     prepared = NONE_PREPARED
     names = binlogs.names
     for name in names:

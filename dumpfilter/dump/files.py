@@ -16,12 +16,9 @@ from dumpfilter.binlog.writer import BinlogSetWriter
 from dumpfilter.binlog.xa import NONE_PREPARED
 from dumpfilter.dump.segment_pass import EVERYTHING, SegmentPass
 from dumpfilter.dump.selection import Range
-from dumpfilter.dump.thread import Counts, DumpThread, render_into
+from dumpfilter.dump.thread import WHOLE_SEGMENT, Counts, DumpThread, render_into
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.clever import CleverFilter
-
-_WHOLE_SEGMENT = 1 << 40
-"""A chunk's size that no segment reaches: one chunk a segment."""
 
 
 def filter_set(
@@ -53,7 +50,7 @@ def filter_set(
     steps = SegmentPass(
         binlogs, rule_filter, subjects, sources, clever=clever, also=also, wanted=wanted, whole_files=True
     )
-    thread = DumpThread(steps.flags, sources, chunk_size=_WHOLE_SEGMENT)
+    thread = DumpThread(steps.flags, sources, chunk_size=WHOLE_SEGMENT)
     total = Counts()
     room: npt.NDArray[np.uint8] = np.empty(1 << 20, np.uint8)
     names = binlogs.names

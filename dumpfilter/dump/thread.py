@@ -26,8 +26,8 @@ from dumpfilter.dump.payload import close_payload, open_payload
 from dumpfilter.errors import PositionError
 from dumpfilter.filter.flags import FILTER_UNDECIDED_F, TableFlags
 
-_WHOLE = 1 << 40
-"""A chunk's size that nothing reaches."""
+WHOLE_SEGMENT = 1 << 40
+"""A chunk's size that no segment reaches: one chunk a segment."""
 
 DEFAULT_CHUNK_SIZE = 256 << 10
 """Bytes of events in a chunk: large enough that gRPC's cost a message does not show."""
@@ -235,7 +235,7 @@ class DumpThread:
     def _look_inside(self, segment: Segment, txn_subject: npt.NDArray[np.int32], first: int) -> _Events:
         """Decide the compressed transactions: all of one is kept, nothing, or a part, which is closed again."""
         if self._inside is None or self._inside._flags is not self._flags:
-            self._inside = DumpThread(self._flags, self._sources, chunk_size=_WHOLE)
+            self._inside = DumpThread(self._flags, self._sources, chunk_size=WHOLE_SEGMENT)
         thread = self._inside
         found = _Events(segment.role.copy(), segment.size.copy())
         for number, inner in segment.payloads.items():
