@@ -23,6 +23,7 @@ from dumpfilter.binlog.subjects import Subjects
 from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
+from dumpfilter.statement import statement_shape
 
 
 def warm_up(directory: Path) -> None:
@@ -36,6 +37,7 @@ def warm_up(directory: Path) -> None:
         thread.plan(segment)
         _kernels.rebase(np.frombuffer(bytearray(reader.data[:0]), np.uint8), 4, True)
     subjects.grow()
+    statement_shape("SELECT 1")
     with made.files[0].open("rb") as source:
         tables = {}
         for event in iter_events(source, file=made.files[0].name):
