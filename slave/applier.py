@@ -12,16 +12,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dumpfilter.binlog.compression import decode_transaction_payload, rows_data
+from dumpfilter.binlog.compression import decode_transaction_payload, events_inside, rows_data
 from dumpfilter.binlog.context_events import decode_incident, decode_rotate
-from dumpfilter.binlog.events import HEADER_LENGTH, LOG_EVENT_ARTIFICIAL_F, ROWS, EventHeader, EventType
+from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, ROWS, EventHeader, EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import Gtid
 from dumpfilter.binlog.gtid_events import decode_gtid_tagged, decode_mariadb_gtid, decode_mysql_gtid
-from dumpfilter.binlog.query import QUERY_HEADER_LENGTH, QueryEvent, decode_execute_load_query, decode_query
+from dumpfilter.binlog.query import QUERY_HEADER_LENGTH
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.binlog.rows import TableMap, decode_rows_header, decode_table_map
-from dumpfilter.binlog.statements import statement_of
+from dumpfilter.binlog.statements import decode_statement_event, statement_of
 from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogTruncated
 from dumpfilter.filter import ReplicationFilter
 from slave.errors import SlaveIncident
@@ -172,7 +172,7 @@ class EventApplier:
         word = _short_keyword(kind, body, description)
         if word is not Keyword.NONE:
             return word
-        query = _decode(kind, body, description)
+        query = decode_statement_event(EventType(kind), body, description)
         if kind != EventType.EXECUTE_LOAD_QUERY:
             word = keyword(query.text)
             if word is not Keyword.NONE:
@@ -185,19 +185,9 @@ class EventApplier:
 
     def _payload(self, body: bytes | memoryview, description: FormatDescription) -> None:
         """A compressed transaction: its events have no checksums."""
-        events = decode_transaction_payload(body).open()
         inner = replace(description, checksum=False)
-        view = memoryview(events)
-        at = 0
-        while at < len(events):
-            if len(events) - at < HEADER_LENGTH:
-                raise BinlogCorrupt("a compressed transaction ends inside an event's header")
-            header = EventHeader.unpack(view, at)
-            if header.size < HEADER_LENGTH or header.size > len(events) - at:
-                raise BinlogCorrupt(f"a compressed transaction has an event of {header.size} bytes")
-            raw = bytes(view[at : at + header.size])
-            self._apply(header, raw, memoryview(raw)[HEADER_LENGTH:], inner)
-            at += header.size
+        for header, raw in events_inside(decode_transaction_payload(body).open()):
+            self._apply(header, raw, inner.body(raw), inner)
 
 
 def _short_keyword(kind: int, body: bytes | memoryview, description: FormatDescription) -> Keyword:
@@ -208,14 +198,6 @@ def _short_keyword(kind: int, body: bytes | memoryview, description: FormatDescr
     status_length = body[11] | body[12] << 8
     begin = QUERY_HEADER_LENGTH + status_length + body[8] + 1
     return _SHORT.get(bytes(body[begin:]), Keyword.NONE) if len(body) - begin <= 8 else Keyword.NONE
-
-
-def _decode(kind: int, body: bytes | memoryview, description: FormatDescription) -> QueryEvent:
-    if kind == EventType.EXECUTE_LOAD_QUERY:
-        length = description.post_header_length(kind)
-        return decode_execute_load_query(body, post_header_length=length)
-    length = description.post_header_length(EventType.QUERY)
-    return decode_query(body, post_header_length=length, compressed=kind == EventType.QUERY_COMPRESSED)
 
 
 def apply_files(

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.binlog.compression import decode_transaction_payload
+from dumpfilter.binlog.compression import decode_transaction_payload, events_inside
 from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader, EventType
 from dumpfilter.binlog.fileset import BinlogFile
 from dumpfilter.binlog.format import FormatDescription
@@ -120,29 +120,15 @@ def opened_blocks(
 def open_payload(event: memoryview, fd: FormatDescription, file: str, position: int) -> bytearray:
     """The events in a Transaction_payload event, as they would stand in the file themselves (their checksums'
     bytes 0). Raises BinlogCorrupt."""
+    room = bytes(fd.checksum_length)
+    out = bytearray()
     try:
-        inner = decode_transaction_payload(event[HEADER_LENGTH : len(event) - fd.checksum_length]).open()
+        for header, inner in events_inside(decode_transaction_payload(fd.body(event)).open()):
+            begin = len(out)
+            out += inner + room
+            out[begin + 9 : begin + 13] = (header.size + len(room)).to_bytes(4, "little")
     except BinlogCorrupt as error:
         raise error.located(file, position) from None
-    if not fd.checksum:
-        return bytearray(inner)
-    out = bytearray()
-    at = 0
-    view = memoryview(inner)
-    room = bytes(fd.checksum_length)
-    while at < len(inner):
-        size = EventHeader.unpack(view, at).size if at + HEADER_LENGTH <= len(inner) else 0
-        if size < HEADER_LENGTH or at + size > len(inner):
-            raise BinlogCorrupt(
-                "compressed transaction: an event in it has an impossible length",
-                file=file,
-                position=position,
-            )
-        begin = len(out)
-        out += view[at : at + size]
-        out += room
-        out[begin + 9 : begin + 13] = (size + len(room)).to_bytes(4, "little")
-        at += size
     return out
 
 

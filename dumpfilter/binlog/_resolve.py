@@ -16,7 +16,7 @@ from dumpfilter.binlog import _roles as R
 from dumpfilter.binlog._columns import Columns
 from dumpfilter.binlog.compression import decode_transaction_payload
 from dumpfilter.binlog.context_events import decode_xa_prepare
-from dumpfilter.binlog.events import HEADER_LENGTH, EventType
+from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.statements import decode_statement_event, read_statement
@@ -153,8 +153,7 @@ class Resolver:
     ) -> None:
         """An XA statement other than XA START: XA END, or the end of a prepared transaction."""
         assert self._xa is not None
-        body = memoryview(event)[HEADER_LENGTH : len(event) - fd.checksum_length]
-        text = bytes(decode_statement_event(EventType(event[4]), body, fd).raw)
+        text = bytes(decode_statement_event(EventType(event[4]), fd.body(event), fd).raw)
         if text[:6].upper() == b"XA END":
             _set(columns, i, R.FRAME)
             return
@@ -175,7 +174,7 @@ class Resolver:
         self._held = _Held()
         held.add(columns, first, i)
         _set(columns, i, R.FRAME)
-        found = decode_xa_prepare(event[HEADER_LENGTH : len(event) - fd.checksum_length])
+        found = decode_xa_prepare(fd.body(event))
         if not found.one_phase:
             self._xa.prepare(found.xid, held.number(self._subjects))
 
@@ -183,9 +182,8 @@ class Resolver:
         _set(columns, i, R.KEEP)
         if self._scan_inside is None:
             return
-        body = memoryview(event)[HEADER_LENGTH : len(event) - fd.checksum_length]
         try:
-            segment = self._scan_inside(decode_transaction_payload(body).open(), self.prepared)
+            segment = self._scan_inside(decode_transaction_payload(fd.body(event)).open(), self.prepared)
         except BinlogError as error:
             raise type(error)(f"in a compressed transaction: {error.what}") from None
         if segment is not None:

@@ -7,10 +7,12 @@ ask for gigabytes (:data:`MAX_UNCOMPRESSED` bounds the announcement itself).
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import zstandard
 
+from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader
 from dumpfilter.binlog.rows import Cursor, RowsHeader, packed_integer
 from dumpfilter.errors import BinlogCorrupt
 
@@ -27,6 +29,20 @@ _OTW_PAYLOAD_HEADER_END_MARK = 0
 _OTW_PAYLOAD_SIZE_FIELD = 1
 _OTW_PAYLOAD_COMPRESSION_TYPE_FIELD = 2
 _OTW_PAYLOAD_UNCOMPRESSED_SIZE_FIELD = 3
+
+
+def events_inside(opened: bytes) -> Iterator[tuple[EventHeader, bytes]]:
+    """The events of an opened Transaction_payload, end to end in ``opened``, with their headers. They have no
+    checksums. Raises BinlogCorrupt at one that is not whole."""
+    at = 0
+    while at < len(opened):
+        if len(opened) - at < HEADER_LENGTH:
+            raise BinlogCorrupt("a compressed transaction ends inside an event's header")
+        header = EventHeader.unpack(opened, at)
+        if not HEADER_LENGTH <= header.size <= len(opened) - at:
+            raise BinlogCorrupt(f"a compressed transaction has an event of {header.size} bytes")
+        yield header, opened[at : at + header.size]
+        at += header.size
 
 
 def uncompress(data: bytes | memoryview) -> bytes:

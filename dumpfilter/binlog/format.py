@@ -129,6 +129,10 @@ class FormatDescription:
         """4 when events end in a CRC32, else 0."""
         return CHECKSUM_LENGTH if self.checksum else 0
 
+    def body(self, event: bytes | memoryview) -> memoryview:
+        """A whole event without its header and without its checksum."""
+        return memoryview(event)[HEADER_LENGTH : len(event) - self.checksum_length]
+
     @property
     def ends_in_checksum(self) -> bool:
         """Whether the event itself ends in a CRC32; from the servers that know them on it always does."""

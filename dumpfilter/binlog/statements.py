@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from dumpfilter.binlog import _roles as R
-from dumpfilter.binlog.events import HEADER_LENGTH, EventType
+from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.binlog.query import QueryEvent, decode_execute_load_query, decode_query
 from dumpfilter.statement import Statement, TableName, make_statement, parse_statement, statement_shape
@@ -20,8 +20,7 @@ def read_statement(event: bytes, fd: FormatDescription) -> tuple[Statement, int 
     Raises BinlogCorrupt (without file and position) when the event is malformed.
     """
     kind = EventType(event[4])
-    body = memoryview(event)[HEADER_LENGTH : len(event) - fd.checksum_length]
-    query = decode_statement_event(kind, body, fd)
+    query = decode_statement_event(kind, fd.body(event), fd)
     frame: int | None = None
     if kind == EventType.QUERY_COMPRESSED:
         head = query.raw[:20].upper()

@@ -15,8 +15,12 @@ from pathlib import Path
 import numpy as np
 
 from dumpfilter.binlog import _roles as R
-from dumpfilter.binlog.compression import decode_transaction_payload, encode_transaction_payload
-from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader, EventType
+from dumpfilter.binlog.compression import (
+    decode_transaction_payload,
+    encode_transaction_payload,
+    events_inside,
+)
+from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.binlog.fileset import BinlogSet, SegmentReader
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.index import Segment
@@ -30,8 +34,8 @@ from dumpfilter.binlog.query import (
 from dumpfilter.binlog.sources import SourceNumbers
 from dumpfilter.binlog.statements import decode_statement_event, statement_of
 from dumpfilter.binlog.subjects import Subjects
-from dumpfilter.binlog.writer import BinlogSetWriter, make_event
-from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogUnsupported
+from dumpfilter.binlog.writer import BinlogSetWriter, with_body
+from dumpfilter.errors import BinlogError, BinlogUnsupported
 from dumpfilter.statement import StatementKind, TableName, read_text
 from dumpfilter.statement.reads import tables_read
 from dumpfilter.statement.tables_info import form_tables_info, qualified, relative
@@ -77,12 +81,12 @@ def encode_query_event(
     """
     header = EventHeader.unpack(event)
     body = encode_query(
-        memoryview(event)[HEADER_LENGTH : len(event) - old.checksum_length],
+        old.body(event),
         post_header_length=old.post_header_length(EventType.QUERY),
         to=new.post_header_length(EventType.QUERY),
         tables=tables,
     )
-    return _same_event(header, body, checksum=new.checksum)
+    return with_body(header, body, checksum=new.checksum)
 
 
 def query_tables_info(query: QueryEvent, fd: FormatDescription) -> tuple[TableName, ...] | None:
@@ -281,47 +285,20 @@ class _Converter:
         return tuple(relative(name, query.db or None) for name in tables)
 
     def _decode(self, event: bytes) -> QueryEvent:
-        body = memoryview(event)[HEADER_LENGTH : len(event) - self._old.checksum_length]
-        return decode_statement_event(EventType(event[4]), body, self._old)
+        return decode_statement_event(EventType(event[4]), self._old.body(event), self._old)
 
     def _payload(self, event: bytes) -> bytes:
         """A Transaction_payload event: its events, which are in the file's format too, are converted inside."""
         header = EventHeader.unpack(event)
-        body = memoryview(event)[HEADER_LENGTH : len(event) - self._old.checksum_length]
         inner = _Converter(_unchecked(self._old), self.extended, self.counts)
         events = [
             inner.query(one) if one[4] in _QUERIES else inner.release() + one
-            for one in _whole_events(decode_transaction_payload(body).open())
+            for _, one in events_inside(decode_transaction_payload(self._old.body(event)).open())
         ]
         made = encode_transaction_payload(b"".join([*events, inner.release()]))
-        return _same_event(header, made, checksum=self.new.checksum)
+        return with_body(header, made, checksum=self.new.checksum)
 
 
 def _unchecked(fd: FormatDescription) -> FormatDescription:
     """The format of the events inside a Transaction_payload event, which have no checksums."""
     return replace(fd, checksum=False)
-
-
-def _whole_events(events: bytes) -> Iterator[bytes]:
-    """Events one by one, end to end in ``events``."""
-    at = 0
-    while at < len(events):
-        left = len(events) - at
-        size = EventHeader.unpack(events, at).size if left >= HEADER_LENGTH else left + 1
-        if not HEADER_LENGTH <= size <= left:
-            raise BinlogCorrupt("a compressed transaction ends inside an event")
-        yield events[at : at + size]
-        at += size
-
-
-def _same_event(header: EventHeader, body: bytes, *, checksum: bool) -> bytes:
-    """An event with another body."""
-    return make_event(
-        header.type,
-        body,
-        timestamp=header.timestamp,
-        server_id=header.server_id,
-        end_log_pos=header.end_log_pos,
-        flags=header.flags,
-        checksum=checksum,
-    )

@@ -37,6 +37,19 @@ def make_event(
     return event
 
 
+def with_body(header: EventHeader, body: bytes, *, checksum: bool) -> bytes:
+    """The event of a header with another body: its length and checksum are made right, end_log_pos stays."""
+    return make_event(
+        header.type,
+        body,
+        timestamp=header.timestamp,
+        server_id=header.server_id,
+        end_log_pos=header.end_log_pos,
+        flags=header.flags,
+        checksum=checksum,
+    )
+
+
 def rebase(events: bytes | bytearray, position: int, *, checksum: bool) -> bytearray:
     """The events as they stand in a file where the first begins at ``position``: end_log_pos and checksums
     are made right. Raises BinlogCorrupt when ``events`` is not a run of whole events."""

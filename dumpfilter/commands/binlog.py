@@ -176,8 +176,9 @@ def binlog_command(
     from dumpfilter.binlog.fileset import BinlogSet
     from dumpfilter.binlog_text import BinlogOptions, print_binlog, rules_of, write_binlog
     from dumpfilter.errors import OptionError
-    from dumpfilter.filter import RuleKind, make_rule
+    from dumpfilter.filter import RuleKind
     from dumpfilter.filter.kinds import KindFilter
+    from dumpfilter.filter.rules import make_rules
     from dumpfilter.filter.write import WriteRuleKind
 
     if raw and output is None:
@@ -214,9 +215,7 @@ def binlog_command(
                 RuleKind.WILD_IGNORE_TABLE: wild_ignore_table,
             },
         ),
-        write_rules=[
-            make_rule(kind, value) for kind, values in write_rules.items() for value in values or ()
-        ],
+        write_rules=make_rules(write_rules),
         lower_case_table_names=lower_case_table_names,
         clever=clever,
         kinds=KindFilter(statement_kind or (), ignore_statement_kind or ()),

@@ -99,8 +99,8 @@ def explain_command(
         WriteRuleKind,
         WriteSemantics,
         make_filter,
-        make_rule,
     )
+    from dumpfilter.filter.rules import make_rules
 
     if bool(binlogs) == bool(statement.strip()):
         raise OptionError("name a binlog set or a statement (--statement), one of the two")
@@ -125,7 +125,7 @@ def explain_command(
         WriteRuleKind.DO_DB: binlog_do_db,
         WriteRuleKind.IGNORE_DB: binlog_ignore_db,
     }
-    rules = [make_rule(kind, value) for kind, values in given.items() for value in values or ()]
+    rules = make_rules(given)
 
     def filters(whose: str) -> Filters:
         return Filters(

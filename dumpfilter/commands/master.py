@@ -84,8 +84,8 @@ def master_command(
 
         dumpfilter master /var/lib/mysql/binlog.index --binlog-ignore-db=scratch
     """
-    from dumpfilter.filter import WriteRuleKind, WriteSemantics, make_rule
-    from dumpfilter.filter.rules import EffectiveRuleKind
+    from dumpfilter.filter import WriteRuleKind, WriteSemantics
+    from dumpfilter.filter.rules import EffectiveRuleKind, make_rules
     from master.command import run_master
 
     run_master(
@@ -96,14 +96,14 @@ def master_command(
         verify=verify_checksum,
         cache_bytes=cache_size << 20,
         write_rules=tuple(
-            make_rule(kind, value)
-            for kind, values in (
-                (WriteRuleKind.DO_DB, do_db),
-                (WriteRuleKind.IGNORE_DB, ignore_db),
-                (EffectiveRuleKind.DO, do),
-                (EffectiveRuleKind.IGNORE, ignore),
+            make_rules(
+                {
+                    WriteRuleKind.DO_DB: do_db,
+                    WriteRuleKind.IGNORE_DB: ignore_db,
+                    EffectiveRuleKind.DO: do,
+                    EffectiveRuleKind.IGNORE: ignore,
+                }
             )
-            for value in values or ()
         ),
         write_semantics=WriteSemantics(binlog_filter_semantics.value),
         lower_case_table_names=lower_case_table_names,

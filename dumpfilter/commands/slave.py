@@ -104,7 +104,8 @@ def slave_command(
             --relay-dir s2 --filter-semantics effective --ignore='abc.%' --do='%.EFG' --once
     """
     # imported here so that `dumpfilter --help` and the other commands do not wait for it
-    from dumpfilter.filter import EffectiveRuleKind, FilterSemantics, RuleKind, make_rule
+    from dumpfilter.filter import EffectiveRuleKind, FilterSemantics, RuleKind
+    from dumpfilter.filter.rules import make_rules
     from slave.command import run_slave
     from slave.io_thread import SourceOptions
     from slave.slave import SlaveOptions
@@ -143,7 +144,7 @@ def slave_command(
             retry_count=retry_count,
         ),
         relay_dir=relay_dir,
-        rules=tuple(make_rule(kind, value) for kind, values in given.items() for value in values or ()),
+        rules=tuple(make_rules(given)),
         semantics=semantics,
         lower_case_table_names=lower_case_table_names,
         filter_on_master=filter_on is FilterOn.BOTH,

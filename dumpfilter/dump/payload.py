@@ -12,7 +12,7 @@ from dumpfilter.binlog.compression import (
 )
 from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.binlog.writer import make_event
+from dumpfilter.binlog.writer import with_body
 
 _LEVELS = (3, 19)
 """zstd levels, tried one after the other: the server's default, and one that is nearly as small as it gets."""
@@ -32,15 +32,7 @@ def close_payload(events: bytes, source: bytes, fd: FormatDescription) -> bytes 
     room = header.size - HEADER_LENGTH - fd.checksum_length
     for body in _forms(events, _decoded(source, fd).compression):
         if len(body) < room:
-            return make_event(
-                header.type,
-                body,
-                timestamp=header.timestamp,
-                server_id=header.server_id,
-                end_log_pos=header.end_log_pos,
-                flags=header.flags,
-                checksum=fd.checksum,
-            )
+            return with_body(header, body, checksum=fd.checksum)
     return None
 
 
@@ -53,4 +45,4 @@ def _forms(events: bytes, compression: int) -> Iterator[bytes]:
 
 
 def _decoded(event: bytes, fd: FormatDescription) -> TransactionPayload:
-    return decode_transaction_payload(memoryview(event)[HEADER_LENGTH : len(event) - fd.checksum_length])
+    return decode_transaction_payload(fd.body(event))

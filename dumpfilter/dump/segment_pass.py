@@ -9,7 +9,7 @@ import numpy as np
 
 from dumpfilter.binlog import _roles as R
 from dumpfilter.binlog.context_events import decode_xa_prepare
-from dumpfilter.binlog.events import HEADER_LENGTH, EventType
+from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.fileset import BinlogSet
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_events import Xid
@@ -166,8 +166,7 @@ class _CleverPass:
         return verdict if self._also.rows_ok(table.database, table.table) else Verdict.IGNORE
 
     def _statement(self, event: bytes, fd: FormatDescription) -> Verdict:
-        body = memoryview(event)[HEADER_LENGTH : len(event) - fd.checksum_length]
-        query = decode_statement_event(EventType(event[4]), body, fd)
+        query = decode_statement_event(EventType(event[4]), fd.body(event), fd)
         xid = ended_xid(query.raw)
         if xid is not None:
             kept = self._xa.pop(xid, None)
@@ -178,8 +177,7 @@ class _CleverPass:
         return also if verdict is Verdict.EXECUTE or also is Verdict.IGNORE else verdict
 
     def _prepare(self, event: bytes, fd: FormatDescription) -> None:
-        body = event[HEADER_LENGTH : len(event) - fd.checksum_length]
-        prepare = decode_xa_prepare(body)
+        prepare = decode_xa_prepare(fd.body(event))
         if not prepare.one_phase:
             self._xa[prepare.xid] = self._kept
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 from dumpfilter.errors import OptionError
 
@@ -33,6 +33,9 @@ class EffectiveRuleKind(BaseRuleKind):
     DO = "do"
     IGNORE = "ignore"
     REWRITE = "rewrite"
+
+
+_Kind = TypeVar("_Kind", bound=BaseRuleKind)
 
 
 class FilterSemantics(enum.StrEnum):
@@ -115,6 +118,11 @@ def make_rule(kind: BaseRuleKind, value: str) -> Rule:
     elif isinstance(kind, EffectiveRuleKind):
         _split(option, value)
     return Rule(kind, value)
+
+
+def make_rules(given: Mapping[_Kind, Sequence[str] | None]) -> list[Rule]:
+    """The rules of a command's options: their values by kind. Raises OptionError for the first that cannot be."""
+    return [make_rule(kind, value) for kind, values in given.items() for value in values or ()]
 
 
 def split_expression(expression: str) -> tuple[str, str] | None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from tempfile import SpooledTemporaryFile
 
 from dumpfilter.binlog import context_events as C
-from dumpfilter.binlog.compression import decode_transaction_payload, rows_data
+from dumpfilter.binlog.compression import decode_transaction_payload, events_inside, rows_data
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, ROWS, EventHeader, EventType, event_name
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import decode_gtid_list, decode_previous_gtids
@@ -31,7 +31,7 @@ from dumpfilter.binlog.rows import decode_rows_header, decode_table_map, encode_
 from dumpfilter.binlog.statements import decode_statement_event
 from dumpfilter.binlog.tables_info import announce_tables_info, has_tables_info
 from dumpfilter.binlog.writer import make_event
-from dumpfilter.errors import BinlogCorrupt, BinlogError
+from dumpfilter.errors import BinlogError
 from dumpfilter.printing.literals import quoted_name, quoted_text, user_variable
 from dumpfilter.printing.load_files import LoadFiles
 from dumpfilter.printing.session import Session
@@ -351,15 +351,8 @@ class TextPrinter:
         events = payload.open()
         self._tail(f"payload_size={len(payload.payload)}\tuncompressed_size={len(events)}")
         inner = replace(fd, checksum=False)
-        at = 0
-        while at < len(events):
-            if len(events) - at < HEADER_LENGTH:
-                raise BinlogCorrupt("a compressed transaction ends inside an event's header")
-            header = EventHeader.unpack(events, at)
-            if not HEADER_LENGTH <= header.size <= len(events) - at:
-                raise BinlogCorrupt(f"a compressed transaction has an event of {header.size} bytes")
-            self._event(events[at : at + header.size], offset, inner)
-            at += header.size
+        for _, event in events_inside(events):
+            self._event(event, offset, inner)
         self._flush_rows()
 
     # GTIDs

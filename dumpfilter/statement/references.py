@@ -67,15 +67,15 @@ def read_references(
     ``ctes`` are the names of common table expressions in lower case.
     """
     found = References()
-    if not _list(reader, found, ctes, 0):
+    if not _list(reader, found, ctes):
         return None
     return found if reader.accept(*until) or (or_end and (reader.at_end or reader.sees(";"))) else None
 
 
-def _list(reader: TokenReader, found: References, ctes: frozenset[str], depth: int) -> bool:
+def _list(reader: TokenReader, found: References, ctes: frozenset[str]) -> bool:
     """A list of references and joins; whether it could be read as far as it goes."""
     while True:
-        if not _factor(reader, found, ctes, depth):
+        if not _factor(reader, found, ctes):
             return False
         while reader.next.keyword in ("ON", "USING") or reader.next.keyword in _JOINS or reader.sees(","):
             if reader.accept("ON"):
@@ -94,17 +94,17 @@ def _list(reader: TokenReader, found: References, ctes: frozenset[str], depth: i
             return True
 
 
-def _factor(reader: TokenReader, found: References, ctes: frozenset[str], depth: int) -> bool:
+def _factor(reader: TokenReader, found: References, ctes: frozenset[str]) -> bool:
     if reader.accept("{"):  # ODBC: {OJ a LEFT OUTER JOIN b ON …}
         reader.advance()
-        return _list(reader, found, ctes, depth) and bool(reader.accept("}"))
+        return _list(reader, found, ctes) and bool(reader.accept("}"))
     reader.accept("LATERAL")
     if reader.accept("("):
         if reader.sees(*_QUERY):
             _subquery(reader, found)
             return _add(reader, found, DERIVED, ctes)
         # a join in parentheses, or a query in more of them, which then cannot be told apart any more
-        return _list(reader, found, ctes, depth + 1) and bool(reader.accept(")"))
+        return _list(reader, found, ctes) and bool(reader.accept(")"))
     if reader.next.keyword == "JSON_TABLE":
         reader.advance()
         if not reader.accept("("):
@@ -181,7 +181,7 @@ def _subquery(reader: TokenReader, found: References) -> None:
             plain = False
         if plain and depth == 1 and reader.accept("FROM"):
             inner = References()
-            plain = _list(reader, inner, frozenset(), 0) and inner.whole
+            plain = _list(reader, inner, frozenset()) and inner.whole
             tables += [] if inner.listed == [TableName(None, "DUAL")] else inner.listed
             continue
         if reader.next.kind == "symbol":

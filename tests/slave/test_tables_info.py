@@ -10,9 +10,10 @@ from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.fileset import BinlogSet
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.query import encode_query
+from dumpfilter.binlog.statements import decode_statement_event
 from dumpfilter.binlog.tables_info import announce_tables_info, with_tables_info
 from dumpfilter.filter import Filter
-from slave.applier import _decode, _short_keyword, apply_files
+from slave.applier import _short_keyword, apply_files
 from slave.groups import Keyword, keyword
 from slave.targets.summary import SummaryTarget
 from tests.strategies import DIALECTS, query_body
@@ -31,7 +32,7 @@ def test_no_keyword_is_seen_where_there_is_none() -> None:
     fd = announce_tables_info(FormatDescription.parse(DIALECTS[0].format_description()), True)
     assert _short_keyword(EventType.QUERY, body, fd) is Keyword.NONE
     begin = encode_query(query_body(b"BEGIN", "d"), post_header_length=13, to=17)
-    assert keyword(_decode(EventType.QUERY, begin, fd).text) is Keyword.BEGIN
+    assert keyword(decode_statement_event(EventType.QUERY, begin, fd).text) is Keyword.BEGIN
 
 
 @pytest.mark.parametrize("folder", RECORDED_SETS, ids=recording_id)
