@@ -59,48 +59,84 @@ class Rule(_message.Message):
     def __init__(self, kind: _Optional[_Union[RuleKind, str]] = ..., value: _Optional[str] = ...) -> None: ...
 
 class FilterDefinition(_message.Message):
-    __slots__ = ("rules", "lower_case_table_names", "family", "semantics")
+    __slots__ = ("rules", "lower_case_table_names", "family", "semantics", "origin")
     RULES_FIELD_NUMBER: _ClassVar[int]
     LOWER_CASE_TABLE_NAMES_FIELD_NUMBER: _ClassVar[int]
     FAMILY_FIELD_NUMBER: _ClassVar[int]
     SEMANTICS_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
     rules: _containers.RepeatedCompositeFieldContainer[Rule]
     lower_case_table_names: int
     family: ServerFamily
     semantics: FilterSemantics
-    def __init__(self, rules: _Optional[_Iterable[_Union[Rule, _Mapping]]] = ..., lower_case_table_names: _Optional[int] = ..., family: _Optional[_Union[ServerFamily, str]] = ..., semantics: _Optional[_Union[FilterSemantics, str]] = ...) -> None: ...
+    origin: OriginFilter
+    def __init__(self, rules: _Optional[_Iterable[_Union[Rule, _Mapping]]] = ..., lower_case_table_names: _Optional[int] = ..., family: _Optional[_Union[ServerFamily, str]] = ..., semantics: _Optional[_Union[FilterSemantics, str]] = ..., origin: _Optional[_Union[OriginFilter, _Mapping]] = ...) -> None: ...
+
+class OriginFilter(_message.Message):
+    __slots__ = ("ignore_server_ids", "do_domain_ids", "ignore_domain_ids")
+    IGNORE_SERVER_IDS_FIELD_NUMBER: _ClassVar[int]
+    DO_DOMAIN_IDS_FIELD_NUMBER: _ClassVar[int]
+    IGNORE_DOMAIN_IDS_FIELD_NUMBER: _ClassVar[int]
+    ignore_server_ids: _containers.RepeatedScalarFieldContainer[int]
+    do_domain_ids: _containers.RepeatedScalarFieldContainer[int]
+    ignore_domain_ids: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, ignore_server_ids: _Optional[_Iterable[int]] = ..., do_domain_ids: _Optional[_Iterable[int]] = ..., ignore_domain_ids: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class RuleHits(_message.Message):
+    __slots__ = ("kind", "count")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    kind: RuleKind
+    count: int
+    def __init__(self, kind: _Optional[_Union[RuleKind, str]] = ..., count: _Optional[int] = ...) -> None: ...
+
+class ImposedFilter(_message.Message):
+    __slots__ = ("name", "filter")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    FILTER_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    filter: FilterDefinition
+    def __init__(self, name: _Optional[str] = ..., filter: _Optional[_Union[FilterDefinition, _Mapping]] = ...) -> None: ...
 
 class RegisterRequest(_message.Message):
-    __slots__ = ("server_id", "uuid", "host", "port", "channel", "filter")
+    __slots__ = ("server_id", "uuid", "host", "port", "channel", "filter", "user", "password")
     SERVER_ID_FIELD_NUMBER: _ClassVar[int]
     UUID_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
     PORT_FIELD_NUMBER: _ClassVar[int]
     CHANNEL_FIELD_NUMBER: _ClassVar[int]
     FILTER_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    PASSWORD_FIELD_NUMBER: _ClassVar[int]
     server_id: int
     uuid: str
     host: str
     port: int
     channel: str
     filter: FilterDefinition
-    def __init__(self, server_id: _Optional[int] = ..., uuid: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., channel: _Optional[str] = ..., filter: _Optional[_Union[FilterDefinition, _Mapping]] = ...) -> None: ...
+    user: str
+    password: str
+    def __init__(self, server_id: _Optional[int] = ..., uuid: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., channel: _Optional[str] = ..., filter: _Optional[_Union[FilterDefinition, _Mapping]] = ..., user: _Optional[str] = ..., password: _Optional[str] = ...) -> None: ...
 
 class RegisterResponse(_message.Message):
-    __slots__ = ("slave_id", "filter", "filter_version", "master_uuid", "family", "server_version")
+    __slots__ = ("slave_id", "filter", "filter_version", "master_uuid", "family", "server_version", "imposed", "server_id")
     SLAVE_ID_FIELD_NUMBER: _ClassVar[int]
     FILTER_FIELD_NUMBER: _ClassVar[int]
     FILTER_VERSION_FIELD_NUMBER: _ClassVar[int]
     MASTER_UUID_FIELD_NUMBER: _ClassVar[int]
     FAMILY_FIELD_NUMBER: _ClassVar[int]
     SERVER_VERSION_FIELD_NUMBER: _ClassVar[int]
+    IMPOSED_FIELD_NUMBER: _ClassVar[int]
+    SERVER_ID_FIELD_NUMBER: _ClassVar[int]
     slave_id: str
     filter: FilterDefinition
     filter_version: int
     master_uuid: str
     family: ServerFamily
     server_version: str
-    def __init__(self, slave_id: _Optional[str] = ..., filter: _Optional[_Union[FilterDefinition, _Mapping]] = ..., filter_version: _Optional[int] = ..., master_uuid: _Optional[str] = ..., family: _Optional[_Union[ServerFamily, str]] = ..., server_version: _Optional[str] = ...) -> None: ...
+    imposed: _containers.RepeatedCompositeFieldContainer[ImposedFilter]
+    server_id: int
+    def __init__(self, slave_id: _Optional[str] = ..., filter: _Optional[_Union[FilterDefinition, _Mapping]] = ..., filter_version: _Optional[int] = ..., master_uuid: _Optional[str] = ..., family: _Optional[_Union[ServerFamily, str]] = ..., server_version: _Optional[str] = ..., imposed: _Optional[_Iterable[_Union[ImposedFilter, _Mapping]]] = ..., server_id: _Optional[int] = ...) -> None: ...
 
 class UnregisterRequest(_message.Message):
     __slots__ = ("slave_id",)
@@ -116,17 +152,20 @@ class ChangeFilterRequest(_message.Message):
     __slots__ = ("slave_id", "filter")
     SLAVE_ID_FIELD_NUMBER: _ClassVar[int]
     FILTER_FIELD_NUMBER: _ClassVar[int]
+    FROM_FIELD_NUMBER: _ClassVar[int]
     slave_id: str
     filter: FilterDefinition
-    def __init__(self, slave_id: _Optional[str] = ..., filter: _Optional[_Union[FilterDefinition, _Mapping]] = ...) -> None: ...
+    def __init__(self, slave_id: _Optional[str] = ..., filter: _Optional[_Union[FilterDefinition, _Mapping]] = ..., **kwargs) -> None: ...
 
 class ChangeFilterResponse(_message.Message):
-    __slots__ = ("filter", "filter_version")
+    __slots__ = ("filter", "filter_version", "imposed")
     FILTER_FIELD_NUMBER: _ClassVar[int]
     FILTER_VERSION_FIELD_NUMBER: _ClassVar[int]
+    IMPOSED_FIELD_NUMBER: _ClassVar[int]
     filter: FilterDefinition
     filter_version: int
-    def __init__(self, filter: _Optional[_Union[FilterDefinition, _Mapping]] = ..., filter_version: _Optional[int] = ...) -> None: ...
+    imposed: _containers.RepeatedCompositeFieldContainer[ImposedFilter]
+    def __init__(self, filter: _Optional[_Union[FilterDefinition, _Mapping]] = ..., filter_version: _Optional[int] = ..., imposed: _Optional[_Iterable[_Union[ImposedFilter, _Mapping]]] = ...) -> None: ...
 
 class BinlogPosition(_message.Message):
     __slots__ = ("file", "position")
@@ -194,7 +233,7 @@ class Counts(_message.Message):
     def __init__(self, events_read: _Optional[int] = ..., events_sent: _Optional[int] = ..., events_dropped: _Optional[int] = ..., bytes_read: _Optional[int] = ..., bytes_sent: _Optional[int] = ..., bytes_dropped: _Optional[int] = ..., events_undecided: _Optional[int] = ..., transactions_read: _Optional[int] = ..., transactions_dropped: _Optional[int] = ...) -> None: ...
 
 class Chunk(_message.Message):
-    __slots__ = ("file", "events", "format_description", "start_position", "end_position", "resume_position", "resume_bytes", "completed", "empty", "counts", "filter_version", "heartbeat", "end_of_log", "end_of_file")
+    __slots__ = ("file", "events", "format_description", "start_position", "end_position", "resume_position", "resume_bytes", "completed", "empty", "counts", "filter_version", "heartbeat", "end_of_log", "end_of_file", "hits")
     FILE_FIELD_NUMBER: _ClassVar[int]
     EVENTS_FIELD_NUMBER: _ClassVar[int]
     FORMAT_DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
@@ -209,6 +248,7 @@ class Chunk(_message.Message):
     HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
     END_OF_LOG_FIELD_NUMBER: _ClassVar[int]
     END_OF_FILE_FIELD_NUMBER: _ClassVar[int]
+    HITS_FIELD_NUMBER: _ClassVar[int]
     file: str
     events: bytes
     format_description: bytes
@@ -223,14 +263,15 @@ class Chunk(_message.Message):
     heartbeat: bool
     end_of_log: bool
     end_of_file: bool
-    def __init__(self, file: _Optional[str] = ..., events: _Optional[bytes] = ..., format_description: _Optional[bytes] = ..., start_position: _Optional[int] = ..., end_position: _Optional[int] = ..., resume_position: _Optional[int] = ..., resume_bytes: _Optional[int] = ..., completed: _Optional[_Union[GtidRunsSet, _Mapping]] = ..., empty: _Optional[_Union[GtidRunsSet, _Mapping]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., filter_version: _Optional[int] = ..., heartbeat: _Optional[bool] = ..., end_of_log: _Optional[bool] = ..., end_of_file: _Optional[bool] = ...) -> None: ...
+    hits: _containers.RepeatedCompositeFieldContainer[RuleHits]
+    def __init__(self, file: _Optional[str] = ..., events: _Optional[bytes] = ..., format_description: _Optional[bytes] = ..., start_position: _Optional[int] = ..., end_position: _Optional[int] = ..., resume_position: _Optional[int] = ..., resume_bytes: _Optional[int] = ..., completed: _Optional[_Union[GtidRunsSet, _Mapping]] = ..., empty: _Optional[_Union[GtidRunsSet, _Mapping]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., filter_version: _Optional[int] = ..., heartbeat: _Optional[bool] = ..., end_of_log: _Optional[bool] = ..., end_of_file: _Optional[bool] = ..., hits: _Optional[_Iterable[_Union[RuleHits, _Mapping]]] = ...) -> None: ...
 
 class ListSlavesRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class Slave(_message.Message):
-    __slots__ = ("slave_id", "server_id", "uuid", "host", "port", "channel", "filter", "filter_version", "dumping", "position", "counts", "registered_at", "last_seen_at")
+    __slots__ = ("slave_id", "server_id", "uuid", "host", "port", "channel", "filter", "filter_version", "dumping", "position", "counts", "registered_at", "last_seen_at", "imposed", "user")
     SLAVE_ID_FIELD_NUMBER: _ClassVar[int]
     SERVER_ID_FIELD_NUMBER: _ClassVar[int]
     UUID_FIELD_NUMBER: _ClassVar[int]
@@ -244,6 +285,8 @@ class Slave(_message.Message):
     COUNTS_FIELD_NUMBER: _ClassVar[int]
     REGISTERED_AT_FIELD_NUMBER: _ClassVar[int]
     LAST_SEEN_AT_FIELD_NUMBER: _ClassVar[int]
+    IMPOSED_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
     slave_id: str
     server_id: int
     uuid: str
@@ -257,7 +300,9 @@ class Slave(_message.Message):
     counts: Counts
     registered_at: float
     last_seen_at: float
-    def __init__(self, slave_id: _Optional[str] = ..., server_id: _Optional[int] = ..., uuid: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., channel: _Optional[str] = ..., filter: _Optional[_Union[FilterDefinition, _Mapping]] = ..., filter_version: _Optional[int] = ..., dumping: _Optional[bool] = ..., position: _Optional[_Union[BinlogPosition, _Mapping]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., registered_at: _Optional[float] = ..., last_seen_at: _Optional[float] = ...) -> None: ...
+    imposed: _containers.RepeatedCompositeFieldContainer[ImposedFilter]
+    user: str
+    def __init__(self, slave_id: _Optional[str] = ..., server_id: _Optional[int] = ..., uuid: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., channel: _Optional[str] = ..., filter: _Optional[_Union[FilterDefinition, _Mapping]] = ..., filter_version: _Optional[int] = ..., dumping: _Optional[bool] = ..., position: _Optional[_Union[BinlogPosition, _Mapping]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., registered_at: _Optional[float] = ..., last_seen_at: _Optional[float] = ..., imposed: _Optional[_Iterable[_Union[ImposedFilter, _Mapping]]] = ..., user: _Optional[str] = ...) -> None: ...
 
 class ListSlavesResponse(_message.Message):
     __slots__ = ("slaves",)

@@ -87,8 +87,9 @@ class DumpFilterServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ChangeFilter(self, request, context):
-        """Replaces the filter. It takes effect at the next transaction boundary of a running dump; the
-        first chunk cut with it carries the new filter version.
+        """Replaces the filter. A running dump goes on with it from the place the request names; without
+        one, from a transaction boundary near where the dump is. The first chunk cut with it carries the
+        new filter version and says where it begins, so both sides know the boundary.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
