@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
 from dumpfilter.dump import DEFAULT_CHUNK_SIZE, ChunkPlan, Counts, DumpThread, render
-from dumpfilter.dump.thread import GtidRuns
+from dumpfilter.dump.thread import GtidRuns, check_start
 from dumpfilter.errors import PositionError
+from dumpfilter.filter.convert import hits_to_proto
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from master.register import Register, RegisteredSlave
 from master.store import BinlogStore
@@ -49,15 +50,25 @@ def start_of(request: pb.DumpRequest, store: BinlogStore) -> DumpStart:
         file = _file_for(wanted, store)
         return DumpStart(file, store.first_position(file), wanted)
     place = getattr(request, "from")
-    file = place.file or names[0]
-    if file not in names and not store.binlogs.refresh():
+    return start_at(place.file or names[0], int(place.position), store)
+
+
+def start_at(file: str, position: int, store: BinlogStore) -> DumpStart:
+    """A place in a file of the set. Raises BinlogMissing or PositionError."""
+    if file not in store.binlogs.names and not store.binlogs.refresh():
         store.binlogs.path(file)
-    position = int(place.position)
     if position < 4:
         if position:
             raise PositionError("a binlog's events begin at 4", file=file, position=position)
         position = 4
     return DumpStart(file, max(position, store.first_position(file)))
+
+
+def check_boundary(start: DumpStart, store: BinlogStore) -> None:
+    """Raises PositionError when the place does not lie between two transactions."""
+    segment = store.segment_at(start.file, start.position)
+    if segment is not None:  # else it is the end of what has been written
+        check_start(segment, start.position)
 
 
 def _file_for(have: GtidSet, store: BinlogStore) -> str:
@@ -88,6 +99,7 @@ class Dump:
         once: bool,
         chunk_size: int = 0,
         heartbeat: float = DEFAULT_HEARTBEAT,
+        filter_version: int = 0,
         active: Callable[[], bool] = lambda: True,
     ) -> None:
         self._store = store
@@ -99,20 +111,36 @@ class Dump:
         self._heartbeat = heartbeat or DEFAULT_HEARTBEAT
         self._active = active
         self._number = register.begin_dump(slave)
-        self._thread = DumpThread(
-            slave.flags,
-            store.sources,
-            chunk_size=self._chunk_size,
-            exclude=start.gtid_set,
-            filter_version=slave.filter_version,
-        )
+        self._change = slave.change
+        self._thread = self._new_thread()
         self._buffer: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
         self._file = start.file
+        self._position = start.position
+        """Where the dump (re)starts."""
+        if filter_version and (place := self._change.place_after(filter_version)) is not None:
+            # the filter was changed after the slave had asked: what it asked for is void
+            self._file, self._position = place
         self._announce = True
         self.taken_over = False
         """At the end: whether another dump of the same slave began, or the slave is gone."""
         self._told = (start.position, start.position)
         store.wake()  # an earlier dump of this slave sees that it is over
+
+    def _new_thread(self) -> DumpThread:
+        change = self._change
+        return DumpThread(
+            change.flags,
+            self._store.sources,
+            chunk_size=self._chunk_size,
+            exclude=self._start.gtid_set,
+            origin=change.origin,
+            filter_version=change.version,
+        )
+
+    @property
+    def _changed(self) -> bool:
+        """Whether the slave's filter is another one by now."""
+        return self._slave.change.version != self._change.version
 
     @property
     def active(self) -> bool:
@@ -133,14 +161,27 @@ class Dump:
     def _chunks(self) -> Iterator[pb.Chunk]:
         store, thread = self._store, self._thread
         # a position that cannot be used is an error now, not at the first event
-        thread.start_file(self._start.position, store.open_file(self._start.file).file.read)
+        thread.start_file(self._position, store.open_file(self._file).file.read)
         idle: ChunkPlan | None = None
         idle_since = time.monotonic()
         sent_at = time.monotonic()
         yield self._position_chunk()
         while self.active:
-            if self._slave.filter_version != thread.filter_version:
-                thread.change_filter(self._slave.flags, self._slave.filter_version)
+            if self._changed:
+                change = self._slave.change
+                place = change.place_after(self._change.version)
+                self._change = change
+                if place is None:
+                    thread.change_filter(change.flags, change.version, origin=change.origin)
+                else:
+                    # Back to where the slave's applier is, in the same stream. What was sent beyond it and is still
+                    # under way the slave tells by its version.
+                    idle = None
+                    self._file, position = place
+                    thread = self._thread = self._new_thread()
+                    thread.start_file(position, store.open_file(self._file).file.read)
+                    yield self._position_chunk(announce=True)
+                    sent_at = time.monotonic()
             generation = store.generation
             assert thread.position is not None
             segment = store.segment_at(self._file, thread.position)
@@ -160,6 +201,8 @@ class Dump:
                         continue
                     yield from self._chunk(plan)
                     sent_at = idle_since = now
+                    if self._changed and self._slave.change.place_after(self._change.version) is not None:
+                        break
                 continue
             if idle is not None:
                 yield from self._chunk(idle)
@@ -171,7 +214,7 @@ class Dump:
                 thread.start_file(store.first_position(following), store.open_file(following).file.read)
                 yield self._position_chunk(announce=True)
                 continue
-            if store.segment_at(self._file, thread.position) is not None:
+            if self._changed or store.segment_at(self._file, thread.position) is not None:
                 continue
             if self._once:
                 store.check_last(self._file)
@@ -182,7 +225,7 @@ class Dump:
                 yield self._position_chunk(heartbeat=True)
                 sent_at = time.monotonic()
                 continue
-            store.wait(generation, left, lambda: not self.active)
+            store.wait(generation, left, lambda: not self.active or self._changed)
 
     def _position_chunk(
         self,
@@ -239,6 +282,7 @@ class Dump:
                     chunk.completed.CopyFrom(self._runs(plan.completed))
                 if len(plan.empty):
                     chunk.empty.CopyFrom(self._runs(plan.empty))
+                chunk.hits.extend(hits_to_proto(plan.hits))
             yield chunk
         self._told = (plan.end, plan.resume)
 

@@ -7,16 +7,17 @@ It runs the slave's own filter, which is in force whatever the master filtered, 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from dumpfilter.binlog.compression import decode_transaction_payload, events_inside, rows_data
 from dumpfilter.binlog.context_events import decode_incident, decode_rotate
 from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, ROWS, EventHeader, EventType
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.binlog.gtid import Gtid
+from dumpfilter.binlog.gtid import Gtid, MariadbGtid
 from dumpfilter.binlog.gtid_events import decode_gtid_tagged, decode_mariadb_gtid, decode_mysql_gtid
 from dumpfilter.binlog.query import QUERY_HEADER_LENGTH
 from dumpfilter.binlog.reader import Event, iter_events
@@ -24,18 +25,29 @@ from dumpfilter.binlog.rows import TableMap, decode_rows_header, decode_table_ma
 from dumpfilter.binlog.statements import decode_statement_event, statement_of
 from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogTruncated
 from dumpfilter.filter import ReplicationFilter
+from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.filter.rules import BaseRuleKind
 from slave.errors import SlaveIncident
 from slave.groups import Groups, Keyword, keyword
+from slave.gtids import GTIDS, gtid_of
 
 if TYPE_CHECKING:
     from slave.targets import Target
 
 _QUERIES = frozenset({EventType.QUERY, EventType.QUERY_COMPRESSED, EventType.EXECUTE_LOAD_QUERY})
-_GTIDS = frozenset({EventType.GTID, EventType.GTID_TAGGED, EventType.ANONYMOUS_GTID, EventType.MARIADB_GTID})
 _SHORT = {b"BEGIN": Keyword.BEGIN, b"COMMIT": Keyword.END, b"ROLLBACK": Keyword.END}
 _MAPS = 4096
 """So many table maps are kept decoded."""
 _READ_BUFFER = 1 << 18
+
+
+class _Table(NamedTuple):
+    """What a table map says, and what the filter says of it."""
+
+    map: TableMap
+    here: tuple[str, str] | None
+    """Database and table on the slave; None when its rows do not pass."""
+    hits: tuple[BaseRuleKind, ...]
 
 
 class EventApplier:
@@ -43,7 +55,8 @@ class EventApplier:
 
     The target sees only what passes the filter, under the rewritten names; a transaction begins for
     it with the first thing that passes, so one that holds nothing for this slave leaves no trace.
-    ``on_complete`` is told the GTID of every transaction that was completed, with or without a trace.
+    ``on_complete`` is told the GTID of every transaction that was completed, with or without a trace. Transactions
+    that ``origin`` does not want are passed over whole; the rules are not asked.
     """
 
     def __init__(
@@ -51,18 +64,22 @@ class EventApplier:
         rules: ReplicationFilter,
         target: Target,
         *,
+        origin: OriginFilter | None = None,
         on_complete: Callable[[Gtid], None] = lambda gtid: None,
     ) -> None:
         self._rules = rules
         self._target = target
+        self._origin = origin if origin is not None and origin.is_on else None
         self._on_complete = on_complete
+        self.hits: Counter[BaseRuleKind] = Counter()
+        """How often rules of each kind decided something, since :meth:`take_hits`."""
+        self._passed_over = False
         self._groups = Groups()
         self._gtid: Gtid | None = None
         self._begun = False
-        # table id -> the map and, when its rows pass, the database and the table here
-        self._tables: dict[int, tuple[TableMap, tuple[str, str] | None]] = {}
+        self._tables: dict[int, _Table] = {}
         # the same by a table map's body: most of them come again and again
-        self._maps: dict[bytes, tuple[TableMap, tuple[str, str] | None]] = {}
+        self._maps: dict[bytes, _Table] = {}
         self.source_file = ""
         """The master's file that the events come from, as the relay log's artificial Rotate names it."""
 
@@ -71,12 +88,19 @@ class EventApplier:
         """Whether the last event left a transaction open."""
         return self._groups.inside
 
+    def take_hits(self) -> Counter[BaseRuleKind]:
+        """The hits so far; counting begins anew."""
+        hits, self.hits = self.hits, Counter()
+        return hits
+
     def feed(self, event: Event, *, file: str) -> None:
         """Apply an event. Errors name ``file`` and the event's offset.
 
         Raises BinlogCorrupt, BinlogUnsupported, :class:`SlaveIncident`, and what the target raises.
         """
         try:
+            if self._origin is not None and not self._groups.inside:
+                self._passed_over = self._is_unwanted(event)
             self._apply(event.header, event.raw, event.body, event.fd)
         except BinlogError as error:
             raise error.located(file, event.offset) from error
@@ -94,7 +118,7 @@ class EventApplier:
             completed = self._groups.enter(kind, statement_end=ends)
         elif kind in _QUERIES:
             completed = self._groups.enter(kind, word=self._query(kind, body, description))
-        elif kind in _GTIDS:
+        elif kind in GTIDS:
             self._begin(header, body)
         elif kind == EventType.TRANSACTION_PAYLOAD:
             self._payload(body, description)
@@ -136,6 +160,13 @@ class EventApplier:
         self._begun = False
         self._tables.clear()
 
+    def _is_unwanted(self, event: Event) -> bool:
+        """Whether the transaction that begins with this event is none of those that ``origin`` wants."""
+        assert self._origin is not None
+        gtid = gtid_of(event)
+        domain = gtid.domain_id if isinstance(gtid, MariadbGtid) else None
+        return not self._origin.wants(event.header.server_id, domain, writer=event.fd.server_id)
+
     def _touch(self) -> None:
         """Something passes: now the transaction begins for the target."""
         if not self._begun:
@@ -147,17 +178,26 @@ class EventApplier:
         if known is None:
             table = decode_table_map(body, post_header_length)
             passes = self._rules.rows_ok(table.database, table.table)
-            known = (table, self._rules.rewrite_table(table.database, table.table) if passes else None)
+            known = _Table(
+                table,
+                self._rules.rewrite_table(table.database, table.table) if passes else None,
+                self._rules.hits_rows(table.database, table.table),
+            )
             if len(self._maps) >= _MAPS:
                 self._maps.clear()
             self._maps[body] = known
-        self._tables[known[0].table_id] = known
+        if self._passed_over:
+            known = known._replace(here=None)
+        else:
+            for kind in known.hits:
+                self.hits[kind] += 1
+        self._tables[known.map.table_id] = known
 
     def _rows(self, kind: int, body: bytes | memoryview, description: FormatDescription) -> bool:
         header = decode_rows_header(kind, body, description.post_header_length(kind) or None)
         if not header.is_dummy:
             try:
-                table, here = self._tables[header.table_id]
+                table, here, _ = self._tables[header.table_id]
             except KeyError:
                 raise BinlogCorrupt(f"rows of table id {header.table_id}, which no table map names") from None
             if here is not None:
@@ -177,7 +217,11 @@ class EventApplier:
             word = keyword(query.text)
             if word is not Keyword.NONE:
                 return word
+        if self._passed_over:
+            return Keyword.NONE
         statement = statement_of(query, description)
+        for hit in self._rules.hits_statement(statement):
+            self.hits[hit] += 1
         if self._rules.statement(statement).passes:
             self._touch()
             self._target.statement(self._rules.rewrite_db(query.db) if query.db else None, query.raw)

@@ -1,10 +1,14 @@
-"""What ``dumpfilter slave`` does: a slave with a summary for its target, a progress bar, and a report."""
+"""What ``dumpfilter slave`` does: a slave with summaries for its targets, a progress bar, a console, and a report."""
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import signal
 import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -12,13 +16,65 @@ from typing import Any
 import grpc
 import structlog
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
 
+from dumpfilter.console.server import ConsoleServer
+from dumpfilter.errors import OptionError
+from dumpfilter.filter.channels import ChannelFilters, fold_channel
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 from slave import durable
-from slave.slave import Slave, SlaveOptions
+from slave.channel import Channel
+from slave.console import SlaveConsole
+from slave.slave import Configured, Slave, SlaveOptions, Watching
+from slave.source_info import SourceInfo
+from slave.status import imposed_rules
 from slave.targets import SummaryTarget
+
+log = structlog.get_logger("slave")
+
+
+@dataclass(frozen=True)
+class ConsoleOptions:
+    """Where the console listens, and who may log in: passwords by user name."""
+
+    host: str
+    port: int
+    port_file: Path | None
+    users: Mapping[str, str]
+
+    def check(self) -> None:
+        """Raises OptionError for a console that everybody on the network could use."""
+        try:
+            local = self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            local = False
+        if not local and not all(self.users.values()):
+            raise OptionError(
+                f"--console-host={self.host}: a console that others can reach needs a password: set "
+                "DUMPFILTER_CONSOLE_PASSWORD"
+            )
+
+
+def masters_of(masters: Sequence[str], channel: str) -> list[tuple[str, str, int]]:
+    """Channel, host and port of each ``--master``. Raises OptionError.
+
+    >>> masters_of(["127.0.0.1:3307", "m2=[::1]:3308"], "")
+    [('', '127.0.0.1', 3307), ('m2', '::1', 3308)]
+    """
+    found: list[tuple[str, str, int]] = []
+    for master in masters:
+        name, equals, address = master.rpartition("=")
+        host, colon, port = address.rpartition(":")
+        if not (colon and host and port.isascii() and port.isdigit() and int(port) <= 65535):
+            raise OptionError(f"--master={master}: write [CHANNEL=]HOST:PORT")
+        name = fold_channel(name if equals else channel)
+        if any(name == other for other, _, _ in found):
+            raise OptionError(
+                f"--master={master}: there is another one for channel {name!r}; give each a name"
+            )
+        found.append((name, host.removeprefix("[").removesuffix("]"), int(port)))
+    return found
 
 
 class CatchUpBar:
@@ -34,8 +90,8 @@ class CatchUpBar:
             transient=True,
             disable=not console.is_terminal,
         )
-        self._task = self._bar.add_task("catching up", total=None)
-        self._files: list[tuple[str, int]] = []
+        self._tasks: dict[str, TaskID] = {}
+        self._files: dict[str, list[tuple[str, int]]] = {}
 
     def __enter__(self) -> CatchUpBar:
         self._bar.start()
@@ -44,7 +100,7 @@ class CatchUpBar:
     def __exit__(self, *details: object) -> None:
         self._bar.stop()
 
-    def on_connect(self, stub: rpc.DumpFilterStub, answer: pb.RegisterResponse) -> None:
+    def on_connect(self, channel: str, stub: rpc.DumpFilterStub, answer: pb.RegisterResponse) -> None:
         """Ask the master how much there is."""
         if self._bar.disable:
             return
@@ -52,26 +108,32 @@ class CatchUpBar:
             status = stub.Status(pb.StatusRequest(), timeout=2.0)
         except grpc.RpcError:
             return
-        self._files = [(file.name, file.size) for file in status.files]
-        self._bar.update(self._task, total=sum(size for _, size in self._files))
+        self._files[channel] = [(file.name, file.size) for file in status.files]
+        if channel not in self._tasks:
+            self._tasks[channel] = self._bar.add_task("catching up", total=None)
+        self._bar.update(self._tasks[channel], total=sum(file.size for file in status.files))
 
-    def on_chunk(self, chunk: pb.Chunk) -> None:
+    def on_chunk(self, channel: str, chunk: pb.Chunk) -> None:
         """Move the bar to where the chunk ends."""
-        if self._bar.disable or chunk.heartbeat:
+        if self._bar.disable or chunk.heartbeat or channel not in self._tasks:
             return
         done = 0
-        for name, size in self._files:
+        for name, size in self._files[channel]:
             if name == chunk.file:
                 break
             done += size
-        self._bar.update(self._task, completed=done + chunk.end_position, description=chunk.file)
+        self._bar.update(
+            self._tasks[channel],
+            completed=done + chunk.end_position,
+            description=f"{channel} {chunk.file}".strip(),
+        )
 
 
-def report(slave: Slave, target: SummaryTarget) -> dict[str, Any]:
-    """What the slave has at its end, JSON-able."""
-    master, relay, received = slave.master_info, slave.relay_log_info, slave.received
+def report(channel: Channel) -> dict[str, Any]:
+    """What a channel has at its end, JSON-able."""
+    master, relay, received = channel.master_info, channel.relay_log_info, channel.received
     return {
-        "summary": target.state(),
+        "summary": channel.target.state(),
         "position": {"file": relay.source_file, "position": relay.source_position},
         "gtid_set": relay.executed,
         "retrieved_position": {"file": master.source_file, "position": master.source_position},
@@ -81,6 +143,7 @@ def report(slave: Slave, target: SummaryTarget) -> dict[str, Any]:
         "chunks": received.chunks,
         "bytes_received": received.bytes_received,
         "counts": received.counts,
+        "imposed": imposed_rules(channel),
     }
 
 
@@ -95,6 +158,7 @@ def _lines(values: dict[str, Any]) -> str:
         f"({counts['bytes_dropped']} dropped)\n"
         f"undecided       {counts['events_undecided']} of {counts['events_sent']} events sent "
         "(left to this slave's filter)\n"
+        + (f"imposed         {' '.join(values['imposed'])}\n" if values["imposed"] else "")
     )
 
 
@@ -106,32 +170,95 @@ def _terminate(number: int, frame: FrameType | None) -> None:
     raise _Terminated
 
 
-def run_slave(options: SlaveOptions, *, summary: str, summary_file: Path | None) -> None:
-    """Run one slave until its end, Ctrl-C or SIGTERM, and print the report. Raises DumpfilterError."""
+@contextmanager
+def _console(slave: Slave, options: ConsoleOptions | None) -> Iterator[None]:
+    """The console's port, as long as the block runs."""
+    if options is None:
+        yield
+        return
+    executor = SlaveConsole(slave)
+    server = ConsoleServer(executor, options.host, options.port, options.users)
+    server.start()
+    executor.port = server.port
+    try:
+        if options.port_file is not None:
+            durable.replace(options.port_file, f"{server.port}\n".encode(), synced=False)
+        yield
+    finally:
+        server.stop()
+
+
+def run_slave(
+    options: SlaveOptions,
+    filters: ChannelFilters,
+    sources: Sequence[SourceInfo],
+    *,
+    console: ConsoleOptions | None,
+    start: bool,
+    summary: str,
+    summary_file: Path | None,
+) -> None:
+    """Run a slave until its end, Ctrl-C or SIGTERM, and print the report.
+
+    ``sources`` are the channels that the command line names; those of an earlier run are there too. With a
+    console the slave runs until it is told to end, unless dumps were asked for once. Raises DumpfilterError.
+    """
     signal.signal(signal.SIGTERM, _terminate)
-    target = SummaryTarget()
-    console = Console(stderr=True)
-    with CatchUpBar(console) as bar:
+    if console is not None:
+        console.check()
+    elif not start:
+        raise OptionError("--skip-replica-start: without --console-port nothing could ever start it")
+    terminal = Console(stderr=True)
+    with CatchUpBar(terminal) as bar:
         structlog.configure(
             processors=[
                 structlog.processors.add_log_level,
                 structlog.processors.TimeStamper("iso"),
-                structlog.dev.ConsoleRenderer(colors=console.is_terminal),
+                structlog.dev.ConsoleRenderer(colors=terminal.is_terminal),
             ],
             logger_factory=structlog.PrintLoggerFactory(sys.stderr),  # while the bar runs, it prints above it
         )
-        slave = Slave(options, target, on_chunk=bar.on_chunk, on_connect=bar.on_connect)
-        slave.start()
+        slave = Slave(options, filters, watching=Watching(bar.on_chunk, bar.on_connect))
         try:
-            slave.wait()
-        except KeyboardInterrupt:
-            slave.stop()
-            slave.wait()
-    values = report(slave, target)
+            for source in sources:
+                slave.prepare(source)
+            for warning in slave.open():
+                log.warning(warning)
+            if console is None and not slave.channels:
+                raise OptionError(
+                    "there is no channel: give --master, or --console-port and configure one by statements"
+                )
+            with _console(slave, console):
+                try:
+                    if start:
+                        slave.start()
+                    if console is None or (options.once and start):
+                        slave.wait()
+                    else:
+                        slave.wait_for_end()
+                except KeyboardInterrupt:
+                    slave.stop()
+            channels = slave.channels
+        finally:
+            slave.close()
+    if console is None and slave.error is not None:
+        raise slave.error
+    _print(channels, summary, summary_file)
+
+
+def _print(channels: Sequence[Configured], summary: str, summary_file: Path | None) -> None:
+    reports = {one.info.channel: report(one.channel) for one in channels}
     if summary == "json":
+        # one channel's report as it is; of several, by name
+        values = next(iter(reports.values())) if len(reports) == 1 else {"channels": reports}
         text = json.dumps(values, indent=1, ensure_ascii=False) + "\n"
     elif summary == "table":
-        text = target.table() + "\n" + _lines(values)
+        text = ""
+        for name, values in reports.items():
+            target = SummaryTarget()
+            target.restore(values["summary"])
+            heading = f"channel         {name or '(default)'}\n" if len(reports) > 1 else ""
+            text += heading + target.table() + "\n" + _lines(values)
     else:
         return
     if summary_file is None:

@@ -16,10 +16,10 @@ from dumpfilter.binlog.writer import sync_path, writing
 from slave.errors import DirectoryBusy
 
 
-def create(path: Path) -> int:
+def create(path: Path, mode: int = 0o640) -> int:
     """Open an empty file for writing, whatever was there before. Returns its descriptor."""
     with writing(path):
-        return os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, 0o640)
+        return os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, mode)
 
 
 def write(path: Path, fd: int, data: bytes | memoryview) -> None:
@@ -61,14 +61,14 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def replace(path: Path, data: bytes, *, synced: bool) -> None:
+def replace(path: Path, data: bytes, *, synced: bool, mode: int = 0o640) -> None:
     """Give a file new content, whole or not at all: written beside, then renamed.
 
     With ``synced``, it is on the disk when this returns; without, it survives the process but perhaps not
     the machine.
     """
     beside = path.with_name(path.name + ".new")
-    fd = create(beside)
+    fd = create(beside, mode)
     try:
         write(beside, fd, data)
         if synced:

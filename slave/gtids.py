@@ -1,12 +1,21 @@
-"""Between the contract's runs of GTIDs and GTID sets."""
+"""GTIDs as the contract's runs, and as the relay log has them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
-from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet
+from dumpfilter.binlog.events import EventType
+from dumpfilter.binlog.format import Family
+from dumpfilter.binlog.gtid import Gtid, GtidSet, MariadbGtidSet, parse_gtid_set
+from dumpfilter.binlog.gtid_events import decode_gtid_tagged, decode_mariadb_gtid, decode_mysql_gtid
+from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.binlog.sources import SourceKey, add_run
 from dumpfilter.v1 import dumpfilter_pb2 as pb
+from slave.relay_log import RelayPosition, read_index
+
+GTIDS = frozenset({EventType.GTID, EventType.GTID_TAGGED, EventType.ANONYMOUS_GTID, EventType.MARIADB_GTID})
+"""The events that a transaction may begin with."""
 
 
 def ranges(member: pb.GtidRuns) -> Iterator[tuple[int, int]]:
@@ -30,3 +39,33 @@ def add_runs(gtids: GtidSet, runs: pb.GtidRunsSet) -> None:
             key = (member.domain_id, member.server_id)
         for first, last in ranges(member):
             add_run(gtids, key, first, last)
+
+
+def gtid_of(event: Event) -> Gtid | None:
+    """The GTID of a transaction's first event; None of an event that has none."""
+    kind = event.header.type
+    if kind == EventType.MARIADB_GTID:
+        return decode_mariadb_gtid(event.body, event.header.server_id).gtid
+    if kind == EventType.GTID_TAGGED:
+        return decode_gtid_tagged(event.body).gtid
+    if kind == EventType.GTID:
+        return decode_mysql_gtid(event.body).gtid
+    return None
+
+
+def gtids_between(
+    directory: Path, start: RelayPosition, end: RelayPosition, family: Family | None
+) -> GtidSet:
+    """The GTIDs of the transactions in a stretch of the relay log. Raises BinlogError, StateCorrupt."""
+    found = parse_gtid_set("", family)
+    files = read_index(directory)
+    for name in files[files.index(start.file) : files.index(end.file) + 1]:
+        path = directory / name
+        first = start.offset if name == start.file else 4
+        last = end.offset if name == end.file else path.stat().st_size
+        with path.open("rb") as source:
+            for event in iter_events(source, file=str(path), start=first, end=last):
+                gtid = gtid_of(event)
+                if gtid is not None:
+                    found.add(gtid)
+    return found

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import grpc
@@ -23,6 +23,7 @@ from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 from slave.backoff import Backoff
 from slave.errors import DumpTakenOver, RegistrationRefused, StreamError
+from slave.master_info import MasterInfo
 from slave.receiver import Receiver
 
 log = structlog.get_logger("slave.io_thread")
@@ -67,6 +68,12 @@ class _Call(Protocol):
     def cancel(self) -> bool: ...
 
 
+class _Dump(_Call, Protocol):
+    """A dump under way."""
+
+    def __iter__(self) -> Iterator[pb.Chunk]: ...
+
+
 @dataclass(frozen=True)
 class SourceOptions:
     """Who the slave is, which master it reads and how (``CHANGE REPLICATION SOURCE TO``)."""
@@ -78,6 +85,8 @@ class SourceOptions:
     channel: str = ""
     filter: pb.FilterDefinition = field(default_factory=pb.FilterDefinition)
     """The filter to register with."""
+    user: str = ""
+    password: str = field(default="", repr=False)
     report_host: str = ""
     report_port: int = 0
     once: bool = False
@@ -104,6 +113,9 @@ class Received:
     """What came over the wire since the thread began."""
 
     connections: int = 0
+    heartbeats: int = 0
+    last_heartbeat_at: float = 0.0
+    """Unix time, seconds."""
     chunks: int = 0
     bytes_received: int = 0
     """Bytes of raw events."""
@@ -113,13 +125,26 @@ class Received:
     def add(self, chunk: pb.Chunk) -> None:
         """Count a chunk in."""
         self.chunks += 1
+        if chunk.heartbeat:
+            self.heartbeats += 1
+            self.last_heartbeat_at = time.time()
         self.bytes_received += len(chunk.events)
         for name in self.counts:
             self.counts[name] += getattr(chunk.counts, name)
 
 
+@dataclass(frozen=True)
+class _Registration:
+    """What the running connection knows of itself."""
+
+    stub: rpc.DumpFilterStub
+    slave_id: str
+    master_uuid: str
+
+
 class IoThread:
-    """Fills the relay log. :meth:`run` blocks; :meth:`stop` may be called from any thread.
+    """Fills the relay log. :meth:`run` blocks, once; :meth:`stop` and :meth:`change_filter` may be called from any
+    thread.
 
     ``on_chunk`` is told after each chunk has been written; ``on_connect`` the stub and the registration's
     answer after each registration.
@@ -145,6 +170,62 @@ class IoThread:
         self._heard_at = time.monotonic()
         self._ticker_error: DumpfilterError | None = None
         self._unknown_registrations = 0
+        # held from before a registration until its dump has been asked for: a filter changes before or after that
+        self._registering = threading.Lock()
+        self._registration: _Registration | None = None
+        self.state = ""
+        """What the thread is doing, in the server's words (``Replica_IO_State``); empty when it is not running."""
+        self.last_error = ""
+        """Why the newest attempt to connect failed; empty when it did not."""
+        self.last_error_at = 0.0
+        """When that was, Unix time, seconds."""
+        self.ended = False
+        """Whether the dump came to its end (``once``)."""
+
+    @property
+    def connected(self) -> bool:
+        """Whether a dump is under way (``Replica_IO_Running: Yes``; else, while it runs, ``Connecting``)."""
+        return self._registration is not None
+
+    def change_filter(self, definition: pb.FilterDefinition, to: MasterInfo) -> None:
+        """Go on with another filter from ``to`` on, which is where the applier is; what was relayed beyond it is given
+        up. The master is told when it is there; when it cannot do that in the running stream (it is gone, or it was
+        another master's place), the stream is begun anew.
+        """
+        with self._registering, self._receiver.rewinding(to):
+            self._options = replace(self._options, filter=definition)
+            registration = self._registration
+            if registration is None:
+                return
+            version = None
+            if to.source_file and to.master_uuid == registration.master_uuid:
+                version = self._tell(registration, definition, to)
+            if version is None:
+                self._cancel()
+            else:
+                self._receiver.await_version(version)
+
+    def set_filter(self, definition: pb.FilterDefinition) -> None:
+        """Register with this filter. For a thread that does not run yet."""
+        self._options = replace(self._options, filter=definition)
+
+    def _tell(
+        self, registration: _Registration, definition: pb.FilterDefinition, to: MasterInfo
+    ) -> int | None:
+        """Tell the master of the change; the version of the new filter, None when it could not take it up."""
+        request = pb.ChangeFilterRequest(slave_id=registration.slave_id, filter=definition)
+        getattr(request, "from").CopyFrom(pb.BinlogPosition(file=to.source_file, position=to.source_position))
+        try:
+            answer = registration.stub.ChangeFilter(request, timeout=_REGISTER_TIMEOUT)
+        except grpc.RpcError as error:
+            log.warning(
+                "filter not changed in the stream, which begins anew",
+                master=self._options.address,
+                status=error.code().name,
+                reason=error.details(),
+            )
+            return None
+        return int(answer.filter_version)
 
     def stop(self) -> None:
         """End :meth:`run` soon; it returns in order."""
@@ -163,37 +244,54 @@ class IoThread:
             while not self._stop.is_set():
                 try:
                     if self._connect_and_receive():
+                        self.ended = True
                         return
                     self._lost("the master ended the stream")
                 except grpc.RpcError as error:
                     self._lost(self._judge(error))
         finally:
+            self.state = ""
             done.set()
             ticker.join()
             self._receiver.close()
 
     def _connect_and_receive(self) -> bool:
         """One connection. True when the dump came to its end."""
-        options = self._options
-        with grpc.insecure_channel(options.address, options=CHANNEL_OPTIONS) as channel:
+        self.state = "Connecting to source"
+        with grpc.insecure_channel(self._options.address, options=CHANNEL_OPTIONS) as channel:
             stub = rpc.DumpFilterStub(channel)
-            answer = self._register(stub)
-            another_master = bool(
-                options.auto_position
-                and self._receiver.info.source_file
-                and self._receiver.info.master_uuid != answer.master_uuid
-            )
-            self._receiver.begin_stream(
-                master_uuid=answer.master_uuid,
-                family=_FAMILIES.get(answer.family, "mysql"),
-                another_master=another_master,
-            )
+            with self._registering:
+                answer = self._register(stub)
+                self.last_error = ""
+                call = self._begin(stub, answer)
             self._on_connect(stub, answer)
             self.received.connections += 1
-            ended = self._receive(stub, self._dump_request(answer.slave_id, by_gtid=another_master))
+            self.state = "Waiting for source to send event"
+            try:
+                ended = self._receive(call)
+            finally:
+                with self._registering:
+                    self._registration = None
             if ended or self._stop.is_set():
                 self._unregister(stub, answer.slave_id)
             return ended
+
+    def _begin(self, stub: rpc.DumpFilterStub, answer: pb.RegisterResponse) -> _Dump:
+        """Ask for the dump, from where the receiver is."""
+        another_master = bool(
+            self._options.auto_position
+            and self._receiver.info.source_file
+            and self._receiver.info.master_uuid != answer.master_uuid
+        )
+        self._receiver.begin_stream(
+            master_uuid=answer.master_uuid,
+            family=_FAMILIES.get(answer.family, "mysql"),
+            another_master=another_master,
+        )
+        call: _Dump = stub.Dump(self._dump_request(answer, by_gtid=another_master))
+        self._holding(call)
+        self._registration = _Registration(stub, answer.slave_id, answer.master_uuid)
+        return call
 
     def _register(self, stub: rpc.DumpFilterStub) -> pb.RegisterResponse:
         options = self._options
@@ -204,6 +302,8 @@ class IoThread:
             port=options.report_port,
             channel=options.channel,
             filter=options.filter,
+            user=options.user,
+            password=options.password,
         )
         try:
             call = stub.Register.future(request, timeout=_REGISTER_TIMEOUT)
@@ -221,10 +321,11 @@ class IoThread:
         except grpc.RpcError as error:
             log.debug("not unregistered", master=self._options.address, status=error.code().name)
 
-    def _dump_request(self, slave_id: str, *, by_gtid: bool) -> pb.DumpRequest:
+    def _dump_request(self, answer: pb.RegisterResponse, *, by_gtid: bool) -> pb.DumpRequest:
         options, info = self._options, self._receiver.info
         request = pb.DumpRequest(
-            slave_id=slave_id,
+            slave_id=answer.slave_id,
+            filter_version=answer.filter_version,
             once=options.once,
             chunk_size=options.chunk_size,
             heartbeat_period_ms=int(options.heartbeat_period * 1000),
@@ -241,14 +342,14 @@ class IoThread:
             )
         return request
 
-    def _receive(self, stub: rpc.DumpFilterStub, request: pb.DumpRequest) -> bool:
-        call = stub.Dump(request)
-        self._holding(call)
+    def _receive(self, call: _Dump) -> bool:
         try:
             for chunk in call:
                 self._heard_at = math.inf  # a slow disk here is no silence of the master
-                self._receiver.receive(chunk)
                 self.received.add(chunk)
+                if not self._receiver.receive(chunk):
+                    self._heard_at = time.monotonic()
+                    continue
                 self._backoff.reset()
                 self._unknown_registrations = 0
                 self._on_chunk(chunk)
@@ -294,6 +395,8 @@ class IoThread:
         if self._stop.is_set():
             return
         options = self._options
+        self.last_error, self.last_error_at = reason, time.time()
+        self.state = "Waiting to reconnect after a failed source event read"
         wait = self._backoff.next()
         attempts = self._backoff.attempts
         if options.retry_count and attempts >= options.retry_count:

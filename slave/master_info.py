@@ -39,6 +39,10 @@ class MasterInfo(state_file.State):
     filter_version: NonNegativeInt = 0
     """The version of the filter that the newest events were chosen with."""
 
+    filter_digest: str = ""
+    """Of the filter that the events beyond the applier's place were chosen with: with another one they have to be
+    fetched anew."""
+
     @property
     def relay_position(self) -> RelayPosition | None:
         """Up to where the relay log is complete; None before the first file."""

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from dumpfilter.binlog.events import MAGIC, EventHeader
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.gtid import parse_gtid_set
+from dumpfilter.filter.convert import hits_from_proto
+from dumpfilter.filter.rules import BaseRuleKind
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from slave.errors import AFRESH, StreamError
 from slave.gtids import add_runs
@@ -53,6 +57,13 @@ class Receiver:
         self._unsynced_events = 0
         self._retrieved_more = False
         self._completed: list[pb.GtidRunsSet] = []
+        self._hits: Counter[BaseRuleKind] = Counter()
+        """The master's hits up to the resume point that are not published yet."""
+        self._later_hits: Counter[BaseRuleKind] = Counter()
+        """Those that go with ``_completed``: beyond it."""
+        self._awaited_version = 0
+        self.filter_digest = self._info.filter_digest
+        """What filter the relay log's events were chosen with from now on."""
         self._master_uuid = self._info.master_uuid
         self._another_master = False
         relay_log.recover(self._info.relay_position)
@@ -78,23 +89,57 @@ class Receiver:
             if not self._info.family:
                 self._retrieved = parse_gtid_set("", family)
             # a position of the old master's must not be taken for one of the new master's
-            kept = {"family": family} if another_master else {"family": family, "master_uuid": master_uuid}
+            kept = {"family": family, "filter_digest": self.filter_digest}
+            if not another_master:
+                kept["master_uuid"] = master_uuid
             self._info = self._info.model_copy(update=kept)
             self._master_uuid = master_uuid
             self._save(synced=False)
             self._relay_log.recover(self._info.relay_position)
             self._completed.clear()
+            self._later_hits.clear()
+            self._awaited_version = 0
             self._another_master = another_master
 
-    def receive(self, chunk: pb.Chunk) -> None:
-        """Write a chunk and advance to its resume point.
+    @contextmanager
+    def rewinding(self, to: MasterInfo) -> Iterator[None]:
+        """Give up the relay log beyond ``to``, from where the master sends anew, filtered anew.
+
+        No chunk is taken as long as the block runs, in which the master is told; after it, only those of the filter
+        version that :meth:`await_version` named, or of a new stream.
+        """
+        with self._lock:
+            self._relay_log.recover(to.relay_position)
+            self._completed.clear()
+            self._later_hits.clear()
+            self._hits.clear()
+            self._retrieved = parse_gtid_set(to.retrieved, to.family or None)
+            self._retrieved_more = False
+            self._info = to.model_copy()
+            self.filter_digest = to.filter_digest
+            self._awaited_version = self._NONE
+            self._save(synced=False)
+            self._relay_end.rewind(self._info)
+            yield
+
+    _NONE = 1 << 63
+
+    def await_version(self, version: int) -> None:
+        """Inside :meth:`rewinding`: chunks of this filter version and of later ones go on."""
+        self._awaited_version = version
+
+    def receive(self, chunk: pb.Chunk) -> bool:
+        """Write a chunk and advance to its resume point. False for one that an earlier filter has chosen, which was
+        under way when it changed: there will be another in its place.
 
         Raises :class:`StreamError` when it does not continue what was received, and
         :class:`~dumpfilter.errors.OutputError` when it cannot be written.
         """
         with self._lock:
+            if chunk.filter_version < self._awaited_version:
+                return False
             if chunk.heartbeat and (not chunk.file or chunk.file != self._info.source_file):
-                return
+                return True
             self._enter_file(chunk)
             self._append(chunk)
             events = chunk.counts.events_sent
@@ -104,6 +149,7 @@ class Receiver:
                 self._save(synced=bool(due))
             else:
                 self._save_if_due()
+            return True
 
     def flush_if_due(self) -> None:
         """Save ``master.info`` when it has been behind for ``save_period``."""
@@ -122,6 +168,11 @@ class Receiver:
         if chunk.file == here.source_file and not self._another_master:
             if chunk.format_description:
                 self._check_continuation(chunk)
+            elif self._awaited_version:
+                raise StreamError(
+                    f"{chunk.file}: the master goes on with another filter and does not say where"
+                )
+            self._awaited_version = 0
             return
         if not chunk.file or not chunk.format_description:
             raise StreamError(f"the master sent events of {chunk.file!r} before its format description event")
@@ -133,6 +184,7 @@ class Receiver:
             )
         self._relay_log.rotate(chunk.file, chunk.start_position, chunk.format_description)
         self._another_master = False
+        self._awaited_version = 0
         begun = self._relay_log.position
         assert begun is not None
         self._info = here.model_copy(
@@ -179,6 +231,7 @@ class Receiver:
             self._relay_log.append(events, events=chunk.counts.events_sent)
         if chunk.HasField("completed"):
             self._completed.append(chunk.completed)
+        self._later_hits.update(hits_from_proto(chunk.hits))
         incomplete = position.offset > here.relay_offset
         if not chunk.resume_bytes and (incomplete or chunk.resume_position == here.source_position):
             # Inside a transaction. A resume point beyond it without a byte of it cannot be placed in the
@@ -188,6 +241,8 @@ class Receiver:
             add_runs(self._retrieved, runs)
             self._retrieved_more = True
         self._completed.clear()
+        self._hits.update(self._later_hits)
+        self._later_hits.clear()
         self._info = here.model_copy(
             update={
                 "source_position": chunk.resume_position,
@@ -211,4 +266,6 @@ class Receiver:
             self._file.save(self._info, synced=synced)
         self._saved = self._info
         self._saved_at = self._clock()
-        self._relay_end.publish(self._info)
+        if self._relay_end.info is not self._info or self._hits:
+            self._relay_end.publish(self._info, self._hits)
+            self._hits.clear()

@@ -6,16 +6,18 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from dumpfilter.binlog.format import Family
-from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
+from dumpfilter.binlog.gtid import Gtid, GtidSet, parse_gtid_set
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.filter import ReplicationFilter
+from dumpfilter.filter.origin import OriginFilter
 from slave.applier import EventApplier
 from slave.errors import AFRESH, StateCorrupt, StreamError
+from slave.gtids import gtid_of, gtids_between
 from slave.master_info import MasterInfo
-from slave.relay_end import RelayEnd
+from slave.relay_end import Hits, Reached, RelayEnd
 from slave.relay_log import RelayPosition, file_number, read_index
 from slave.relay_log_info import RelayLogInfo, RelayLogInfoFile
 
@@ -28,15 +30,26 @@ SAVE_PERIOD = 1.0
 _READ_BUFFER = 1 << 18
 
 
+class Until(Protocol):
+    """Where START REPLICA … UNTIL ends."""
+
+    def before(self, gtid: Gtid | None) -> bool:
+        """Whether to end before a transaction."""
+
+    def after(self, info: RelayLogInfo, executed: GtidSet) -> bool:
+        """Whether to end after the transaction that got the applier here."""
+
+
 def _order(position: RelayPosition | None) -> tuple[int, int]:
     return (file_number(position.file), position.offset) if position else (0, 0)
 
 
 class SqlThread:
-    """Applies the relay log up to its recorded end. :meth:`run` blocks; :meth:`stop` is for other threads.
+    """Applies the relay log up to its recorded end. :meth:`run` blocks, once; :meth:`stop` is for other threads.
 
     ``make_filter`` makes the slave's own filter for the family of the master's binlogs. The target's state is
-    restored when the object is made.
+    restored when the object is made. ``on_hits`` is told how often rules decided something, here and on the
+    master, since it was told last.
     """
 
     def __init__(
@@ -46,12 +59,18 @@ class SqlThread:
         target: Target,
         make_filter: Callable[[Family], ReplicationFilter],
         *,
+        origin: OriginFilter | None = None,
+        on_hits: Callable[[Hits], None] = lambda hits: None,
+        until: Until | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._directory = directory
         self._relay_end = relay_end
         self._target = target
         self._make_filter = make_filter
+        self._origin = origin
+        self._on_hits = on_hits
+        self._until = until
         self._clock = clock
         self._file = RelayLogInfoFile(directory)
         self._stop = threading.Event()
@@ -60,12 +79,13 @@ class SqlThread:
         self._here: dict[str, str | int] = {}  # how much further the applier is than that
         self._applier: EventApplier | None = None
         self._executed: GtidSet = parse_gtid_set("")
+        self._filter_is_old = False
         if _order(self._info.relay_position) > _order(relay_end.info.relay_position):
             raise StateCorrupt(
                 f"{self._file.path}: is ahead of the relay log, which was complete up to "
                 f"{relay_end.info.relay_position}; {AFRESH}"
             )
-        if self._info.relay_file:
+        if self._info.target:
             try:
                 target.restore(self._info.target)
             except (ValueError, TypeError, KeyError) as error:
@@ -78,39 +98,89 @@ class SqlThread:
         """How far the applier is; what the target's state was when it was last saved."""
         return self._info.model_copy(update=self._here) if self._here else self._info
 
+    @property
+    def reached(self) -> MasterInfo:
+        """What ``master.info`` would say if everything up to here had been received and nothing more.
+
+        For a thread that is not running: from here the master may send anew.
+        """
+        here = self.info
+        position = here.relay_position
+        next_state, _ = self._relay_end.wait(0)
+        later = self._relay_end.info if next_state is None else next_state.info
+        if position is None:
+            return MasterInfo(family=later.family, retrieved=here.executed)
+        for state in (self._relay_end.passed, later):
+            if state is not None and (position, here.source_position) == (
+                state.relay_position,
+                state.source_position,
+            ):
+                return state
+        at = {"source_file": here.source_file, "source_position": here.source_position}
+        at |= {"relay_file": position.file, "relay_offset": position.offset}
+        # Between two recorded states the relay log tells what was applied, not what the master dropped in
+        # between: as GTIDs that stays with what was retrieved, which is right again when it is passed.
+        retrieved = parse_gtid_set(later.retrieved, later.family or None)
+        if position != later.relay_position and later.relay_position is not None:
+            retrieved -= gtids_between(self._directory, position, later.relay_position, later.family or None)
+        return later.model_copy(update={**at, "retrieved": str(retrieved)})
+
+    def follow_filter(self) -> None:
+        """Ask ``make_filter`` again, at the next recorded state."""
+        self._filter_is_old = True
+
     def stop(self) -> None:
-        """End :meth:`run` after the transaction that is being applied."""
+        """End :meth:`run` after the transaction that is being applied; after a few more where the master dropped
+        something in between, since only the end of such a stretch is a place that both know."""
         self._stop.set()
+        self._relay_end.wake()
 
     def run(self) -> None:
-        """Apply until :meth:`stop`, or until the relay log's end when nothing more will come."""
-        seen: MasterInfo | None = None
-        last = False
-        while not self._stop.is_set() and not (last and self._relay_end.info is seen):
-            newest, last = self._relay_end.wait_beyond(seen, SAVE_PERIOD / 4)
-            if newest is not seen:
-                self._apply_up_to(newest)
-                seen = newest
-            self._save_if_due()
+        """Apply until :meth:`stop`, ``until``, or the relay log's end when nothing more will come."""
+        self._relay_end.begin()
+        try:
+            while not self._stop.is_set():
+                state, last = self._relay_end.wait(SAVE_PERIOD / 4)
+                if state is not None:
+                    if not self._apply_up_to(state):
+                        break
+                elif last:
+                    break
+                else:
+                    self._tell_hits()
+                self._save_if_due()
+        finally:
+            self._tell_hits()
         self._save()
 
-    def _apply_up_to(self, newest: MasterInfo) -> None:
+    def _apply_up_to(self, state: Reached) -> bool:
+        """Apply to a recorded state. False when it was not reached because this thread ends before."""
+        newest = state.info
         end = newest.relay_position
         if end is None or newest.family == "":
-            return
-        if self._applier is None:
-            self._executed = parse_gtid_set(self._info.executed, newest.family)
+            self._relay_end.reached(state)
+            return True
+        if self._applier is None or self._filter_is_old:
+            self._filter_is_old = False
+            self._tell_hits()
+            executed = self._info.executed if self._applier is None else str(self._executed)
+            self._executed = parse_gtid_set(executed, newest.family)
             self._applier = EventApplier(
-                self._make_filter(newest.family), self._target, on_complete=self._executed.add
+                self._make_filter(newest.family),
+                self._target,
+                origin=self._origin,
+                on_complete=self._executed.add,
             )
         here = self.info.relay_position
-        files = read_index(self._directory)
-        first = files.index(here.file) if here is not None else 0
-        for name in files[first : files.index(end.file) + 1]:
-            start = here.offset if here is not None and here.file == name else 4
-            path = self._directory / name
-            if not self._apply_file(path, start, end.offset if name == end.file else path.stat().st_size):
-                return
+        if _order(here) < _order(end):
+            files = read_index(self._directory)
+            first = files.index(here.file) if here is not None else 0
+            for name in files[first : files.index(end.file) + 1]:
+                start = here.offset if here is not None and here.file == name else 4
+                path = self._directory / name
+                stop_at = end.offset if name == end.file else path.stat().st_size
+                if not self._apply_file(path, start, stop_at, prompt=not state.hits):
+                    return False
         self._executed.update(parse_gtid_set(newest.retrieved, newest.family))
         self._here = {
             "relay_file": end.file,
@@ -118,13 +188,19 @@ class SqlThread:
             "source_file": newest.source_file,
             "source_position": newest.source_position,
         }
+        self._relay_end.reached(state)
+        if state.hits:
+            self._on_hits(state.hits)
+        return True
 
-    def _apply_file(self, path: Path, start: int, end: int) -> bool:
-        """Apply a part of one relay log. False when :meth:`stop` cut it short."""
+    def _apply_file(self, path: Path, start: int, end: int, *, prompt: bool) -> bool:
+        """Apply a part of one relay log. False when this thread is to end before; with ``prompt`` it may."""
         applier = self._applier
         assert applier is not None
         with path.open("rb", buffering=_READ_BUFFER) as source:
             for event in iter_events(source, file=str(path), start=start, end=end):
+                if self._until is not None and not applier.inside and self._until.before(gtid_of(event)):
+                    return False
                 applier.feed(event, file=str(path))
                 if applier.inside:
                     continue
@@ -136,7 +212,9 @@ class SqlThread:
                     "source_position": event.header.end_log_pos or self._source_position(),
                 }
                 self._save_if_due()
-                if self._stop.is_set():
+                if self._stop.is_set() and prompt:
+                    return False
+                if self._until is not None and self._until.after(self.info, self._executed):
                     return False
         if applier.inside:
             raise StreamError(f"{path}: the resume point {end} lies inside a transaction")
@@ -146,12 +224,17 @@ class SqlThread:
         """For events that the master's file does not have, such as the artificial Rotate."""
         return self._here.get("source_position", self._info.source_position)
 
+    def _tell_hits(self) -> None:
+        if self._applier is not None and self._applier.hits:
+            self._on_hits(self._applier.take_hits())
+
     def _save_if_due(self) -> None:
         if self._here and self._clock() - self._saved_at >= SAVE_PERIOD:
             self._save()
 
     def _save(self) -> None:
         """Between two transactions only: the target's state belongs to the position."""
+        self._tell_hits()
         if not self._here:
             return
         more = {"executed": str(self._executed), "target": self._target.state()}

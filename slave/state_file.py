@@ -77,6 +77,6 @@ def load(path: Path, kind: str, model: type[S]) -> S | None:
     return decode(data, kind, model, path)
 
 
-def save(path: Path, kind: str, state: State, *, synced: bool) -> None:
+def save(path: Path, kind: str, state: State, *, synced: bool, mode: int = 0o640) -> None:
     """Replace the file. Raises :class:`~dumpfilter.errors.OutputError`."""
-    durable.replace(path, encode(kind, state), synced=synced)
+    durable.replace(path, encode(kind, state), synced=synced, mode=mode)

@@ -73,14 +73,16 @@ class FilterDefinition(_message.Message):
     def __init__(self, rules: _Optional[_Iterable[_Union[Rule, _Mapping]]] = ..., lower_case_table_names: _Optional[int] = ..., family: _Optional[_Union[ServerFamily, str]] = ..., semantics: _Optional[_Union[FilterSemantics, str]] = ..., origin: _Optional[_Union[OriginFilter, _Mapping]] = ...) -> None: ...
 
 class OriginFilter(_message.Message):
-    __slots__ = ("ignore_server_ids", "do_domain_ids", "ignore_domain_ids")
+    __slots__ = ("ignore_server_ids", "do_domain_ids", "ignore_domain_ids", "own_server_id")
     IGNORE_SERVER_IDS_FIELD_NUMBER: _ClassVar[int]
     DO_DOMAIN_IDS_FIELD_NUMBER: _ClassVar[int]
     IGNORE_DOMAIN_IDS_FIELD_NUMBER: _ClassVar[int]
+    OWN_SERVER_ID_FIELD_NUMBER: _ClassVar[int]
     ignore_server_ids: _containers.RepeatedScalarFieldContainer[int]
     do_domain_ids: _containers.RepeatedScalarFieldContainer[int]
     ignore_domain_ids: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, ignore_server_ids: _Optional[_Iterable[int]] = ..., do_domain_ids: _Optional[_Iterable[int]] = ..., ignore_domain_ids: _Optional[_Iterable[int]] = ...) -> None: ...
+    own_server_id: int
+    def __init__(self, ignore_server_ids: _Optional[_Iterable[int]] = ..., do_domain_ids: _Optional[_Iterable[int]] = ..., ignore_domain_ids: _Optional[_Iterable[int]] = ..., own_server_id: _Optional[int] = ...) -> None: ...
 
 class RuleHits(_message.Message):
     __slots__ = ("kind", "count")
@@ -176,19 +178,21 @@ class BinlogPosition(_message.Message):
     def __init__(self, file: _Optional[str] = ..., position: _Optional[int] = ...) -> None: ...
 
 class DumpRequest(_message.Message):
-    __slots__ = ("slave_id", "gtid_set", "once", "chunk_size", "heartbeat_period_ms")
+    __slots__ = ("slave_id", "gtid_set", "once", "chunk_size", "heartbeat_period_ms", "filter_version")
     SLAVE_ID_FIELD_NUMBER: _ClassVar[int]
     FROM_FIELD_NUMBER: _ClassVar[int]
     GTID_SET_FIELD_NUMBER: _ClassVar[int]
     ONCE_FIELD_NUMBER: _ClassVar[int]
     CHUNK_SIZE_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_PERIOD_MS_FIELD_NUMBER: _ClassVar[int]
+    FILTER_VERSION_FIELD_NUMBER: _ClassVar[int]
     slave_id: str
     gtid_set: str
     once: bool
     chunk_size: int
     heartbeat_period_ms: int
-    def __init__(self, slave_id: _Optional[str] = ..., gtid_set: _Optional[str] = ..., once: _Optional[bool] = ..., chunk_size: _Optional[int] = ..., heartbeat_period_ms: _Optional[int] = ..., **kwargs) -> None: ...
+    filter_version: int
+    def __init__(self, slave_id: _Optional[str] = ..., gtid_set: _Optional[str] = ..., once: _Optional[bool] = ..., chunk_size: _Optional[int] = ..., heartbeat_period_ms: _Optional[int] = ..., filter_version: _Optional[int] = ..., **kwargs) -> None: ...
 
 class GtidRuns(_message.Message):
     __slots__ = ("uuid", "tag", "domain_id", "server_id", "runs")

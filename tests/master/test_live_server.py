@@ -13,8 +13,8 @@ from dumpfilter.filter import Filter
 from master.server import MasterServer
 from master.store import BinlogStore
 from slave.applier import apply_files
+from slave.channel import Channel, ChannelOptions, FilterOn
 from slave.io_thread import SourceOptions
-from slave.slave import Slave, SlaveOptions
 from slave.targets import SummaryTarget
 from tests.mariadb import MariaDb
 
@@ -30,15 +30,15 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDb]:
     server.close()
 
 
-def slave_of(port: int, directory: Path, number: int, options: list[str], *, on_master: bool) -> Slave:
-    return Slave(
-        SlaveOptions(
+def slave_of(port: int, directory: Path, number: int, options: list[str], *, on_master: bool) -> Channel:
+    return Channel(
+        ChannelOptions(
             source=SourceOptions(
                 address=f"127.0.0.1:{port}", server_id=number, uuid="", heartbeat_period=0.05
             ),
             relay_dir=directory,
             rules=Filter.from_options(options).rules,
-            filter_on_master=on_master,
+            filter_on=FilterOn.BOTH if on_master else FilterOn.SLAVE,
         ),
         SummaryTarget(),
     )

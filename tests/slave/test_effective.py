@@ -27,9 +27,9 @@ from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
 from master.server import MasterServer
 from master.store import BinlogStore
+from slave.channel import Channel, ChannelOptions, FilterOn
 from slave.groups import Keyword, keyword
 from slave.io_thread import SourceOptions
-from slave.slave import Slave, SlaveOptions
 from tests.filter.plain import Names
 from tests.filter.plain_effective import PlainEffectiveFilter
 
@@ -137,15 +137,15 @@ def serve(tmp_path: Path) -> Iterator[Any]:
         server.stop(0)
 
 
-def run_slave(address: str, directory: Path, options: list[str], *, on_master: bool) -> tuple[Slave, Notes]:
+def run_slave(address: str, directory: Path, options: list[str], *, on_master: bool) -> tuple[Channel, Notes]:
     target = Notes()
-    slave = Slave(
-        SlaveOptions(
+    slave = Channel(
+        ChannelOptions(
             source=SourceOptions(address=address, server_id=8 + on_master, uuid="", once=True),
             relay_dir=directory,
             rules=EffectiveFilter.from_options(options).rules,
             semantics=FilterSemantics.EFFECTIVE,
-            filter_on_master=on_master,
+            filter_on=FilterOn.BOTH if on_master else FilterOn.SLAVE,
         ),
         target,
     )
@@ -214,14 +214,14 @@ def test_mixed_rules_are_refused(stub: pb_grpc.DumpFilterStub) -> None:
     with pytest.raises(grpc.RpcError, match="unknown option '--replicate-do-db'") as raised:
         register(stub, mixed)
     assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    options = SlaveOptions(
+    options = ChannelOptions(
         source=SourceOptions(address="127.0.0.1:1", server_id=1, uuid=""),
         relay_dir=Path("unused"),
         rules=(make_rule(RuleKind.DO_DB, "d1"),),
         semantics=FilterSemantics.EFFECTIVE,
     )
     with pytest.raises(OptionError, match="unknown option '--replicate-do-db'"):
-        Slave(options, Notes())
+        Channel(options, Notes())
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,8 @@ from dumpfilter.binlog.gtid import MysqlGtidSet, encode_previous_gtids
 from dumpfilter.binlog.writer import make_event, rebase
 from dumpfilter.errors import PositionError
 from dumpfilter.filter import Filter
+from slave.channel import Channel, ChannelOptions, FilterOn
 from slave.io_thread import SourceOptions
-from slave.slave import Slave, SlaveOptions
 from slave.targets import SummaryTarget
 from tests.binlog_tools import complaints
 
@@ -257,11 +257,11 @@ FOLDERS = [
 CASES = json.loads((Path(__file__).parents[1] / "oracle" / "data" / "oracle" / "cases.json").read_text())
 
 
-def run_slave(address: str, directory: Path, options: list[str], **source) -> Slave:
+def run_slave(address: str, directory: Path, options: list[str], **source) -> Channel:
     """A slave in this process, once."""
     on_master, apply = source.pop("filter_on_master", True), source.pop("apply", True)
-    slave = Slave(
-        SlaveOptions(
+    slave = Channel(
+        ChannelOptions(
             source=SourceOptions(
                 address=address,
                 server_id=1 + zlib.crc32(bytes(directory)) % 10**9,
@@ -271,7 +271,7 @@ def run_slave(address: str, directory: Path, options: list[str], **source) -> Sl
             ),
             relay_dir=directory,
             rules=Filter.from_options(options).rules,
-            filter_on_master=on_master,
+            filter_on=FilterOn.BOTH if on_master else FilterOn.SLAVE,
             apply=apply,
         ),
         SummaryTarget(),

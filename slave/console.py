@@ -1,0 +1,397 @@
+"""The slave's side of the console: what each command does, when it may, and with what number it is refused.
+
+Numbers, SQLSTATEs and texts are those of MySQL 9.7, recorded in tests/console/data; docs/console-differences.md
+tells where a slave of this product is no server and answers otherwise.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping, Sequence
+from functools import singledispatchmethod
+from importlib.metadata import version
+from typing import Any
+
+from dumpfilter.binlog.format import Family
+from dumpfilter.errors import DumpfilterError, GtidError, OptionError
+from dumpfilter.filter.channels import (
+    DEFAULT_CHANNEL,
+    GROUP_REPLICATION_CHANNELS,
+    UnknownChannel,
+    fold_channel,
+)
+from dumpfilter.printing.show_events import no_events, show_events
+from dumpfilter.sql import catalogue as errors
+from dumpfilter.sql import commands
+from dumpfilter.sql.commands import Command, Threads
+from dumpfilter.sql.errors import SqlError
+from dumpfilter.sql.result import OK, Column, ColumnType, Note, Result, Table
+from slave import status
+from slave.relay_log import read_index
+from slave.slave import Configured, Slave
+from slave.source_info import SourceInfo
+from slave.sql_thread import Until
+from slave.until import UntilGtids, UntilRelay, UntilSource
+
+MAX_CHANNEL_NAME = 64
+"""Characters."""
+
+MAX_CHANNELS = 256
+"""As a server's ``MAX_CHANNELS``."""
+
+_FIELDS: Mapping[str, str] = {
+    "HOST": "host",
+    "PORT": "port",
+    "USER": "user",
+    "PASSWORD": "password",
+    "AUTO_POSITION": "auto_position",
+    "LOG_FILE": "log_file",
+    "LOG_POS": "log_pos",
+    "CONNECT_RETRY": "connect_retry",
+    "RETRY_COUNT": "retry_count",
+    "HEARTBEAT_PERIOD": "heartbeat_period",
+    "IGNORE_SERVER_IDS": "ignore_server_ids",
+    "DO_DOMAIN_IDS": "do_domain_ids",
+    "IGNORE_DOMAIN_IDS": "ignore_domain_ids",
+    "FILTER_ON": "filter_on",
+}
+"""By the option's name in the command: the member of SourceInfo."""
+
+_AFRESH = frozenset({"HOST", "PORT", "LOG_FILE", "LOG_POS"})
+"""Options that make the position of before void."""
+
+_REPLICAS = (
+    Column("Server_Id", ColumnType.INTEGER),
+    Column("Host"),
+    Column("Port", ColumnType.INTEGER),
+    Column("Source_Id", ColumnType.INTEGER),
+    Column("Replica_UUID"),
+)
+_OLD_REPLICAS = (*_REPLICAS[:3], Column("Master_id", ColumnType.INTEGER), Column("Slave_UUID"))
+_LOG_STATUS = (
+    Column("File"),
+    Column("Position", ColumnType.INTEGER),
+    Column("Binlog_Do_DB"),
+    Column("Binlog_Ignore_DB"),
+    Column("Executed_Gtid_Set"),
+)
+_EVENTS = (
+    Column("Log_name"),
+    Column("Pos", ColumnType.INTEGER),
+    Column("Event_type"),
+    Column("Server_id", ColumnType.INTEGER),
+    Column("End_log_pos", ColumnType.INTEGER),
+    Column("Info"),
+)
+
+
+class SlaveConsole:
+    """The :class:`~dumpfilter.console.executor.Executor` of a slave."""
+
+    def __init__(self, slave: Slave) -> None:
+        self._slave = slave
+        self.port = 0
+        """The console's own port, for ``@@port``."""
+
+    def execute(self, command: Command) -> Result:
+        """Carry out a command. Raises SqlError."""
+        try:
+            with self._slave.lock:
+                return self._execute(command)
+        except UnknownChannel as error:
+            raise errors.ER_REPLICA_CHANNEL_DOES_NOT_EXIST(error.channel) from None
+
+    def table(self, schema: str, name: str) -> Table | None:
+        """A table of performance_schema, or of ours, as it is now."""
+        slave = self._slave
+        match schema, name:
+            case "performance_schema", "replication_applier_filters":
+                return status.filters_table(slave.filters)
+            case "performance_schema", "replication_applier_global_filters":
+                return status.global_filters_table(slave.filters)
+            case "performance_schema", "replication_connection_status":
+                return status.connection_table(slave.channels)
+            case "performance_schema", "replication_applier_status":
+                return status.applier_table(slave.channels)
+            case "dumpfilter", "channels":
+                return status.channels_table(slave.channels)
+        return None
+
+    def table_names(self) -> list[tuple[str, str]]:
+        """Schema and name of every table."""
+        server = ("filters", "global_filters", "status")
+        return [
+            *[("performance_schema", f"replication_applier_{name}") for name in server],
+            ("performance_schema", "replication_connection_status"),
+            ("dumpfilter", "channels"),
+        ]
+
+    def variables(self) -> Mapping[str, str | int]:
+        """System variables, by the server's names."""
+        options = self._slave.options
+        ours = version("dumpfilter")
+        return {
+            "server_id": options.server_id,
+            "server_uuid": self._slave.uuid,
+            "version": f"8.4.0-dumpfilter-{ours}",
+            "version_comment": "dumpfilter slave",
+            "hostname": socket.gethostname(),
+            "port": self.port,
+            "report_host": options.report_host,
+            "report_port": options.report_port,
+            "log_bin": "OFF",
+            "relay_log": str(options.relay_dir / "relay-bin"),
+            "datadir": str(options.relay_dir),
+            "lower_case_table_names": options.lower_case_table_names,
+            "replica_net_timeout": int(options.net_timeout),
+            "replicate_same_server_id": "ON" if options.replicate_same_server_id else "OFF",
+            "sync_relay_log": options.sync_relay_log,
+            "gtid_executed": status.executed_gtids(self._slave.channels),
+        }
+
+    # -- commands
+
+    @singledispatchmethod
+    def _execute(self, command: Command) -> Result:
+        raise errors.ER_NOT_SUPPORTED_YET(type(command).__name__)
+
+    @_execute.register
+    def _(self, command: commands.ChangeReplicationFilter) -> Result:
+        channel = command.channel
+        if channel is not None and fold_channel(channel) in GROUP_REPLICATION_CHANNELS:
+            raise errors.ER_REPLICA_CHANNEL_OPERATION_NOT_ALLOWED("CHANGE REPLICATION FILTER", channel)
+        if channel is not None and not self._slave.has(channel):
+            raise errors.ER_REPLICA_CONFIGURATION()
+        for one in self._slave.channels if channel is None else [self._slave.get(channel)]:
+            if one.channel.sql_worker.running:
+                raise errors.ER_REPLICA_CHANNEL_SQL_THREAD_MUST_STOP(one.info.channel)
+        self._change(lambda: self._slave.change_filter(command.clauses, channel))
+        return OK
+
+    @_execute.register
+    def _(self, command: commands.ChangeSource) -> Result:
+        name = self._channel_to_configure(command.channel)
+        known = self._slave.get(name) if self._slave.has(name) else None
+        if known is not None:
+            self._refuse_running(known)
+        given = dict(command.options)
+        notes = _check_options(given, known, self._slave.options.net_timeout)
+        if known is None and len(self._slave.channels) >= MAX_CHANNELS:
+            raise errors.ER_REPLICA_MAX_CHANNELS_EXCEEDED()
+        info = known.info if known is not None else SourceInfo(channel=name)
+        info = info.model_copy(update=_updates(given))
+        afresh = bool(_AFRESH & given.keys())
+        if info.auto_position and not (known and known.info.auto_position):
+            info = info.model_copy(update={"log_file": "", "log_pos": 4})
+        elif afresh and not {"LOG_FILE", "LOG_POS"} & given.keys():
+            # another source has other files
+            info = info.model_copy(update={"log_file": "", "log_pos": 4})
+        self._change(lambda: self._slave.configure(info, command.clauses, afresh=afresh))
+        return Result(notes=notes)
+
+    @_execute.register
+    def _(self, command: commands.ChangeBinlog) -> Result:
+        raise errors.ER_NO_BINARY_LOGGING()
+
+    @_execute.register
+    def _(self, command: commands.StartReplica) -> Result:
+        chosen = self._chosen(command.channel, every=command.every)
+        if not chosen:
+            raise errors.ER_BAD_REPLICA()
+        if command.user is not None and command.threads is Threads.SQL:
+            raise errors.ER_SQLTHREAD_WITH_SECURE_REPLICA()
+        if command.until is not None and command.threads is Threads.IO:
+            raise errors.ER_BAD_REPLICA_UNTIL_COND()
+        if command.until is not None and len(chosen) > 1:
+            raise errors.ER_REPLICA_MULTIPLE_CHANNELS_CMD()
+        until = _until(command.until)
+        notes: list[Note] = []
+        for one in chosen:
+            if not one.info.host and Threads.IO in command.threads:
+                raise errors.ER_BAD_REPLICA()
+            if command.threads in one.channel.running:
+                notes.append(errors.ER_REPLICA_CHANNEL_WAS_RUNNING.note(one.info.channel))
+                continue
+            one.channel.start(command.threads, until=until, user=command.user, password=command.password)
+        return Result(notes=notes)
+
+    @_execute.register
+    def _(self, command: commands.StopReplica) -> Result:
+        chosen = self._chosen(command.channel, every=command.every)
+        notes: list[Note] = []
+        for one in chosen:
+            if not command.threads & one.channel.running:
+                notes.append(errors.ER_REPLICA_CHANNEL_WAS_NOT_RUNNING.note(one.info.channel))
+            one.channel.request_stop(command.threads)
+        for one in chosen:
+            one.channel.stop(command.threads)
+        if not chosen:
+            notes.append(errors.ER_REPLICA_CHANNEL_WAS_NOT_RUNNING.note(DEFAULT_CHANNEL))
+        return Result(notes=notes)
+
+    @_execute.register
+    def _(self, command: commands.ResetReplica) -> Result:
+        chosen = self._chosen(command.channel)
+        for one in chosen:
+            if one.channel.running:
+                raise errors.ER_REPLICA_CHANNEL_MUST_STOP(one.info.channel)
+        for one in chosen:
+            self._change(lambda one=one: self._slave.reset(one.info.channel, all=command.all))
+        return OK
+
+    @_execute.register
+    def _(self, command: commands.ShowReplicaStatus) -> Result:
+        chosen = self._chosen(command.channel, every=command.every)
+        executed = status.executed_gtids(self._slave.channels)
+        # a channel without a host is not shown, as in a server
+        rows = [status.status_row(one, self._slave.filters, executed) for one in chosen if one.info.host]
+        return Result(status.status_columns(old=command.old), rows)
+
+    @_execute.register
+    def _(self, command: commands.ShowReplicas) -> Result:
+        return Result(_OLD_REPLICAS if command.old else _REPLICAS)
+
+    @_execute.register
+    def _(self, command: commands.ShowBinaryLogStatus) -> Result:
+        return Result(_LOG_STATUS)
+
+    @_execute.register
+    def _(self, command: commands.ShowBinaryLogs) -> Result:
+        raise errors.ER_NO_BINARY_LOGGING()
+
+    @_execute.register
+    def _(self, command: commands.PurgeBinaryLogs) -> Result:
+        return OK  # as a server without a binlog
+
+    @_execute.register
+    def _(self, command: commands.ShowBinlogEvents) -> Result:
+        if not command.relay_log:
+            return Result(_EVENTS)
+        if command.channel is None and any(one.info.channel for one in self._slave.channels):
+            raise errors.ER_REPLICA_MULTIPLE_CHANNELS_CMD()  # the default channel counts even without a source
+        chosen = self._chosen(command.channel)
+        if not chosen:
+            return Result(_EVENTS)
+        files = read_index(chosen[0].directory)
+        if command.file is not None and command.file not in files:
+            raise no_events("Could not find target log", "SHOW RELAYLOG EVENTS")
+        if not files:
+            return Result(_EVENTS)
+        family: Family = chosen[0].channel.master_info.family or "mysql"
+        path = chosen[0].directory / (command.file or files[0])
+        return show_events(
+            path, family, position=command.position, offset=command.offset, count=command.count
+        )
+
+    # -- helpers
+
+    def _chosen(self, channel: str | None, *, every: bool = False) -> list[Configured]:
+        """The channels a statement is about. The default one is there even when it is not configured."""
+        if channel is None or every:
+            return self._slave.channels
+        if fold_channel(channel) == DEFAULT_CHANNEL and not self._slave.has(channel):
+            return []
+        return [self._slave.get(channel)]
+
+    def _channel_to_configure(self, channel: str | None) -> str:
+        if channel is None:
+            if any(one.info.channel != DEFAULT_CHANNEL for one in self._slave.channels):
+                raise errors.ER_REPLICA_MULTIPLE_CHANNELS_CMD()
+            return DEFAULT_CHANNEL
+        name = fold_channel(channel)
+        if name in GROUP_REPLICATION_CHANNELS:
+            raise errors.ER_REPLICA_CHANNEL_OPERATION_NOT_ALLOWED(
+                "CHANGE REPLICATION SOURCE with the given parameters", channel
+            )
+        if len(name) > MAX_CHANNEL_NAME or name != name.rstrip(" "):
+            raise errors.ER_REPLICA_CHANNEL_NAME_INVALID_OR_TOO_LONG()
+        return name
+
+    @staticmethod
+    def _refuse_running(one: Configured) -> None:
+        running, name = one.channel.running, one.info.channel
+        if Threads.IO in running:
+            raise errors.ER_REPLICA_CHANNEL_IO_THREAD_MUST_STOP(name)
+        if running:
+            raise errors.ER_REPLICA_CHANNEL_SQL_THREAD_MUST_STOP(name)
+
+    @staticmethod
+    def _change(change: Any) -> None:
+        try:
+            change()
+        except UnknownChannel:
+            raise
+        except OptionError as error:
+            raise errors.ER_WRONG_ARGUMENTS(str(error)) from error
+        except SqlError:
+            raise
+        except DumpfilterError as error:
+            raise SqlError(1105, "HY000", str(error)) from error
+
+
+def _check_options(given: dict[str, Any], known: Configured | None, net_timeout: float) -> Sequence[Note]:
+    """Refuse what cannot be done; the notes and warnings of the rest."""
+    notes: list[Note] = []
+    if given.get("HOST") == "":
+        raise errors.ER_WRONG_ARGUMENTS("SOURCE_HOST")
+    for name in ("SSL", "DELAY"):
+        if given.get(name):
+            raise errors.ER_NOT_SUPPORTED_YET(f"SOURCE_{name}")
+    if "USE_GTID" in given:
+        given.setdefault("AUTO_POSITION", int(str(given.pop("USE_GTID")).upper() != "NO"))
+    auto_position = bool(given.get("AUTO_POSITION", known is not None and known.info.auto_position))
+    places = {"LOG_FILE", "LOG_POS", "RELAY_LOG_FILE", "RELAY_LOG_POS"} & given.keys()
+    if auto_position and places:
+        raise errors.ER_BAD_REPLICA_AUTO_POSITION()
+    if given.get("DO_DOMAIN_IDS") and given.get("IGNORE_DOMAIN_IDS"):
+        raise SqlError(
+            1943, "HY000", "Both DO_DOMAIN_IDS & IGNORE_DOMAIN_IDS lists can't be non-empty at the same time"
+        )
+    heartbeat = given.get("HEARTBEAT_PERIOD")
+    if heartbeat is not None and 0 < heartbeat < 0.001:
+        given["HEARTBEAT_PERIOD"] = 0.0
+        notes.append(errors.ER_REPLICA_HEARTBEAT_VALUE_OUT_OF_RANGE_MIN.warning())
+    elif heartbeat is not None and heartbeat > net_timeout:
+        text = (
+            "The requested value for the heartbeat period exceeds the value of `replica_net_timeout' seconds. "
+            "A sensible value for the period should be less than the timeout."
+        )
+        notes.append(Note("Warning", 1704, text))
+    if {"USER", "PASSWORD"} & given.keys():
+        notes.append(errors.ER_INSECURE_CHANGE_SOURCE.note())
+    for name in sorted(given.keys() - _FIELDS.keys()):
+        if given[name] not in (0, "", None, ()):
+            notes.append(Note("Warning", 1235, f"dumpfilter has no use for {name}; it is ignored"))
+    return notes
+
+
+def _updates(given: Mapping[str, Any]) -> dict[str, Any]:
+    updates = {field: given[name] for name, field in _FIELDS.items() if name in given}
+    for field in ("ignore_server_ids", "do_domain_ids", "ignore_domain_ids"):
+        if field in updates:
+            updates[field] = sorted(set(updates[field]))
+    if "auto_position" in updates:
+        updates["auto_position"] = bool(updates["auto_position"])
+    for field in ("connect_retry", "heartbeat_period"):
+        if field in updates:
+            updates[field] = float(updates[field])
+    if "port" in updates:
+        updates["port"] &= 0xFFFFFFFF
+    if "log_file" in updates and "log_pos" not in updates:
+        updates["log_pos"] = 4
+    if "log_pos" in updates:
+        updates["log_pos"] = max(updates["log_pos"], 4)
+    return updates
+
+
+def _until(until: commands.Until | None) -> Until | None:
+    if until is None:
+        return None
+    if until.gtids:
+        try:
+            return UntilGtids(until.gtids, before=until.before_gtids)
+        except GtidError as error:
+            raise SqlError(1772, "HY000", f"Malformed GTID set specification '{until.gtids}'.") from error
+    if until.relay_file:
+        return UntilRelay(until.relay_file, until.relay_position)
+    return UntilSource(until.source_file, until.source_position)
