@@ -15,8 +15,10 @@ from dumpfilter.commands.demo import demo_command
 from dumpfilter.commands.explain import explain_command
 from dumpfilter.commands.inspect import inspect_command
 from dumpfilter.commands.master import master_command
+from dumpfilter.commands.option_files import OptionFileCommand
 from dumpfilter.commands.slave import slave_command
 from dumpfilter.commands.split import split_command
+from dumpfilter.commands.sql import sql_command
 from dumpfilter.errors import DumpfilterError
 
 app = typer.Typer(
@@ -27,12 +29,13 @@ app = typer.Typer(
     rich_markup_mode="rich",
     help="Filters a MySQL or MariaDB binlog on the master, per slave, and shows what that saves.",
 )
-app.command("master")(master_command)
-app.command("slave")(slave_command)
+app.command("master", cls=OptionFileCommand)(master_command)
+app.command("slave", cls=OptionFileCommand)(slave_command)
 app.command("split")(split_command)
 app.command("inspect")(inspect_command)
 app.command("binlog")(binlog_command)
 app.command("explain")(explain_command)
+app.command("sql")(sql_command)
 app.command("demo")(demo_command)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,7 @@ import typer
 
 from dumpfilter.commands import filter_options as options
 from dumpfilter.commands.filter_options import Semantics
+from dumpfilter.commands.option_files import DefaultsExtraFile, DefaultsFile
 
 
 class Summary(enum.StrEnum):
@@ -21,19 +23,36 @@ class Summary(enum.StrEnum):
 
 
 class FilterOn(enum.StrEnum):
-    """Who runs the slave's filter."""
+    """Where the filter is run."""
 
     BOTH = "both"
+    MASTER = "master"
     SLAVE = "slave"
 
 
+def _ids(name: str, help: str) -> object:
+    return typer.Option(f"--{name}", help=help + " Repeatable.", metavar="ID", rich_help_panel="Filter")
+
+
+_CONSOLE = "Console"
+
+
 def slave_command(
-    master: Annotated[str, typer.Option(help="Address of the master.", metavar="HOST:PORT")],
     relay_dir: Annotated[
         Path, typer.Option(help="Where relay logs and state are kept; one directory for each slave.")
     ],
     server_id: Annotated[int, typer.Option(help="The slave's server_id, 1 to 4294967295.")],
-    channel: Annotated[str, typer.Option(help="The replication channel; empty is the default one.")] = "",
+    master: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Address of the master; with a name before it, of that channel's. Repeatable. Without it the "
+            "channels are those that were configured before, or by statements.",
+            metavar="[CHANNEL=]HOST:PORT",
+        ),
+    ] = None,
+    channel: Annotated[
+        str, typer.Option(help="The channel of a --master without a name; empty is the default one.")
+    ] = "",
     do_db: options.DoDb = None,
     ignore_db: options.IgnoreDb = None,
     do_table: options.DoTable = None,
@@ -49,10 +68,28 @@ def slave_command(
     filter_on: Annotated[
         FilterOn,
         typer.Option(
-            help="both: the master filters, the slave again. slave: the master sends everything, the slave "
-            "filters."
+            help="both: the master filters, the slave again. master: the slave trusts it with rows. slave: the "
+            "master sends everything, the slave filters.",
+            rich_help_panel="Filter",
         ),
     ] = FilterOn.BOTH,
+    ignore_server_ids: Annotated[
+        list[int] | None, _ids("ignore-server-ids", "Pass over what comes from this server.")
+    ] = None,
+    do_domain_ids: Annotated[
+        list[int] | None, _ids("do-domain-ids", "MariaDB: pass over all domains but this one.")
+    ] = None,
+    ignore_domain_ids: Annotated[
+        list[int] | None, _ids("ignore-domain-ids", "MariaDB: pass over this domain.")
+    ] = None,
+    replicate_same_server_id: Annotated[
+        bool,
+        typer.Option(
+            "--replicate-same-server-id",
+            help="Apply what this slave's own server id has written, which came round in a circle of servers.",
+            rich_help_panel="Filter",
+        ),
+    ] = False,
     once: Annotated[bool, typer.Option("--once", help="Stop at the end of the newest binlog.")] = False,
     auto_position: Annotated[
         bool, typer.Option("--auto-position", help="Go on by GTID set at the start and at another master.")
@@ -63,6 +100,9 @@ def slave_command(
     start_position: Annotated[
         int, typer.Option(help="Where in it, bytes; later the slave knows.", min=4)
     ] = 4,
+    skip_replica_start: Annotated[
+        bool, typer.Option("--skip-replica-start", help="Wait for START REPLICA on the console.")
+    ] = False,
     io_thread_only: Annotated[
         bool, typer.Option("--io-thread-only", help="Fetch relay logs and apply nothing.")
     ] = False,
@@ -86,14 +126,48 @@ def slave_command(
     ] = 60.0,
     report_host: Annotated[str, typer.Option(help="Where the slave says it can be reached.")] = "",
     report_port: Annotated[int, typer.Option(help="Its port there.", min=0, max=65535)] = 0,
+    source_user: Annotated[
+        str,
+        typer.Option(
+            help="The user to register as, where the master has a list of users; the password is taken from the "
+            "environment: DUMPFILTER_SOURCE_PASSWORD."
+        ),
+    ] = "",
+    console_port: Annotated[
+        int | None,
+        typer.Option(
+            help="Port for MySQL clients; 0 takes a free one. Without it there is no console.",
+            min=0,
+            max=65535,
+            rich_help_panel=_CONSOLE,
+        ),
+    ] = None,
+    console_port_file: Annotated[
+        Path | None,
+        typer.Option(help="Write the console's port to this file once it answers.", rich_help_panel=_CONSOLE),
+    ] = None,
+    console_host: Annotated[
+        str, typer.Option(help="Address the console listens on.", rich_help_panel=_CONSOLE)
+    ] = "127.0.0.1",
+    console_user: Annotated[
+        str,
+        typer.Option(
+            help="The console's user; the password is taken from the environment: DUMPFILTER_CONSOLE_PASSWORD "
+            "(none is needed on this machine alone).",
+            rich_help_panel=_CONSOLE,
+        ),
+    ] = "root",
     summary: Annotated[Summary, typer.Option(help="What to print at the end.")] = Summary.TABLE,
     summary_file: Annotated[
         Path | None, typer.Option(help="Write it to this file instead of standard output.")
     ] = None,
+    defaults_file: DefaultsFile = None,  # these two are for OptionFileCommand
+    defaults_extra_file: DefaultsExtraFile = None,
 ) -> None:
-    """Read a filtered binlog from a master, keep relay logs, and apply them to a summary.
+    """Read filtered binlogs from masters, keep relay logs, and apply them to a summary.
 
-    The slave remembers how far it is: start it again with the same relay directory and it goes on.
+    The slave remembers how far it is: start it again with the same relay directory and it goes on. A rule may begin
+    with a channel's name and a colon; without one it is for all channels that have none of its kind.
 
     Example:
 
@@ -102,13 +176,18 @@ def slave_command(
 
         dumpfilter slave --master 127.0.0.1:3307 --server-id 102 \\
             --relay-dir s2 --filter-semantics effective --ignore='abc.%' --do='%.EFG' --once
+
+        dumpfilter slave --master m1=127.0.0.1:3307 --master m2=127.0.0.1:3317 --server-id 103 \\
+            --relay-dir s3 --replicate-ignore-db=m1:local --console-port 3308
     """
     # imported here so that `dumpfilter --help` and the other commands do not wait for it
+    from dumpfilter.errors import OptionError
     from dumpfilter.filter import EffectiveRuleKind, FilterSemantics, RuleKind
-    from dumpfilter.filter.rules import make_rules
-    from slave.command import run_slave
-    from slave.io_thread import SourceOptions
+    from dumpfilter.filter.channels import ChannelFilters, split_channel
+    from dumpfilter.filter.rules import make_rule
+    from slave.command import ConsoleOptions, masters_of, run_slave
     from slave.slave import SlaveOptions
+    from slave.source_info import SourceInfo
 
     given = {
         RuleKind.DO_DB: do_db,
@@ -122,34 +201,60 @@ def slave_command(
         EffectiveRuleKind.IGNORE: ignore,
         EffectiveRuleKind.REWRITE: rewrite,
     }
+    if start_position != 4 and not start_file:
+        raise OptionError("--start-position needs --start-file")
     semantics = FilterSemantics(filter_semantics.value)
+    filters = ChannelFilters()
     for kind, values in given.items():
         if values:
             semantics.check(kind)
-    options = SlaveOptions(
-        source=SourceOptions(
-            address=master,
-            server_id=server_id,
-            uuid="",
-            channel=channel,
-            report_host=report_host,
-            report_port=report_port,
-            once=once,
+        for value in values or ():
+            name, rule = split_channel(value)
+            filters.startup(name, [make_rule(kind, rule)])
+    sources = [
+        SourceInfo(
+            channel=name,
+            host=host,
+            port=port,
+            user=source_user,
+            password=os.environ.get("DUMPFILTER_SOURCE_PASSWORD", "") if source_user else "",
             auto_position=auto_position,
-            start_file=start_file,
-            start_position=start_position,
-            chunk_size=chunk_size,
-            net_timeout=replica_net_timeout,
+            log_file=start_file,
+            log_pos=start_position,
             connect_retry=connect_retry,
             retry_count=retry_count,
+            heartbeat_period=1.0,
+            ignore_server_ids=ignore_server_ids or [],
+            do_domain_ids=do_domain_ids or [],
+            ignore_domain_ids=ignore_domain_ids or [],
+            filter_on=filter_on.name,  # type: ignore[arg-type]
+        )
+        for name, host, port in masters_of(master or [], channel)
+    ]
+    console = None
+    if console_port is not None:
+        password = os.environ.get("DUMPFILTER_CONSOLE_PASSWORD", "")
+        console = ConsoleOptions(console_host, console_port, console_port_file, {console_user: password})
+    run_slave(
+        SlaveOptions(
+            relay_dir=relay_dir,
+            server_id=server_id,
+            lower_case_table_names=lower_case_table_names,
+            replicate_same_server_id=replicate_same_server_id,
+            report_host=report_host,
+            report_port=report_port,
+            net_timeout=replica_net_timeout,
+            chunk_size=chunk_size,
+            once=once,
+            apply=not io_thread_only,
+            alone=console is not None,
+            sync_relay_log=sync_relay_log,
+            sync_master_info=sync_master_info,
         ),
-        relay_dir=relay_dir,
-        rules=tuple(make_rules(given)),
-        semantics=semantics,
-        lower_case_table_names=lower_case_table_names,
-        filter_on_master=filter_on is FilterOn.BOTH,
-        apply=not io_thread_only,
-        sync_relay_log=sync_relay_log,
-        sync_master_info=sync_master_info,
+        filters,
+        sources,
+        console=console,
+        start=not skip_replica_start,
+        summary=summary.value,
+        summary_file=summary_file,
     )
-    run_slave(options, summary=summary.value, summary_file=summary_file)

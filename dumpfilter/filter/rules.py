@@ -6,6 +6,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from dumpfilter.errors import OptionError
@@ -88,6 +89,14 @@ class Rule(NamedTuple):
         """FROM and TO of a rewrite rule."""
         source, _, target = self.value.partition("->")
         return source.rstrip(), target.lstrip()
+
+
+@dataclass(frozen=True)
+class FilterClause:
+    """``REPLICATE_DO_DB = (a, b)``: the rules that replace those of one kind; none to clear it."""
+
+    kind: BaseRuleKind
+    rules: tuple[Rule, ...]
 
 
 def make_rule(kind: BaseRuleKind, value: str) -> Rule:

@@ -11,7 +11,8 @@ import enum
 from dataclasses import dataclass
 from datetime import datetime
 
-from dumpfilter.filter.rules import BaseRuleKind, Rule
+from dumpfilter.filter.rules import FilterClause as FilterClause
+from dumpfilter.sql.result import Note
 
 
 class Threads(enum.Flag):
@@ -25,14 +26,6 @@ class Threads(enum.Flag):
 @dataclass(frozen=True)
 class Command:
     """Base of all commands."""
-
-
-@dataclass(frozen=True)
-class FilterClause:
-    """``REPLICATE_DO_DB = (a, b)``: the rules that replace those of one kind; none to clear it."""
-
-    kind: BaseRuleKind
-    rules: tuple[Rule, ...]
 
 
 @dataclass(frozen=True)
@@ -157,7 +150,9 @@ class PurgeBinaryLogs(Command):
 
     to: str | None = None
     before: datetime | None = None
-    """Without a time zone: the local one's."""
+    """Without a time zone: the local one's. NULL, and what is no datetime, is the beginning of 1970."""
+    warnings: tuple[Note, ...] = ()
+    """What is to be said about the datetime, before anything else."""
 
 
 @dataclass(frozen=True)

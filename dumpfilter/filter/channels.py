@@ -1,0 +1,363 @@
+"""Filters with provenance: the global one and one for each channel, as WL#7361 and WL#7057 have them.
+
+The server's ``Rpl_filter_map`` (one filter a channel) and ``Rpl_global_filter`` in one object. A channel
+goes by its own filter and never by the global one, which is only what a new channel starts with. All of it was
+asked of a real MySQL 9.7; where the worklog's text says something else, the server is followed:
+
+* Rules set with CHANGE REPLICATION FILTER without a channel are copied to new channels too, and say so
+  (``CHANGE_REPLICATION_FILTER``). A global kind that was set to nothing is not: the new channel has no row of it.
+* After CHANGE REPLICATION FILTER without a channel every channel shows the rules given (the worklog's
+  last example prints the old ones).
+* Channels in options are compared exactly, those in statements after lower-casing, so that
+  ``--replicate-do-db=CH1:db1`` is for a channel that cannot exist.
+* The tables of a do-table or ignore-table filter are shown sorted by bytes, each once; all other
+  rules as they were given, repetitions included.
+"""
+
+from __future__ import annotations
+
+import enum
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from dumpfilter.errors import OptionError
+from dumpfilter.filter.rules import (
+    BaseRuleKind,
+    EffectiveRuleKind,
+    FilterClause,
+    FilterSemantics,
+    Rule,
+    RuleKind,
+    make_rule,
+)
+
+DEFAULT_CHANNEL = ""
+GROUP_REPLICATION_CHANNELS = frozenset({"group_replication_applier", "group_replication_recovery"})
+
+_KINDS: tuple[BaseRuleKind, ...] = (*RuleKind, *EffectiveRuleKind)
+"""In the order of the server's tables: ``enum_filter_type`` is that of :class:`RuleKind`."""
+_HASHED = frozenset({RuleKind.DO_TABLE, RuleKind.IGNORE_TABLE})
+_REWRITES = frozenset({RuleKind.REWRITE_DB, EffectiveRuleKind.REWRITE})
+_SHOWN_BYTES = 192
+"""The ``%.192s`` of the worklog's warnings."""
+
+
+class UnknownChannel(OptionError):
+    """There is no such channel; the text names it."""
+
+    def __init__(self, channel: str) -> None:
+        self.channel = channel
+        super().__init__(f"there is no channel {channel!r}")
+
+
+class ChannelNotAllowed(OptionError):
+    """Group replication's channels have no filters (WL#7361); the text names the channel."""
+
+    def __init__(self, channel: str) -> None:
+        self.channel = channel
+        super().__init__(f"channel {channel!r} is group replication's and cannot have filters")
+
+
+class ConfiguredBy(enum.StrEnum):
+    """Where a filter came from: the column CONFIGURED_BY."""
+
+    STARTUP_OPTIONS = "STARTUP_OPTIONS"
+    CHANGE_REPLICATION_FILTER = "CHANGE_REPLICATION_FILTER"
+    STARTUP_OPTIONS_FOR_CHANNEL = "STARTUP_OPTIONS_FOR_CHANNEL"
+    CHANGE_REPLICATION_FILTER_FOR_CHANNEL = "CHANGE_REPLICATION_FILTER_FOR_CHANNEL"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The rules of one kind: a row of ``performance_schema.replication_applier_filters``.
+
+    ``rules`` are as given and may be empty: then they were cleared. ``active_since`` is aware, in UTC.
+    ``counter`` is how often the rules were hit since then; of a global setting it is always 0.
+    """
+
+    kind: BaseRuleKind
+    rules: tuple[Rule, ...]
+    configured_by: ConfiguredBy
+    active_since: datetime
+    counter: int = 0
+
+    @property
+    def filter_name(self) -> str:
+        """The column FILTER_NAME: ``REPLICATE_DO_DB``."""
+        option: str = self.kind.value
+        return option.upper().replace("-", "_")
+
+    @property
+    def rule_text(self) -> str:
+        """The column FILTER_RULE, as the server prints it (nothing is quoted)."""
+        if self.kind in _REWRITES:
+            return ",".join(f"({source},{target})" for source, target in (rule.pair for rule in self.rules))
+        values = [rule.value for rule in self.rules]
+        return ",".join(sorted(set(values), key=_bytes) if self.kind in _HASHED else values)
+
+
+class CurrentFilter(NamedTuple):
+    """What a channel's filter is at one moment; equal versions of a channel are equal filters."""
+
+    rules: tuple[Rule, ...]
+    semantics: FilterSemantics
+    version: int
+
+
+class _Settings:
+    """The settings of a channel, or the global ones. Not locked: that is its owner's duty."""
+
+    def __init__(self) -> None:
+        self.by_kind: dict[BaseRuleKind, Setting] = {}
+        self.set_in: dict[BaseRuleKind, int] = {}
+        """The version since which each kind is as it is."""
+        self.version = 0
+
+    def set(self, settings: Iterable[Setting], version: int) -> None:
+        for setting in settings:
+            self.by_kind[setting.kind] = setting
+            self.set_in[setting.kind] = version
+        self.version = version
+
+    def add(self, rules: Iterable[Rule], by: ConfiguredBy, now: datetime) -> None:
+        """One option after the other; the last of a kind is what its rules are active since, as in the server."""
+        for rule in rules:
+            old = self.by_kind.get(rule.kind)
+            given = (*(old.rules if old else ()), rule)
+            self.by_kind[rule.kind] = Setting(rule.kind, given, by, now)
+
+    def ordered(self) -> list[Setting]:
+        return [self.by_kind[kind] for kind in _KINDS if kind in self.by_kind]
+
+    def lacking(self, other: _Settings, now: datetime) -> list[Setting]:
+        """What it takes from the global settings ``other``: kind by kind what has rules there and is not set here."""
+        return [
+            replace(setting, active_since=now)
+            for kind, setting in other.by_kind.items()
+            if setting.rules and kind not in self.by_kind
+        ]
+
+    def current(self) -> CurrentFilter:
+        rules = tuple(rule for setting in self.ordered() for rule in setting.rules)
+        effective = any(isinstance(rule.kind, EffectiveRuleKind) for rule in rules)
+        return CurrentFilter(
+            rules, FilterSemantics.EFFECTIVE if effective else FilterSemantics.CLASSIC, self.version
+        )
+
+
+class ChannelFilters:
+    """The global filter and those of all channels of a slave. All methods may be called from any thread.
+
+    At the start: :meth:`startup` for every option, then :meth:`finish_startup` with the channels there are; after
+    that channels come and go with :meth:`add_channel` and :meth:`remove_channel`, and filters change with
+    :meth:`change`. Wherever a channel is named, lower and upper case are the same, as in a server's statements,
+    but in :meth:`startup`, as in a server's options. Methods that take a channel raise :class:`UnknownChannel`.
+
+    >>> filters = ChannelFilters()
+    >>> filters.startup(None, [make_rule(RuleKind.DO_DB, "db1")])
+    >>> filters.startup("ch1", [make_rule(RuleKind.DO_DB, "db2")])
+    >>> filters.finish_startup(["", "ch1"])
+    []
+    >>> [(name, setting.rule_text) for name in filters.channels for setting in filters.settings(name)]
+    [('', 'db1'), ('ch1', 'db2')]
+    """
+
+    def __init__(self, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        """``clock`` says what time it is, as an aware datetime in UTC."""
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._version = 0  # one for all: a channel that is removed and added again does not begin anew
+        self._global = _Settings()
+        self._channels: dict[str, _Settings] = {}
+        self._startup: dict[str, _Settings] = {}
+
+    def startup(self, channel: str | None, rules: Iterable[Rule]) -> None:
+        """Add rules that options give to the global filter (None) or to a channel's, which need not exist yet."""
+        with self._lock:
+            now = self._clock()
+            if channel is None:
+                self._global.add(rules, ConfiguredBy.STARTUP_OPTIONS, now)
+            else:
+                filters = self._startup.setdefault(channel, _Settings())
+                filters.add(rules, ConfiguredBy.STARTUP_OPTIONS_FOR_CHANNEL, now)
+
+    def finish_startup(self, existing: Iterable[str]) -> list[str]:
+        """Make the filters of the channels that exist and discard those of others.
+
+        Returns WL#7361's warnings, one for each channel whose filters were discarded, in the server's order.
+        Raises OptionError, and changes nothing, when a filter would have rules of both semantics.
+        """
+        with self._lock:
+            now = self._clock()
+            _check_semantics("the global filter", self._global.by_kind)
+            made: dict[str, _Settings] = {}
+            for name in map(fold_channel, existing):
+                made[name] = filters = _Settings()
+                filters.by_kind.update(self._startup[name].by_kind if name in self._startup else {})
+                filters.by_kind |= {setting.kind: setting for setting in filters.lacking(self._global, now)}
+                _check_semantics(_place(name), filters.by_kind)
+            given = sorted((name for name, filters in self._startup.items() if filters.by_kind), key=_bytes)
+            self._startup.clear()
+            for name, filters in made.items():
+                self._version += 1
+                filters.set(filters.ordered(), self._version)
+                self._channels[name] = filters
+            disallowed = [name for name in given if name in GROUP_REPLICATION_CHANNELS]
+            missing = [name for name in given if name not in made and name not in GROUP_REPLICATION_CHANNELS]
+            return [
+                *(
+                    _discarded(f"group replication channel '{_shown(name)}' which is disallowed")
+                    for name in disallowed
+                ),
+                *(_discarded(f"channel '{_shown(name)}' which does not exist") for name in missing),
+            ]
+
+    def add_channel(self, name: str) -> None:
+        """A new channel, with a copy of the global filter: of the kinds that have rules. One that exists stays.
+
+        The copies keep where they came from and are active since now. Raises ChannelNotAllowed.
+        """
+        name = fold_channel(name)
+        if name in GROUP_REPLICATION_CHANNELS:
+            raise ChannelNotAllowed(name)
+        with self._lock:
+            if name not in self._channels:
+                self._version += 1
+                filters = _Settings()
+                filters.set(filters.lacking(self._global, self._clock()), self._version)
+                self._channels[name] = filters
+
+    def remove_channel(self, name: str) -> None:
+        """A channel and its filter are gone (RESET REPLICA ALL). The global filter stays."""
+        with self._lock:
+            self._of(name)
+            del self._channels[fold_channel(name)]
+
+    def change(self, clauses: Sequence[FilterClause], channel: str | None) -> None:
+        """CHANGE REPLICATION FILTER: each clause's rules replace those of its kind, the last clause of a kind wins.
+
+        Without a channel this is done to every channel and to the global filter. All or nothing: before anything has
+        changed raises OptionError, looked for in the server's order: a rule that cannot be, ChannelNotAllowed,
+        UnknownChannel, rules of both semantics.
+        """
+        rules = {
+            clause.kind: tuple(make_rule(clause.kind, rule.value) for rule in clause.rules)
+            for clause in clauses
+        }
+        if channel is not None and fold_channel(channel) in GROUP_REPLICATION_CHANNELS:
+            raise ChannelNotAllowed(fold_channel(channel))
+        with self._lock:
+            if channel is None:
+                by = ConfiguredBy.CHANGE_REPLICATION_FILTER
+                changed = {"the global filter": self._global} | {
+                    _place(name): filters for name, filters in self._channels.items()
+                }
+            else:
+                by = ConfiguredBy.CHANGE_REPLICATION_FILTER_FOR_CHANNEL
+                changed = {_place(fold_channel(channel)): self._of(channel)}
+            now = self._clock()
+            settings = {kind: Setting(kind, given, by, now) for kind, given in rules.items()}
+            for place, filters in changed.items():
+                _check_semantics(place, filters.by_kind | settings)
+            self._version += 1
+            for filters in changed.values():
+                filters.set(settings.values(), self._version)
+
+    def current(self, channel: str) -> CurrentFilter:
+        """The channel's rules, their semantics and their version, all of one moment."""
+        with self._lock:
+            return self._of(channel).current()
+
+    def rules(self, channel: str) -> tuple[Rule, ...]:
+        """The channel's rules, kind by kind in the tables' order."""
+        return self.current(channel).rules
+
+    def semantics(self, channel: str) -> FilterSemantics:
+        """How the channel's rules are read: effective when it has a rule of an effective kind."""
+        return self.current(channel).semantics
+
+    def version(self, channel: str) -> int:
+        """A number that grows with each change of the channel's filter, also over its removal."""
+        return self.current(channel).version
+
+    def settings(self, channel: str) -> list[Setting]:
+        """The channel's rows of replication_applier_filters, in their order."""
+        with self._lock:
+            return self._of(channel).ordered()
+
+    def global_settings(self) -> list[Setting]:
+        """The rows of replication_applier_global_filters, in their order."""
+        with self._lock:
+            return self._global.ordered()
+
+    def count(self, channel: str, hits: Mapping[BaseRuleKind, int], *, version: int | None = None) -> None:
+        """Add hits to the counters of a channel's settings.
+
+        ``version`` is that of the filter that was hit: what a later change has set anew does not count them. Hits of
+        a kind that is not set are nobody's.
+        """
+        with self._lock:
+            filters = self._of(channel)
+            for kind, number in hits.items():
+                setting = filters.by_kind.get(kind)
+                if setting is not None and (version is None or filters.set_in[kind] <= version):
+                    filters.by_kind[kind] = replace(setting, counter=setting.counter + number)
+
+    @property
+    def channels(self) -> list[str]:
+        """The names of all channels, in the order of the server's tables: by bytes."""
+        with self._lock:
+            return sorted(self._channels, key=_bytes)
+
+    def _of(self, channel: str) -> _Settings:
+        try:
+            return self._channels[fold_channel(channel)]
+        except KeyError:
+            raise UnknownChannel(channel) from None
+
+
+def fold_channel(name: str) -> str:
+    """A channel's name as a server keeps it: in lower case, character by character, with accents."""
+    return "".join(lower if len(lower := character.lower()) == 1 else character for character in name)
+
+
+def split_channel(value: str) -> tuple[str | None, str]:
+    """An option's channel and rule (WL#7361 A): the first colon separates them. Without one the rule is global: None.
+
+    >>> split_channel("ch1:db2"), split_channel(":db1"), split_channel("db1"), split_channel("ch1:a:b")
+    (('ch1', 'db2'), ('', 'db1'), (None, 'db1'), ('ch1', 'a:b'))
+    """
+    channel, colon, rule = value.partition(":")
+    return (channel, rule) if colon else (None, value)
+
+
+def _check_semantics(place: str, settings: Mapping[BaseRuleKind, Setting]) -> None:
+    kinds = [kind for kind in _KINDS if kind in settings and settings[kind].rules]
+    classic = [f"--{kind.value}" for kind in kinds if not isinstance(kind, EffectiveRuleKind)]
+    effective = [f"--{kind.value}" for kind in kinds if isinstance(kind, EffectiveRuleKind)]
+    if classic and effective:
+        raise OptionError(
+            f"{place}: rules of both semantics: classic {', '.join(classic)}; effective {', '.join(effective)}"
+        )
+
+
+def _discarded(where: str) -> str:
+    return (
+        f"There are per-channel replication filter(s) configured for {where}. "
+        "The filter(s) have been discarded."
+    )
+
+
+def _shown(name: str) -> str:
+    return _bytes(name)[:_SHOWN_BYTES].decode("utf-8", "ignore")
+
+
+def _place(channel: str) -> str:
+    return f"the filter of channel {channel!r}"
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")

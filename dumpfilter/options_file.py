@@ -1,0 +1,168 @@
+"""Option files (``my.cnf``), read as the servers read them.
+
+The manual's "Using Option Files" (MySQL) and "Configuring MariaDB with Option Files" describe the format; where they
+are silent, ``my_print_defaults`` of MySQL 9.7 and MariaDB 10.11 was asked, and the two agree. It is stricter in what
+the servers warn about and pass over, since a filter that silently is not there is worse than no start: an
+included file that is missing, includes nested too deep, an unknown ``!`` directive, and a file that anybody may
+write to are errors here.
+
+:func:`parse` is the format, without I/O; :func:`read_options_file` follows the includes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from dumpfilter.errors import OptionError
+
+MAX_DEPTH = 10
+"""How deep includes nest, as in the servers."""
+
+_SPACE = " \t\n\v\f\r"
+_DIRECTIVE = re.compile(rf"!(\S*)[{_SPACE}]*(.*)", re.DOTALL)
+_ESCAPE = re.compile(r"""\\([ntrbs"'\\])""")
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "s": " "}
+
+
+class OptionFileError(OptionError):
+    """An option file that cannot be read, or an option in it that cannot be used; names the file and the line."""
+
+    def __init__(self, what: str, *, file: str, line: int | None = None) -> None:
+        self.what = what
+        self.file = file
+        self.line = line
+        super().__init__(f"{file}:{line}: {what}" if line is not None else f"{file}: {what}")
+
+
+@dataclass(frozen=True)
+class FileOption:
+    """One option as it is written: ``value`` is None for a name alone. ``line`` counts from 1."""
+
+    section: str
+    name: str
+    value: str | None
+    file: str
+    line: int
+
+    def error(self, what: str) -> OptionFileError:
+        """An error about this option."""
+        return OptionFileError(what, file=self.file, line=self.line)
+
+
+@dataclass(frozen=True)
+class Include:
+    """``!include`` or ``!includedir``; a relative path is one of the working directory's, as in the servers."""
+
+    path: str
+    directory: bool
+    file: str
+    line: int
+
+    def error(self, what: str) -> OptionFileError:
+        """An error about this directive."""
+        return OptionFileError(what, file=self.file, line=self.line)
+
+
+def parse(text: str, file: str) -> Iterator[FileOption | Include]:
+    r"""The options and includes of one file, in order. Raises OptionFileError, which names ``file`` and the line.
+
+    >>> [(o.name, o.value) for o in parse("[mysqld]\nskip_x\ny = 'a # b' # c\nz = a\\sb", "my.cnf")]
+    [('skip_x', None), ('y', 'a # b'), ('z', 'a b')]
+    """
+    section: str | None = None
+    for number, raw in enumerate(text.split("\n"), 1):
+        line = raw.strip(_SPACE)
+        if not line or line[0] in "#;":
+            continue
+        if line[0] == "!":
+            yield _directive(line, file, number)
+        elif line[0] == "[":
+            name, bracket, _ = line[1:].partition("]")
+            if not bracket:
+                raise OptionFileError("wrong group definition: no ']'", file=file, line=number)
+            section = name.rstrip(_SPACE)
+        elif section is None:
+            raise OptionFileError("found option without preceding group", file=file, line=number)
+        else:
+            name, equals, value = _without_comment(line).partition("=")
+            yield FileOption(section, name.rstrip(_SPACE), _value(value) if equals else None, file, number)
+
+
+def read_options_file(path: str | os.PathLike[str]) -> list[FileOption]:
+    """All options of a file and of those it includes, where it includes them. Raises OptionFileError.
+
+    ``!includedir`` reads the files that end in ``.cnf`` in the order of their names' bytes, as the servers do on Unix.
+    """
+    return list(_read(os.fspath(path), None, 0))
+
+
+def _read(path: str, included: Include | None, depth: int) -> Iterator[FileOption]:
+    for item in parse(_text(path, included), path):
+        if isinstance(item, FileOption):
+            yield item
+            continue
+        if depth == MAX_DEPTH:
+            raise item.error(f"includes are nested more than {MAX_DEPTH} deep")
+        for file in _files(item) if item.directory else [item.path]:
+            yield from _read(file, item, depth + 1)
+
+
+def _text(path: str, included: Include | None) -> str:
+    try:
+        file = Path(path)
+        mode = file.stat().st_mode
+        text = file.read_bytes().decode("utf-8", "surrogateescape")
+    except OSError as error:
+        what = f"cannot read the option file: {error.strerror}"
+        raise included.error(f"{path}: {what}") if included else OptionFileError(what, file=path) from None
+    if stat.S_ISREG(mode) and mode & stat.S_IWOTH:
+        raise OptionFileError("anybody may write to this option file: chmod o-w", file=path)
+    return text
+
+
+def _files(include: Include) -> list[str]:
+    try:
+        names = os.listdir(include.path)
+    except OSError as error:
+        raise include.error(f"{include.path}: cannot read the directory: {error.strerror}") from None
+    paths = (
+        os.path.join(include.path, name) for name in sorted(names, key=os.fsencode) if name.endswith(".cnf")
+    )
+    return [path for path in paths if not os.path.isdir(path)]
+
+
+def _directive(line: str, file: str, number: int) -> Include:
+    match = _DIRECTIVE.fullmatch(_without_comment(line).rstrip(_SPACE))
+    assert match is not None  # the line begins with "!"
+    keyword, path = match[1], match[2]
+    if keyword not in ("include", "includedir"):
+        raise OptionFileError(
+            f"unknown directive !{keyword}: there are !include and !includedir", file=file, line=number
+        )
+    if not path:
+        raise OptionFileError(f"wrong !{keyword} directive: the path is missing", file=file, line=number)
+    return Include(path, keyword == "includedir", file, number)
+
+
+def _without_comment(line: str) -> str:
+    """Up to the first ``#`` outside quotes. A backslash protects a quote inside quotes only."""
+    quote, escaped = "", False
+    for at, character in enumerate(line):
+        if character in "'\"" and not escaped and quote in ("", character):
+            quote = "" if quote else character
+        elif character == "#" and not quote:
+            return line[:at]
+        escaped = bool(quote) and character == "\\" and not escaped
+    return line
+
+
+def _value(text: str) -> str:
+    value = text.strip(_SPACE)
+    if len(value) > 1 and value[0] in "'\"" and value[-1] == value[0]:
+        value = value[1:-1]
+    return _ESCAPE.sub(lambda match: _ESCAPED.get(match[1], match[1]), value)
