@@ -81,7 +81,10 @@ class EventApplier:
         # the same by a table map's body: most of them come again and again
         self._maps: dict[bytes, _Table] = {}
         self.source_file = ""
-        """The master's file that the events come from, as the relay log's artificial Rotate names it."""
+        """The master's file that the events come from, as the relay log's artificial Rotate names it. Who begins after
+        that sets it."""
+        self.source_begin = 4
+        """Where reading that file began, as the same event has it."""
 
     @property
     def inside(self) -> bool:
@@ -125,7 +128,8 @@ class EventApplier:
             completed = self._groups.enter(kind)
         elif kind == EventType.ROTATE:
             if header.flags & LOG_EVENT_ARTIFICIAL_F:
-                self.source_file = decode_rotate(body).name
+                rotate = decode_rotate(body)
+                self.source_file, self.source_begin = rotate.name, rotate.position
         elif kind == EventType.INCIDENT:
             incident = decode_incident(body)
             raise SlaveIncident(

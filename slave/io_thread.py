@@ -179,6 +179,8 @@ class IoThread:
         """Why the newest attempt to connect failed; empty when it did not."""
         self.last_error_at = 0.0
         """When that was, Unix time, seconds."""
+        self.filter_version = 0
+        """Of the filter that the master has of this slave, counted from the newest registration."""
         self.ended = False
         """Whether the dump came to its end (``once``)."""
 
@@ -203,6 +205,7 @@ class IoThread:
             if version is None:
                 self._cancel()
             else:
+                self.filter_version = version
                 self._receiver.await_version(version)
 
     def set_filter(self, definition: pb.FilterDefinition) -> None:
@@ -249,6 +252,8 @@ class IoThread:
                     self._lost("the master ended the stream")
                 except grpc.RpcError as error:
                     self._lost(self._judge(error))
+                except grpc.FutureCancelledError:
+                    self._lost("the master was silent for too long")  # or stop() was called
         finally:
             self.state = ""
             done.set()
@@ -291,6 +296,7 @@ class IoThread:
         call: _Dump = stub.Dump(self._dump_request(answer, by_gtid=another_master))
         self._holding(call)
         self._registration = _Registration(stub, answer.slave_id, answer.master_uuid)
+        self.filter_version = answer.filter_version
         return call
 
     def _register(self, stub: rpc.DumpFilterStub) -> pb.RegisterResponse:

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, EventType
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.gtid import Gtid, GtidSet, parse_gtid_set
-from dumpfilter.binlog.reader import iter_events
+from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.origin import OriginFilter
 from slave.applier import EventApplier
@@ -171,6 +172,7 @@ class SqlThread:
                 origin=self._origin,
                 on_complete=self._executed.add,
             )
+            self._applier.source_file = str(self._here.get("source_file", self._info.source_file))
         here = self.info.relay_position
         if _order(here) < _order(end):
             files = read_index(self._directory)
@@ -202,14 +204,14 @@ class SqlThread:
                 if self._until is not None and not applier.inside and self._until.before(gtid_of(event)):
                     return False
                 applier.feed(event, file=str(path))
-                if applier.inside:
-                    continue
+                if applier.inside or event.type == EventType.FORMAT_DESCRIPTION:
+                    continue  # a relay log's head is whole only with the Rotate event that follows
                 # the state is made of this when it is saved: thousands of transactions go by between
                 self._here = {
                     "relay_file": path.name,
                     "relay_offset": event.offset + len(event.raw),
                     "source_file": applier.source_file,
-                    "source_position": event.header.end_log_pos or self._source_position(),
+                    "source_position": self._source_position(event, applier),
                 }
                 self._save_if_due()
                 if self._stop.is_set() and prompt:
@@ -220,9 +222,11 @@ class SqlThread:
             raise StreamError(f"{path}: the resume point {end} lies inside a transaction")
         return True
 
-    def _source_position(self) -> str | int:
-        """For events that the master's file does not have, such as the artificial Rotate."""
-        return self._here.get("source_position", self._info.source_position)
+    def _source_position(self, event: Event, applier: EventApplier) -> str | int:
+        """Where in the master's file an event that ends a transaction ends."""
+        if event.type == EventType.ROTATE and event.header.flags & LOG_EVENT_ARTIFICIAL_F:
+            return applier.source_begin
+        return event.header.end_log_pos or self._here.get("source_position", self._info.source_position)
 
     def _tell_hits(self) -> None:
         if self._applier is not None and self._applier.hits:

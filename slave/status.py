@@ -374,7 +374,7 @@ def _channel_row(configured: Configured) -> list[Any]:
         configured.info.channel,
         configured.info.filter_on,
         channel.options.semantics.value.upper(),
-        channel.master_info.filter_version,
+        channel.io.filter_version,
         ",".join(one.name for one in channel.imposed),
         " ".join(imposed_rules(channel)),
         received.connections,
