@@ -1,0 +1,179 @@
+"""The datetime expressions of PURGE BINARY LOGS BEFORE: literals, the clock, and intervals added and subtracted."""
+
+from __future__ import annotations
+
+import re
+from calendar import monthrange
+from datetime import UTC, datetime, timedelta
+
+from dumpfilter.sql.catalogue import (
+    ER_BAD_FIELD_ERROR,
+    ER_DATETIME_FUNCTION_OVERFLOW,
+    ER_NOT_SUPPORTED_YET,
+    ER_TOO_BIG_PRECISION,
+    ER_TRUNCATED_WRONG_VALUE,
+    ER_WRONG_DATETIME_VALUE,
+    ER_WRONG_VALUE,
+)
+from dumpfilter.sql.cursor import Cursor
+from dumpfilter.sql.lexer import TokenKind
+from dumpfilter.sql.result import Note
+
+_WITH_PARENTHESES = frozenset({"NOW", "SYSDATE"})
+_NOW = _WITH_PARENTHESES | {"CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP"}
+_UTC_NOW = "UTC_TIMESTAMP"
+_TODAY = frozenset({"CURDATE", "CURRENT_DATE"})
+_SHIFT_FUNCTIONS = {"DATE_ADD": 1, "ADDDATE": 1, "DATE_SUB": -1, "SUBDATE": -1}
+_MAX_PRECISION = 6
+_MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
+_SPANS = {
+    "MICROSECOND": timedelta(microseconds=1),
+    "SECOND": timedelta(seconds=1),
+    "MINUTE": timedelta(minutes=1),
+    "HOUR": timedelta(hours=1),
+    "DAY": timedelta(days=1),
+    "WEEK": timedelta(weeks=1),
+}
+_COMPOSITE = (
+    *("SECOND_MICROSECOND", "MINUTE_MICROSECOND", "MINUTE_SECOND", "HOUR_MICROSECOND", "HOUR_SECOND"),
+    *("HOUR_MINUTE", "DAY_MICROSECOND", "DAY_SECOND", "DAY_MINUTE", "DAY_HOUR", "YEAR_MONTH"),
+)
+_LITERAL = re.compile(
+    r"""\s* (\d{4}|\d{2}) [^\w\s] (\d{1,2}) [^\w\s] (\d{1,2})
+        (?: (?:T|\s+) (\d{1,2}) (?: [^\w\s] (\d{1,2}) (?: [^\w\s] (\d{1,2}) (?: \.(\d{0,6})\d* )? )? )?
+            ([+-]\d\d:\d\d)? )? \s*""",
+    re.VERBOSE | re.ASCII,
+)
+_DIGITS = re.compile(
+    r"\s*(\d{4}|\d{2})(\d\d)(\d\d)(?:T?(\d\d)(\d\d)(\d\d)(?:\.(\d{0,6})\d*)?())?\s*", re.ASCII
+)
+_LEADING = re.compile(r"\s*([+-]?\d{1,18})(\s*\Z)?", re.ASCII)
+
+Value = datetime | None
+"""None is NULL."""
+
+
+def datetime_expression(cursor: Cursor, now: datetime, warnings: list[Note]) -> Value:
+    """An expression's value, its clock standing at ``now``.
+
+    The result is naive for local time, as ``now`` has to be, or has the literal's own time zone. What is no datetime,
+    or beyond all of them, is None and one of the ``warnings``. Raises SqlError.
+    """
+    signs = []  # of the functions around the operand; a loop, for any depth of them
+    while sign := _SHIFT_FUNCTIONS.get(cursor.token.word):
+        name = cursor.advance().value
+        if not cursor.accept_symbol("("):
+            raise ER_BAD_FIELD_ERROR(name, "field list")
+        signs.append(sign)
+    value = _operand(cursor, now, warnings)
+    while True:
+        if cursor.at_symbol("-") or cursor.at_symbol("+"):
+            sign = 1 if cursor.advance().value == "+" else -1
+            value = _shifted(value, sign, *_interval(cursor, warnings), warnings)
+        elif signs:
+            cursor.expect_symbol(",")
+            value = _shifted(value, signs.pop(), *_interval(cursor, warnings), warnings)
+            cursor.expect_symbol(")")
+        else:
+            return value
+
+
+def parse_datetime(text: str) -> Value:
+    """A datetime in one of the server's spellings ("Date and Time Literals"); None for another text.
+
+    >>> parse_datetime("2026-11-21 15:30:00"), parse_datetime("20261121153000")
+    (datetime.datetime(2026, 11, 21, 15, 30), datetime.datetime(2026, 11, 21, 15, 30))
+    """
+    match = _LITERAL.fullmatch(text) or _DIGITS.fullmatch(text)
+    if match is None:
+        return None
+    year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
+    if len(match[1]) == 2:
+        year += 1900 if year >= 70 else 2000
+    microsecond = int((match[7] or "").ljust(6, "0"))
+    try:
+        value = datetime(year, month, day, hour, minute, second, microsecond)
+        return value.replace(tzinfo=datetime.strptime(match[8], "%z").tzinfo) if match[8] else value
+    except ValueError:
+        return None
+
+
+def _operand(cursor: Cursor, now: datetime, warnings: list[Note]) -> Value:
+    token = cursor.token
+    if token.kind in (TokenKind.STRING, TokenKind.INTEGER, TokenKind.DECIMAL):
+        value = parse_datetime(cursor.advance().value)
+        if value is None:
+            warnings.append(ER_WRONG_DATETIME_VALUE.warning(token.value))
+        return value
+    if token.kind in (TokenKind.QUOTED, TokenKind.NAME):
+        raise ER_BAD_FIELD_ERROR(token.value, "field list")
+    if token.kind is not TokenKind.WORD:
+        cursor.fail()
+    cursor.advance()
+    word = token.word
+    if word in ("TIMESTAMP", "DATE") and cursor.at_string():
+        return _typed_literal("DATETIME" if word == "TIMESTAMP" else word, cursor.advance().value)
+    if word == "NULL":
+        return None
+    called = cursor.at_symbol("(")
+    if word in _NOW | _TODAY | {_UTC_NOW} and (called or word not in _WITH_PARENTHESES | {"CURDATE"}):
+        if cursor.accept_symbol("("):
+            _precision(cursor, token.value)
+        if word == _UTC_NOW:
+            return now.astimezone(UTC).replace(tzinfo=None)
+        return now.replace(hour=0, minute=0, second=0, microsecond=0) if word in _TODAY else now
+    if called:
+        raise ER_NOT_SUPPORTED_YET(f"PURGE BINARY LOGS BEFORE {token.value}()")
+    raise ER_BAD_FIELD_ERROR(token.value, "field list")
+
+
+def _typed_literal(kind: str, text: str) -> datetime:
+    value = parse_datetime(text)
+    if value is None:
+        raise ER_WRONG_VALUE(kind, text)
+    return value
+
+
+def _precision(cursor: Cursor, function: str) -> None:
+    """The rest of ``NOW(6)``. Fractions of seconds make no difference to a file's time."""
+    if not cursor.at_symbol(")"):
+        digits = cursor.integer()
+        if digits > _MAX_PRECISION:
+            raise ER_TOO_BIG_PRECISION(digits, function, _MAX_PRECISION)
+    cursor.expect_symbol(")")
+
+
+def _interval(cursor: Cursor, warnings: list[Note]) -> tuple[int, str]:
+    """``INTERVAL 3 DAY``: how many of which unit."""
+    cursor.expect("INTERVAL")
+    sign = -1 if cursor.accept_symbol("-") else 1
+    if cursor.at_string():
+        written = cursor.advance().value
+        match = _LEADING.match(written)
+        count = int(match[1]) if match else 0
+        exact = match is not None and match[2] is not None
+    else:
+        written = ""
+        count = cursor.integer()
+        exact = True
+    if unit := cursor.accept(*_COMPOSITE):
+        raise ER_NOT_SUPPORTED_YET(f"INTERVAL {unit}")
+    unit = cursor.expect(*_SPANS, *_MONTHS)
+    if not exact:
+        warnings.append(ER_TRUNCATED_WRONG_VALUE.warning("INTEGER", written))
+    return sign * count, unit
+
+
+def _shifted(value: Value, sign: int, count: int, unit: str, warnings: list[Note]) -> Value:
+    if value is None:
+        return None
+    try:
+        if unit in _SPANS:
+            return value + sign * count * _SPANS[unit]
+        year, month = divmod(value.year * 12 + value.month - 1 + sign * count * _MONTHS[unit], 12)
+        if not 1 <= year <= 9999:
+            raise OverflowError
+        return value.replace(year=year, month=month + 1, day=min(value.day, monthrange(year, month + 1)[1]))
+    except OverflowError:
+        warnings.append(ER_DATETIME_FUNCTION_OVERFLOW.warning("datetime"))
+        return None

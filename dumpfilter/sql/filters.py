@@ -1,0 +1,170 @@
+"""Filter rules in statements: MySQL's REPLICATE_DO_DB = (…) and its kin, and WL#2387's and WL#2516's options."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
+from dumpfilter.errors import OptionError
+from dumpfilter.filter.rules import BaseRuleKind, EffectiveRuleKind, Rule, RuleKind, make_rule
+from dumpfilter.sql.catalogue import (
+    ER_INVALID_RPL_WILD_TABLE_FILTER_PATTERN,
+    ER_TOO_LONG_IDENT,
+    ER_WRONG_DB_NAME,
+    ER_WRONG_TABLE_NAME,
+    ER_WRONG_VALUE,
+)
+from dumpfilter.sql.commands import FilterClause
+from dumpfilter.sql.cursor import Cursor
+from dumpfilter.sql.lexer import TokenKind
+
+_Item = TypeVar("_Item")
+
+NAME_CHARS = 64
+"""The longest name of a database or table, in characters (the server's NAME_CHAR_LEN)."""
+_CLASSIC = {kind.value.upper().replace("-", "_"): kind for kind in RuleKind}
+_ALL: dict[str, BaseRuleKind] = {**_CLASSIC, **{kind.value.upper(): kind for kind in EffectiveRuleKind}}
+_OPTION_NAME = re.compile(r"[\w-]+", re.ASCII)
+_BARE = re.compile(r"""(?: (?!->) [^\s,;()'"`] )++ (?: \s*+->\s*+ [^\s,;()'"`]++ )?""", re.VERBOSE)
+"""A value without quotes: ``mydb``, ``127.0.0.1``, ``db1.%->db2.%``."""
+
+
+def filter_clauses(cursor: Cursor) -> tuple[FilterClause, ...]:
+    """The list of CHANGE REPLICATION FILTER (the grammar's filter_defs)."""
+    clauses = [_filter_clause(cursor)]
+    while cursor.accept_symbol(","):
+        clauses.append(_filter_clause(cursor))
+    return tuple(clauses)
+
+
+def _filter_clause(cursor: Cursor) -> FilterClause:
+    kind = _CLASSIC[cursor.expect(*_CLASSIC)]
+    cursor.expect_symbol("=")
+    return FilterClause(kind, _filter_list(cursor, kind))
+
+
+def _filter_list(cursor: Cursor, kind: RuleKind) -> tuple[Rule, ...]:
+    read: Callable[[], Rule]
+    match kind:
+        case RuleKind.DO_DB | RuleKind.IGNORE_DB:
+            read = lambda: _named(kind, cursor.identifier())  # noqa: E731
+        case RuleKind.DO_TABLE | RuleKind.IGNORE_TABLE:
+            read = lambda: _table(cursor, kind)  # noqa: E731
+        case RuleKind.WILD_DO_TABLE | RuleKind.WILD_IGNORE_TABLE:
+            read = lambda: _wild(cursor, kind)  # noqa: E731
+        case RuleKind.REWRITE_DB:
+            read = lambda: _pair(cursor)  # noqa: E731
+    return tuple(_list(cursor, read))
+
+
+def _list(cursor: Cursor, read: Callable[[], _Item]) -> list[_Item]:
+    """Items in parentheses, with commas between them; there may be none."""
+    cursor.expect_symbol("(")
+    items = []
+    if not cursor.at_symbol(")"):
+        items.append(read())
+        while cursor.accept_symbol(","):
+            items.append(read())
+    cursor.expect_symbol(")")
+    return items
+
+
+def _named(kind: RuleKind, name: str) -> Rule:
+    """A database rule. The server takes the empty name too; a rule of an option cannot have it."""
+    try:
+        return make_rule(kind, name)
+    except OptionError:
+        raise ER_WRONG_DB_NAME(name) from None
+
+
+def _table(cursor: Cursor, kind: RuleKind) -> Rule:
+    database = cursor.identifier()
+    cursor.expect_symbol(".")
+    table = cursor.identifier()
+    # Table_ident's check of the database; that of the table waits for CREATE TABLE
+    if len(database) > NAME_CHARS:
+        raise ER_TOO_LONG_IDENT(database)
+    if not database or database.endswith(" "):
+        raise ER_WRONG_DB_NAME(database)
+    try:
+        return make_rule(kind, f"{database}.{table}")
+    except OptionError:
+        raise ER_WRONG_TABLE_NAME(table) from None
+
+
+def _wild(cursor: Cursor, kind: RuleKind) -> Rule:
+    pattern = cursor.line_ahead()
+    try:
+        rule = make_rule(kind, pattern)
+    except OptionError:
+        # the server looks at the pattern before it reads on
+        raise ER_INVALID_RPL_WILD_TABLE_FILTER_PATTERN() from None
+    cursor.advance()
+    return rule
+
+
+def _pair(cursor: Cursor) -> Rule:
+    """``(from, to)``. An option cannot hold every pair: its first arrow counts, and spaces at the ends do not."""
+    cursor.expect_symbol("(")
+    source = cursor.identifier()
+    cursor.expect_symbol(",")
+    target = cursor.identifier()
+    cursor.expect_symbol(")")
+    try:
+        rule = make_rule(RuleKind.REWRITE_DB, f"{source}->{target}")
+    except OptionError:
+        raise ER_WRONG_DB_NAME(target if source.strip() else source) from None
+    for given, kept in zip((source, target), rule.pair, strict=True):
+        if given != kept:
+            raise ER_WRONG_DB_NAME(given)
+    return rule
+
+
+class RuleOptions:
+    """The rules among a statement's options, as clauses: all of one kind together, where the first of them stands."""
+
+    def __init__(self) -> None:
+        self._rules: dict[BaseRuleKind, list[Rule]] = {}
+
+    @property
+    def clauses(self) -> tuple[FilterClause, ...]:
+        """What was read."""
+        return tuple(FilterClause(kind, tuple(rules)) for kind, rules in self._rules.items())
+
+    def read(self, cursor: Cursor, *, classic: bool = True) -> bool:
+        """Read one option if it is a rule's: ``REPLICATE-DO-DB='mydb'``, ``REWRITE=db1.%->db2.%``, ``IGNORE=()``.
+
+        An empty string or list clears the kind. Raises SqlError.
+        """
+        if cursor.token.kind is not TokenKind.WORD:
+            return False
+        name = cursor.peek(_OPTION_NAME).upper().replace("-", "_")
+        kind = _ALL.get(name)
+        if kind is None or (isinstance(kind, RuleKind) and not classic):
+            return False
+        cursor.take(_OPTION_NAME)
+        cursor.expect_symbol("=")
+        rules = self._rules.setdefault(kind, [])
+        if cursor.at_symbol("("):
+            if isinstance(kind, RuleKind):
+                rules[:] = _filter_list(cursor, kind)
+            else:
+                rules[:] = [_rule(kind, value) for value in _list(cursor, cursor.line)]
+        elif value := bare_or_quoted(cursor):
+            rules.append(_rule(kind, value))
+        else:
+            rules.clear()
+        return True
+
+
+def bare_or_quoted(cursor: Cursor) -> str:
+    """Take a value in quotes or, as the worklogs write some, without."""
+    return cursor.line() if cursor.at_string() else cursor.take(_BARE).value
+
+
+def _rule(kind: BaseRuleKind, value: str) -> Rule:
+    try:
+        return make_rule(kind, value)
+    except OptionError:
+        raise ER_WRONG_VALUE(kind.value.upper(), value) from None

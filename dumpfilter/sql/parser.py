@@ -1,0 +1,354 @@
+"""The parser: a statement's text becomes a command. Its grammar is MySQL 9.7's for what that has (``sql_yacc.yy``),
+with the older words (MASTER, SLAVE), MariaDB 10.11's forms with a connection's name, and the worklogs' extensions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import datetime
+
+from dumpfilter.sql.catalogue import (
+    ER_BAD_REPLICA_UNTIL_COND,
+    ER_EMPTY_QUERY,
+    ER_NOT_SUPPORTED_YET,
+    ER_SP_UNDECLARED_VAR,
+    ER_SQLTHREAD_WITH_SECURE_REPLICA,
+    ER_WRONG_ARGUMENTS,
+)
+from dumpfilter.sql.commands import (
+    ChangeBinlog,
+    ChangeReplicationFilter,
+    ChangeSource,
+    Command,
+    PurgeBinaryLogs,
+    Query,
+    ResetReplica,
+    ShowBinaryLogs,
+    ShowBinaryLogStatus,
+    ShowBinlogEvents,
+    ShowReplicas,
+    ShowReplicaStatus,
+    StartReplica,
+    StopReplica,
+    Threads,
+    Until,
+)
+from dumpfilter.sql.cursor import Cursor
+from dumpfilter.sql.datetimes import datetime_expression
+from dumpfilter.sql.filters import RuleOptions, filter_clauses
+from dumpfilter.sql.lexer import TokenKind
+from dumpfilter.sql.result import Note
+from dumpfilter.sql.source_options import source_options
+
+_REPLICA = ("REPLICA", "SLAVE")
+_LONG_AGO = datetime(1970, 1, 1)
+"""What NULL is as a file's time: nothing is older."""
+_SPACE = " \t\n\v\f\r"
+
+
+def parse_statement(text: str, now: datetime | None = None) -> Command:
+    """The command that one statement is; a trailing semicolon is allowed.
+
+    ``now`` is what NOW() means, local time without a time zone; the clock says it when it is not given.
+    Raises SqlError: ER_PARSE_ERROR for what the grammar does not have (it points at the place), ER_EMPTY_QUERY, and
+    what the server says already while it parses.
+
+    >>> parse_statement("stop replica sql_thread for channel 'Ch1'")
+    StopReplica(threads=<Threads.SQL: 2>, channel='ch1', every=False)
+    >>> parse_statement("SELECT 1")
+    Query(text='SELECT 1')
+    >>> parse_statement("RESET REPLICA NONE")
+    Traceback (most recent call last):
+    dumpfilter.sql.errors.SqlError: ERROR 1064 (42000): You have an error in your SQL syntax; check the manual that \
+corresponds to your MySQL server version for the right syntax to use near 'NONE' at line 1
+    """
+    # the server takes these away before it parses, and counts its lines from there
+    text = text.lstrip(_SPACE).rstrip(_SPACE + ";")
+    if not text:
+        raise ER_EMPTY_QUERY()
+    cursor = Cursor(text)
+    parse = _STATEMENTS.get(cursor.token.word)
+    if parse is None:
+        if cursor.at_symbol(";"):
+            cursor.fail()
+        return Query(text)
+    cursor.advance()
+    command = parse(cursor, now)
+    if command is None:
+        return Query(text)
+    cursor.end()
+    return command
+
+
+def _change(cursor: Cursor, now: datetime | None) -> Command:
+    if cursor.accept("REPLICATION"):
+        if cursor.expect("FILTER", "SOURCE") == "FILTER":
+            return ChangeReplicationFilter(filter_clauses(cursor), _for_channel(cursor))
+        return _change_source(cursor, old=False)
+    if cursor.accept("MASTER"):
+        return _change_source(cursor, old=True)
+    cursor.expect("BINLOG")
+    name = cursor.line()
+    cursor.expect("TO")
+    rules = RuleOptions()
+    while True:
+        if not rules.read(cursor, classic=False):
+            cursor.fail()
+        if not cursor.accept_symbol(","):
+            return ChangeBinlog(name, rules.clauses)
+
+
+def _change_source(cursor: Cursor, *, old: bool) -> ChangeSource:
+    name = _connection_name(cursor) if old else None
+    cursor.expect("TO")
+    options, clauses = source_options(cursor)
+    return ChangeSource(options, clauses, _for_channel(cursor, name), old)
+
+
+def _for_channel(cursor: Cursor, name: str | None = None) -> str | None:
+    """The grammar's opt_channel. Channels have no capitals. MariaDB refuses it behind a connection's ``name``."""
+    if not cursor.accept("FOR"):
+        return name
+    cursor.expect("CHANNEL")
+    channel = cursor.line().lower()
+    if name is not None:
+        raise ER_WRONG_ARGUMENTS("CONNECTION_NAME AND FOR CHANNEL CAN NOT BE SPECIFIED AT THE SAME TIME)")
+    return channel
+
+
+def _connection_name(cursor: Cursor) -> str | None:
+    """MariaDB's optional_connection_name."""
+    return cursor.line().lower() if cursor.at_string() else None
+
+
+def _start(cursor: Cursor, now: datetime | None) -> Command | None:
+    if cursor.token.word in ("TRANSACTION", "GROUP_REPLICATION"):
+        return None
+    if cursor.accept("ALL"):
+        cursor.expect("SLAVES", "REPLICAS")
+        return StartReplica(_threads(cursor), every=True)
+    cursor.expect(*_REPLICA)
+    name = _connection_name(cursor)
+    threads = _threads(cursor)
+    limited = bool(cursor.accept("UNTIL"))
+    until = _until(cursor) if limited else None
+    login = {option: _login(cursor, option) for option in ("USER", "PASSWORD", "DEFAULT_AUTH", "PLUGIN_DIR")}
+    channel = _for_channel(cursor, name)
+    if threads is Threads.SQL and any(value is not None for value in login.values()):
+        raise ER_SQLTHREAD_WITH_SECURE_REPLICA()
+    if limited and until is None and cursor.at_end():
+        raise ER_NOT_SUPPORTED_YET("START REPLICA UNTIL SQL_AFTER_MTS_GAPS")
+    return StartReplica(threads, channel, until, login["USER"], login["PASSWORD"])
+
+
+def _threads(cursor: Cursor) -> Threads:
+    """The grammar's opt_replica_thread_option_list: without any it is both."""
+    names = {"IO_THREAD": Threads.IO, "RELAY_THREAD": Threads.IO, "SQL_THREAD": Threads.SQL}
+    if not (word := cursor.accept(*names)):
+        return Threads.BOTH
+    threads = names[word]
+    while cursor.accept_symbol(","):
+        threads |= names[cursor.expect(*names)]
+    return threads
+
+
+def _login(cursor: Cursor, option: str) -> str | None:
+    if not cursor.accept(option):
+        return None
+    cursor.expect_symbol("=")
+    return cursor.line()
+
+
+_UNTIL_PLACE = {
+    "SOURCE_LOG_FILE": "source_file",
+    "MASTER_LOG_FILE": "source_file",
+    "SOURCE_LOG_POS": "source_position",
+    "MASTER_LOG_POS": "source_position",
+    "RELAY_LOG_FILE": "relay_file",
+    "RELAY_LOG_POS": "relay_position",
+}
+
+
+def _until(cursor: Cursor) -> Until | None:
+    """The grammar's replica_until, with the server's check of what goes together (ER_BAD_REPLICA_UNTIL_COND).
+
+    None is SQL_AFTER_MTS_GAPS: until what several appliers left open is done.
+    """
+    until = None
+    if option := cursor.accept("SQL_BEFORE_GTIDS", "SQL_AFTER_GTIDS", "MASTER_GTID_POS"):
+        cursor.expect_symbol("=")
+        until = Until(gtids=cursor.line(), before_gtids=option == "SQL_BEFORE_GTIDS")
+    elif not cursor.accept("SQL_AFTER_MTS_GAPS"):
+        return _until_place(cursor)
+    if cursor.accept_symbol(","):
+        _until_place(cursor)
+        raise ER_BAD_REPLICA_UNTIL_COND()
+    return until
+
+
+def _until_place(cursor: Cursor) -> Until:
+    """A file and a position in it, of the source's log or of the relay log."""
+    given: dict[str, int | str] = {}
+    while True:
+        name = _UNTIL_PLACE[cursor.expect(*_UNTIL_PLACE)]
+        cursor.expect_symbol("=")
+        given[name] = cursor.line() if name.endswith("file") else cursor.position()
+        if not cursor.accept_symbol(","):
+            break
+    match given:
+        case {"source_file": str(file), "source_position": int(position)} if len(given) == 2:
+            return Until(source_file=file, source_position=position)
+        case {"relay_file": str(file), "relay_position": int(position)} if len(given) == 2:
+            return Until(relay_file=file, relay_position=position)
+    raise ER_BAD_REPLICA_UNTIL_COND()
+
+
+def _stop(cursor: Cursor, now: datetime | None) -> Command | None:
+    if cursor.token.word == "GROUP_REPLICATION":
+        return None
+    if cursor.accept("ALL"):
+        cursor.expect("SLAVES", "REPLICAS")
+        return StopReplica(_threads(cursor), every=True)
+    cursor.expect(*_REPLICA)
+    name = _connection_name(cursor)
+    return StopReplica(_threads(cursor), _for_channel(cursor, name))
+
+
+def _reset(cursor: Cursor, now: datetime | None) -> Command | None:
+    if cursor.token.word in ("BINARY", "MASTER", "PERSIST", "QUERY"):
+        return None
+    cursor.expect(*_REPLICA)
+    name = _connection_name(cursor)
+    everything = bool(cursor.accept("ALL"))
+    return ResetReplica(everything, _for_channel(cursor, name))
+
+
+def _show(cursor: Cursor, now: datetime | None) -> Command | None:
+    if cursor.at_end():
+        cursor.fail()
+    match cursor.accept("SLAVE", "REPLICA", "REPLICAS", "ALL", "MASTER", "BINARY", "BINLOG", "RELAYLOG"):
+        case "SLAVE":
+            if cursor.accept("HOSTS"):
+                return ShowReplicas(old=True)
+            return _show_status(cursor, old=True)
+        case "REPLICA":
+            if cursor.accept("HOSTS"):
+                return ShowReplicas()
+            return _show_status(cursor, old=False)
+        case "REPLICAS":
+            return ShowReplicas()
+        case "ALL":
+            old = cursor.expect("SLAVES", "REPLICAS") == "SLAVES"
+            cursor.expect("STATUS")
+            return ShowReplicaStatus(old=old, every=True)
+        case "MASTER":
+            return (
+                ShowBinaryLogStatus(old=True)
+                if cursor.expect("LOGS", "STATUS") == "STATUS"
+                else ShowBinaryLogs()
+            )
+        case "BINARY":
+            if cursor.expect("LOGS", "LOG") == "LOGS":
+                return ShowBinaryLogs()
+            cursor.expect("STATUS")
+            return ShowBinaryLogStatus()
+        case "BINLOG":
+            if cursor.expect("EVENTS", "STATUS") == "STATUS":
+                return ShowBinaryLogStatus()
+            return _show_events(cursor, relay_log=False)
+        case "RELAYLOG":
+            name = _connection_name(cursor)
+            cursor.expect("EVENTS")
+            return _show_events(cursor, relay_log=True, name=name)
+    return None
+
+
+def _show_status(cursor: Cursor, *, old: bool) -> ShowReplicaStatus:
+    name = _connection_name(cursor)
+    cursor.expect("STATUS")
+    return ShowReplicaStatus(_for_channel(cursor, name), old)
+
+
+def _show_events(cursor: Cursor, *, relay_log: bool, name: str | None = None) -> ShowBinlogEvents:
+    file = cursor.string() if cursor.accept("IN") else None
+    position = cursor.position() if cursor.accept("FROM") else 4
+    offset, count = 0, None
+    if cursor.accept("LIMIT"):
+        count = _limit(cursor)
+        if cursor.accept_symbol(","):
+            offset, count = count, _limit(cursor)
+        elif cursor.accept("OFFSET"):
+            offset = _limit(cursor)
+    channel = _for_channel(cursor, name) if relay_log else None
+    return ShowBinlogEvents(file, position, offset, count, relay_log, channel)
+
+
+def _limit(cursor: Cursor) -> int:
+    """The grammar's limit_option; a name would be a variable of a stored program."""
+    if cursor.token.kind in (TokenKind.WORD, TokenKind.QUOTED):
+        name = cursor.identifier()
+        raise ER_SP_UNDECLARED_VAR(name)
+    return cursor.integer()
+
+
+def _purge(cursor: Cursor, now: datetime | None) -> Command:
+    cursor.expect("BINARY", "MASTER")
+    cursor.expect("LOGS")
+    if cursor.expect("TO", "BEFORE") == "TO":
+        return PurgeBinaryLogs(to=cursor.string())
+    warnings: list[Note] = []
+    before = datetime_expression(cursor, now or datetime.now(), warnings)
+    return PurgeBinaryLogs(before=before or _LONG_AGO, warnings=tuple(warnings))
+
+
+_STATEMENTS: dict[str, Callable[[Cursor, datetime | None], Command | None]] = {
+    "CHANGE": _change,
+    "START": _start,
+    "STOP": _stop,
+    "RESET": _reset,
+    "SHOW": _show,
+    "PURGE": _purge,
+}
+"""By their first word. One gives None for what is not the product's own."""
+
+_PART = re.compile(
+    r"""(?: [^;'"`\#/-]++
+          | '(?: [^'\\]++ | \\.?+ | '' )*+ (?: ' | \Z )
+          | "(?: [^"\\]++ | \\.?+ | "" )*+ (?: " | \Z )
+          | `[^`]*+ (?: ` | \Z )
+          | \#[^\n]*+
+          | --(?=[\x00-\x20\x7f]|\Z) [^\n]*+
+          | /\* (?> .*? (?: \*/ | \Z ) )
+          | [/-]
+        )++""",
+    re.VERBOSE | re.DOTALL,
+)
+_NOTHING = re.compile(
+    r"(?:[ \t\n\v\f\r]++|\#[^\n]*+|--(?=[\x00-\x20\x7f]|\Z)[^\n]*+|/\*(?!!)(?>.*?\*/))*+", re.DOTALL
+)
+
+
+def split_statements(text: str) -> list[str]:
+    """The statements of a text, without the semicolons between them, which stand outside of quotes and comments.
+
+    What is empty is an error for a server when more follows, and ends the run: then the rest, from its semicolon on,
+    is the last statement, which :func:`parse_statement` refuses in the same way. There is always one, if only the
+    empty one. Linear; never raises.
+
+    >>> split_statements("SELECT ';' ; STOP REPLICA; ")
+    ["SELECT ';'", 'STOP REPLICA']
+    """
+    end = len(text.rstrip(_SPACE + ";"))
+    statements = []
+    at = 0
+    while at < end:
+        part = _PART.match(text, at, end)
+        nothing = _NOTHING.match(text, at, end)
+        assert nothing is not None  # it matches the empty string
+        if part is None or nothing.end() == part.end() < end:
+            statements.append(text[at:end].strip(_SPACE))
+            break
+        statements.append(part[0].strip(_SPACE))
+        at = part.end() + 1
+    return statements or [""]

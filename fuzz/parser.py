@@ -1,0 +1,48 @@
+"""Fuzz the console's parser; see README.md."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+import atheris
+
+with atheris.instrument_imports(include=["dumpfilter.sql"]):
+    from dumpfilter.sql import parser
+    from dumpfilter.sql.errors import SqlError
+
+ANSWERS = Path(__file__).parent.parent / "tests" / "sql" / "data" / "answers.json"
+
+
+def check(data: bytes) -> None:
+    """One input: it is a command or a typed error, whole and in parts, and the parts are its text."""
+    # what is no UTF-8 comes from a client as lone surrogates
+    text = data.decode("utf-8", "surrogateescape")
+    parts = parser.split_statements(text)
+    at = 0
+    for part in parts:
+        at = text.index(part, at) + len(part)
+    for statement in (text, *parts[:4]):
+        try:
+            parser.parse_statement(statement)
+        except SqlError as error:
+            str(error).encode("utf-8", "surrogateescape")
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as seeds:
+        for number, statement in enumerate(json.loads(ANSWERS.read_text(encoding="utf-8"))):
+            Path(seeds, str(number)).write_text(statement, encoding="utf-8")
+        folders = [argument for argument in sys.argv[1:] if not argument.startswith("-")]
+        # only the first folder is written to
+        own = [] if folders else [str(Path(seeds, "found"))]
+        for folder in own:
+            Path(folder).mkdir()
+        atheris.Setup([*sys.argv, *own, seeds], check)
+        atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()
