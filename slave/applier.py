@@ -130,7 +130,7 @@ class EventApplier:
             if header.flags & LOG_EVENT_ARTIFICIAL_F:
                 rotate = decode_rotate(body)
                 self.source_file, self.source_begin = rotate.name, rotate.position
-        elif kind == EventType.INCIDENT:
+        elif kind == EventType.INCIDENT and not self._passed_over:
             incident = decode_incident(body)
             raise SlaveIncident(
                 f"the master logged an incident at {header.end_log_pos}: "
@@ -169,7 +169,7 @@ class EventApplier:
         assert self._origin is not None
         gtid = gtid_of(event)
         domain = gtid.domain_id if isinstance(gtid, MariadbGtid) else None
-        return not self._origin.wants(event.header.server_id, domain, writer=event.fd.server_id)
+        return not self._origin.wants(event.header.server_id, domain, writer=event.fd.header.server_id)
 
     def _touch(self) -> None:
         """Something passes: now the transaction begins for the target."""

@@ -20,6 +20,7 @@ class Columns:
         self.txn_subject = np.empty(capacity + 1, np.int32)
         self.txn_source = np.empty(capacity + 1, np.int32)
         self.txn_number = np.empty(capacity + 1, np.int64)
+        self.txn_server = np.empty(capacity + 1, np.uint32)
         self.txn_set = np.empty(capacity + 1, np.int64)
         self.set_subject = np.empty(capacity, np.int32)
 

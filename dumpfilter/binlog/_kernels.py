@@ -446,13 +446,15 @@ def group_transactions(
     txn_subject,
     txn_source,
     txn_number,
+    txn_server,
 ):
     """The transactions of scanned events: ``(transactions, sources known, -1 or the first event in need)``.
 
     ``txn_event[i]`` is the first event of the i-th one. A transaction's GTID is a dense number of its
     source (``source_keys``: two uint64 each, the uuid's bytes or domain and server id) and a number in
     it; ``txn_source`` is -1 without a GTID, -2 where the GTID event (tagged) is Python's to read, and -3 for
-    events between transactions. Comes back early, with the event's number, when a source is new.
+    events between transactions. ``txn_server`` is the server id of its first event. Comes back early, with the event's
+    number, when a source is new.
     """
     n = np.int64(0)
     fresh = True
@@ -465,6 +467,7 @@ def group_transactions(
             txn_subject[n] = R.NOTHING
             txn_source[n] = -1
             txn_number[n] = 0
+            txn_server[n] = load_u32(_U(base) + _U(offsets[i] - file_offset + 5))
             n += 1
             fresh = False
             if role == R.FILE:

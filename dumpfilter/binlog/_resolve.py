@@ -40,10 +40,14 @@ class Resolved:
         self.payloads: dict[int, Segment] = {}
         self.earlier_ends: dict[int, Xid] = {}
         self.unknown_ends: dict[int, Xid] = {}
+        self.known_ends: list[int] = []
+        """The events that end an XA transaction of which is known what it holds."""
 
     def add_end(self, event: int, xid: Xid, *, known: bool) -> None:
         """The end of an XA transaction. A name may be used again once its transaction has ended."""
-        if not known:
+        if known:
+            self.known_ends.append(event)
+        else:
             self.unknown_ends[event] = xid
         if not known or xid in self._before:
             self._before.discard(xid)

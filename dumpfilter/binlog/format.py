@@ -60,11 +60,6 @@ class FormatDescription:
     raw: bytes
     """The event itself, LOG_EVENT_BINLOG_IN_USE_F cleared."""
 
-    @property
-    def server_id(self) -> int:
-        """The server_id of the server that wrote the file."""
-        return EventHeader.unpack(self.raw).server_id
-
     @classmethod
     def parse(
         cls, event: bytes, *, file: str | None = None, position: int | None = None

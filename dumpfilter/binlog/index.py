@@ -44,13 +44,16 @@ class Segment:
     :class:`Subjects`, or negative). Transaction columns: ``txn_event`` int64 (its first event; one entry
     more than there are transactions, the last is the number of events), ``txn_subject`` int32 (the only
     subject in it, or negative), ``txn_source`` int32 and ``txn_number`` int64 (its GTID, in every segment that
-    has a part of it; source -1 without one, -3 for events between transactions).
+    has a part of it; source -1 without one, -3 for events between transactions), ``txn_server`` uint32 (the server id
+    in the header of its first event).
 
     ``txn_set`` int64 (one entry more than there are transactions): where each transaction's entries in ``set_subject``
     int32 begin, the different subjects of a transaction with several whose events go by them alone; what is
     not so plain has none.
 
     ``continues``: the first transaction began in an earlier segment. ``open``: the last one goes on in the next.
+
+    ``xa_ends``: the numbers of the events (role STATEMENT) that end an XA transaction of which is known what it holds.
 
     ``payloads``: by the number of its event (role PAYLOAD), each compressed transaction as a segment of its own,
     whose offsets count in the opened bytes. ``prepared``: the XA transactions that wait for their end where the
@@ -73,6 +76,7 @@ class Segment:
     txn_subject: npt.NDArray[np.int32]
     txn_source: npt.NDArray[np.int32]
     txn_number: npt.NDArray[np.int64]
+    txn_server: npt.NDArray[np.uint32]
     txn_set: npt.NDArray[np.int64]
     set_subject: npt.NDArray[np.int32]
     continues: bool
@@ -82,6 +86,7 @@ class Segment:
     prepared: Prepared
     earlier_ends: Mapping[int, Xid]
     unknown_ends: Mapping[int, Xid]
+    xa_ends: frozenset[int] = frozenset()
 
     @property
     def nbytes(self) -> int:
@@ -99,6 +104,7 @@ class Segment:
                 self.txn_subject,
                 self.txn_source,
                 self.txn_number,
+                self.txn_server,
                 self.txn_set,
                 self.set_subject,
             )
@@ -116,7 +122,14 @@ class Segment:
                 role[event] = R.STATEMENT | (role[event] & R.ENDS)
                 subject[event] = txn_subject[self.transaction_of(event)] = number
         unknown = {event: xid for event, xid in self.unknown_ends.items() if event not in known}
-        return replace(self, role=role, subject=subject, txn_subject=txn_subject, unknown_ends=unknown)
+        return replace(
+            self,
+            role=role,
+            subject=subject,
+            txn_subject=txn_subject,
+            unknown_ends=unknown,
+            xa_ends=self.xa_ends | known.keys(),
+        )
 
     def transaction_of(self, event: int) -> int:
         """The number of the transaction that an event, by its number, belongs to."""
@@ -171,7 +184,8 @@ class FileScanner:
         self._table_ids = np.zeros(1024, np.uint64)
         self._table_subjects = np.zeros(1024, np.int32)
         self._columns = Columns(8192)
-        self._open_gtid = (R.NOTHING, 0)
+        self._open_head = (R.NOTHING, 0, 0)
+        """GTID and server id of the transaction that goes on in the next segment."""
         self._state[K.S_RESOLVE] = prepared is not None
         self._use(format_description)
 
@@ -315,6 +329,7 @@ class FileScanner:
                 columns.txn_subject,
                 columns.txn_source,
                 columns.txn_number,
+                columns.txn_server,
             )
             if stuck < 0:
                 break
@@ -324,10 +339,14 @@ class FileScanner:
         columns.txn_event[n] = count
         if continues:
             columns.txn_subject[0] = R.MIXED
-            columns.txn_source[0], columns.txn_number[0] = self._open_gtid
+            columns.txn_source[0], columns.txn_number[0], columns.txn_server[0] = self._open_head
         if self.in_transaction:
             columns.txn_subject[n - 1] = R.MIXED
-            self._open_gtid = (int(columns.txn_source[n - 1]), int(columns.txn_number[n - 1]))
+            self._open_head = (
+                int(columns.txn_source[n - 1]),
+                int(columns.txn_number[n - 1]),
+                int(columns.txn_server[n - 1]),
+            )
         n_set = K.subject_sets(
             columns.size[:count],
             columns.role[:count],
@@ -353,6 +372,7 @@ class FileScanner:
             columns.txn_subject[:n].copy(),
             columns.txn_source[:n].copy(),
             columns.txn_number[:n].copy(),
+            columns.txn_server[:n].copy(),
             columns.txn_set[: n + 1].copy(),
             columns.set_subject[:n_set].copy(),
             continues,
@@ -362,6 +382,7 @@ class FileScanner:
             self.prepared,
             resolved.earlier_ends,
             resolved.unknown_ends,
+            frozenset(resolved.known_ends),
         )
 
     def _format_description_segment(self, start: int, length: int) -> Segment:
@@ -382,6 +403,7 @@ class FileScanner:
             one(R.KEPT, np.int32),  # type: ignore[arg-type]
             one(-3, np.int32),  # type: ignore[arg-type]
             one(0, np.int64),  # type: ignore[arg-type]
+            one(self.format_description.server_id, np.uint32),  # type: ignore[arg-type]
             np.zeros(2, np.int64),
             np.empty(0, np.int32),
             False,

@@ -387,6 +387,71 @@ def settle(txn_subject, txn_set, set_subject, flags, undecided_bit, out):
 
 
 @njit(cache=True, nogil=True)
+def count_hits(
+    offsets,
+    roles,
+    subjects,
+    txn_event,
+    txn_subject,
+    decided,
+    first,
+    flags,
+    hit_bit,
+    hits,
+    whole,
+    ranges,
+    chunks,
+    out,
+):
+    """Add up the hits of the table maps and statements that are not sent, by the chunk that completes their
+    transaction: ``out[chunk]``, and in the last row for the transaction that goes on after the segment. Returns whether
+    there were any.
+
+    ``hits``: for each subject with ``hit_bit`` among its flags, the columns of ``out`` that go up, then -1. ``decided``
+    is what :func:`decide` was given, ``txn_subject`` the same before :func:`settle`. ``ranges`` ascend: what is sent,
+    then what is put aside at the end. Without ``whole`` no subject that is not sent has hits, and transactions that are
+    dropped as a whole are passed over.
+    """
+    c = 0
+    r = 0
+    found = False
+    for t in range(first, decided.size):
+        while c < chunks.shape[0] and t >= chunks[c, H_TXNS]:
+            c += 1
+        s = decided[t]
+        if s == R.SKIP or s == R.KEPT:
+            continue
+        walked = s == R.MIXED
+        if not walked:
+            if not whole:
+                continue
+            if s >= 0:
+                if flags[s] & (SEND | hit_bit) != hit_bit:
+                    continue
+            elif txn_subject[t] != R.MIXED:
+                continue
+        for i in range(txn_event[t], txn_event[t + 1]):
+            role = roles[i] & 0x7F
+            if role != R.TABLE_MAP and role != R.STATEMENT:
+                continue
+            subject = subjects[i]
+            if subject < 0 or flags[subject] & hit_bit == 0:
+                continue
+            if walked:
+                offset = offsets[i]
+                while r < ranges.shape[0] and ranges[r, C_OFFSET] + ranges[r, C_SIZE] <= offset:
+                    r += 1
+                if r < ranges.shape[0] and ranges[r, C_OFFSET] <= offset:
+                    continue
+            found = True
+            for k in range(hits.shape[1]):
+                if hits[subject, k] < 0:
+                    break
+                out[c, hits[subject, k]] += 1
+    return found
+
+
+@njit(cache=True, nogil=True)
 def gtid_runs(sources, numbers, kept, want_empty, out):
     """Runs of consecutive GTIDs of transactions: ``out[k] = source, first, last``; their number.
 

@@ -8,6 +8,7 @@ bytes. gRPC, the split job and file-to-file filtering are shells around these tw
 from __future__ import annotations
 
 import zlib
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -24,7 +25,9 @@ from dumpfilter.binlog.sources import Membership, SourceNumbers
 from dumpfilter.dump import _kernels as K
 from dumpfilter.dump.payload import close_payload, open_payload
 from dumpfilter.errors import PositionError
-from dumpfilter.filter.flags import FILTER_UNDECIDED_F, TableFlags
+from dumpfilter.filter.flags import FILTER_HIT_F, FILTER_UNDECIDED_F, TableFlags
+from dumpfilter.filter.hits import COLUMN, KINDS, Hits
+from dumpfilter.filter.origin import OriginFilter
 
 WHOLE_SEGMENT = 1 << 40
 """A chunk's size that no segment reaches: one chunk a segment."""
@@ -73,6 +76,10 @@ class ChunkPlan:
     counts: Counts = field(default_factory=Counts)
     replaced: Mapping[int, bytes] = field(default_factory=dict)
     """By offset, events that are sent in another form: compressed transactions of which a part is dropped."""
+    hits: Hits = field(default_factory=Counter)
+    """How often the slave's own rules were hit by events that are not sent, of the transactions completed in
+    (resume of the chunk before, ``resume``]. Those that the slave has already or that have another origin than it
+    wants do not come to its filter."""
 
     @property
     def size(self) -> int:
@@ -88,6 +95,7 @@ class ChunkPlan:
         self.completed = np.concatenate([self.completed, later.completed])
         self.empty = np.concatenate([self.empty, later.empty])
         self.counts.add(later.counts)
+        self.hits.update(later.hits)
         return True
 
 
@@ -101,7 +109,30 @@ class _Events:
     """See ChunkPlan."""
     undecided: list[tuple[int, int]] = field(default_factory=list)
     """Of each compressed transaction that is sent and holds any: its offset, and how many undecided events."""
+    hits: dict[int, Hits] = field(default_factory=dict)
+    """By the number of the event, the hits of what is not sent of a compressed transaction."""
 
+
+_NO_HITS: npt.NDArray[np.int64] = np.zeros(len(KINDS), np.int64)
+_NO_HITS.flags.writeable = False
+
+
+@dataclass(slots=True)
+class _OpenHits:
+    """What is known of a transaction's hits where a segment ends inside it."""
+
+    counts: npt.NDArray[np.int64] = field(default_factory=lambda: _NO_HITS)
+    """Of what is dropped, by kind."""
+    aside: list[tuple[int, int]] = field(default_factory=list)
+    """Offset and subject of each table map that has hits and is put aside."""
+
+    @property
+    def any(self) -> bool:
+        """Whether there is anything."""
+        return bool(self.aside) or bool(self.counts.any())
+
+
+_NO_RANGES: npt.NDArray[np.int64] = np.empty((0, 3), np.int64)
 
 ReadAt = Callable[[int, int], bytes]
 """``read(offset, length)`` of the file a plan is about."""
@@ -124,10 +155,12 @@ class DumpThread:
         *,
         chunk_size: int = DEFAULT_CHUNK_SIZE,
         exclude: GtidSet | None = None,
+        origin: OriginFilter | None = None,
         filter_version: int = 1,
     ) -> None:
         self._flags = flags
-        self._next: tuple[TableFlags, int] | None = None
+        self._origin = origin
+        self._next: tuple[TableFlags, OriginFilter | None, int] | None = None
         self.filter_version = filter_version
         self._sources = sources
         self._chunk_size = chunk_size
@@ -142,6 +175,7 @@ class DumpThread:
         self._read: ReadAt = _no_file
         self._inside: DumpThread | None = None
         self._prepared: dict[Xid, bool] = {}
+        self._hits = _OpenHits()
         self.position: int | None = None
         """Where the next event to be decided stands in the current file; None at a file's start."""
 
@@ -150,9 +184,9 @@ class DumpThread:
         """Whether the last plan ended inside a transaction."""
         return bool(self._walk[K.W_OPEN])
 
-    def change_filter(self, flags: TableFlags, version: int) -> None:
+    def change_filter(self, flags: TableFlags, version: int, *, origin: OriginFilter | None = None) -> None:
         """Use another filter from the next transaction boundary between two segments on."""
-        self._next = (flags, version)
+        self._next = (flags, origin, version)
 
     def start_file(self, position: int, read: ReadAt) -> None:
         """Begin a file at an offset that lies between two transactions. ``read`` is for the compressed transactions
@@ -170,24 +204,22 @@ class DumpThread:
         assert self.position is not None
         first = 0
         if self.position != segment.start:
-            found = segment.transaction_at(self.position)
-            if found is None:
-                raise PositionError(
-                    "no transaction begins here; the nearest places are " + _near(segment, self.position),
-                    file=segment.file,
-                    position=self.position,
-                )
-            first = found
+            first = check_start(segment, self.position)
         elif segment.continues and not self.in_transaction:
             raise PositionError(
                 "this place lies inside a transaction", file=segment.file, position=self.position
             )
         if self._next is not None and not self.in_transaction:
-            self._flags, self.filter_version = self._next
+            self._flags, self._origin, self.filter_version = self._next
             self._next = None
         txn_subject, txn_source = segment.txn_subject, segment.txn_source
         if self._exclude is not None:
             txn_subject, txn_source = self._without_excluded(segment)
+        if self._origin is not None and self._origin.is_on:
+            txn_subject, txn_source = _without_unwanted(
+                self._origin, segment, self._sources, txn_subject, txn_source
+            )
+        before = txn_subject
         if self._flags.is_on:
             settled = np.empty_like(txn_subject)
             K.settle(
@@ -207,7 +239,10 @@ class DumpThread:
         txn_kept = np.zeros(len(txn_subject), np.bool_)
         n_chunks = self._decide(segment, events, txn_subject, first, txn_kept)
         self._note_prepared(segment)
-        return self._plans(segment, events, txn_source, first, txn_kept, n_chunks)
+        plans = self._plans(segment, events, txn_source, first, txn_kept, n_chunks)
+        if self._flags.has_hits:
+            self._count_hits(segment, events, before, txn_subject, first, plans)
+        return plans
 
     def _as_prepared(self, segment: Segment, txn_subject: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
         """The ends of XA transactions go where this dump's prepared parts went, under whatever filter that was."""
@@ -245,6 +280,8 @@ class DumpThread:
             (plan,) = thread.plan(inner)
             thread._prepared.clear()  # that is followed outside
             offset = int(segment.offset[number])
+            if plan.hits:
+                found.hits[number] = plan.hits
             if not plan.size:
                 # a frame with nothing in it
                 found.role[number] = R.FRAME | (found.role[number] & R.ENDS)
@@ -261,6 +298,8 @@ class DumpThread:
                     found.replaced[offset] = closed
                     found.size[number] = len(closed)
                     found.role[number] = R.REPLACED | (found.role[number] & R.ENDS)
+                else:
+                    found.hits.pop(number, None)  # all of it goes to the slave
         return found
 
     def _decide(
@@ -368,6 +407,84 @@ class DumpThread:
             ranges_before, completed_before, empty_before = ranges_after, completed_after, empty_after
         return plans
 
+    def _count_hits(
+        self,
+        segment: Segment,
+        events: _Events,
+        before: npt.NDArray[np.int32],
+        decided: npt.NDArray[np.int32],
+        first: int,
+        plans: list[ChunkPlan],
+    ) -> None:
+        """Fill the plans' hits: of what is decided in this segment, and of what was still put aside before it."""
+        flags, hits, earlier = self._flags.array(), self._flags.hits(), self._hits
+        chunks = self._chunks[: len(plans)]
+        ranges = self._ranges[: chunks[-1, K.H_RANGES]]
+        counted = np.zeros((len(plans) + 1, len(KINDS)), np.int64)
+        aside = self._put_aside() if segment.open else _NO_RANGES
+        self._hits = _OpenHits()
+        if earlier.any:
+            # what was put aside in an earlier segment and is neither sent now nor still aside was dropped
+            of_first = counted[int(np.searchsorted(chunks[:, K.H_TXNS], first, "right"))]
+            of_first += earlier.counts
+            for offset, subject in earlier.aside:
+                if _holds(aside, offset):
+                    self._hits.aside.append((offset, subject))
+                elif not _holds(ranges, offset):
+                    np.add.at(of_first, hits[subject][hits[subject] >= 0], 1)
+        role = segment.role
+        if segment.xa_ends:  # decided by what they end, and keywords to the slave's filter
+            role = role.copy()
+            role[list(segment.xa_ends)] = R.FRAME
+        found = K.count_hits(
+            segment.offset,
+            role,
+            segment.subject,
+            segment.txn_event,
+            before,
+            decided,
+            first,
+            flags,
+            np.uint32(FILTER_HIT_F),
+            hits,
+            self._flags.drops_hits,
+            np.concatenate([ranges, aside]) if len(aside) else ranges,
+            chunks,
+            counted,
+        )
+        for event, inside in events.hits.items():
+            chunk = int(np.searchsorted(chunks[:, K.H_TXNS], segment.transaction_of(event), "right"))
+            for kind, count in inside.items():
+                counted[chunk, COLUMN[kind]] += count
+        if found or events.hits or earlier.any:
+            rows, columns = np.nonzero(counted[:-1])
+            counts = counted[rows, columns].tolist()
+            for row, column, count in zip(rows.tolist(), columns.tolist(), counts, strict=True):
+                plans[row].hits[KINDS[column]] = count
+        if segment.open:
+            self._hits.counts = counted[-1]
+            self._hits.aside += self._maps_among(aside, segment, flags)
+
+    def _put_aside(self) -> npt.NDArray[np.int64]:
+        """What is neither sent nor dropped where a segment ends, in order, as ranges."""
+        walk = self._walk
+        parts = [self._head[: walk[K.W_HEAD]]]
+        if walk[K.W_PENDING]:
+            parts.append(walk[None, [K.W_PENDING_OFFSET, K.W_PENDING_SIZE]])
+        found = np.concatenate([*parts, self._context[: walk[K.W_CONTEXT]]])
+        return np.column_stack([found, np.zeros(len(found), np.int64)])
+
+    def _maps_among(
+        self, aside: npt.NDArray[np.int64], segment: Segment, flags: npt.NDArray[np.uint32]
+    ) -> list[tuple[int, int]]:
+        """Offset and subject of each table map of this segment that is put aside and has hits."""
+        offsets = aside[aside[:, K.C_OFFSET] >= segment.start, K.C_OFFSET]
+        numbers = np.searchsorted(segment.offset, offsets)
+        maps = numbers[segment.role[numbers] == R.TABLE_MAP]
+        subjects = segment.subject[maps]
+        hit = flags[subjects] & FILTER_HIT_F != 0
+        return list(zip(segment.offset[maps[hit]].tolist(), subjects[hit].tolist(), strict=True))
+
     def _without_excluded(self, segment: Segment) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
         """The transactions' columns with those the slave has marked as passed over."""
         subject, source = segment.txn_subject.copy(), segment.txn_source.copy()
@@ -381,6 +498,41 @@ class DumpThread:
         return subject, source
 
 
+def _without_unwanted(
+    origin: OriginFilter,
+    segment: Segment,
+    sources: SourceNumbers,
+    subject: npt.NDArray[np.int32],
+    source: npt.NDArray[np.int32],
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """The transactions' columns with those of an unwanted origin marked as passed over.
+
+    MariaDB's I/O thread counts what it ignores as done (``gtid_slave_pos``, ``Gtid_IO_Pos``); MySQL's does not: it is
+    in neither Retrieved_Gtid_Set nor Executed_Gtid_Set. Both move the position. Asked of MySQL 9.7 and MariaDB 10.11.
+    """
+    fd = segment.format_description
+    unwanted = np.isin(segment.txn_server, list(origin.unwanted_server_ids(fd.server_id)))
+    if fd.family == "mariadb":
+        for number in np.unique(segment.txn_source[segment.txn_source >= 0]).tolist():
+            domain, _ = sources.key(number, "mariadb")
+            assert isinstance(domain, int)
+            if not origin.wants_domain(domain):
+                unwanted |= segment.txn_source == number
+    unwanted &= segment.txn_source != R.KEPT  # what belongs to the file
+    if not unwanted.any():
+        return subject, source
+    subject = np.where(unwanted, np.int32(R.SKIP), subject)
+    if fd.family != "mariadb":
+        source = np.where(unwanted, np.int32(-1), source)
+    return subject, source
+
+
+def _holds(ranges: npt.NDArray[np.int64], offset: int) -> bool:
+    """Whether one of the ranges has the event at an offset."""
+    begins = ranges[:, K.C_OFFSET]
+    return bool(np.any((begins <= offset) & (offset < begins + ranges[:, K.C_SIZE])))
+
+
 def _no_file(offset: int, length: int) -> bytes:
     raise AssertionError("there is no file to read from")
 
@@ -389,6 +541,18 @@ def _of_ranges(replaced: dict[int, bytes], ranges: npt.NDArray[np.int64]) -> dic
     if not replaced:
         return {}
     return {at: replaced[at] for at in ranges[ranges[:, K.C_PATCH] == 2, K.C_OFFSET].tolist()}
+
+
+def check_start(segment: Segment, position: int) -> int:
+    """The number of the transaction that begins at an offset in a segment. Raises PositionError when none does."""
+    found = segment.transaction_at(position)
+    if found is None:
+        raise PositionError(
+            "no transaction begins here; the nearest places are " + _near(segment, position),
+            file=segment.file,
+            position=position,
+        )
+    return found
 
 
 def _near(segment: Segment, position: int) -> str:

@@ -7,7 +7,7 @@ import abc
 from dumpfilter.binlog.subjects import Subject, TableSubject
 from dumpfilter.filter.collation import Family
 from dumpfilter.filter.decision import Decision
-from dumpfilter.filter.rules import Rule
+from dumpfilter.filter.rules import BaseRuleKind, Rule
 from dumpfilter.filter.verdict import Verdict
 from dumpfilter.statement import Statement
 
@@ -43,6 +43,21 @@ class ReplicationFilter(abc.ABC):
         """Database and name on the slave of the table that row events are for."""
         return self.rewrite_db(database), table
 
+    def hits_rows(self, database: str, table: str) -> tuple[BaseRuleKind, ...]:
+        """The kinds of the rules that are hit when a table map, by the table's name on the master, comes to the
+        applier: what ``replication_applier_filters.COUNTER`` counts (WL#7361). A kind may be there more than once."""
+        return _hit(self.decide_rows(database, table))
+
+    def hits_statement(self, statement: Statement) -> tuple[BaseRuleKind, ...]:
+        """The same when a statement comes that is not a transaction's keyword."""
+        return _hit(self.decide_statement(statement))
+
+    def hits(self, subject: Subject) -> tuple[BaseRuleKind, ...]:
+        """The same of a subject's table map or statement."""
+        if isinstance(subject, TableSubject):
+            return self.hits_rows(subject.database, subject.table)
+        return self.hits_statement(subject)
+
     def decide(self, subject: Subject) -> Decision:
         """The events of a subject."""
         if isinstance(subject, TableSubject):
@@ -60,3 +75,7 @@ class ReplicationFilter(abc.ABC):
     def verdict(self, subject: Subject) -> Verdict:
         """What happens to the events of a subject."""
         return self.decide(subject).verdict
+
+
+def _hit(decision: Decision) -> tuple[BaseRuleKind, ...]:
+    return () if decision.rule is None else (decision.rule.kind,)

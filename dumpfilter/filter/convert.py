@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from dumpfilter.errors import OptionError
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.collation import Family
 from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.filter.factory import make_filter
+from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.filter.rules import (
     BaseRuleKind,
     EffectiveRuleKind,
@@ -72,3 +75,40 @@ def filter_from_proto(
         lower_case_table_names=definition.lower_case_table_names,
         family=_FAMILIES.get(definition.family, default_family),
     )
+
+
+def origin_to_proto(origin: OriginFilter | None) -> pb.OriginFilter:
+    """Which origins a slave wants, as it goes over the wire; ids ascend."""
+    origin = OriginFilter() if origin is None else origin
+    return pb.OriginFilter(
+        ignore_server_ids=sorted(origin.ignore_server_ids),
+        do_domain_ids=sorted(origin.do_domain_ids),
+        ignore_domain_ids=sorted(origin.ignore_domain_ids),
+        own_server_id=origin.own_server_id,
+    )
+
+
+def origin_from_proto(origin: pb.OriginFilter) -> OriginFilter | None:
+    """Which origins are wanted; None: all. Raises OptionError for what cannot be together."""
+    wanted = OriginFilter(
+        frozenset(origin.ignore_server_ids),
+        frozenset(origin.do_domain_ids),
+        frozenset(origin.ignore_domain_ids),
+        origin.own_server_id,
+    )
+    return wanted if wanted.is_on else None
+
+
+def hits_to_proto(hits: Mapping[BaseRuleKind, int]) -> list[pb.RuleHits]:
+    """Counts of hits by kind of rule, without those that are 0."""
+    return [pb.RuleHits(kind=_KINDS[kind], count=count) for kind, count in hits.items() if count]
+
+
+def hits_from_proto(hits: Iterable[pb.RuleHits]) -> dict[BaseRuleKind, int]:
+    """Counts of hits by kind of rule. Kinds that are not known, of a newer master, are left out."""
+    found: dict[BaseRuleKind, int] = {}
+    for one in hits:
+        kind = _KINDS_BACK.get(one.kind)
+        if kind is not None:
+            found[kind] = found.get(kind, 0) + one.count
+    return found

@@ -14,6 +14,7 @@ from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.collation import Collation, Family, as_parsed, collation_of
 from dumpfilter.filter.decision import Decision, Step
 from dumpfilter.filter.rules import (
+    BaseRuleKind,
     EffectiveRuleKind,
     FilterSemantics,
     Rule,
@@ -125,6 +126,19 @@ class EffectiveFilter(ReplicationFilter):
         ]
         ignored = (decision for decision in decisions if not decision.verdict.passes)
         return next(chain(ignored, decisions), _NOTHING)
+
+    def hits_rows(self, database: str, table: str) -> tuple[BaseRuleKind, ...]:
+        """The kind of the rule that decides, after REWRITE when the table is renamed."""
+        hits = super().hits_rows(database, table)
+        renamed = any(rewrite.names(database, table) is not None for rewrite in self._rewrites)
+        return (EffectiveRuleKind.REWRITE, *hits) if renamed else hits
+
+    def hits_statement(self, statement: Statement) -> tuple[BaseRuleKind, ...]:
+        """The kind of the rule that decides, after REWRITE when the current database is renamed."""
+        hits = super().hits_statement(statement)
+        current = statement.current_database
+        renamed = current is not None and self.rewrite_db(current) != current
+        return (EffectiveRuleKind.REWRITE, *hits) if renamed else hits
 
     def _decide_named(self, name: TableName, current: str) -> Decision:
         """A table by its name in a statement's text."""

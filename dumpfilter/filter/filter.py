@@ -11,10 +11,10 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.collation import Family, as_parsed, collation_of
 from dumpfilter.filter.decision import Decision, Step
-from dumpfilter.filter.rules import Rule, RuleKind, parse_option, unique
+from dumpfilter.filter.rules import BaseRuleKind, Rule, RuleKind, parse_option, unique
 from dumpfilter.filter.verdict import Verdict
 from dumpfilter.filter.wild import WildSet
-from dumpfilter.statement import Statement, TableName
+from dumpfilter.statement import Statement, StatementKind, TableName
 
 
 class Filter(ReplicationFilter):
@@ -164,33 +164,61 @@ class Filter(ReplicationFilter):
         return _no(Step.DB_NO_WILD_DO, None, name) if self._wild_do else _yes(Step.DB_NO_WILD, None, name)
 
     def decide_rows(self, database: str, table: str) -> Decision:
-        database = self.rewrite_db(database)
-        decision = self._db(database)
-        if not decision.verdict.passes or not self.table_rules_on:
-            return decision
-        return self._tables([(database, table)])
+        return self._ask_rows(database, table)[-1]
 
     def decide_statement(self, statement: Statement) -> Decision:
+        return self._ask_statement(statement)[-1]
+
+    def hits_rows(self, database: str, table: str) -> tuple[BaseRuleKind, ...]:
+        """Once for each Table_map event, in the order of the questions (recorded in tests/filter/data)."""
+        rewritten = self._collation.database(database) in self._rewrite
+        return _hits(rewritten, self._ask_rows(database, table))
+
+    def hits_statement(self, statement: Statement) -> tuple[BaseRuleKind, ...]:
+        """Here MySQL counts a rewrite only when it gives another name, and not for CREATE and DROP DATABASE; the
+        database rules count once, however often they are asked (recorded in tests/filter/data)."""
+        current = statement.current_database
+        rewritten = (
+            current is not None
+            and statement.kind not in (StatementKind.CREATE_DATABASE, StatementKind.DROP_DATABASE)
+            and self.rewrite_db(current) != current
+        )
+        return _hits(rewritten, self._ask_statement(statement))
+
+    def _ask_rows(self, database: str, table: str) -> list[Decision]:
+        """The answers to one question after the other; the last decides."""
+        database = self.rewrite_db(database)
+        asked = [self._db(database)]
+        if asked[0].verdict.passes and self.table_rules_on:
+            asked.append(self._tables([(database, table)]))
+        return asked
+
+    def _ask_statement(self, statement: Statement) -> list[Decision]:
+        """The answers to one question after the other; the last decides."""
         current = None if statement.current_database is None else self.rewrite_db(statement.current_database)
-        decision = self._db(current)
-        if not decision.verdict.passes:
-            return decision
+        asked = [self._db(current)]
+        if not asked[0].verdict.passes:
+            return asked
         if statement.kind.is_database:
-            return self._decide_database(statement)
+            return asked + self._ask_database(statement)
         if not self.table_rules_on:
-            return decision
+            return asked
         if statement.updated is None:
-            return self._decide_involved(statement.involved, current)
-        if not statement.updated:
-            return _yes(Step.NO_TABLE_ASKED)
-        for number, tables in enumerate(statement.updated):
-            # a name in the text is not rewritten; one without a database is in the current one, which is
-            decision = self._tables(self._named(tables, current))
-            if not decision.verdict.passes:
-                # A server asks about the grant tables only once it has found the table that is granted on, and
-                # whether the slave has that is not known here: an error there must stay one.
-                return decision if number == 0 else decision._replace(verdict=Verdict.UNDECIDED)
-        return decision
+            asked.append(self._decide_involved(statement.involved, current))
+        elif not statement.updated:
+            asked.append(_yes(Step.NO_TABLE_ASKED))
+        else:
+            for number, tables in enumerate(statement.updated):
+                # a name in the text is not rewritten; one without a database is in the current one, which is
+                decision = self._tables(self._named(tables, current))
+                if number and not decision.verdict.passes:
+                    # A server asks about the grant tables only once it has found the table that is granted on, and
+                    # whether the slave has that is not known here: an error there must stay one.
+                    decision = decision._replace(verdict=Verdict.UNDECIDED)
+                asked.append(decision)
+                if not decision.verdict.passes or decision.verdict is Verdict.UNDECIDED:
+                    break
+        return asked
 
     def _decide_involved(self, tables: tuple[TableName, ...], current: str | None) -> Decision:
         """Tables of which some are updated: decided when each alone would be decided alike, since then any of them
@@ -209,7 +237,7 @@ class Filter(ReplicationFilter):
         """A name as the server's parser reads it."""
         return as_parsed(name, self.family)
 
-    def _decide_database(self, statement: Statement) -> Decision:
+    def _ask_database(self, statement: Statement) -> list[Decision]:
         """CREATE, ALTER, DROP DATABASE. The servers differ: MySQL asks the database rules or, where there are
         none, the wild rules, both about the rewritten name; MariaDB asks both, about the name as it is
         (tests/oracle/data/recordings/{mysql,mariadb}-databases)."""
@@ -218,12 +246,23 @@ class Filter(ReplicationFilter):
             named = self.rewrite_db(statement.current_database or "")
         elif self.family == "mysql":
             named = self.rewrite_db(self._parsed(named))
-        decision = self._db(named)
-        if not decision.verdict.passes or (self.family == "mysql" and self.db_rules_on):
-            return decision
-        if not (self._wild_do or self._wild_ignore):
-            return decision
-        return self._db_with_wild_table(named)
+        asked = [self._db(named)]
+        settled = not asked[0].verdict.passes or (self.family == "mysql" and self.db_rules_on)
+        if not settled and (self._wild_do or self._wild_ignore):
+            asked.append(self._db_with_wild_table(named))
+        return asked
+
+
+def _hits(rewritten: bool, asked: Iterable[Decision]) -> tuple[BaseRuleKind, ...]:
+    """The kinds of the rules that were hit; those of the database rules once."""
+    hits: list[BaseRuleKind] = [RuleKind.REWRITE_DB] if rewritten else []
+    for decision in asked:
+        if decision.rule is not None and not (decision.step in _DB_STEPS and decision.rule.kind in hits):
+            hits.append(decision.rule.kind)
+    return tuple(hits)
+
+
+_DB_STEPS = frozenset({Step.DO_DB, Step.IGNORE_DB})
 
 
 def _yes(step: Step, rule: Rule | None = None, name: str | None = None) -> Decision:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dumpfilter.errors import OptionError
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.decision import Decision, Step
+from dumpfilter.filter.rules import BaseRuleKind
 from dumpfilter.filter.verdict import Verdict
 from dumpfilter.statement import Statement, StatementKind
 
@@ -53,10 +54,12 @@ class KindFilter(ReplicationFilter):
 
 
 class AllFilters(ReplicationFilter):
-    """What passes every one of several filters. Rewriting is the first one's."""
+    """What passes every one of several filters. Rewriting is the first one's, and so are the hits: it is the slave's
+    own, and what one of the others keeps out never comes to it."""
 
     def __init__(self, filters: Sequence[ReplicationFilter]) -> None:
         self._filters = [one for one in filters if one.is_on]
+        self._others = [one for one in filters[1:] if one.is_on]
         self._first = filters[0]
         self.rules = tuple(rule for one in filters for rule in one.rules)
         self.family = self._first.family
@@ -71,6 +74,16 @@ class AllFilters(ReplicationFilter):
 
     def decide_statement(self, statement: Statement) -> Decision:
         return _strictest(one.decide_statement(statement) for one in self._filters)
+
+    def hits_rows(self, database: str, table: str) -> tuple[BaseRuleKind, ...]:
+        if all(one.rows_ok(database, table) for one in self._others):
+            return self._first.hits_rows(database, table)
+        return ()
+
+    def hits_statement(self, statement: Statement) -> tuple[BaseRuleKind, ...]:
+        if all(one.statement(statement).passes for one in self._others):
+            return self._first.hits_statement(statement)
+        return ()
 
     def rewrite_db(self, database: str) -> str:
         return self._first.rewrite_db(database)

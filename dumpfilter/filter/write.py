@@ -124,6 +124,14 @@ class WriteFilter(ReplicationFilter):
                 return Decision(Verdict.EXECUTE, Step.BINLOG_NO_DB)
         return self._db(current or "")
 
+    def hits_rows(self, database: str, table: str) -> tuple[BaseRuleKind, ...]:
+        """None: only a slave's rules are counted."""
+        return ()
+
+    def hits_statement(self, statement: Statement) -> tuple[BaseRuleKind, ...]:
+        """None: only a slave's rules are counted."""
+        return ()
+
     def _db(self, name: str) -> Decision:
         """``Rpl_filter::db_ok``; the ignore rules are not looked at when there is a do rule."""
         key = self._collation.database(name)

@@ -1,0 +1,291 @@
+"""What the master counts of what it drops, and the slave of what it is sent, is what a slave that gets everything
+counts."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dumpfilter.binlog.compression import ZSTD
+from dumpfilter.binlog.fileset import SegmentReader
+from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.rows import decode_table_map
+from dumpfilter.binlog.sources import SourceNumbers, add_run, empty_set
+from dumpfilter.binlog.statements import read_statement
+from dumpfilter.binlog.subjects import Subject, Subjects, TableSubject
+from dumpfilter.dump import ChunkPlan, DumpThread, render
+from dumpfilter.errors import BinlogError
+from dumpfilter.filter import Filter, ReplicationFilter, Rule
+from dumpfilter.filter.effective import EffectiveFilter
+from dumpfilter.filter.flags import TableFlags
+from dumpfilter.filter.hits import Hits
+from dumpfilter.filter.rules import EffectiveRuleKind, RuleKind, make_rule
+from tests.dump import reference
+from tests.dump.test_law import EFFECTIVE_RULES, of_rules
+from tests.strategies import (
+    DIALECTS,
+    XIDS,
+    MadeBinlog,
+    T,
+    _Builder,
+    binlogs,
+    query_body,
+    rows_body,
+    rules,
+    table_map_body,
+    xa_prepare_body,
+)
+from tests.support import RECORDED, MemoryFile, recording_id
+
+MADE = binlogs(unreadable=True)
+
+
+def counted(
+    fd: FormatDescription, stream: bytes, own: ReplicationFilter, before: Sequence[ReplicationFilter] = ()
+) -> Hits:
+    """The hits of a slave's filter over a stream, event by event; ``before``: what must pass to come to it."""
+    hits: Hits = Counter()
+    for group in reference.transactions_of(reference.events_of(fd, stream)):
+        for event in reference._plain_events(group, reference.Effects(None)):
+            kind = reference.kind_of(event)
+            subject: Subject
+            if kind == "map":
+                table = decode_table_map(event.body, fd.post_header_length(T.TABLE_MAP))
+                subject = TableSubject(table.database, table.table)
+            elif kind == "statement":
+                try:
+                    subject = read_statement(event.raw, event.fd)[0]
+                except BinlogError:
+                    continue
+            else:
+                continue
+            if all(one.verdict(subject).passes for one in before):
+                hits.update(own.hits(subject))
+    return hits
+
+
+def check(
+    data: bytes,
+    own: ReplicationFilter,
+    *,
+    chunk_size: int = 1 << 18,
+    segment_size: int = 1 << 16,
+    write: ReplicationFilter | None = None,
+    imposed: Sequence[ReplicationFilter] = (),
+) -> Hits:
+    """Hold every stretch between two resume points to it; what the master counted."""
+    file = MemoryFile(data)
+    fd = file.format_description
+    subjects, sources = Subjects(), SourceNumbers()
+    flags = TableFlags(own, subjects, write_filter=write, imposed=imposed)
+    thread = DumpThread(flags, sources, chunk_size=chunk_size)
+    thread.start_file(file.first_event, file.read)
+    reader = SegmentReader(file, subjects, sources, segment_size=segment_size)
+    others = [*imposed, *([] if write is None else [write])]
+    master: Hits = Counter()
+    stream, resume = b"", file.first_event
+    while (segment := reader.next()) is not None:
+        for plan in thread.plan(segment):
+            sent = render(plan, memoryview(reader.data), reader.data_offset, file.read, fd)
+            if plan.resume > resume:
+                # nothing is sent that the others keep out, so the slave need not know of them
+                slave = counted(fd, stream + sent[: plan.resume_bytes], own)
+                everything = counted(fd, data[resume : plan.resume], own, others)
+                assert plan.hits + slave == everything, plan.resume
+                stream, resume = sent[plan.resume_bytes :], plan.resume
+            else:
+                assert not plan.hits
+                stream += sent
+            master += plan.hits
+    assert resume == len(data)
+    return master
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    made=MADE,
+    given_rules=rules() | EFFECTIVE_RULES,
+    chunk_size=st.integers(1, 800),
+    segment_size=st.integers(1, 1200) | st.just(1 << 16),
+)
+def test_nothing_is_lost_and_nothing_counted_twice(
+    made: MadeBinlog, given_rules: list[Rule], chunk_size: int, segment_size: int
+) -> None:
+    own = of_rules(given_rules, made.dialect.family)
+    check(made.data, own, chunk_size=chunk_size, segment_size=segment_size)
+
+
+def _only_sure(given_rules: list[Rule]) -> list[Rule]:
+    """Rules by databases alone: they decide everything."""
+    return [rule for rule in given_rules if rule.kind in (RuleKind.DO_DB, RuleKind.IGNORE_DB)]
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    made=binlogs(odd=False),
+    given_rules=rules(),
+    others=st.tuples(rules(), rules()),
+    segment_size=st.integers(1, 1200),
+)
+def test_what_others_keep_out_never_comes_to_the_filter(
+    made: MadeBinlog, given_rules: list[Rule], others: tuple[list[Rule], list[Rule]], segment_size: int
+) -> None:
+    make = functools.partial(Filter, family=made.dialect.family)
+    check(
+        made.data,
+        make(given_rules),
+        segment_size=segment_size,
+        write=make(_only_sure(others[0])),
+        imposed=[make(_only_sure(others[1]))],
+    )
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=recording_id)
+def test_recordings(path: Path) -> None:
+    data = path.read_bytes()
+    family = MemoryFile(data).format_description.family
+    total: Hits = Counter()
+    for options in (
+        ["--replicate-ignore-db=d1"],
+        ["--replicate-wild-ignore-table=%.t%", "--replicate-rewrite-db=d1->d2"],
+        ["--replicate-do-db=nowhere"],
+        ["--replicate-do-table=d1.t1", "--replicate-wild-do-table=mysql.%"],
+    ):
+        own = Filter.from_options(options, family=family)
+        total += check(data, own, chunk_size=4096, segment_size=10_000)
+    effective = EffectiveFilter(
+        [make_rule(EffectiveRuleKind.IGNORE, "%.%"), make_rule(EffectiveRuleKind.DO, "%.t1")], family=family
+    )
+    total += check(data, effective)
+    # some files hold nothing but their own events
+    assert total or len(data) < 1000
+
+
+IGNORE = Filter.from_options(["--replicate-ignore-db=logs", "--replicate-wild-ignore-table=shop.x%"])
+ROWS = functools.partial(rows_body, DIALECTS[0], T.WRITE_ROWS)
+
+
+def _insert(builder: _Builder, number: int, database: str, table: str, *, ends: bool = True) -> None:
+    builder.add(T.TABLE_MAP, table_map_body(number, database, table))
+    builder.add(T.WRITE_ROWS, ROWS(number, ends=ends))
+
+
+def _anonymous(builder: _Builder) -> None:
+    builder.add(T.ANONYMOUS_GTID, b"\1" + bytes(24) + b"\2" + bytes(16))
+
+
+@pytest.mark.parametrize("segment_size", [1, 1 << 16])
+@pytest.mark.parametrize("payload", [False, True])
+def test_each_way_to_drop(segment_size: int, payload: bool) -> None:
+    """Counted by hand: a transaction dropped whole, with one subject and with two, a part, a table map without rows
+    that would have been sent, a statement."""
+    builder = _Builder(DIALECTS[0])
+    groups: list[list[tuple[str, str]]] = [
+        [("logs", "a")],
+        [("logs", "a"), ("logs", "b"), ("shop", "x1")],
+        [("shop", "a"), ("logs", "b"), ("shop", "x1"), ("shop", "b")],
+        [("shop", "a")],
+    ]
+    for group in groups:
+        _anonymous(builder)
+        if payload:
+            builder.begin_payload()
+        builder.add(T.QUERY, query_body(b"BEGIN"))
+        for database, table in group:
+            _insert(builder, 1, database, table)
+        builder.add(T.QUERY, query_body(b"INSERT INTO t VALUES (1)", "logs"))
+        builder.add(T.XID, bytes(8))
+        if payload:
+            builder.end_payload(ZSTD)
+        builder.boundary()
+    hits = check(bytes(builder.data), IGNORE, segment_size=segment_size, chunk_size=1)
+    # of the small compressed transactions some go whole, and are the slave's to count
+    assert hits[RuleKind.IGNORE_DB] == (1 + 2 + 1 + 4 if not payload else hits[RuleKind.IGNORE_DB])
+    assert hits[RuleKind.IGNORE_DB] >= 1 + 2 + 2
+    assert hits[RuleKind.WILD_IGNORE_TABLE] >= 1
+    assert payload or hits[RuleKind.WILD_IGNORE_TABLE] == 2
+
+
+@pytest.mark.parametrize("segment_size", [1, 200, 1 << 16])
+@pytest.mark.parametrize("chunk_size", [1, 1 << 18])
+def test_a_table_map_that_is_put_aside_and_never_needed(segment_size: int, chunk_size: int) -> None:
+    """It would have passed, and is dropped since no rows came for it: its hit is the master's to count."""
+    own = Filter.from_options(["--replicate-do-db=shop"])
+    builder = _Builder(DIALECTS[0])
+    _anonymous(builder)
+    builder.add(T.QUERY, query_body(b"BEGIN"))
+    builder.add(T.TABLE_MAP, table_map_body(1, "shop", "a"))
+    builder.add(T.TABLE_MAP, table_map_body(2, "logs", "a"))
+    builder.add(T.WRITE_ROWS, ROWS(2, ends=False))
+    builder.add(T.WRITE_ROWS, ROWS(2, ends=True))
+    builder.add(T.TABLE_MAP, table_map_body(3, "shop", "b"))
+    builder.add(T.TABLE_MAP, table_map_body(4, "logs", "a"))
+    builder.add(T.WRITE_ROWS, ROWS(4, ends=False))
+    builder.add(T.WRITE_ROWS, ROWS(3, ends=True))
+    builder.add(T.XID, bytes(8))
+    builder.boundary()
+    hits = check(bytes(builder.data), own, segment_size=segment_size, chunk_size=chunk_size)
+    assert hits == {RuleKind.DO_DB: 1}
+
+
+def test_the_end_of_an_xa_transaction_hits_nothing() -> None:
+    xid = XIDS[0]
+    builder = _Builder(DIALECTS[0])
+    _anonymous(builder)
+    builder.add(T.QUERY, query_body(f"XA START {xid}".encode(), "logs"))
+    _insert(builder, 1, "logs", "a")
+    builder.add(T.QUERY, query_body(f"XA END {xid}".encode(), "logs"))
+    builder.add(T.XA_PREPARE, xa_prepare_body(xid))
+    builder.boundary()
+    _anonymous(builder)
+    builder.add(T.QUERY, query_body(f"XA COMMIT {xid}".encode(), "logs"))
+    builder.boundary()
+    assert check(bytes(builder.data), IGNORE) == {RuleKind.IGNORE_DB: 1}
+
+
+def test_what_the_slave_has_is_not_counted() -> None:
+    builder = _Builder(DIALECTS[0])
+    for number in (1, 2, 3):
+        builder.add(T.GTID, b"\1" + bytes(16) + number.to_bytes(8, "little") + b"\2" + bytes(16))
+        builder.add(T.QUERY, query_body(b"BEGIN"))
+        _insert(builder, 1, "logs", "a")
+        builder.add(T.XID, bytes(8))
+        builder.boundary()
+    exclude = empty_set("mysql")
+    add_run(exclude, (bytes(16), ""), 1, 2)
+    file = MemoryFile(bytes(builder.data))
+    subjects, sources = Subjects(), SourceNumbers()
+    thread = DumpThread(TableFlags(IGNORE, subjects), sources, exclude=exclude)
+    thread.start_file(file.first_event, file.read)
+    segment = SegmentReader(file, subjects, sources).next()
+    assert segment is not None
+    assert [plan.hits for plan in thread.plan(segment)] == [{RuleKind.IGNORE_DB: 1}]
+
+
+def test_a_plan_takes_in_the_hits_of_the_next() -> None:
+    builder = _Builder(DIALECTS[0])
+    for _ in range(3):
+        _anonymous(builder)
+        builder.add(T.QUERY, query_body(b"BEGIN"))
+        _insert(builder, 1, "logs", "a")
+        builder.add(T.XID, bytes(8))
+        builder.boundary()
+    file = MemoryFile(bytes(builder.data))
+    subjects, sources = Subjects(), SourceNumbers()
+    thread = DumpThread(TableFlags(IGNORE, subjects), sources)
+    thread.start_file(file.first_event, file.read)
+    reader = SegmentReader(file, subjects, sources, segment_size=1)
+    plans = []
+    while (segment := reader.next()) is not None:
+        plans += thread.plan(segment)
+    assert len(plans) >= 3
+    first, *rest = plans
+    assert all(itertools.starmap(ChunkPlan.absorb, ((first, plan) for plan in rest)))
+    assert first.hits == {RuleKind.IGNORE_DB: 3}
