@@ -1,0 +1,482 @@
+"""One client's connection: the handshake, then command after command until it leaves.
+
+Runs in the server's event loop; statements run in worker threads, so that a long one holds up nobody and can be
+interrupted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import enum
+import struct
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Executor as ThreadPool
+from typing import Any
+
+import structlog
+from mysql_mimic import packets
+from mysql_mimic.charset import CharacterSet, Collation
+from mysql_mimic.types import Capabilities, ServerStatus
+
+from dumpfilter.console import answers, auth
+from dumpfilter.console.interrupt import Interrupt
+from dumpfilter.console.prepared import MAX_PREPARED_STATEMENTS, Prepared, read_execute
+from dumpfilter.console.session import Session
+from dumpfilter.console.wire import (
+    MAX_ALLOWED_PACKET,
+    ClientGone,
+    Fields,
+    Login,
+    MalformedPacket,
+    PacketStream,
+    parse_change_user,
+    parse_login,
+)
+from dumpfilter.errors import DumpfilterError
+from dumpfilter.sql.errors import SqlError
+from dumpfilter.sql.parser import split_statements
+from dumpfilter.sql.result import Column, Note, Result
+from dumpfilter.sql.select import query_interrupted
+
+log = structlog.get_logger()
+
+CAPABILITIES = (
+    Capabilities.CLIENT_LONG_PASSWORD
+    | Capabilities.CLIENT_FOUND_ROWS
+    | Capabilities.CLIENT_LONG_FLAG
+    | Capabilities.CLIENT_CONNECT_WITH_DB
+    | Capabilities.CLIENT_ODBC
+    | Capabilities.CLIENT_IGNORE_SPACE
+    | Capabilities.CLIENT_PROTOCOL_41
+    | Capabilities.CLIENT_INTERACTIVE
+    | Capabilities.CLIENT_TRANSACTIONS
+    | Capabilities.CLIENT_SECURE_CONNECTION
+    | Capabilities.CLIENT_MULTI_STATEMENTS
+    | Capabilities.CLIENT_MULTI_RESULTS
+    | Capabilities.CLIENT_PS_MULTI_RESULTS
+    | Capabilities.CLIENT_PLUGIN_AUTH
+    | Capabilities.CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA
+    | Capabilities.CLIENT_DEPRECATE_EOF
+)
+"""Not among them: TLS, compression, and what would only have to be read and thrown away (connection and query
+attributes)."""
+
+LOGIN_SECONDS = 10.0
+"""As the server's ``connect_timeout``: how long a client may take to log in."""
+
+_LOGIN_PACKET = 1 << 16
+
+
+class Com(enum.IntEnum):
+    """The commands of the protocol (``enum_server_command``) that are answered."""
+
+    QUIT = 0x01
+    INIT_DB = 0x02
+    QUERY = 0x03
+    FIELD_LIST = 0x04
+    STATISTICS = 0x09
+    DEBUG = 0x0D
+    PING = 0x0E
+    CHANGE_USER = 0x11
+    STMT_PREPARE = 0x16
+    STMT_EXECUTE = 0x17
+    STMT_SEND_LONG_DATA = 0x18
+    STMT_CLOSE = 0x19
+    STMT_RESET = 0x1A
+    SET_OPTION = 0x1B
+    STMT_FETCH = 0x1C
+    RESET_CONNECTION = 0x1F
+
+
+class Refused(Exception):
+    """The client may not log in; it has been told."""
+
+
+def _malformed() -> SqlError:
+    return SqlError(1835, "HY000", "Malformed communication packet.")
+
+
+class Connection:
+    """One client.
+
+    ``open_session`` makes the session of a user who has logged in. ``peer`` is the client's host as the server
+    names it in an account.
+    """
+
+    def __init__(
+        self,
+        stream: PacketStream,
+        *,
+        connection_id: int,
+        peer: str,
+        users: Mapping[str, str],
+        server_version: str,
+        pool: ThreadPool,
+        open_session: Callable[[int, str, str], Session],
+    ) -> None:
+        self.id = connection_id
+        self.peer = peer
+        self.session: Session | None = None
+        self.running: str | None = None
+        """The text of the statement that is being executed."""
+        self._stream = stream
+        self._users = users
+        self._server_version = server_version
+        self._pool = pool
+        self._open_session = open_session
+        self._capabilities = CAPABILITIES
+        self._nonce = auth.new_nonce()
+        self._collation: int | None = None
+        self._multi_statements = False
+        self._interrupt: Interrupt | None = None
+        self._killed = asyncio.Event()
+        self._ahead: asyncio.Task[bytes] | None = None
+        self._prepared: dict[int, Prepared] = {}
+        self._last_prepared = 0
+        self._commands: dict[int, Callable[[bytes], Awaitable[None]]] = {
+            Com.INIT_DB: self._init_db,
+            Com.QUERY: self._query,
+            Com.FIELD_LIST: self._field_list,
+            Com.STATISTICS: self._statistics,
+            Com.DEBUG: self._just_ok,
+            Com.PING: self._just_ok,
+            Com.CHANGE_USER: self._change_user,
+            Com.STMT_PREPARE: self._stmt_prepare,
+            Com.STMT_EXECUTE: self._stmt_execute,
+            Com.STMT_SEND_LONG_DATA: self._stmt_send_long_data,
+            Com.STMT_CLOSE: self._stmt_close,
+            Com.STMT_RESET: self._stmt_reset,
+            Com.SET_OPTION: self._set_option,
+            Com.RESET_CONNECTION: self._reset_connection,
+        }
+
+    async def serve(self) -> None:
+        """Until the client leaves. Raises nothing but what cancels the task."""
+        try:
+            async with asyncio.timeout(LOGIN_SECONDS):
+                await self._handshake()
+            await self._serve_commands()
+        except TimeoutError:
+            log.info("console.login_timeout", connection=self.id, peer=self.peer)
+        except (ClientGone, Refused):
+            pass
+        finally:
+            self.kill_query()
+            if self._ahead:
+                self._ahead.cancel()
+                with contextlib.suppress(asyncio.CancelledError, ClientGone, SqlError):
+                    await self._ahead
+            if self.session:
+                log.info("console.disconnected", connection=self.id, user=self.session.user)
+
+    def kill_query(self) -> None:
+        """End the running statement, if there is one, with error 1317."""
+        if self._interrupt:
+            self._interrupt.set()
+            self._killed.set()
+
+    async def refuse(self, error: SqlError) -> None:
+        """Tell a client that it is not served, in place of the greeting."""
+        await self._stream.send(answers.error(error, CharacterSet.utf8mb4))
+
+    # The handshake
+
+    async def _handshake(self) -> None:
+        greeting = packets.make_handshake_v10(
+            capabilities=CAPABILITIES,
+            server_charset=CharacterSet.utf8mb4,
+            server_version=self._server_version,
+            connection_id=self.id,
+            auth_data=self._nonce + b"\0",
+            status_flags=self._status(),
+            auth_plugin_name=auth.CACHING_SHA2,
+        )
+        await self._stream.send(greeting)
+        try:
+            login = parse_login(await self._stream.read_reply(_LOGIN_PACKET), CAPABILITIES)
+        except (MalformedPacket, SqlError) as failed:
+            log.info("console.bad_handshake", connection=self.id, peer=self.peer)
+            await self._send_error(SqlError(1043, "08S01", "Bad handshake"))
+            raise Refused from failed
+        await self._log_in(login)
+
+    async def _log_in(self, login: Login) -> None:
+        """Verify the user and open a session; raises Refused after telling the client."""
+        self._capabilities = login.capabilities
+        self._multi_statements = Capabilities.CLIENT_MULTI_STATEMENTS in login.capabilities
+        plugin, response = login.plugin or auth.NATIVE, login.response
+        if not auth.is_known_plugin(plugin) or (plugin == auth.NATIVE and not response):
+            # a client that prefers another plugin than the greeting's may begin with an empty packet
+            plugin, response = await self._switch_plugin()
+        # the password must be proved before anything else is looked at
+        if not auth.proves_password(self._users, login.user, plugin, self._nonce, response):
+            await self._deny(login.user, with_password=bool(response.strip(b"\0")))
+        session = self._open_session(self.id, login.user, self.peer)
+        session.character_set = _character_set(login.collation)
+        if login.database is not None:
+            try:
+                session.use(login.database)
+            except SqlError as unknown:
+                await self._send_error(unknown)
+                raise Refused from unknown
+        self.session = session
+        if plugin == auth.CACHING_SHA2 and response.strip(b"\0"):
+            self._stream.put(bytes(packets.make_auth_more_data(auth.FAST_AUTH_SUCCESS)))
+        log.info("console.connected", connection=self.id, user=login.user, peer=self.peer)
+        await self._send_ok()
+
+    async def _switch_plugin(self) -> tuple[str, bytes]:
+        """Ask a client that began with another plugin for the one that every old client has."""
+        switch = packets.make_auth_switch_request(CharacterSet.utf8mb4, auth.NATIVE, self._nonce + b"\0")
+        await self._stream.send(bytes(switch))
+        try:
+            return auth.NATIVE, await self._stream.read_reply(_LOGIN_PACKET)
+        except SqlError as failed:
+            raise Refused from failed
+
+    async def _deny(self, user: str, *, with_password: bool) -> None:
+        log.warning("console.access_denied", connection=self.id, user=user[:80], peer=self.peer)
+        using = "YES" if with_password else "NO"
+        await self._send_error(
+            SqlError(
+                1045, "28000", f"Access denied for user '{user}'@'{self.peer}' (using password: {using})"
+            )
+        )
+        raise Refused
+
+    # Commands
+
+    async def _serve_commands(self) -> None:
+        while True:
+            try:
+                data = await self._next_command()
+                self._ahead = None
+                self._stream.begin_answer()
+                if not data:
+                    raise _malformed()
+                if data[0] == Com.QUIT:
+                    return
+                handler = self._commands.get(data[0])
+                if handler is None:
+                    raise SqlError(1047, "08S01", "Unknown command")
+                await handler(data[1:])
+            except MalformedPacket:
+                await self._send_error(_malformed())
+            except SqlError as failed:
+                await self._send_error(failed)
+                if failed.number == 1153:
+                    # what follows in the stream is the rest of that packet
+                    return
+
+    def _next_command(self) -> asyncio.Task[bytes]:
+        """The command that comes next: begun to be read while one runs, so that a client's leaving is noticed."""
+        if self._ahead is None:
+            self._ahead = asyncio.create_task(self._stream.read_command(MAX_ALLOWED_PACKET))
+        return self._ahead
+
+    async def _run(self, text: str) -> Result:
+        """One statement, in a worker thread.
+
+        Raises SqlError, 1317 when it is interrupted: a command that cannot stop half-way then goes on to its end,
+        but nobody waits for it. Raises ClientGone, and interrupts it, when the client leaves meanwhile.
+        """
+        assert self.session is not None
+        interrupt = self._interrupt = Interrupt()
+        self._killed.clear()
+        self.running = text
+        work = asyncio.get_running_loop().run_in_executor(self._pool, self.session.execute, text, interrupt)
+        killed = asyncio.create_task(self._killed.wait())
+        try:
+            waiting: set[asyncio.Future[Any]] = {work, killed, self._next_command()}
+            while not work.done() and not killed.done():
+                done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                if self._next_command() in done:
+                    waiting.discard(self._next_command())
+                    if isinstance(self._next_command().exception(), ClientGone):
+                        raise ClientGone("closed")
+            if not work.done():
+                raise query_interrupted()
+            return work.result()
+        except SqlError:
+            raise
+        except DumpfilterError as failed:
+            raise SqlError(1105, "HY000", str(failed)) from failed
+        except (ClientGone, asyncio.CancelledError):
+            raise
+        except Exception as failed:
+            # a defect of ours must not cost the client its session, nor go unseen
+            log.exception("console.statement_failed", connection=self.id, statement=text[:200])
+            raise SqlError(1105, "HY000", f"Unknown error: {type(failed).__name__}: {failed}") from failed
+        finally:
+            interrupt.set()
+            killed.cancel()
+            if not work.done():
+                work.add_done_callback(_forget)
+            self._interrupt = None
+            self.running = None
+
+    async def _query(self, data: bytes) -> None:
+        text = self._text(data)
+        statements = split_statements(text) if self._multi_statements else [text]
+        for number, statement in enumerate(statements, 1):
+            result = await self._run_noted(statement)
+            more = ServerStatus.SERVER_MORE_RESULTS_EXISTS if number < len(statements) else ServerStatus(0)
+            await self._send_result(result, more, binary=False)
+
+    async def _run_noted(self, statement: str) -> Result:
+        """Like _run; keeps what SHOW WARNINGS will say."""
+        assert self.session is not None
+        try:
+            return await self._run(statement)
+        except SqlError as failed:
+            self.session.diagnostics = [Note("Error", failed.number, failed.message)]
+            raise
+
+    async def _init_db(self, data: bytes) -> None:
+        assert self.session is not None
+        self.session.use(data.decode("utf-8", "replace"))
+        await self._send_ok()
+
+    async def _field_list(self, data: bytes) -> None:
+        assert self.session is not None
+        table = Fields(data).until_nul().decode("utf-8", "replace")
+        for column in self.session.columns_of(table):
+            # COM_FIELD_LIST's definitions end with the column's default: NULL
+            self._stream.put(answers.column_definition(column, self._charset()) + b"\xfb")
+        await self._stream.send(answers.end_of_rows(self._capabilities, self._status(), Result()))
+
+    async def _statistics(self, data: bytes) -> None:
+        del data
+        assert self.session is not None
+        await self._stream.send(self.session.statistics().encode())
+
+    async def _just_ok(self, data: bytes) -> None:
+        del data
+        await self._send_ok()
+
+    async def _change_user(self, data: bytes) -> None:
+        login = parse_change_user(data, self._capabilities)
+        self.session = None
+        self._prepared.clear()
+        await self._log_in(login)
+
+    async def _reset_connection(self, data: bytes) -> None:
+        del data
+        assert self.session is not None
+        self._prepared.clear()
+        self.session.reset()
+        await self._send_ok()
+
+    async def _set_option(self, data: bytes) -> None:
+        option = Fields(data).uint(2)
+        if option > 1:
+            raise SqlError(1047, "08S01", "Unknown command")
+        self._multi_statements = option == 0
+        await self._stream.send(answers.end_of_rows(self._capabilities, self._status(), Result()))
+
+    # Prepared statements
+
+    async def _stmt_prepare(self, data: bytes) -> None:
+        if len(self._prepared) >= MAX_PREPARED_STATEMENTS:
+            raise SqlError(
+                1461,
+                "42000",
+                "Can't create more than max_prepared_stmt_count statements "
+                f"(current value: {MAX_PREPARED_STATEMENTS})",
+            )
+        statement = Prepared.of(self._text(data))
+        self._last_prepared += 1
+        self._prepared[self._last_prepared] = statement
+        # the result's columns are told when it is executed, as a server does for SHOW and its kin
+        self._stream.put(struct.pack("<BIHHBH", 0, self._last_prepared, 0, statement.parameters, 0, 0))
+        if statement.parameters:
+            for _ in range(statement.parameters):
+                self._stream.put(answers.column_definition(Column("?"), self._charset()))
+            if Capabilities.CLIENT_DEPRECATE_EOF not in self._capabilities:
+                self._stream.put(answers.end_of_rows(self._capabilities, self._status(), Result()))
+        await self._stream.drain()
+
+    async def _stmt_execute(self, data: bytes) -> None:
+        fields = Fields(data)
+        statement = self._statement(fields.uint(4))
+        fields.take(1 + 4)  # flags: a cursor may be asked for and need not be given; iteration count
+        values = read_execute(fields, statement, self._charset().codec)
+        statement.long_data.clear()
+        result = await self._run_noted(statement.with_values(values))
+        await self._send_result(result, ServerStatus(0), binary=True)
+
+    async def _stmt_send_long_data(self, data: bytes) -> None:
+        # has no answer, not even an error: execution will tell
+        with contextlib.suppress(SqlError, MalformedPacket):
+            fields = Fields(data)
+            statement, parameter = self._statement(fields.uint(4)), fields.uint(2)
+            held = sum(map(len, statement.long_data.values()))
+            if parameter < statement.parameters and held + len(data) <= MAX_ALLOWED_PACKET:
+                statement.long_data.setdefault(parameter, bytearray()).extend(fields.rest())
+
+    async def _stmt_close(self, data: bytes) -> None:
+        # has no answer either
+        with contextlib.suppress(MalformedPacket):
+            self._prepared.pop(Fields(data).uint(4), None)
+
+    async def _stmt_reset(self, data: bytes) -> None:
+        self._statement(Fields(data).uint(4)).long_data.clear()
+        await self._send_ok()
+
+    def _statement(self, number: int) -> Prepared:
+        try:
+            return self._prepared[number]
+        except KeyError:
+            raise SqlError(
+                1243, "HY000", f"Unknown prepared statement handler ({number}) given to mysqld_stmt_execute"
+            ) from None
+
+    # Answers
+
+    def _text(self, data: bytes) -> str:
+        """A statement's text. Raises SqlError 1300: a server would put question marks into names, and so into rules."""
+        charset = self._charset()
+        try:
+            return data.decode(charset.codec)
+        except UnicodeDecodeError as bad:
+            rest = data[bad.start : bad.start + 6].hex().upper()
+            raise SqlError(1300, "HY000", f"Invalid {charset.name} character string: '{rest}'") from bad
+
+    def _charset(self) -> CharacterSet:
+        return self.session.character_set if self.session else CharacterSet.utf8mb4
+
+    def _status(self) -> ServerStatus:
+        return ServerStatus.SERVER_STATUS_AUTOCOMMIT
+
+    async def _send_result(self, result: Result, more: ServerStatus, *, binary: bool) -> None:
+        status = self._status() | more
+        if not result.columns:
+            await self._stream.send(answers.ok(self._capabilities, status, result))
+            return
+        for packet in answers.result_set(self._capabilities, status, result, self._charset(), binary=binary):
+            self._stream.put(packet)
+            await self._stream.relieve()
+        await self._stream.drain()
+
+    async def _send_ok(self) -> None:
+        await self._stream.send(answers.ok(self._capabilities, self._status(), Result()))
+
+    async def _send_error(self, failed: SqlError) -> None:
+        await self._stream.send(answers.error(failed, self._charset()))
+
+
+def _character_set(collation: int | None) -> CharacterSet:
+    """The character set of a collation's number; utf8mb4, as the server's default, for those not known."""
+    with contextlib.suppress(ValueError, KeyError, LookupError):
+        if collation is not None:
+            found = Collation(collation).charset
+            "".encode(found.codec)
+            return found
+    return CharacterSet.utf8mb4
+
+
+def _forget(work: asyncio.Future[Result]) -> None:
+    """Somebody has to look at what an abandoned statement raised."""
+    if not work.cancelled():
+        work.exception()

@@ -1,0 +1,108 @@
+"""``information_schema`` of the console: what clients look up about the tables there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mysql_mimic.constants import INFO_SCHEMA
+
+from dumpfilter.console.executor import Executor
+from dumpfilter.sql.result import Column, ColumnType, Table
+
+SCHEMA = "information_schema"
+COLLATION = "utf8mb4_0900_ai_ci"
+
+_COLUMNS = INFO_SCHEMA[SCHEMA]
+_DATA_TYPES = {
+    ColumnType.TEXT: ("longtext", "longtext"),
+    ColumnType.INTEGER: ("bigint", "bigint unsigned"),
+    ColumnType.DOUBLE: ("double", "double"),
+    ColumnType.TIMESTAMP: ("timestamp", "timestamp(6)"),
+}
+
+
+def table_names() -> list[str]:
+    """Lower case."""
+    return sorted(_COLUMNS)
+
+
+def schemas_of(executor: Executor) -> list[str]:
+    """Every schema that there is, sorted."""
+    return sorted({SCHEMA, *(schema for schema, _ in executor.table_names())})
+
+
+def information_schema_table(executor: Executor, name: str) -> Table | None:
+    """One of its tables: the ones of the console are told in them; None when there is none of that name."""
+    name = name.lower()
+    if name not in _COLUMNS:
+        return None
+    columns = [
+        Column(column.upper(), ColumnType.INTEGER if kind == "INT" else ColumnType.TEXT)
+        for column, kind in _COLUMNS[name].items()
+    ]
+    rows = {"schemata": _schemata, "tables": _tables, "columns": _table_columns}.get(name)
+    return Table(columns, [] if rows is None else [_row(columns, row) for row in rows(executor)])
+
+
+def _row(columns: list[Column], values: dict[str, object]) -> list[object]:
+    return [values.get(column.name) for column in columns]
+
+
+def _schemata(executor: Executor) -> Iterable[dict[str, object]]:
+    for schema in schemas_of(executor):
+        yield {
+            "CATALOG_NAME": "def",
+            "SCHEMA_NAME": schema,
+            "DEFAULT_CHARACTER_SET_NAME": "utf8mb4",
+            "DEFAULT_COLLATION_NAME": COLLATION,
+        }
+
+
+def _names(executor: Executor) -> list[tuple[str, str]]:
+    return [*((SCHEMA, name) for name in table_names()), *sorted(executor.table_names())]
+
+
+def _tables(executor: Executor) -> Iterable[dict[str, object]]:
+    for schema, name in _names(executor):
+        inner = schema == SCHEMA
+        yield {
+            "TABLE_CATALOG": "def",
+            "TABLE_SCHEMA": schema,
+            "TABLE_NAME": name.upper() if inner else name,
+            "TABLE_TYPE": "SYSTEM VIEW" if inner else "BASE TABLE",
+            "ENGINE": None if inner else schema.upper(),
+            "VERSION": 10,
+            "TABLE_COLLATION": None if inner else COLLATION,
+            "TABLE_COMMENT": "",
+        }
+
+
+def _table_columns(executor: Executor) -> Iterable[dict[str, object]]:
+    for schema, name in _names(executor):
+        if schema == SCHEMA:
+            columns: Iterable[Column] = [
+                Column(column.upper(), ColumnType.INTEGER if kind == "INT" else ColumnType.TEXT)
+                for column, kind in _COLUMNS[name].items()
+            ]
+        else:
+            table = executor.table(schema, name)
+            columns = table.columns if table else ()
+        for position, column in enumerate(columns, 1):
+            text = column.type is ColumnType.TEXT
+            data_type, column_type = _DATA_TYPES[column.type]
+            yield {
+                "TABLE_CATALOG": "def",
+                "TABLE_SCHEMA": schema,
+                "TABLE_NAME": name.upper() if schema == SCHEMA else name,
+                "COLUMN_NAME": column.name,
+                "ORDINAL_POSITION": position,
+                "IS_NULLABLE": "YES",
+                "DATA_TYPE": data_type,
+                "CHARACTER_SET_NAME": "utf8mb4" if text else None,
+                "COLLATION_NAME": COLLATION if text else None,
+                "COLUMN_TYPE": column_type,
+                "COLUMN_KEY": "",
+                "EXTRA": "",
+                "PRIVILEGES": "select",
+                "COLUMN_COMMENT": "",
+            }

@@ -1,0 +1,142 @@
+"""Prepared statements: the text with its parameters put in as literals."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from mysql_mimic.types import ColumnType as WireType
+
+from dumpfilter.console.wire import Fields, MalformedPacket
+from dumpfilter.sql.errors import SqlError
+from dumpfilter.sql.lexer import TokenKind
+from dumpfilter.sql.select import tokens
+
+Value = str | int | float | bytes | None
+
+MAX_PREPARED_STATEMENTS = 1024
+"""Of one session; a server's max_prepared_stmt_count is for all."""
+
+_INTEGERS = {
+    WireType.TINY: 1,
+    WireType.SHORT: 2,
+    WireType.YEAR: 2,
+    WireType.LONG: 4,
+    WireType.INT24: 4,
+    WireType.LONGLONG: 8,
+}
+
+
+@dataclass
+class Prepared:
+    """One prepared statement of a session."""
+
+    parts: list[str]
+    """The text between the parameters: one more than there are parameters."""
+    types: list[tuple[int, bool]] = field(default_factory=list)
+    """The parameters' types and whether they are unsigned, as last bound."""
+    long_data: dict[int, bytearray] = field(default_factory=dict)
+
+    @property
+    def parameters(self) -> int:
+        return len(self.parts) - 1
+
+    @classmethod
+    def of(cls, text: str) -> Prepared:
+        """Cut a statement at its ``?``; those in strings, names and comments are none."""
+        parts, begin = [], 0
+        for token in tokens(text):
+            if token.kind is TokenKind.SYMBOL and token.value == "?":
+                parts.append(text[begin : token.start])
+                begin = token.end
+        if len(parts) > 0xFFFF:
+            raise SqlError(1390, "HY000", "Prepared statement contains too many placeholders")
+        return cls([*parts, text[begin:]])
+
+    def with_values(self, values: Sequence[Value]) -> str:
+        """The statement with these values.
+
+        >>> Prepared.of("SELECT ?, '?', ?").with_values([1, "it's"])
+        "SELECT 1, '?', 'it\\\\'s'"
+        """
+        text = [self.parts[0]]
+        for value, part in zip(values, self.parts[1:], strict=True):
+            text += [literal(value), part]
+        return "".join(text)
+
+
+def literal(value: Value) -> str:
+    """A value as a literal of MySQL's SQL."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace("'", "\\'").replace("\0", "\\0")
+        return f"'{escaped}'"
+    return repr(value)
+
+
+def read_execute(fields: Fields, statement: Prepared, codec: str) -> list[Value]:
+    """The parameters in a COM_STMT_EXECUTE, after its statement id, flags and iteration count.
+
+    Raises MalformedPacket, SqlError 1210 when values come without types.
+    """
+    count = statement.parameters
+    if not count:
+        return []
+    nulls = fields.take((count + 7) // 8)
+    if fields.uint(1):
+        statement.types = [(fields.uint(1), bool(fields.uint(1) & 0x80)) for _ in range(count)]
+    if len(statement.types) != count:
+        raise SqlError(1210, "HY000", "Incorrect arguments to mysqld_stmt_execute")
+    values: list[Value] = []
+    for at, (wire, unsigned) in enumerate(statement.types):
+        if nulls[at // 8] >> at % 8 & 1:
+            values.append(None)
+        elif at in statement.long_data:
+            values.append(bytes(statement.long_data[at]).decode(codec, "replace"))
+        else:
+            values.append(_read_value(fields, wire, unsigned, codec))
+    return values
+
+
+def _read_value(fields: Fields, wire: int, unsigned: bool, codec: str) -> Value:
+    if wire in _INTEGERS:
+        length = _INTEGERS[WireType(wire)]
+        return fields.uint(length) if unsigned else fields.signed(length)
+    if wire in (WireType.FLOAT, WireType.DOUBLE):
+        return fields.real(4 if wire == WireType.FLOAT else 8)
+    if wire == WireType.NULL:
+        return None
+    if wire in (WireType.DATE, WireType.DATETIME, WireType.TIMESTAMP):
+        return _read_datetime(Fields(fields.with_length()), date_only=wire == WireType.DATE)
+    if wire == WireType.TIME:
+        return _read_time(Fields(fields.with_length()))
+    return fields.with_length().decode(codec, "replace")
+
+
+def _read_datetime(fields: Fields, *, date_only: bool) -> str:
+    if not fields:
+        return "0000-00-00" if date_only else "0000-00-00 00:00:00"
+    year, month, day = fields.uint(2), fields.uint(1), fields.uint(1)
+    hour, minute, second = (fields.uint(1), fields.uint(1), fields.uint(1)) if fields else (0, 0, 0)
+    micro = fields.uint(4) if fields else 0
+    try:
+        value = datetime.datetime(year, month, day, hour, minute, second, micro)
+    except ValueError as error:
+        raise MalformedPacket from error
+    return value.date().isoformat() if date_only else value.isoformat(" ")
+
+
+def _read_time(fields: Fields) -> str:
+    if not fields:
+        return "00:00:00"
+    negative, days, hours, minutes, seconds = (
+        fields.uint(1),
+        fields.uint(4),
+        *(fields.uint(1) for _ in range(3)),
+    )
+    micro = f".{fields.uint(4):06d}" if fields else ""
+    return f"{'-' if negative else ''}{days * 24 + hours:02d}:{minutes:02d}:{seconds:02d}{micro}"

@@ -1,0 +1,83 @@
+"""Result sets as text: as the ``mysql`` client shows them, and as JSON for programs."""
+
+from __future__ import annotations
+
+import enum
+import json
+import unicodedata
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+Row = Sequence[Any]
+
+
+class Format(enum.StrEnum):
+    """How result sets are written."""
+
+    TABLE = "table"
+    VERTICAL = "vertical"
+    TSV = "tsv"
+    JSON = "json"
+
+
+def render(format_: Format, names: Sequence[str], numeric: Sequence[bool], rows: Sequence[Row]) -> str:
+    """One result set with a line end; nothing when it has no rows, but for TSV's header and JSON's ``[]``."""
+    match format_:
+        case Format.TABLE:
+            lines = _table(names, numeric, rows) if rows else iter(())
+        case Format.VERTICAL:
+            lines = _vertical(names, rows)
+        case Format.TSV:
+            lines = ("\t".join(map(_escaped, row)) for row in [names, *rows])
+        case Format.JSON:
+            lines = iter(
+                [json.dumps([dict(zip(names, row, strict=True)) for row in rows], ensure_ascii=False)]
+            )
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
+
+
+def _width(text: str) -> int:
+    """Columns on a terminal."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text
+    )
+
+
+def _table(names: Sequence[str], numeric: Sequence[bool], rows: Sequence[Row]) -> Iterator[str]:
+    cells = [[_text(value) for value in row] for row in rows]
+    widths = [max(map(_width, column)) for column in zip(names, *cells, strict=True)]
+    rule = "+" + "+".join("-" * (width + 2) for width in widths) + "+"
+
+    def line(row: Sequence[str], right: Sequence[bool]) -> str:
+        padded = (
+            " " * (width - _width(cell)) + cell if to_right else cell + " " * (width - _width(cell))
+            for cell, width, to_right in zip(row, widths, right, strict=True)
+        )
+        return "| " + " | ".join(padded) + " |"
+
+    yield rule
+    yield line(list(names), [False] * len(names))
+    yield rule
+    for row in cells:
+        yield line(row, numeric)
+    yield rule
+
+
+def _vertical(names: Sequence[str], rows: Sequence[Row]) -> Iterator[str]:
+    indent = max(map(_width, names), default=0)
+    for number, row in enumerate(rows, 1):
+        yield f"{'*' * 27} {number}. row {'*' * 27}"
+        for name, value in zip(names, row, strict=True):
+            yield f"{' ' * (indent - _width(name))}{name}: {_text(value)}"
+
+
+def _escaped(value: Any) -> str:
+    return _text(value).replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\0", "\\0")

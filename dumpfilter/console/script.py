@@ -1,0 +1,49 @@
+r"""A script of statements, as the ``mysql`` client reads one: ``;``, ``\g`` and ``\G`` end a statement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dumpfilter.sql.lexer import Lexer, TokenKind
+
+
+@dataclass(frozen=True)
+class ScriptStatement:
+    r"""One statement of a script."""
+
+    text: str
+    line: int
+    """Where it begins, from 1."""
+    vertical: bool = False
+    r"""It ended with ``\G``: one line a column."""
+
+
+def script_statements(script: str) -> Iterator[ScriptStatement]:
+    r"""The statements of a script; what stands in quotes and comments ends none, and empty ones are left out.
+
+    >>> [(s.text, s.line, s.vertical) for s in script_statements("SELECT ';'; -- a;\nSHOW REPLICA STATUS\\G")]
+    [("SELECT ';'", 1, False), ('SHOW REPLICA STATUS', 2, True)]
+    """
+    lexer, begin, first = Lexer(script), 0, -1
+    while True:
+        token = lexer.next()
+        command = script[token.end : token.end + 1] if token.value == "\\" else ""
+        ends = token.kind is TokenKind.SYMBOL and (token.value == ";" or command in ("g", "G"))
+        if ends or token.kind in (TokenKind.END, TokenKind.BAD):
+            # an opened quote that is not closed: the rest is the server's to refuse
+            end = len(script) if token.kind is TokenKind.BAD else token.start
+            if first < 0 and token.kind is TokenKind.BAD:
+                first = token.start
+            if first >= 0:
+                text = script[first:end].strip()
+                yield ScriptStatement(text, script.count("\n", 0, first) + 1, command == "G")
+            if not ends:
+                return
+            begin, first = token.end + len(command), -1
+            if command:
+                lexer = Lexer(script, begin)
+        elif first < 0:
+            # a leading /*! … */ belongs to the statement
+            conditional = script.find("/*!", begin, token.start)
+            first = conditional if conditional >= 0 else token.start

@@ -1,0 +1,203 @@
+"""The console's port: accepts clients, and knows who is connected."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import itertools
+import socket
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import structlog
+
+from dumpfilter.console.connection import Connection
+from dumpfilter.console.executor import Executor
+from dumpfilter.console.session import Session
+from dumpfilter.console.wire import ClientGone, PacketStream
+from dumpfilter.errors import OptionError
+from dumpfilter.sql.errors import SqlError
+
+log = structlog.get_logger()
+
+DEFAULT_MAX_CONNECTIONS = 151
+"""The server's ``max_connections``."""
+
+_STOP_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class _Client:
+    connection: Connection
+    task: asyncio.Task[None]
+    since: float
+
+
+class ConsoleServer:
+    """A port that speaks MySQL's client protocol, in a thread of its own.
+
+    ``users`` are passwords by user name; with none nobody can log in. ``port`` 0 takes a free one. Start it with
+    :meth:`start` or as a context manager.
+    """
+
+    def __init__(
+        self,
+        executor: Executor,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        users: Mapping[str, str] | None = None,
+        *,
+        max_connections: int = DEFAULT_MAX_CONNECTIONS,
+    ) -> None:
+        self.host = host
+        self.port = port
+        """Where it listens; the real one after :meth:`start`."""
+        self._executor = executor
+        self._users = dict(users or {})
+        self._max_connections = max_connections
+        self._clients: dict[int, _Client] = {}
+        self._numbers = itertools.count(1)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._pool: ThreadPoolExecutor | None = None
+        self._stopping: asyncio.Event | None = None
+        self._started = time.monotonic()
+        self._statements = itertools.count()
+
+    def start(self) -> ConsoleServer:
+        """Listen. Raises OptionError when the address cannot be listened on."""
+        try:
+            family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+            listener = socket.create_server((self.host, self.port), family=family, backlog=128)
+        except OSError as error:
+            raise OptionError(
+                f"the console cannot listen on {self.host}:{self.port}: {error.strerror or error}"
+            ) from error
+        self.port = listener.getsockname()[1]
+        # a statement that was interrupted may still hold its thread
+        self._pool = ThreadPoolExecutor(2 * self._max_connections, "console-statement")
+        ready = threading.Event()
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._serve(listener, ready)), name="console", daemon=True
+        )
+        self._thread.start()
+        ready.wait()
+        log.info("console.listening", host=self.host, port=self.port)
+        return self
+
+    def stop(self) -> None:
+        """Close the port and every connection; running statements are interrupted."""
+        if self._loop and self._thread and self._stopping and self._pool:
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._stopping.set)
+            self._thread.join(_STOP_SECONDS)
+            self._pool.shutdown(wait=False, cancel_futures=True)
+        self._thread = None
+
+    def __enter__(self) -> ConsoleServer:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    # What sessions ask
+
+    def kill(self, connection_id: int, *, query_only: bool) -> bool:
+        """KILL [QUERY]: False when there is no such connection. From any thread."""
+        client = self._clients.get(connection_id)
+        if client is None or self._loop is None:
+            return False
+        end = client.connection.kill_query if query_only else client.task.cancel
+        self._loop.call_soon_threadsafe(end)
+        return True
+
+    def processes(self) -> list[tuple[int, str, str, str | None, str, int, str, str | None]]:
+        """The rows of SHOW PROCESSLIST."""
+        now = time.monotonic()
+        rows = []
+        for number, client in sorted(self._clients.copy().items()):
+            connection = client.connection
+            session, running = connection.session, connection.running
+            rows.append(
+                (
+                    number,
+                    session.user if session else "unauthenticated user",
+                    connection.peer,
+                    session.database if session else None,
+                    "Query" if running else "Sleep" if session else "Connect",
+                    int(now - client.since),
+                    "executing" if running else "",
+                    running,
+                )
+            )
+        return rows
+
+    def status(self) -> dict[str, int]:
+        """The rows of SHOW STATUS."""
+        clients = self._clients.copy().values()
+        return {
+            "Threads_connected": len(clients),
+            "Threads_running": sum(client.connection.running is not None for client in clients),
+            "Uptime": int(time.monotonic() - self._started),
+        }
+
+    # The event loop
+
+    async def _serve(self, listener: socket.socket, ready: threading.Event) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stopping = asyncio.Event()
+        server = await asyncio.start_server(self._accept, sock=listener)
+        ready.set()
+        await self._stopping.wait()
+        server.close()
+        tasks = [client.task for client in self._clients.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        number = next(self._numbers)
+        assert self._pool is not None
+        address = writer.get_extra_info("peername")
+        _keep_alive(writer)
+        connection = Connection(
+            PacketStream(reader, writer),
+            connection_id=number,
+            peer=_account_host(address[0] if address else ""),
+            users=self._users,
+            server_version=str(self._executor.variables().get("version", "8.0.0-dumpfilter")),
+            pool=self._pool,
+            open_session=functools.partial(Session, self._executor, self),
+        )
+        try:
+            if len(self._clients) >= self._max_connections:
+                log.warning("console.too_many_connections", peer=connection.peer)
+                await connection.refuse(SqlError(1040, "08004", "Too many connections"))
+                return
+            task = asyncio.current_task()
+            assert task is not None
+            self._clients[number] = _Client(connection, task, time.monotonic())
+            await connection.serve()
+        except (ClientGone, asyncio.CancelledError):
+            # cancelled: KILL, or the server stops; either way this connection ends here
+            pass
+        finally:
+            self._clients.pop(number, None)
+            writer.close()
+            with contextlib.suppress(OSError, asyncio.CancelledError):
+                await writer.wait_closed()
+
+
+def _account_host(address: str) -> str:
+    """The host in ``'user'@'host'``."""
+    return "localhost" if address in ("127.0.0.1", "::1", "") else address
+
+
+def _keep_alive(writer: asyncio.StreamWriter) -> None:
+    """A peer that vanished without a word is noticed some day."""
+    with contextlib.suppress(OSError):
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

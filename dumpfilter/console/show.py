@@ -1,0 +1,296 @@
+"""SHOW and DESCRIBE, but for the commands of replication: answered by SELECTs, so that LIKE and WHERE work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from dumpfilter.console.information_schema import SCHEMA, schemas_of
+from dumpfilter.console.interrupt import Interrupt
+from dumpfilter.sql import catalogue
+from dumpfilter.sql.lexer import Token, TokenKind
+from dumpfilter.sql.result import Column, ColumnType, Note, Result, Table
+from dumpfilter.sql.select import no_such_table
+
+if TYPE_CHECKING:
+    from dumpfilter.console.session import Session
+
+_NOTES = [Column("Level"), Column("Code", ColumnType.INTEGER), Column("Message")]
+
+_EMPTY: dict[str, Sequence[str]] = {
+    "TRIGGERS": ["Trigger", "Event", "Table", "Statement", "Timing", "Created", "sql_mode", "Definer"],
+    "EVENTS": ["Db", "Name", "Definer", "Time zone", "Type", "Execute at", "Status"],
+    "PROCEDURE": ["Db", "Name", "Type", "Definer", "Modified", "Created", "Security_type", "Comment"],
+    "FUNCTION": ["Db", "Name", "Type", "Definer", "Modified", "Created", "Security_type", "Comment"],
+    "PLUGINS": ["Name", "Status", "Type", "Library", "License"],
+    "OPEN": ["Database", "Table", "In_use", "Name_locked"],
+    **dict.fromkeys(
+        ("INDEX", "INDEXES", "KEYS"),
+        ("Table", "Non_unique", "Key_name", "Seq_in_index", "Column_name", "Collation", "Cardinality"),
+    ),
+}
+"""What clients look through and a console has none of."""
+
+_PROCESSLIST = [
+    Column("Id", ColumnType.INTEGER),
+    *map(Column, ("User", "Host", "db", "Command")),
+    Column("Time", ColumnType.INTEGER),
+    *map(Column, ("State", "Info")),
+]
+
+
+def is_about_diagnostics(words: Sequence[Token]) -> bool:
+    """SHOW WARNINGS, SHOW ERRORS and their counts, which leave what they show."""
+    said = [word.word for word in words if word.word]
+    return said[:1] == ["SHOW"] and (
+        said[1:2] in (["WARNINGS"], ["ERRORS"]) or said[1:3] in (["COUNT", "WARNINGS"], ["COUNT", "ERRORS"])
+    )
+
+
+def diagnostics(words: Sequence[Token], notes: Sequence[Note]) -> Result:
+    """The notes of the last statement, or how many there are."""
+    said = [word.word for word in words if word.word]
+    errors = "ERRORS" in said[:3]
+    chosen = [note for note in notes if not errors or note.level == "Error"]
+    if "COUNT" in said:
+        name = f"@@session.{'error' if errors else 'warning'}_count"
+        return Result([Column(name, ColumnType.INTEGER)], [(len(chosen),)])
+    limits = [int(word.value) for word in words if word.kind is TokenKind.INTEGER]
+    offset, count = (limits[0], limits[1]) if len(limits) > 1 else (0, limits[0] if limits else len(chosen))
+    return Result(
+        _NOTES, [(note.level, note.number, note.message) for note in chosen[offset : offset + count]]
+    )
+
+
+class _Words:
+    """The words of a SHOW, taken one by one."""
+
+    def __init__(self, text: str, words: Sequence[Token]) -> None:
+        self.text = text
+        self._words = list(words)
+
+    def take(self, *wanted: str) -> str:
+        """The next word if it is one of these, else nothing."""
+        if self._words and (self._words[0].word or self._words[0].value) in wanted:
+            token = self._words.pop(0)
+            return token.word or token.value
+        return ""
+
+    def name(self) -> str:
+        if not self._words or self._words[0].kind not in (TokenKind.WORD, TokenKind.QUOTED, TokenKind.NAME):
+            raise self.error()
+        return self._words.pop(0).value
+
+    def filter(self, column: str) -> str:
+        """LIKE or WHERE at the end, as a WHERE."""
+        if not self._words or self._words[0].value == ";":
+            return ""
+        at = self._words[0]
+        rest = self.text[at.end :].rstrip("; \n")
+        if at.word == "WHERE":
+            return f" WHERE {rest}"
+        if at.word == "LIKE":
+            return f" WHERE `{column}` LIKE {rest}"
+        raise self.error()
+
+    def like(self) -> str:
+        """What the server puts behind the name of the column of SHOW TABLES."""
+        like = len(self._words) > 1 and self._words[0].word == "LIKE"
+        return f" ({self._words[1].value})" if like else ""
+
+    def error(self) -> Exception:
+        return catalogue.syntax_error(self.text, self._words[0].start if self._words else len(self.text))
+
+
+def _filtered(
+    session: Session, table: Table, words: _Words, interrupt: Interrupt, *, key: str | None = None
+) -> Result:
+    where = words.filter(key or table.columns[0].name)
+    if not where:
+        return Result(table.columns, table.rows)
+    return session.select(f"SELECT * FROM `@`.`shown`{where}", interrupt, {"shown": table})
+
+
+def show(session: Session, text: str, tokens: Sequence[Token], interrupt: Interrupt) -> Result:
+    """Any SHOW that is no command. Raises SqlError 1064 for one that is not known."""
+    words = _Words(text, tokens[1:])
+    full = words.take("FULL")
+    words.take("GLOBAL", "SESSION", "LOCAL", "EXTENDED", "STORAGE")
+    kind = words.take(*_SHOWN, *_EMPTY)
+    if kind in _EMPTY:
+        return Result([Column(name) for name in _EMPTY[kind]])
+    if not kind:
+        raise words.error()
+    return _SHOWN[kind](session, words, bool(full), interrupt)
+
+
+def describe(session: Session, text: str, tokens: Sequence[Token], interrupt: Interrupt) -> Result:
+    """``DESCRIBE table [column]``; EXPLAIN of statements is not supported."""
+    words = _Words(text, tokens[1:])
+    if words.take("SELECT", "WITH", "(", "FORMAT", "ANALYZE", "INSERT", "UPDATE", "DELETE", "TABLE", "FOR"):
+        raise catalogue.ER_NOT_SUPPORTED_YET("EXPLAIN")
+    schema, name = _table_name(session, words)
+    rows = _describe(session, schema, name)
+    return Result(_columns(False), rows)
+
+
+def _variables(session: Session, words: _Words, full: bool, interrupt: Interrupt) -> Result:
+    rows = [
+        (name, "" if value is None else str(value)) for name, value in sorted(session.variables.all().items())
+    ]
+    return _filtered(session, _pairs(rows), words, interrupt)
+
+
+def _status(session: Session, words: _Words, full: bool, interrupt: Interrupt) -> Result:
+    status: Mapping[str, int] = {**session.processes.status(), "Questions": session.questions}
+    return _filtered(session, _pairs([(k, str(v)) for k, v in sorted(status.items())]), words, interrupt)
+
+
+def _pairs(rows: Sequence[tuple[str, str]]) -> Table:
+    return Table([Column("Variable_name"), Column("Value")], rows)
+
+
+def _databases(session: Session, words: _Words, full: bool, interrupt: Interrupt) -> Result:
+    name = f"Database{words.like()}"
+    rows = [(schema,) for schema in schemas_of(session.executor)]
+    return _filtered(session, Table([Column(name)], rows), words, interrupt)
+
+
+def _tables(session: Session, words: _Words, full: bool, interrupt: Interrupt) -> Result:
+    schema = _schema(session, words)
+    found = session.select(
+        "SELECT table_name, table_type FROM information_schema.tables "
+        f"WHERE table_schema = '{schema}' ORDER BY table_name",
+        interrupt,
+    )
+    columns = [Column(f"Tables_in_{schema}{words.like()}"), Column("Table_type")]
+    width = 2 if full else 1
+    return _filtered(session, Table(columns[:width], [row[:width] for row in found.rows]), words, interrupt)
+
+
+def _table_status(session: Session, words: _Words, full: bool, interrupt: Interrupt) -> Result:
+    words.take("STATUS")
+    schema = _schema(session, words)
+    found = session.select(
+        "SELECT table_name AS Name, engine AS Engine, version AS Version, row_format AS Row_format, "
+        "table_rows AS `Rows`, table_collation AS Collation, table_comment AS Comment "
+        f"FROM information_schema.tables WHERE table_schema = '{schema}' ORDER BY table_name",
+        interrupt,
+    )
+    return _filtered(session, Table(found.columns, found.rows), words, interrupt)
+
+
+def _schema(session: Session, words: _Words) -> str:
+    schema = words.name() if words.take("FROM", "IN") else session.database
+    if schema is None:
+        raise catalogue.ER_NO_DB_ERROR()
+    if schema.lower() == SCHEMA:
+        schema = SCHEMA
+    if schema not in schemas_of(session.executor):
+        raise catalogue.ER_BAD_DB_ERROR(schema)
+    return schema
+
+
+def _show_columns(session: Session, words: _Words, full: bool, interrupt: Interrupt) -> Result:
+    if not words.take("FROM", "IN"):
+        raise words.error()
+    schema, name = _table_name(session, words)
+    rows: Sequence[Sequence[str | None]] = _describe(session, schema, name)
+    if full:
+        rows = [
+            (field, kind, "utf8mb4_0900_ai_ci" if "text" in kind else None, *rest, "select", "")
+            for field, kind, *rest in _describe(session, schema, name)
+        ]
+    return _filtered(session, Table(_columns(full), rows), words, interrupt)
+
+
+def _columns(full: bool) -> list[Column]:
+    names = ["Field", "Type", "Null", "Key", "Default", "Extra"]
+    return [
+        Column(name)
+        for name in ([*names[:2], "Collation", *names[2:], "Privileges", "Comment"] if full else names)
+    ]
+
+
+def _table_name(session: Session, words: _Words) -> tuple[str, str]:
+    schema: str | None = session.database
+    name = words.name()
+    if words.take("."):
+        schema, name = name, words.name()
+    elif words.take("FROM", "IN"):
+        schema = words.name()
+    if schema is None:
+        raise catalogue.ER_NO_DB_ERROR()
+    return (SCHEMA if schema.lower() == SCHEMA else schema), name
+
+
+_TYPES = {
+    ColumnType.TEXT: "longtext",
+    ColumnType.INTEGER: "bigint unsigned",
+    ColumnType.DOUBLE: "double",
+    ColumnType.TIMESTAMP: "timestamp(6)",
+}
+
+
+def _describe(session: Session, schema: str, name: str) -> list[tuple[str, str, str, str, str | None, str]]:
+    table = session.find_table(schema, name)
+    if table is None:
+        raise no_such_table(schema, name, schemas_of(session.executor))
+    return [(column.name, _TYPES[column.type], "YES", "", None, "") for column in table.columns]
+
+
+def _processlist(session: Session, words: _Words, full: bool, interrupt: Interrupt) -> Result:
+    rows = [
+        (*row[:-1], row[-1] if full or row[-1] is None else str(row[-1])[:100])
+        for row in session.processes.processes()
+    ]
+    return Result(_PROCESSLIST, rows)
+
+
+def _engines(session: Session, words: _Words, full: bool, interrupt: Interrupt) -> Result:
+    names = ("Engine", "Support", "Comment", "Transactions", "XA", "Savepoints")
+    row = ("PERFORMANCE_SCHEMA", "DEFAULT", "Performance Schema", "NO", "NO", "NO")
+    return Result([Column(name) for name in names], [row])
+
+
+def _grants(session: Session, words: _Words, full: bool, interrupt: Interrupt) -> Result:
+    account = f"`{session.user}`@`{session.host}`"
+    privileges = "SELECT, PROCESS, SUPER, REPLICATION SLAVE, REPLICATION CLIENT"
+    return Result(
+        [Column(f"Grants for {session.user}@{session.host}")], [(f"GRANT {privileges} ON *.* TO {account}",)]
+    )
+
+
+def _character_sets(session: Session, words: _Words, full: bool, interrupt: Interrupt) -> Result:
+    words.take("SET")
+    columns = [
+        *map(Column, ("Charset", "Description", "Default collation")),
+        Column("Maxlen", ColumnType.INTEGER),
+    ]
+    rows = [("utf8mb4", "UTF-8 Unicode", "utf8mb4_0900_ai_ci", 4)]
+    return _filtered(session, Table(columns, rows), words, interrupt)
+
+
+def _collations(session: Session, words: _Words, full: bool, interrupt: Interrupt) -> Result:
+    names = ("Collation", "Charset", "Id", "Default", "Compiled", "Sortlen", "Pad_attribute")
+    columns = [Column(n, ColumnType.INTEGER if n in ("Id", "Sortlen") else ColumnType.TEXT) for n in names]
+    rows = [("utf8mb4_0900_ai_ci", "utf8mb4", 255, "Yes", "Yes", 0, "NO PAD")]
+    return _filtered(session, Table(columns, rows), words, interrupt)
+
+
+_SHOWN = {
+    "VARIABLES": _variables,
+    "STATUS": _status,
+    "DATABASES": _databases,
+    "SCHEMAS": _databases,
+    "TABLES": _tables,
+    "TABLE": _table_status,
+    "COLUMNS": _show_columns,
+    "FIELDS": _show_columns,
+    "PROCESSLIST": _processlist,
+    "ENGINES": _engines,
+    "GRANTS": _grants,
+    "CHARACTER": _character_sets,
+    "CHARSET": _character_sets,
+    "COLLATION": _collations,
+}

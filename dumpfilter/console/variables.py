@@ -1,0 +1,101 @@
+"""System variables: those every client sets or asks for when it connects, below the process's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from dumpfilter.console.wire import MAX_ALLOWED_PACKET
+from dumpfilter.sql import catalogue
+from dumpfilter.sql.errors import SqlError
+
+Value = str | int | float | None
+
+SESSION_VARIABLES: Mapping[str, Value] = {
+    "auto_increment_increment": 1,
+    "autocommit": 1,
+    "character_set_client": "utf8mb4",
+    "character_set_connection": "utf8mb4",
+    "character_set_database": "utf8mb4",
+    "character_set_results": "utf8mb4",
+    "character_set_server": "utf8mb4",
+    "collation_connection": "utf8mb4_0900_ai_ci",
+    "collation_database": "utf8mb4_0900_ai_ci",
+    "collation_server": "utf8mb4_0900_ai_ci",
+    "foreign_key_checks": 1,
+    "group_concat_max_len": 1024,
+    "interactive_timeout": 28800,
+    "lock_wait_timeout": 31536000,
+    "max_execution_time": 0,
+    "net_read_timeout": 30,
+    "net_write_timeout": 60,
+    "profiling": 0,
+    "session_track_schema": 1,
+    "sql_auto_is_null": 0,
+    "sql_big_selects": 1,
+    "sql_mode": "",
+    "sql_notes": 1,
+    "sql_quote_show_create": 1,
+    "sql_safe_updates": 0,
+    "sql_select_limit": 18446744073709551615,
+    "sql_warnings": 0,
+    "time_zone": "SYSTEM",
+    "transaction_isolation": "REPEATABLE-READ",
+    "transaction_read_only": 0,
+    "tx_isolation": "REPEATABLE-READ",
+    "tx_read_only": 0,
+    "unique_checks": 1,
+    "wait_timeout": 28800,
+}
+"""What a session may set. Only ``max_execution_time`` (milliseconds) and the character sets do anything."""
+
+GLOBAL_VARIABLES: Mapping[str, Value] = {
+    "character_set_system": "utf8mb3",
+    "default_storage_engine": "PERFORMANCE_SCHEMA",
+    "have_ssl": "DISABLED",
+    "init_connect": "",
+    "license": "",
+    "lower_case_table_names": 0,
+    "max_allowed_packet": MAX_ALLOWED_PACKET,
+    "net_buffer_length": 16384,
+    "performance_schema": 1,
+    "port": 0,
+    "system_time_zone": "UTC",
+    "version_comment": "dumpfilter",
+}
+"""What cannot be set."""
+
+
+class Variables:
+    """The system variables as one session sees them: its own, the process's, the fixed ones."""
+
+    def __init__(self, process: Callable[[], Mapping[str, str | int]]) -> None:
+        """``process`` gives the process's, as they are at the moment (gtid_executed)."""
+        self._read_process = process
+        self._session = dict(SESSION_VARIABLES)
+
+    @property
+    def _process(self) -> dict[str, str | int]:
+        return {name.lower(): value for name, value in self._read_process().items()}
+
+    def all(self) -> dict[str, Value]:
+        """Every variable by its name."""
+        return {**GLOBAL_VARIABLES, **self._session, **self._process}
+
+    def set(self, name: str, value: Value, *, globally: bool) -> None:
+        """Set a session's variable; None is its default. Raises SqlError 1193, 1227, 1229, 1238."""
+        name = name.lower()
+        if name not in self.all():
+            raise catalogue.ER_UNKNOWN_SYSTEM_VARIABLE(name)
+        if globally:
+            raise catalogue.ER_SPECIFIC_ACCESS_DENIED_ERROR("SUPER or SYSTEM_VARIABLES_ADMIN")
+        if name in self._process:
+            raise SqlError(
+                1229, "HY000", f"Variable '{name}' is a GLOBAL variable and should be set with SET GLOBAL"
+            )
+        if name not in SESSION_VARIABLES:
+            raise catalogue.ER_INCORRECT_GLOBAL_LOCAL_VAR(name, "read only")
+        self._session[name] = SESSION_VARIABLES[name] if value is None else value
+
+    def reset(self) -> None:
+        """All to their defaults."""
+        self._session = dict(SESSION_VARIABLES)

@@ -1,0 +1,213 @@
+"""Packets of MySQL's client protocol: framing, and reading what a client sends.
+
+What the server sends is made by :mod:`mysql_mimic.packets`. Its readers are not used: they trust the client
+(a missing NUL or a false length keeps them reading for ever).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from dataclasses import dataclass
+
+from mysql_mimic.types import Capabilities
+
+from dumpfilter.sql.errors import SqlError
+
+MAX_ALLOWED_PACKET = 16 << 20
+"""Bytes of one command, as the server's ``max_allowed_packet``."""
+
+_FULL = 0xFFFFFF
+_DRAIN_ABOVE = 1 << 16
+
+
+class ClientGone(Exception):
+    """The client closed its connection, or broke the protocol so that nothing can be answered."""
+
+
+class MalformedPacket(Exception):
+    """A packet that is not what its type must be."""
+
+
+class PacketStream:
+    """Packets over one connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._sequence = 0
+        self._received = 0
+        self._pending = bytearray()
+
+    async def read_reply(self, limit: int) -> bytes:
+        """The client's answer to what was sent last (see :meth:`read_command`)."""
+        payload = await self._read(limit, self._sequence)
+        self.begin_answer()
+        return payload
+
+    async def read_command(self, limit: int) -> bytes:
+        """The next command; it may be read ahead of the answer to the one before.
+
+        Raises ClientGone, and SqlError 1153 for one beyond ``limit`` bytes, of which nothing is kept; the
+        connection is of no use after that.
+        """
+        return await self._read(limit, 0)
+
+    def begin_answer(self) -> None:
+        """What is sent from now on answers the packet that was read last."""
+        self._sequence = self._received
+
+    async def _read(self, limit: int, number: int) -> bytes:
+        payload = bytearray()
+        while True:
+            try:
+                header = await self._reader.readexactly(4)
+                length = int.from_bytes(header[:3], "little")
+                if header[3] != number:
+                    raise ClientGone(f"packet number {header[3]} instead of {number}")
+                self._received = number = (number + 1) & 0xFF
+                if len(payload) + length > limit:
+                    raise SqlError(1153, "08S01", "Got a packet bigger than 'max_allowed_packet' bytes")
+                payload += await self._reader.readexactly(length)
+            except (asyncio.IncompleteReadError, ConnectionError) as error:
+                raise ClientGone("closed") from error
+            if length < _FULL:
+                return bytes(payload)
+
+    def put(self, payload: bytes) -> None:
+        """Queue a packet."""
+        while True:
+            part, payload = payload[:_FULL], payload[_FULL:]
+            self._pending += struct.pack("<I", len(part) | self._sequence << 24) + part
+            self._sequence = (self._sequence + 1) & 0xFF
+            if len(part) < _FULL:
+                return
+
+    async def drain(self, *, above: int = 0) -> None:
+        """Send what is queued, if it is more than ``above`` bytes; waits for a client that reads slowly."""
+        if len(self._pending) > above:
+            self._writer.write(bytes(self._pending))
+            self._pending.clear()
+            try:
+                await self._writer.drain()
+            except ConnectionError as error:
+                raise ClientGone("closed") from error
+
+    async def send(self, payload: bytes) -> None:
+        self.put(payload)
+        await self.drain()
+
+    async def relieve(self) -> None:
+        """Between the rows of a result: keep the queue short."""
+        await self.drain(above=_DRAIN_ABOVE)
+
+
+class Fields:
+    """Reads the fields of one packet, strictly.
+
+    Every method raises MalformedPacket when the packet ends too early.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def __bool__(self) -> bool:
+        return self._at < len(self._data)
+
+    def take(self, length: int) -> bytes:
+        end = self._at + length
+        if end > len(self._data):
+            raise MalformedPacket
+        taken = self._data[self._at : end]
+        self._at = end
+        return taken
+
+    def rest(self) -> bytes:
+        return self.take(len(self._data) - self._at)
+
+    def uint(self, length: int) -> int:
+        return int.from_bytes(self.take(length), "little")
+
+    def signed(self, length: int) -> int:
+        return int.from_bytes(self.take(length), "little", signed=True)
+
+    def real(self, length: int) -> float:
+        value: float = struct.unpack("<d" if length == 8 else "<f", self.take(length))[0]
+        return value
+
+    def length(self) -> int:
+        """A length-encoded integer."""
+        first = self.uint(1)
+        if first in (0xFB, 0xFF):
+            raise MalformedPacket
+        return first if first < 0xFB else self.uint({0xFC: 2, 0xFD: 3, 0xFE: 8}[first])
+
+    def with_length(self) -> bytes:
+        return self.take(self.length())
+
+    def until_nul(self) -> bytes:
+        end = self._data.find(b"\0", self._at)
+        if end < 0:
+            raise MalformedPacket
+        taken = self.take(end - self._at)
+        self._at += 1
+        return taken
+
+
+@dataclass(frozen=True)
+class Login:
+    """HandshakeResponse41, or COM_CHANGE_USER."""
+
+    capabilities: Capabilities
+    """What both sides have."""
+    user: str
+    response: bytes
+    """The plugin's proof of the password."""
+    database: str | None
+    plugin: str | None
+    collation: int | None
+
+
+def parse_login(data: bytes, server: Capabilities) -> Login:
+    """Raises MalformedPacket; also for a TLS request, which we never offer."""
+    fields = Fields(data)
+    capabilities = Capabilities(fields.uint(4)) & server
+    if Capabilities.CLIENT_PROTOCOL_41 not in capabilities:
+        raise MalformedPacket
+    fields.uint(4)  # max_packet_size
+    collation = fields.uint(1)
+    fields.take(23)
+    user = _text(fields.until_nul())
+    if Capabilities.CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA in capabilities:
+        response = fields.with_length()
+    else:
+        response = fields.take(fields.uint(1))
+    return _login_tail(fields, capabilities, user, response, collation)
+
+
+def parse_change_user(data: bytes, capabilities: Capabilities) -> Login:
+    """Raises MalformedPacket."""
+    fields = Fields(data)
+    user = _text(fields.until_nul())
+    response = fields.take(fields.uint(1))
+    database = _text(fields.until_nul()) or None
+    collation = fields.uint(2) if fields else None
+    plugin = _text(fields.until_nul()) if fields else None
+    return Login(capabilities, user, response, database, plugin, collation)
+
+
+def _login_tail(
+    fields: Fields, capabilities: Capabilities, user: str, response: bytes, collation: int
+) -> Login:
+    database = plugin = None
+    if Capabilities.CLIENT_CONNECT_WITH_DB in capabilities and fields:
+        database = _text(fields.until_nul()) or None
+    if Capabilities.CLIENT_PLUGIN_AUTH in capabilities and fields:
+        plugin = _text(fields.until_nul())
+    # what may follow (connection attributes) is only sent to servers that say they read it
+    return Login(capabilities, user, response, database, plugin, collation)
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")

@@ -1,0 +1,140 @@
+"""The columns of what the servers show, asked of MySQL 9.7 and MariaDB 10.11.
+
+Masters and slaves show the same tables; what is not theirs is empty.
+"""
+
+from __future__ import annotations
+
+from dumpfilter.binlog.format import Family
+from dumpfilter.sql.result import Column, ColumnType
+
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
+_STATUS = _words("""
+    Replica_IO_State Source_Host Source_User Source_Port Connect_Retry Source_Log_File Read_Source_Log_Pos
+    Relay_Log_File Relay_Log_Pos Relay_Source_Log_File Replica_IO_Running Replica_SQL_Running
+    Replicate_Do_DB Replicate_Ignore_DB Replicate_Do_Table Replicate_Ignore_Table Replicate_Wild_Do_Table
+    Replicate_Wild_Ignore_Table Last_Errno Last_Error Skip_Counter Exec_Source_Log_Pos Relay_Log_Space
+    Until_Condition Until_Log_File Until_Log_Pos Source_SSL_Allowed Source_SSL_CA_File Source_SSL_CA_Path
+    Source_SSL_Cert Source_SSL_Cipher Source_SSL_Key Seconds_Behind_Source Source_SSL_Verify_Server_Cert
+    Last_IO_Errno Last_IO_Error Last_SQL_Errno Last_SQL_Error Replicate_Ignore_Server_Ids Source_Server_Id
+    Source_UUID Source_Info_File SQL_Delay SQL_Remaining_Delay Replica_SQL_Running_State Source_Retry_Count
+    Source_Bind Last_IO_Error_Timestamp Last_SQL_Error_Timestamp Source_SSL_Crl Source_SSL_Crlpath
+    Retrieved_Gtid_Set Executed_Gtid_Set Auto_Position Replicate_Rewrite_DB Channel_Name Source_TLS_Version
+    Source_public_key_path Get_Source_public_key Network_Namespace
+""")
+_STATUS_NUMBERS = frozenset(
+    _words("""
+    Source_Port Connect_Retry Read_Source_Log_Pos Relay_Log_Pos Last_Errno Skip_Counter Exec_Source_Log_Pos
+    Relay_Log_Space Until_Log_Pos Seconds_Behind_Source Last_IO_Errno Last_SQL_Errno Source_Server_Id
+    SQL_Delay SQL_Remaining_Delay Source_Retry_Count Auto_Position Get_Source_public_key
+""")
+)
+_MARIADB_STATUS = _words("""
+    Slave_IO_State Master_Host Master_User Master_Port Connect_Retry Master_Log_File Read_Master_Log_Pos
+    Relay_Log_File Relay_Log_Pos Relay_Master_Log_File Slave_IO_Running Slave_SQL_Running Replicate_Do_DB
+    Replicate_Ignore_DB Replicate_Do_Table Replicate_Ignore_Table Replicate_Wild_Do_Table
+    Replicate_Wild_Ignore_Table Last_Errno Last_Error Skip_Counter Exec_Master_Log_Pos Relay_Log_Space
+    Until_Condition Until_Log_File Until_Log_Pos Master_SSL_Allowed Master_SSL_CA_File Master_SSL_CA_Path
+    Master_SSL_Cert Master_SSL_Cipher Master_SSL_Key Seconds_Behind_Master Master_SSL_Verify_Server_Cert
+    Last_IO_Errno Last_IO_Error Last_SQL_Errno Last_SQL_Error Replicate_Ignore_Server_Ids Master_Server_Id
+    Master_SSL_Crl Master_SSL_Crlpath Using_Gtid Gtid_IO_Pos Replicate_Do_Domain_Ids
+    Replicate_Ignore_Domain_Ids Parallel_Mode SQL_Delay SQL_Remaining_Delay Slave_SQL_Running_State
+    Slave_DDL_Groups Slave_Non_Transactional_Groups Slave_Transactional_Groups Replicate_Rewrite_DB
+""")
+_OLD_NAMES = {"Get_Source_public_key": "Get_master_public_key"}
+
+
+def replica_status_columns(family: Family = "mysql", *, old: bool = False) -> list[Column]:
+    """The columns of SHOW REPLICA STATUS; with ``old`` those of SHOW SLAVE STATUS. MariaDB has but the old ones.
+
+    >>> [column.name for column in replica_status_columns(old=True)][:3]
+    ['Slave_IO_State', 'Master_Host', 'Master_User']
+    """
+    if family == "mariadb":
+        names = _MARIADB_STATUS
+        numbers = frozenset(map(_old_name, _STATUS_NUMBERS)) | _MARIADB_NUMBERS
+    else:
+        names = [_old_name(name) for name in _STATUS] if old else _STATUS
+        numbers = _STATUS_NUMBERS | frozenset(map(_old_name, _STATUS_NUMBERS))
+    return [Column(name, ColumnType.INTEGER if name in numbers else ColumnType.TEXT) for name in names]
+
+
+def replicas_columns(*, old: bool = False) -> list[Column]:
+    """The columns of SHOW REPLICAS; with ``old`` those of SHOW SLAVE HOSTS, of which MariaDB has the first four."""
+    text = "Server_id:integer Host Port:integer Master_id:integer Slave_UUID"
+    new = "Server_Id:integer Host Port:integer Source_Id:integer Replica_UUID"
+    return list(_columns(text if old else new))
+
+
+def binary_log_status_columns(family: Family = "mysql") -> list[Column]:
+    """The columns of SHOW BINARY LOG STATUS; MariaDB's has no GTIDs."""
+    columns = _columns("File Position:integer Binlog_Do_DB Binlog_Ignore_DB Executed_Gtid_Set")
+    return list(columns if family == "mysql" else columns[:-1])
+
+
+def _old_name(name: str) -> str:
+    if name in _OLD_NAMES:
+        return _OLD_NAMES[name]
+    if name.startswith("Replica_"):  # not Replicate_
+        name = "Slave_" + name.removeprefix("Replica_")
+    return name.replace("Source", "Master")
+
+
+_MARIADB_NUMBERS = frozenset(
+    _words("""
+    Slave_DDL_Groups Slave_Non_Transactional_Groups Slave_Transactional_Groups
+""")
+)
+
+
+def _columns(text: str) -> tuple[Column, ...]:
+    """Columns from ``NAME`` and ``NAME:type``; without a type it is text."""
+    return tuple(
+        Column(name, ColumnType(kind) if kind else ColumnType.TEXT)
+        for name, _, kind in (word.partition(":") for word in text.split())
+    )
+
+
+def _transaction(prefix: str, times: str) -> str:
+    """One transaction's columns in the performance_schema."""
+    stages = ["ORIGINAL_COMMIT", "IMMEDIATE_COMMIT", *times.split()]
+    return " ".join([prefix, *(f"{prefix}_{stage}_TIMESTAMP:timestamp" for stage in stages)])
+
+
+_ERROR = "LAST_ERROR_NUMBER:integer LAST_ERROR_MESSAGE LAST_ERROR_TIMESTAMP:timestamp"
+
+PERFORMANCE_SCHEMA: dict[str, tuple[Column, ...]] = {
+    "replication_applier_filters": _columns(
+        "CHANNEL_NAME FILTER_NAME FILTER_RULE CONFIGURED_BY ACTIVE_SINCE:timestamp COUNTER:integer"
+    ),
+    "replication_applier_global_filters": _columns(
+        "FILTER_NAME FILTER_RULE CONFIGURED_BY ACTIVE_SINCE:timestamp"
+    ),
+    "replication_applier_configuration": _columns(
+        "CHANNEL_NAME DESIRED_DELAY:integer PRIVILEGE_CHECKS_USER REQUIRE_ROW_FORMAT "
+        "REQUIRE_TABLE_PRIMARY_KEY_CHECK ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS_TYPE "
+        "ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS_VALUE"
+    ),
+    "replication_connection_configuration": _columns(
+        "CHANNEL_NAME HOST PORT:integer USER NETWORK_INTERFACE AUTO_POSITION SSL_ALLOWED SSL_CA_FILE SSL_CA_PATH "
+        "SSL_CERTIFICATE SSL_CIPHER SSL_KEY SSL_VERIFY_SERVER_CERTIFICATE SSL_CRL_FILE SSL_CRL_PATH "
+        "CONNECTION_RETRY_INTERVAL:integer CONNECTION_RETRY_COUNT:integer HEARTBEAT_INTERVAL:double TLS_VERSION "
+        "PUBLIC_KEY_PATH GET_PUBLIC_KEY NETWORK_NAMESPACE COMPRESSION_ALGORITHM ZSTD_COMPRESSION_LEVEL:integer "
+        "TLS_CIPHERSUITES SOURCE_CONNECTION_AUTO_FAILOVER GTID_ONLY"
+    ),
+    "replication_applier_status": _columns(
+        "CHANNEL_NAME SERVICE_STATE REMAINING_DELAY:integer COUNT_TRANSACTIONS_RETRIES:integer"
+    ),
+    "replication_connection_status": _columns(
+        "CHANNEL_NAME GROUP_NAME SOURCE_UUID THREAD_ID:integer SERVICE_STATE COUNT_RECEIVED_HEARTBEATS:integer "
+        f"LAST_HEARTBEAT_TIMESTAMP:timestamp RECEIVED_TRANSACTION_SET {_ERROR} "
+        + _transaction("LAST_QUEUED_TRANSACTION", "START_QUEUE END_QUEUE")
+        + " "
+        + _transaction("QUEUEING_TRANSACTION", "START_QUEUE")
+    ),
+}
+"""The replication tables of the performance_schema, in MySQL 9.7's order."""
