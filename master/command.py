@@ -12,8 +12,13 @@ from pathlib import Path
 import structlog
 from rich.console import Console
 
+from dumpfilter.console.server import ConsoleServer
+from dumpfilter.errors import OptionError
 from dumpfilter.filter import Rule, WriteSemantics
 from dumpfilter.filter.factory import make_write_filter
+from master.config import MasterConfig, load_config
+from master.console import MasterConsole
+from master.logs import printable
 from master.server import MasterServer
 from master.store import BinlogStore
 
@@ -24,14 +29,22 @@ def run_master(
     host: str,
     port: int,
     port_file: Path | None,
+    config_file: Path | None = None,
+    console_port: int | None = None,
+    console_port_file: Path | None = None,
+    console_user: str | None = None,
+    console_password: str = "",
     verify: bool,
     cache_bytes: int,
     write_rules: tuple[Rule, ...] = (),
     write_semantics: WriteSemantics = WriteSemantics.SERVER,
     lower_case_table_names: int = 0,
 ) -> None:
-    """Serve until SIGINT or SIGTERM, as though the binlog had been written with the ``write_rules``. Raises
-    DumpfilterError when the set cannot be opened or the port not be had."""
+    """Serve until SIGINT or SIGTERM, as though the binlog had been written with the ``write_rules``.
+
+    With a ``console_port`` (0: a free one) MySQL clients can connect to it, as the console users of ``config_file`` and
+    as ``console_user``. Raises DumpfilterError when the set or the configuration cannot be used or a port not be had.
+    """
     console = Console(stderr=True, highlight=False)
     structlog.configure(
         processors=[
@@ -54,7 +67,23 @@ def run_master(
         lower_case_table_names=lower_case_table_names,
         family=store.family,
     )
-    server = MasterServer(store, host=host, port=port, write_filter=write_filter)
+    config = MasterConfig()
+    if config_file is not None:
+        config = load_config(config_file, family=store.family, lower_case_table_names=lower_case_table_names)
+    users = dict(config.console_users)
+    if console_user is not None:
+        if not console_password:
+            raise OptionError("--console-user: its password is missing; set DUMPFILTER_CONSOLE_PASSWORD")
+        users[console_user] = console_password
+    if console_port is not None and not users:
+        raise OptionError("--console-port: nobody could log in; name a [[console_user]] or a --console-user")
+    server = MasterServer(store, host=host, port=port, write_filter=write_filter, config=config)
+    sql_console = None
+    if console_port is not None:
+        executor = MasterConsole(
+            server.service, port=server.port, lower_case_table_names=lower_case_table_names
+        )
+        sql_console = ConsoleServer(executor, host, console_port, users).start()
     server.start()
     names = store.binlogs.names
     console.print(
@@ -62,12 +91,30 @@ def run_master(
         f"on {host}:{server.port}"
     )
     if write_filter.is_on:
-        console.print("as though written with " + " ".join(map(str, write_filter.rules)))
+        _say(console, "as though written with " + " ".join(map(str, write_filter.rules)))
+    for one in config.imposed:
+        _say(console, f"imposed: {one.name}: " + " ".join(map(str, one.filter.rules)))
+    if sql_console is not None:
+        console.print(f"console on {host}:{sql_console.port}")
+        if console_port_file is not None:
+            _write_port(console_port_file, sql_console.port)
     if port_file is not None:
-        beside = port_file.with_name(port_file.name + ".tmp")
-        beside.write_text(f"{server.port}\n")
-        os.replace(beside, port_file)
+        _write_port(port_file, server.port)
     while not stop.wait(1.0):
         pass
     console.print("stopping")
+    if sql_console is not None:
+        sql_console.stop()
     server.stop()
+
+
+def _say(console: Console, text: str) -> None:
+    """A line with names in it, which may look like markup, or be very many."""
+    console.print(printable(text, 2000), markup=False)
+
+
+def _write_port(path: Path, port: int) -> None:
+    """In one step: who waits for the file finds the port in it."""
+    beside = path.with_name(path.name + ".tmp")
+    beside.write_text(f"{port}\n")
+    os.replace(beside, path)

@@ -12,6 +12,8 @@ from dumpfilter.errors import OptionError
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
+from master.config import MasterConfig
+from master.malformed import MalformedRequests
 from master.service import DumpFilterService
 from master.store import BinlogStore
 
@@ -22,7 +24,8 @@ _SERVICE = pb.DESCRIPTOR.services_by_name["DumpFilter"].full_name
 
 OPTIONS = [
     ("grpc.max_send_message_length", -1),
-    ("grpc.max_receive_message_length", 64 << 20),
+    # the largest filter that is accepted fits in it
+    ("grpc.max_receive_message_length", 16 << 20),
     # a slave that is gone without a word is noticed within half a minute
     ("grpc.keepalive_time_ms", 15_000),
     ("grpc.keepalive_timeout_ms", 10_000),
@@ -42,11 +45,15 @@ class MasterServer:
         host: str = "127.0.0.1",
         port: int = 0,
         write_filter: ReplicationFilter | None = None,
+        config: MasterConfig | None = None,
     ) -> None:
-        self.service = DumpFilterService(store, write_filter=write_filter)
+        self.service = DumpFilterService(store, write_filter=write_filter, config=config)
         self.host = host
         self._server = grpc.server(
-            ThreadPoolExecutor(max_workers=MAX_DUMPS + 24, thread_name_prefix="dump"), options=OPTIONS
+            ThreadPoolExecutor(max_workers=MAX_DUMPS + 24, thread_name_prefix="dump"),
+            interceptors=[MalformedRequests()],
+            options=OPTIONS,
+            maximum_concurrent_rpcs=MAX_DUMPS + 24,  # more would wait for a thread for ever: they are refused
         )
         pb_grpc.add_DumpFilterServicer_to_server(self.service, self._server)
         self._health = health.HealthServicer()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import uuid as uuids
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NoReturn, TypeVar
 
 import grpc
@@ -19,11 +18,21 @@ from dumpfilter.errors import (
     PositionError,
 )
 from dumpfilter.filter import ReplicationFilter
-from dumpfilter.filter.convert import family_to_proto, filter_from_proto, filter_to_proto
+from dumpfilter.filter.convert import (
+    family_to_proto,
+    filter_from_proto,
+    filter_to_proto,
+    origin_from_proto,
+)
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
+from master.access import AccessDenied, check_password
 from master.ahead import Ahead
-from master.dump import Dump, counts_to_proto, start_of
+from master.config import MasterConfig
+from master.dump import Dump, check_boundary, counts_to_proto, start_at, start_of
+from master.identity import uuid_of
+from master.imposed import ImposedFilter, imposed_on
+from master.logs import printable
 from master.register import AlreadyRegistered, NotRegistered, Register, RegisteredSlave
 from master.store import BinlogStore
 
@@ -31,17 +40,18 @@ MAX_RULES = 10_000
 """How many rules a filter may have."""
 MAX_NAME = 1024
 """How long a rule's value, host or channel may be, characters."""
+MAX_ERROR = 1800
+"""How long the text of an error may be, characters."""
 MAX_CHUNK_SIZE = 16 << 20
 CHUNKS_AHEAD = 3
 """How many chunks a dump may be ahead of what gRPC has taken."""
-
-_SERVER_UUID = re.compile(r"^\s*server[-_]uuid\s*=\s*([0-9a-fA-F-]{36})\s*$", re.MULTILINE)
 
 T = TypeVar("T")
 
 _CODES: list[tuple[type[DumpfilterError], grpc.StatusCode]] = [
     (NotRegistered, grpc.StatusCode.NOT_FOUND),
     (AlreadyRegistered, grpc.StatusCode.ALREADY_EXISTS),
+    (AccessDenied, grpc.StatusCode.UNAUTHENTICATED),
     (OptionError, grpc.StatusCode.INVALID_ARGUMENT),
     (GtidError, grpc.StatusCode.INVALID_ARGUMENT),
     (PositionError, grpc.StatusCode.OUT_OF_RANGE),
@@ -56,21 +66,31 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
     """Master side of the contract. With a ``write_filter`` the store is served as though written with it."""
 
     def __init__(
-        self, store: BinlogStore, *, master_uuid: str = "", write_filter: ReplicationFilter | None = None
+        self,
+        store: BinlogStore,
+        *,
+        master_uuid: str = "",
+        write_filter: ReplicationFilter | None = None,
+        config: MasterConfig | None = None,
     ) -> None:
         self.store = store
         self.register = Register(store.subjects, write_filter)
-        self.master_uuid = master_uuid or _uuid_of(store)
+        self.master_uuid = master_uuid or uuid_of(store.binlogs)
+        self.config = config or MasterConfig()
 
     def Register(self, request: pb.RegisterRequest, context: grpc.ServicerContext) -> pb.RegisterResponse:
+        peer = context.peer()
+
         def register() -> RegisteredSlave:
+            check_password(self.config.users, request.user, request.password, peer=peer)
             if not request.server_id:
                 raise OptionError("server_id 0: a slave needs a server id from 1 to 4294967295")
             try:
                 uuid = str(uuids.UUID(request.uuid))
             except ValueError:
                 raise OptionError(f"uuid {request.uuid[:80]!r} is not a UUID") from None
-            for name, value in (("host", request.host), ("channel", request.channel)):
+            for name in ("host", "channel", "user"):
+                value = getattr(request, name)
                 if len(value) > MAX_NAME:
                     raise OptionError(f"{name}: longer than {MAX_NAME} characters")
             return self.register.add(
@@ -80,12 +100,36 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
                 port=request.port,
                 channel=request.channel,
                 rule_filter=self._filter(request.filter),
+                origin=origin_from_proto(request.filter.origin),
+                user=request.user,
+                imposed=imposed_on(
+                    self.config.imposed, server_id=request.server_id, user=request.user, peer=peer
+                ),
             )
 
-        slave = self._answer(context, register)
+        def register_or_log() -> RegisteredSlave:
+            try:
+                return register()
+            except DumpfilterError as error:
+                log.warning(
+                    "registration refused",
+                    peer=peer,
+                    server_id=request.server_id,
+                    rules=len(request.filter.rules),
+                    reason=printable(str(error)),
+                )
+                raise
+
+        slave = self._answer(context, register_or_log)
         self.store.wake()
         log.info(
-            "registered", server_id=slave.server_id, channel=slave.channel, rules=len(slave.filter.rules)
+            "registered",
+            peer=peer,
+            server_id=slave.server_id,
+            channel=printable(slave.channel),
+            user=printable(slave.user),
+            rules=len(slave.filter.rules),
+            imposed=[printable(one.name) for one in slave.imposed],
         )
         fd = self.store.format_description
         return pb.RegisterResponse(
@@ -95,6 +139,8 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             master_uuid=self.master_uuid,
             family=family_to_proto(fd.family),
             server_version=fd.server_version,
+            imposed=imposed_to_proto(slave.imposed),
+            server_id=fd.header.server_id,
         )
 
     def Unregister(
@@ -107,12 +153,21 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
     def ChangeFilter(
         self, request: pb.ChangeFilterRequest, context: grpc.ServicerContext
     ) -> pb.ChangeFilterResponse:
-        slave = self._answer(
-            context, lambda: self.register.change_filter(request.slave_id, self._filter(request.filter))
-        )
+        def change() -> RegisteredSlave:
+            place = getattr(request, "from")
+            return self.register.change_filter(
+                request.slave_id,
+                self._filter(request.filter),
+                origin=origin_from_proto(request.filter.origin),
+                place=self._place(place) if place.file else None,
+            )
+
+        slave = self._answer(context, change)
         self.store.wake()
         return pb.ChangeFilterResponse(
-            filter=filter_to_proto(slave.filter), filter_version=slave.filter_version
+            filter=filter_to_proto(slave.filter),
+            filter_version=slave.filter_version,
+            imposed=imposed_to_proto(slave.imposed),
         )
 
     def Dump(self, request: pb.DumpRequest, context: grpc.ServicerContext) -> Iterator[pb.Chunk]:
@@ -129,6 +184,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
                 once=request.once,
                 chunk_size=request.chunk_size,
                 heartbeat=request.heartbeat_period_ms / 1000,
+                filter_version=request.filter_version,
                 active=context.is_active,
             )
 
@@ -139,7 +195,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         try:
             yield from chunks
         except DumpfilterError as error:
-            log.warning("dump stopped", slave=request.slave_id, error=str(error))
+            log.warning("dump stopped", slave=printable(request.slave_id), error=printable(str(error)))
             self._abort(context, error)
         finally:
             chunks.close()
@@ -154,7 +210,13 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
     def ListSlaves(
         self, request: pb.ListSlavesRequest, context: grpc.ServicerContext
     ) -> pb.ListSlavesResponse:
-        return pb.ListSlavesResponse(slaves=[_slave(slave) for slave in self.register.all()])
+        return pb.ListSlavesResponse(slaves=self._slaves())
+
+    def _slaves(self) -> list[pb.Slave]:
+        """As SHOW REPLICAS has them. Where slaves are told apart the id of one would let another use its registration:
+        then it is left out."""
+        secret = bool(self.config.users or self.config.imposed)
+        return [_slave(slave, secret=secret) for slave in self.register.all()]
 
     def Status(self, request: pb.StatusRequest, context: grpc.ServicerContext) -> pb.StatusResponse:
         def status() -> pb.StatusResponse:
@@ -165,22 +227,31 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             ]
             segments, cached = self.store.cache_status()
             fd = self.store.format_description
+            write_filter = self.register.write_filter
             return pb.StatusResponse(
                 master_uuid=self.master_uuid,
                 family=family_to_proto(fd.family),
                 server_version=fd.server_version,
                 position=pb.BinlogPosition(file=names[-1], position=files[-1].size),
                 files=files,
-                slaves=[_slave(slave) for slave in self.register.all()],
+                slaves=self._slaves(),
                 index=pb.IndexStatus(
                     bytes_scanned=self.store.bytes_scanned,
                     events_scanned=self.store.events_scanned,
                     segments_cached=segments,
                     bytes_cached=cached,
                 ),
+                write_rules=map(str, write_filter.rules) if write_filter is not None else (),
             )
 
         return self._answer(context, status)
+
+    def _place(self, place: pb.BinlogPosition) -> tuple[str, int]:
+        """Where a filter is to change: a transaction boundary of a file that is there. A dump that began in a file's
+        middle is not asked, the slave knows what it has. Raises BinlogMissing or PositionError."""
+        start = start_at(place.file, place.position, self.store)
+        check_boundary(start, self.store)
+        return start.file, start.position
 
     def _filter(self, definition: pb.FilterDefinition) -> ReplicationFilter:
         if len(definition.rules) > MAX_RULES:
@@ -199,7 +270,10 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
     @staticmethod
     def _abort(context: grpc.ServicerContext, error: DumpfilterError) -> NoReturn:
         code = next((code for kind, code in _CODES if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
-        context.abort(code, str(error))
+        text = str(error)
+        # gRPC carries it as a header of at most 8 KiB, in which a character may take 12 bytes
+        most = MAX_ERROR if text.isascii() else MAX_ERROR // 3
+        context.abort(code, text if len(text) <= most else text[:most] + "…")
         raise AssertionError("abort() raises")
 
 
@@ -208,7 +282,7 @@ def _log_counts(slave: RegisteredSlave) -> None:
     log.info(
         "dump ended",
         server_id=slave.server_id,
-        channel=slave.channel,
+        channel=printable(slave.channel),
         file=slave.file,
         position=slave.position,
         events_sent=slave.counts.events_sent,
@@ -217,9 +291,14 @@ def _log_counts(slave: RegisteredSlave) -> None:
     )
 
 
-def _slave(slave: RegisteredSlave) -> pb.Slave:
+def imposed_to_proto(imposed: Iterable[ImposedFilter]) -> list[pb.ImposedFilter]:
+    """Imposed filters as a slave is told them."""
+    return [pb.ImposedFilter(name=one.name, filter=filter_to_proto(one.filter)) for one in imposed]
+
+
+def _slave(slave: RegisteredSlave, *, secret: bool) -> pb.Slave:
     return pb.Slave(
-        slave_id=slave.slave_id,
+        slave_id="" if secret else slave.slave_id,
         server_id=slave.server_id,
         uuid=slave.uuid,
         host=slave.host,
@@ -232,21 +311,6 @@ def _slave(slave: RegisteredSlave) -> pb.Slave:
         counts=counts_to_proto(slave.counts),
         registered_at=slave.registered_at,
         last_seen_at=slave.last_seen_at,
+        imposed=imposed_to_proto(slave.imposed),
+        user=slave.user,
     )
-
-
-def _uuid_of(store: BinlogStore) -> str:
-    """An identity for this binlog set, the same whenever the same set is served, so that a slave notices when it
-    is pointed at another one: the server's own uuid where the set lies in its data directory, else one made
-    from how the first file begins."""
-    index = store.binlogs.index
-    if index is not None:
-        try:
-            found = _SERVER_UUID.search((index.parent / "auto.cnf").read_text())
-        except OSError:
-            found = None
-        if found:
-            return found[1].lower()
-    first = store.open_file(store.binlogs.names[0]).file
-    head = first.format_description.raw + first.read(first.first_event, 4096)
-    return str(uuids.uuid5(uuids.NAMESPACE_OID, head.hex()))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -277,6 +277,28 @@ class BinlogStore:
             old = self._cache.pop(key, None)
             if old is not None:
                 self._cache_bytes -= old.nbytes
+
+    def forget_files(self, names: Iterable[str]) -> None:
+        """Let go of files that were purged. One that a dump thread is at is closed, and its space given back, when that
+        thread has left it."""
+        with self._lock:
+            for name in names:
+                self._files.pop(name, None)
+                for key in [key for key in self._cache if key[0] == name]:
+                    self._cache_bytes -= self._cache.pop(key).nbytes
+
+    def gtids(self) -> GtidSet | None:
+        """All GTIDs of the set and before it, up to the end of what is whole in the newest file (gtid_executed); None
+        when the set does not say what came before. Raises BinlogError where the newest file is damaged."""
+        name = self.binlogs.names[-1]
+        found = self.previous_gtids(name)
+        if found is None:
+            return None
+        position = self.first_position(name)
+        while (segment := self.segment_at(name, position)) is not None:
+            add_transactions(found, segment, self.sources)
+            position = segment.end
+        return found
 
     def next_file(self, name: str) -> str | None:
         """The file that follows ``name``; None when ``name`` is the last, or there is more of it to read.

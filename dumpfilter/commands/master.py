@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import enum
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from dumpfilter.commands.option_files import DefaultsExtraFile, DefaultsFile
 
 
 class Semantics(enum.StrEnum):
@@ -47,6 +50,36 @@ def master_command(
     cache_size: Annotated[
         int, typer.Option(help="Memory for the index of scanned binlogs, MiB.", min=1)
     ] = 32,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            help="A TOML file with the users, of replication and of the console, and the filters imposed on slaves "
+            "(docs/master.md).",
+        ),
+    ] = None,
+    console_port: Annotated[
+        int | None,
+        typer.Option(
+            help="Port for MySQL clients, on the same address; 0 takes a free one. Without it there is no console.",
+            min=0,
+            max=65535,
+            rich_help_panel="Console",
+        ),
+    ] = None,
+    console_port_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the console's port to this file once it answers.", rich_help_panel="Console"
+        ),
+    ] = None,
+    console_user: Annotated[
+        str | None,
+        typer.Option(
+            help="A user of the console, besides those of --config; the password is taken from the environment: "
+            "DUMPFILTER_CONSOLE_PASSWORD.",
+            rich_help_panel="Console",
+        ),
+    ] = None,
     do_db: Annotated[list[str] | None, _write_option("binlog-do-db")] = None,
     ignore_db: Annotated[list[str] | None, _write_option("binlog-ignore-db")] = None,
     do: Annotated[
@@ -73,6 +106,8 @@ def master_command(
             rich_help_panel="Write side",
         ),
     ] = 0,
+    defaults_file: DefaultsFile = None,  # these two are for OptionFileCommand
+    defaults_extra_file: DefaultsExtraFile = None,
 ) -> None:
     """Serve a binlog set to slaves over gRPC, filtered for each.
 
@@ -83,6 +118,8 @@ def master_command(
         dumpfilter master /var/lib/mysql/binlog.index --port 3307
 
         dumpfilter master /var/lib/mysql/binlog.index --binlog-ignore-db=scratch
+
+        dumpfilter master /var/lib/mysql/binlog.index --config master.toml --console-port 3308
     """
     from dumpfilter.filter import WriteRuleKind, WriteSemantics
     from dumpfilter.filter.rules import EffectiveRuleKind, make_rules
@@ -93,6 +130,11 @@ def master_command(
         host=host,
         port=port,
         port_file=port_file,
+        config_file=config,
+        console_port=console_port,
+        console_port_file=console_port_file,
+        console_user=console_user,
+        console_password=os.environ.get("DUMPFILTER_CONSOLE_PASSWORD", ""),
         verify=verify_checksum,
         cache_bytes=cache_size << 20,
         write_rules=tuple(

@@ -319,7 +319,7 @@ class StatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class StatusResponse(_message.Message):
-    __slots__ = ("master_uuid", "family", "server_version", "position", "files", "slaves", "index")
+    __slots__ = ("master_uuid", "family", "server_version", "position", "files", "slaves", "index", "write_rules")
     MASTER_UUID_FIELD_NUMBER: _ClassVar[int]
     FAMILY_FIELD_NUMBER: _ClassVar[int]
     SERVER_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -327,6 +327,7 @@ class StatusResponse(_message.Message):
     FILES_FIELD_NUMBER: _ClassVar[int]
     SLAVES_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
+    WRITE_RULES_FIELD_NUMBER: _ClassVar[int]
     master_uuid: str
     family: ServerFamily
     server_version: str
@@ -334,7 +335,8 @@ class StatusResponse(_message.Message):
     files: _containers.RepeatedCompositeFieldContainer[BinlogFile]
     slaves: _containers.RepeatedCompositeFieldContainer[Slave]
     index: IndexStatus
-    def __init__(self, master_uuid: _Optional[str] = ..., family: _Optional[_Union[ServerFamily, str]] = ..., server_version: _Optional[str] = ..., position: _Optional[_Union[BinlogPosition, _Mapping]] = ..., files: _Optional[_Iterable[_Union[BinlogFile, _Mapping]]] = ..., slaves: _Optional[_Iterable[_Union[Slave, _Mapping]]] = ..., index: _Optional[_Union[IndexStatus, _Mapping]] = ...) -> None: ...
+    write_rules: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, master_uuid: _Optional[str] = ..., family: _Optional[_Union[ServerFamily, str]] = ..., server_version: _Optional[str] = ..., position: _Optional[_Union[BinlogPosition, _Mapping]] = ..., files: _Optional[_Iterable[_Union[BinlogFile, _Mapping]]] = ..., slaves: _Optional[_Iterable[_Union[Slave, _Mapping]]] = ..., index: _Optional[_Union[IndexStatus, _Mapping]] = ..., write_rules: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class BinlogFile(_message.Message):
     __slots__ = ("name", "size")

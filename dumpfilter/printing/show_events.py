@@ -1,0 +1,127 @@
+"""SHOW BINLOG EVENTS and SHOW RELAYLOG EVENTS of one file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader
+from dumpfilter.binlog.format import Family
+from dumpfilter.binlog.reader import Event, iter_events
+from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogTruncated
+from dumpfilter.printing.event_info import event_info, event_type, shown_events
+from dumpfilter.sql.errors import SqlError
+from dumpfilter.sql.result import Column, ColumnType, Note, Result
+
+COLUMNS = (
+    Column("Log_name"),
+    Column("Pos", ColumnType.INTEGER),
+    Column("Event_type"),
+    Column("Server_id", ColumnType.INTEGER),
+    Column("End_log_pos", ColumnType.INTEGER),
+    Column("Info"),
+)
+
+MOST_ROWS = 100_000
+"""How many events one statement shows; a server sends them as it reads them, this holds them in memory."""
+
+_MAX_INFO = 1 << 20
+"""How much of an Info is shown, characters: an event may have a gigabyte."""
+
+
+def show_events(
+    path: Path, family: Family, *, position: int = 4, offset: int = 0, count: int | None = None
+) -> Result:
+    """The events of the file from ``position`` on, less the first ``offset``, at most ``count`` (None: up to
+    :data:`MOST_ROWS`, with a warning when there are more).
+
+    Raises :func:`no_events`' error for a position at which no event stands, or where the file is damaged. An event
+    that is not complete yet ends it.
+    """
+    if count == 0:
+        # MySQL 9.7 takes no LIMIT for none and 0 for none too; MariaDB 10.11 shows one event
+        count = None if family == "mysql" else 1
+    wanted = MOST_ROWS if count is None else min(count, MOST_ROWS)
+    events = _events(path, family, position)
+    rows = [_row(path.name, event) for event in islice(events, offset, offset + wanted)]
+    notes: tuple[Note, ...] = ()
+    if len(rows) == MOST_ROWS and (count is None or count > MOST_ROWS) and next(events, None) is not None:
+        more = f"only {MOST_ROWS} events are shown; go on with FROM {rows[-1][4]}"
+        notes = (Note("Warning", 1105, more),)
+    return Result(COLUMNS, rows, notes=notes)
+
+
+def no_events(reason: str, statement: str = "SHOW BINLOG EVENTS") -> SqlError:
+    """ER_ERROR_WHEN_EXECUTING_COMMAND; the servers cut the reason at 128 characters."""
+    return SqlError(1220, "HY000", f"Error when executing command {statement}: {reason[:128]}")
+
+
+def _row(name: str, event: Event) -> list[Any]:
+    header = event.header
+    try:
+        info = event_info(event)
+    except BinlogError as error:
+        info = str(error)
+    return [
+        name,
+        event.offset,
+        event_type(event.type),
+        header.server_id,
+        header.end_log_pos,
+        info[:_MAX_INFO],
+    ]
+
+
+def _events(path: Path, family: Family, position: int) -> Iterator[Event]:
+    try:
+        source = open(path, "rb")  # noqa: SIM115 (closed below)
+    except OSError:
+        raise no_events("Could not find target log") from None
+    with source:
+        size = source.seek(0, 2)
+        if position > size and family == "mariadb":
+            raise no_events(
+                f"Invalid pos specified. Requested from pos:{position} is greater than actual file size:{size}"
+            )
+        first = True
+        try:
+            if 4 < position < size:
+                source.seek(0)
+                _check_place(source.read(4 + HEADER_LENGTH), position, family)
+            for event in iter_events(source, file=path.name, start=max(position, 4)):
+                if first and 4 < event.offset == position and not _believable(event):
+                    raise BinlogCorrupt("no event stands here")
+                first = False
+                yield from shown_events(event)
+        except BinlogTruncated as error:
+            if first:
+                truncated = "binlog truncated in the middle of event; consider out of disk space"
+                raise _wrong(family, position, truncated) from error
+        except BinlogError as error:
+            at = position if first or error.position is None else error.position
+            text = (
+                "Event too big" if first else "Event crc check failed! Most likely there is event corruption."
+            )
+            raise _wrong(family, at, text) from error
+
+
+def _check_place(head: bytes, position: int, family: Family) -> None:
+    """MariaDB refuses a position inside the format description event; MySQL goes on with the event after it."""
+    end = 4 + EventHeader.unpack(head, 4).size if len(head) == 4 + HEADER_LENGTH else 0
+    if family == "mariadb" and position < end:
+        raise _wrong(family, position, "")
+
+
+def _believable(event: Event) -> bool:
+    """Whether an event stands where somebody pointed: known, or its end where it says. (A relay log's end is the
+    master's; there the type and the length, and mostly a checksum, have to do.)"""
+    known = not event_type(event.type).startswith("Unknown")
+    return known and (event.fd.checksum or event.header.end_log_pos == event.offset + event.header.size)
+
+
+def _wrong(family: Family, position: int, reason: str) -> SqlError:
+    if family == "mariadb":
+        return no_events("Wrong offset or I/O error")
+    return no_events(f"Error reading Log_event at position {position}: Failed decoding event: {reason}")

@@ -1,0 +1,119 @@
+"""The master's configuration file: who may replicate, who may use the console, and what is imposed on whom."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, IPvAnyNetwork, ValidationError
+
+from dumpfilter.errors import OptionError
+from dumpfilter.filter import FilterSemantics, make_filter, parse_option
+from dumpfilter.filter.collation import Family
+from master.imposed import ImposedFilter
+
+_Name = Annotated[str, Field(min_length=1, max_length=64)]
+_ServerId = Annotated[int, Field(ge=1, le=0xFFFFFFFF)]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class _User(_Model):
+    name: _Name
+    password: Annotated[str, Field(min_length=1)]
+
+
+class _Imposed(_Model):
+    name: _Name
+    server_ids: tuple[_ServerId, ...] = ()
+    users: tuple[_Name, ...] = ()
+    networks: tuple[IPvAnyNetwork, ...] = ()
+    semantics: FilterSemantics = FilterSemantics.CLASSIC
+    rules: Annotated[tuple[str, ...], Field(min_length=1)]
+
+
+class _File(_Model):
+    user: tuple[_User, ...] = ()
+    console_user: tuple[_User, ...] = ()
+    imposed: tuple[_Imposed, ...] = ()
+
+
+@dataclass(frozen=True)
+class MasterConfig:
+    """What a configuration file says, checked. See docs/master.md for the file."""
+
+    users: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Passwords of those who may replicate, by name; empty: everybody may."""
+    console_users: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Passwords of those who may use the console, by name."""
+    imposed: tuple[ImposedFilter, ...] = ()
+
+
+def load_config(path: Path, *, family: Family, lower_case_table_names: int = 0) -> MasterConfig:
+    """Read a configuration file. ``family`` and ``lower_case_table_names`` are the served binlog's: imposed rules
+    compare names as its server does.
+
+    Raises OptionError with the file and the key, and never with a value that may be a password.
+    """
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise OptionError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    try:
+        parsed = _File.model_validate(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise OptionError(f"{path}: {error}") from None
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        raise OptionError(f"{path}: {_key(first['loc'])}: {_reason(first['type'], first['msg'])}") from None
+    users = _passwords(path, "user", parsed.user)
+    imposed: list[ImposedFilter] = []
+    for number, one in enumerate(parsed.imposed, 1):
+        where = f"{path}: imposed[{number}] {one.name!r}"
+        if any(one.name == other.name for other in imposed):
+            raise OptionError(f"{where}: name: there are two of this name")
+        for user in one.users:
+            if user not in users:
+                raise OptionError(
+                    f"{where}: users: there is no [[user]] {user!r}; without a password a slave can call "
+                    "itself anything"
+                )
+        imposed.append(_imposed(where, one, family, lower_case_table_names))
+    return MasterConfig(users, _passwords(path, "console_user", parsed.console_user), tuple(imposed))
+
+
+def _imposed(where: str, one: _Imposed, family: Family, lower_case_table_names: int) -> ImposedFilter:
+    try:
+        rules = [parse_option(rule, one.semantics) for rule in one.rules]
+        rule_filter = make_filter(
+            one.semantics, rules, lower_case_table_names=lower_case_table_names, family=family
+        )
+        return ImposedFilter(
+            one.name, rule_filter, frozenset(one.server_ids), frozenset(one.users), one.networks
+        )
+    except OptionError as error:
+        raise OptionError(f"{where}: rules: {error}") from None
+
+
+def _passwords(path: Path, key: str, users: tuple[_User, ...]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for number, user in enumerate(users, 1):
+        if user.name in found:
+            raise OptionError(f"{path}: {key}[{number}]: name: there are two users {user.name!r}")
+        found[user.name] = user.password
+    return found
+
+
+def _key(location: tuple[int | str, ...]) -> str:
+    """``imposed[2].rules`` for pydantic's ("imposed", 1, "rules"): counted from 1, as people count tables."""
+    return "".join(f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
+
+
+def _reason(kind: str, message: str) -> str:
+    reasons = {"extra_forbidden": "there is no such key", "missing": "is missing"}
+    return reasons.get(kind, message[:1].lower() + message[1:])

@@ -1,0 +1,385 @@
+"""What the master's console can execute: over the store, the register and the service."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import dumpfilter
+from dumpfilter.errors import BinlogMissing, OptionError
+from dumpfilter.filter import EffectiveRuleKind, FilterSemantics, ReplicationFilter, WriteSemantics
+from dumpfilter.filter.effective import EffectiveFilter
+from dumpfilter.filter.factory import make_write_filter
+from dumpfilter.filter.write import WriteRuleKind
+from dumpfilter.printing.show_events import no_events, show_events
+from dumpfilter.sql import commands as C
+from dumpfilter.sql.columns import (
+    PERFORMANCE_SCHEMA,
+    binary_log_status_columns,
+    replica_status_columns,
+    replicas_columns,
+)
+from dumpfilter.sql.errors import SqlError
+from dumpfilter.sql.result import OK, Column, ColumnType, Note, Result, Table
+from master.imposed import ImposedFilter
+from master.purge import purge
+from master.register import RegisteredSlave
+from master.service import DumpFilterService
+
+_INTEGER, _TIMESTAMP = ColumnType.INTEGER, ColumnType.TIMESTAMP
+
+_SLAVES = (
+    Column("server_id", _INTEGER),
+    Column("uuid"),
+    Column("host"),
+    Column("port", _INTEGER),
+    Column("channel"),
+    Column("user"),
+    Column("filter_version", _INTEGER),
+    Column("dumping", _INTEGER),
+    Column("file"),
+    Column("position", _INTEGER),
+    Column("transactions_read", _INTEGER),
+    Column("transactions_dropped", _INTEGER),
+    Column("events_read", _INTEGER),
+    Column("events_sent", _INTEGER),
+    Column("events_dropped", _INTEGER),
+    Column("events_undecided", _INTEGER),
+    Column("bytes_read", _INTEGER),
+    Column("bytes_sent", _INTEGER),
+    Column("bytes_dropped", _INTEGER),
+    Column("registered_at", _TIMESTAMP),
+    Column("last_seen_at", _TIMESTAMP),
+    Column("semantics"),
+    Column("rules"),
+    Column("imposed"),
+)
+_WRITE_RULES = (Column("semantics"), Column("rule"))
+_IMPOSED = (
+    Column("name"),
+    Column("server_ids"),
+    Column("users"),
+    Column("networks"),
+    Column("semantics"),
+    Column("rules"),
+)
+
+
+class MasterConsole:
+    """The :class:`~dumpfilter.console.executor.Executor` of a master.
+
+    Shapes of results, and numbers and texts of errors, are those of the family that wrote the binlog.
+
+    Parameters:
+        service: what is served.
+        port: where slaves connect.
+        lower_case_table_names: how the rules of the binlog compare names, those of CHANGE BINLOG too.
+    """
+
+    def __init__(
+        self,
+        service: DumpFilterService,
+        *,
+        port: int = 0,
+        lower_case_table_names: int = 0,
+    ) -> None:
+        self._service = service
+        self._store = service.store
+        self._register = service.register
+        self._port = port
+        self._lower_case_table_names = lower_case_table_names
+        self._changing = threading.Lock()
+        """One statement at a time changes something."""
+        self._commands: dict[type[C.Command], Callable[[Any], Result]] = {
+            C.ShowReplicas: self._show_replicas,
+            C.ShowBinaryLogStatus: self._show_binary_log_status,
+            C.ShowBinaryLogs: self._show_binary_logs,
+            C.ShowBinlogEvents: self._show_binlog_events,
+            C.PurgeBinaryLogs: self._purge,
+            C.ChangeBinlog: self._change_binlog,
+            C.ShowReplicaStatus: self._show_replica_status,
+            C.StartReplica: self._start_replica,
+            C.StopReplica: self._stop_replica,
+            C.ResetReplica: self._reset_replica,
+            C.ChangeSource: self._no_replica,
+            C.ChangeReplicationFilter: self._no_replica,
+        }
+
+    @property
+    def _mysql(self) -> bool:
+        return self._store.family == "mysql"
+
+    # the Executor
+
+    def execute(self, command: C.Command) -> Result:
+        """Carry out a command. Raises SqlError, or BinlogError where the set is damaged."""
+        do = self._commands.get(type(command))
+        if do is None:
+            raise SqlError(1235, "42000", f"This master doesn't support '{type(command).__name__}'")
+        return do(command)
+
+    def table(self, schema: str, name: str) -> Table | None:
+        """A table as it is now."""
+        if schema == "performance_schema" and name in PERFORMANCE_SCHEMA:
+            return Table(PERFORMANCE_SCHEMA[name], ())  # a master replicates from nobody
+        if schema != "dumpfilter":
+            return None
+        if name == "slaves":
+            return Table(_SLAVES, [_slave_row(slave) for slave in self._register.all()])
+        if name == "write_rules":
+            return Table(_WRITE_RULES, _write_rows(self._register.write_filter))
+        if name == "imposed_filters":
+            return Table(_IMPOSED, [_imposed_row(one) for one in self._service.config.imposed])
+        return None
+
+    def table_names(self) -> list[tuple[str, str]]:
+        """Every table there is."""
+        ours = [("dumpfilter", name) for name in ("imposed_filters", "slaves", "write_rules")]
+        return ours + [("performance_schema", name) for name in PERFORMANCE_SCHEMA]
+
+    def variables(self) -> Mapping[str, str | int]:
+        """System variables: the ids of the server that wrote the binlog, the address of this process."""
+        fd = self._store.format_description
+        newest = self._store.binlogs.path(self._store.binlogs.names[-1])
+        return {
+            "hostname": socket.gethostname(),
+            "log_bin": "ON",
+            "log_bin_basename": str(newest.with_name(self._base)),
+            "log_bin_index": str(self._store.binlogs.index or ""),
+            "lower_case_table_names": self._lower_case_table_names,
+            "port": self._port,
+            "read_only": "ON",
+            "server_id": fd.header.server_id,
+            "server_uuid": self._service.master_uuid,
+            "version": fd.server_version,
+            "version_comment": f"dumpfilter {dumpfilter.__version__}, master",
+        }
+
+    # the binlog
+
+    @property
+    def _base(self) -> str:
+        """The base name of the set, as --log-bin has it."""
+        return Path(self._store.binlogs.names[-1]).stem
+
+    def _show_binary_logs(self, command: C.ShowBinaryLogs) -> Result:
+        self._store.binlogs.refresh()
+        rows = []
+        for name in self._store.binlogs.names:
+            rows.append((name, self._size(name), "No") if self._mysql else (name, self._size(name)))
+        columns = [Column("Log_name"), Column("File_size", _INTEGER), Column("Encrypted")]
+        return Result(columns if self._mysql else columns[:2], rows)
+
+    def _show_binary_log_status(self, command: C.ShowBinaryLogStatus) -> Result:
+        self._store.binlogs.refresh()
+        name = self._store.binlogs.names[-1]
+        row: list[str | int] = [
+            name,
+            self._size(name),
+            self._write_names(WriteRuleKind.DO_DB),
+            self._write_names(WriteRuleKind.IGNORE_DB),
+        ]
+        if self._mysql:
+            gtids = self._store.gtids()
+            row.append("" if gtids is None else str(gtids).replace(",", ",\n"))
+        return Result(binary_log_status_columns(self._store.family), [row])
+
+    def _size(self, name: str) -> int:
+        try:
+            return self._store.binlogs.path(name).stat().st_size
+        except OSError:
+            return 0  # as the servers show a file that the index names and that is not there
+
+    def _write_names(self, kind: WriteRuleKind) -> str:
+        write_filter = self._register.write_filter
+        rules = write_filter.rules if write_filter else ()
+        return ",".join(rule.value for rule in rules if rule.kind is kind)
+
+    def _show_binlog_events(self, command: C.ShowBinlogEvents) -> Result:
+        if command.relay_log:
+            raise no_events("Could not find target log", "SHOW RELAYLOG EVENTS")
+        self._store.binlogs.refresh()
+        names = self._store.binlogs.names
+        name = names[0] if command.file is None else command.file
+        if self._mysql:
+            name = Path(name).name  # as that server does
+        try:
+            path = self._store.binlogs.path(name)
+        except BinlogMissing:
+            raise no_events("Could not find target log") from None
+        return show_events(
+            path,
+            self._store.family,
+            position=command.position,
+            offset=command.offset,
+            count=command.count,
+        )
+
+    def _purge(self, command: C.PurgeBinaryLogs) -> Result:
+        if command.to is None and command.before is None:
+            return Result(notes=command.warnings)  # BEFORE NULL
+        reading = [slave.file for slave in self._register.all() if slave.dump]
+        with self._changing:
+            gone, notes = purge(self._store.binlogs, to=command.to, before=command.before, reading=reading)
+            self._store.forget_files(gone)
+        return Result(notes=(*command.warnings, *notes))
+
+    def _change_binlog(self, command: C.ChangeBinlog) -> Result:
+        if command.name != self._base:
+            raise SqlError(
+                1373,
+                "HY000",
+                f"Target log not found in binlog index: the binlog that is served is '{self._base}'",
+            )
+        with self._changing:
+            old = self._register.write_filter
+            rules = list(old.rules) if isinstance(old, EffectiveFilter) else []
+            for clause in command.clauses:
+                rules = [rule for rule in rules if rule.kind is not clause.kind] + list(clause.rules)
+            try:
+                for clause in command.clauses:
+                    if clause.kind not in (EffectiveRuleKind.DO, EffectiveRuleKind.IGNORE):
+                        raise OptionError(
+                            f"CHANGE BINLOG knows DO and IGNORE, not {clause.kind.value.upper()}"
+                        )
+                changed = make_write_filter(
+                    WriteSemantics.EFFECTIVE,
+                    rules,
+                    lower_case_table_names=self._lower_case_table_names,
+                    family=self._store.family,
+                )
+            except OptionError as error:
+                raise SqlError(1231, "42000", str(error)) from None
+            notes = _lost(old)
+            self._register.change_write_filter(changed)
+        self._store.wake()
+        return Result(notes=tuple(notes))
+
+    # slaves
+
+    def _show_replicas(self, command: C.ShowReplicas) -> Result:
+        old = command.old or not self._mysql
+        columns = replicas_columns(old=old)
+        source_id = self._store.format_description.header.server_id
+        rows = [
+            (slave.server_id, slave.host, slave.port, source_id, slave.uuid) for slave in self._register.all()
+        ]
+        if not self._mysql:  # it has no column for uuids
+            return Result(columns[:4], [row[:4] for row in rows])
+        return Result(columns, rows)
+
+    # a master is no replica
+
+    def _show_replica_status(self, command: C.ShowReplicaStatus) -> Result:
+        self._check_channel(command.channel)
+        return Result(replica_status_columns(self._store.family, old=command.old))
+
+    def _start_replica(self, command: C.StartReplica) -> Result:
+        if command.every:
+            return OK
+        self._check_channel(command.channel)
+        raise SqlError(
+            1200,
+            "HY000",
+            "The server is not configured as replica; fix in config file or with CHANGE REPLICATION SOURCE TO"
+            if self._mysql
+            else "Misconfigured slave: MASTER_HOST was not set; Fix in config file or with CHANGE MASTER TO",
+        )
+
+    def _stop_replica(self, command: C.StopReplica) -> Result:
+        if command.every:
+            return OK
+        self._check_channel(command.channel)
+        if self._mysql:
+            return Result(
+                notes=[Note("Note", 3084, "Replication thread(s) for channel '' are already stopped.")]
+            )
+        return Result(notes=[Note("Note", 1255, "Slave already has been stopped")])
+
+    def _reset_replica(self, command: C.ResetReplica) -> Result:
+        self._check_channel(command.channel)
+        return OK
+
+    def _no_replica(self, command: C.ChangeSource | C.ChangeReplicationFilter) -> Result:
+        raise SqlError(
+            1794,
+            "HY000",
+            "Replica is not configured: this is a master. Its slaves have consoles of their own; what it leaves out of "
+            f"its binlog for all of them: CHANGE BINLOG '{self._base}' TO …",
+        )
+
+    def _check_channel(self, channel: str | None) -> None:
+        if not channel:
+            return
+        if self._mysql:
+            raise SqlError(3074, "HY000", f"Replica channel '{channel}' does not exist.")
+        raise SqlError(1617, "HY000", f"There is no master connection '{channel}'")
+
+
+def _lost(old: ReplicationFilter | None) -> list[Note]:
+    """What CHANGE BINLOG puts out of force: a binlog's rules are either the server's or effective ones."""
+    if old is None or isinstance(old, EffectiveFilter) or not old.rules:
+        return []
+    rules = " ".join(map(str, old.rules))
+    return [Note("Warning", 1105, f"effective rules take the place of {rules}"[:512])]
+
+
+def _write_rows(write_filter: ReplicationFilter | None) -> list[tuple[str, str]]:
+    if write_filter is None:
+        return []
+    semantics = getattr(write_filter, "semantics", WriteSemantics.EFFECTIVE)
+    return [(str(semantics), str(rule)) for rule in write_filter.rules]
+
+
+def _semantics(rule_filter: ReplicationFilter) -> str:
+    effective = isinstance(rule_filter, EffectiveFilter)
+    return str(FilterSemantics.EFFECTIVE if effective else FilterSemantics.CLASSIC)
+
+
+def _rules(rule_filter: ReplicationFilter) -> str:
+    return " ".join(map(str, rule_filter.rules))
+
+
+def _slave_row(slave: RegisteredSlave) -> tuple[object, ...]:
+    counts = slave.counts
+    return (
+        slave.server_id,
+        slave.uuid,
+        slave.host,
+        slave.port,
+        slave.channel,
+        slave.user,
+        slave.filter_version,
+        int(bool(slave.dump)),
+        slave.file,
+        slave.position,
+        counts.transactions_read,
+        counts.transactions_dropped,
+        counts.events_read,
+        counts.events_sent,
+        counts.events_dropped,
+        counts.events_undecided,
+        counts.bytes_read,
+        counts.bytes_sent,
+        counts.bytes_dropped,
+        datetime.fromtimestamp(slave.registered_at),
+        datetime.fromtimestamp(slave.last_seen_at),
+        _semantics(slave.filter),
+        _rules(slave.filter),
+        ",".join(one.name for one in slave.imposed),
+    )
+
+
+def _imposed_row(one: ImposedFilter) -> tuple[object, ...]:
+    return (
+        one.name,
+        ",".join(map(str, sorted(one.server_ids))),
+        ",".join(sorted(one.users)),
+        ",".join(map(str, one.networks)),
+        _semantics(one.filter),
+        _rules(one.filter),
+    )

@@ -1,0 +1,139 @@
+"""PURGE BINARY LOGS: the oldest files of a set are taken out of its index, then deleted."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+
+from dumpfilter.binlog.fileset import BinlogSet
+from dumpfilter.sql.errors import SqlError
+from dumpfilter.sql.result import Note
+from master.identity import keep_uuid
+
+
+def purge(
+    binlogs: BinlogSet,
+    *,
+    to: str | None = None,
+    before: datetime | None = None,
+    reading: Iterable[str] = (),
+) -> tuple[list[str], list[Note]]:
+    """Delete the files before the file ``to``, or those last written before a time, and say which they were.
+
+    Never the newest file. ``reading`` are the files that dumps are at: from the first of them on all are kept, and a
+    warning says so (``MYSQL_BIN_LOG::purge_logs``). The index is written beside the old one, synced and put in its
+    place before any file goes: a crash leaves a set that is valid, and at worst files that it no longer names.
+
+    Raises SqlError: 1373 for a ``to`` that the set does not have, 1375 where purging is not this process's business
+    (a server is writing the set, or crashed while it was; or there is no index), 1377 when the disk says no. A set that
+    was not changed is as it was.
+    """
+    index = binlogs.index
+    if index is None:
+        raise _prohibited("the set is served file by file, without an index")
+    binlogs.refresh()
+    names = binlogs.names
+    if to is not None and Path(to).name not in names:
+        raise SqlError(1373, "HY000", "Target log not found in binlog index")
+    _check_unused(binlogs)
+    try:
+        wanted, notes = _wanted(binlogs, None if to is None else Path(to).name, before)
+    except OSError as error:
+        raise _failed(error) from error
+    in_use = Counter(reading)
+    going: list[str] = []
+    for name in wanted:
+        if in_use[name]:
+            notes = [
+                _warning(
+                    1867,
+                    f"file {name} was not purged because it was being read by {in_use[name]} thread(s), "
+                    f"purged only {len(going)} out of {len(wanted)} files.",
+                )
+            ]
+            break
+        going.append(name)
+    if not going:
+        return [], notes
+    paths = [binlogs.path(name) for name in going]
+    try:
+        keep_uuid(binlogs)
+        _take_out(index, set(going))
+        binlogs.refresh()
+        for path in paths:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        raise _failed(error) from error
+    return going, notes
+
+
+def _wanted(binlogs: BinlogSet, to: str | None, before: datetime | None) -> tuple[list[str], list[Note]]:
+    """The files that the statement speaks of, oldest first, and what is to be said about them."""
+    names = binlogs.names
+    if to is not None:
+        return names[: names.index(to)], []
+    assert before is not None
+    end = before.timestamp()
+    found: list[str] = []
+    for name in names:
+        if binlogs.path(name).stat().st_mtime >= end:
+            return found, []
+        if name == names[-1]:
+            active = f"file {name} was not purged because it is the active log file."
+            return found, [_warning(1868, active)]
+        found.append(name)
+    return found, []
+
+
+def _check_unused(binlogs: BinlogSet) -> None:
+    newest = binlogs.names[-1]
+    with binlogs.file(newest) as file:
+        if file.in_use:
+            raise _prohibited(
+                f"a server is writing this set, or crashed while it was ({newest} is marked as in use): "
+                "purge it on that server"
+            )
+
+
+def _take_out(index: Path, going: set[str]) -> None:
+    """Replace the index by one without these files, in one step, its owner and mode kept."""
+    old = index.read_bytes()
+    lines = [line for line in old.splitlines(keepends=True) if _name(line) not in going]
+    beside = index.with_name(index.name + ".purge")
+    with open(beside, "wb") as file:
+        file.write(b"".join(lines))
+        file.flush()
+        shutil.copymode(index, beside)
+        owner = index.stat()
+        if (owner.st_uid, owner.st_gid) != (os.geteuid(), os.getegid()):
+            os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
+        os.fsync(file.fileno())
+    if index.read_bytes() != old:
+        beside.unlink()
+        raise _prohibited("a server is writing this set: its index has just changed")
+    os.replace(beside, index)
+    directory = os.open(index.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def _name(line: bytes) -> str:
+    return Path(line.decode("utf-8", "surrogateescape").strip()).name
+
+
+def _prohibited(why: str) -> SqlError:
+    return SqlError(1375, "HY000", f"Server configuration does not permit binlog purge: {why}")
+
+
+def _failed(error: OSError) -> SqlError:
+    return SqlError(1377, "HY000", f"Fatal error during log purge: {error}")
+
+
+def _warning(number: int, text: str) -> Note:
+    return Note("Warning", number, text)

@@ -1,0 +1,455 @@
+"""The master's console: what it answers, against what a MySQL 9.7 and a MariaDB 10.11 answered of the same files."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pymysql
+import pytest
+
+from dumpfilter.binlog.gtid import MysqlGtidSet
+from dumpfilter.filter import EffectiveFilter, WriteFilter
+from dumpfilter.sql.errors import SqlError
+from dumpfilter.sql.parser import parse_statement
+from dumpfilter.sql.result import Result
+from dumpfilter.v1 import dumpfilter_pb2 as pb
+from master.config import MasterConfig
+from master.console import MasterConsole
+from master.imposed import ImposedFilter
+from master.server import MasterServer
+from master.store import BinlogStore
+from tests.mariadb import MariaDb
+from tests.master.test_service import Client, files_of, wait_for
+from tests.oracle.dumping import dump
+from tests.support import DATA
+
+MYSQL = DATA / "oracle" / "mysql-row"
+MARIADB = DATA / "oracle" / "mariadb-row"
+SHOWN = Path(__file__).parents[1] / "printing" / "data" / "show-binlog-events"
+UUID = "5a8b8d0a-e543-11f1-9c8d-02fc00000001"
+
+
+class Master:
+    """A served set with its console and a client."""
+
+    def __init__(self, server: MasterServer, **options: int) -> None:
+        self.console = MasterConsole(server.service, port=server.port, **options)
+        self.client = Client(server)
+        self.server = server
+
+    def ask(self, statement: str) -> Result:
+        return self.console.execute(parse_statement(statement))
+
+    def rows(self, statement: str) -> list[list[object]]:
+        return [list(row) for row in self.ask(statement).rows]
+
+    def names(self, statement: str) -> list[str]:
+        return [column.name for column in self.ask(statement).columns]
+
+    def select(self, name: str) -> list[dict[str, object]]:
+        table = self.console.table("dumpfilter", name)
+        assert table is not None
+        return [dict(zip((column.name for column in table.columns), row, strict=True)) for row in table.rows]
+
+    def error(self, statement: str) -> str:
+        with pytest.raises(SqlError) as caught:
+            self.ask(statement)
+        return str(caught.value)
+
+
+@contextmanager
+def serving(source: Path, **options: object) -> Iterator[Master]:
+    server = MasterServer(BinlogStore(source), **options)  # type: ignore[arg-type]
+    server.start()
+    master = Master(server)
+    try:
+        yield master
+    finally:
+        master.client.channel.close()
+        server.stop(0)
+
+
+@pytest.fixture
+def mysql() -> Iterator[Master]:
+    with serving(MYSQL) as master:
+        yield master
+
+
+@pytest.fixture
+def mariadb() -> Iterator[Master]:
+    with serving(MARIADB) as master:
+        yield master
+
+
+def test_binary_logs(mysql: Master, mariadb: Master) -> None:
+    sizes = [170340, 10278, 198]
+    assert mysql.names("SHOW BINARY LOGS") == ["Log_name", "File_size", "Encrypted"]
+    assert mysql.rows("SHOW MASTER LOGS") == [
+        [f"bin.00000{n}", size, "No"] for n, size in enumerate(sizes, 1)
+    ]
+    assert mariadb.names("SHOW BINARY LOGS") == ["Log_name", "File_size"]
+    assert mariadb.rows("SHOW BINARY LOGS")[1:] == [["bin.000002", 8689], ["bin.000003", 373]]
+
+
+def test_binary_log_status(mysql: Master, mariadb: Master) -> None:
+    columns = ["File", "Position", "Binlog_Do_DB", "Binlog_Ignore_DB"]
+    assert mysql.names("SHOW BINARY LOG STATUS") == [*columns, "Executed_Gtid_Set"]
+    assert mysql.rows("SHOW MASTER STATUS") == [["bin.000003", 198, "", "", f"{UUID}:1-74"]]
+    assert mariadb.names("SHOW MASTER STATUS") == columns
+    assert mariadb.rows("SHOW MASTER STATUS") == [["bin.000003", 373, "", ""]]
+
+
+def test_executed_gtids_are_also_those_of_the_newest_file() -> None:
+    tagged = DATA / "recordings" / "mysql-tagged"
+    with serving(tagged) as master:
+        gtids = master.rows("SHOW BINARY LOG STATUS")[0][4]
+    last = [json.loads(line) for line in (SHOWN / "mysql-tagged.jsonl").read_text().splitlines()]
+    told = [row[5].split("'")[1] for row in last if row[2] in ("Gtid", "Gtid_tagged_log_event")]
+    assert MysqlGtidSet.parse(str(gtids)).issuperset(MysqlGtidSet.parse(",".join(told)))
+    assert ",\n" in str(gtids)  # as the server separates them
+    assert len(told) > 30
+
+
+def test_the_rules_of_the_binlog_are_in_the_status() -> None:
+    rules = WriteFilter.from_options(["--binlog-do-db=d1", "--binlog-do-db=d2", "--binlog-ignore-db=x"])
+    with serving(MYSQL, write_filter=rules) as master:
+        assert master.client.stub.Status(pb.StatusRequest()).write_rules == [
+            str(rule) for rule in rules.rules
+        ]
+        assert master.rows("SHOW BINARY LOG STATUS")[0][2:4] == ["d1,d2", "x"]
+        assert [(row["semantics"], row["rule"]) for row in master.select("write_rules")] == [
+            ("server", "--binlog-do-db=d1"),
+            ("server", "--binlog-do-db=d2"),
+            ("server", "--binlog-ignore-db=x"),
+        ]
+
+
+@pytest.mark.parametrize("directory", [MYSQL, MARIADB], ids=["mysql", "mariadb"])
+def test_binlog_events(directory: Path) -> None:
+    """The rows themselves: tests/printing/test_show_events.py."""
+    shown = [json.loads(line) for line in (SHOWN / f"{directory.name}.jsonl").read_text().splitlines()]
+    with serving(directory) as master:
+        assert master.names("SHOW BINLOG EVENTS") == [
+            "Log_name",
+            "Pos",
+            "Event_type",
+            "Server_id",
+            "End_log_pos",
+            "Info",
+        ]
+        assert master.rows("SHOW BINLOG EVENTS") == [row for row in shown if row[0] == "bin.000001"]
+        second = [row for row in shown if row[0] == "bin.000002"]
+        assert master.rows("SHOW BINLOG EVENTS IN 'bin.000002'") == second
+        start = second[5][1]
+        limited = f"SHOW BINLOG EVENTS IN 'bin.000002' FROM {start} LIMIT 2, 3"
+        assert master.rows(limited) == second[7:10]
+        for name in ("nope.000001", ""):
+            assert master.error(f"SHOW BINLOG EVENTS IN '{name}'") == (
+                "ERROR 1220 (HY000): Error when executing command SHOW BINLOG EVENTS: Could not find target log"
+            )
+        assert "1220" in master.error("SHOW RELAYLOG EVENTS")
+
+
+def test_replicas(mysql: Master, mariadb: Master) -> None:
+    for master in (mysql, mariadb):
+        slave = str(master.client.register(server_id=101, host="h", port=3306).slave_id)
+        assert slave
+    uuid = str(mysql.select("slaves")[0]["uuid"])
+    assert mysql.names("SHOW REPLICAS") == ["Server_Id", "Host", "Port", "Source_Id", "Replica_UUID"]
+    assert mysql.names("SHOW SLAVE HOSTS") == ["Server_id", "Host", "Port", "Master_id", "Slave_UUID"]
+    assert mysql.rows("SHOW REPLICAS") == [[101, "h", 3306, 11, uuid]]
+    assert mariadb.names("SHOW SLAVE HOSTS") == ["Server_id", "Host", "Port", "Master_id"]
+    assert mariadb.rows("SHOW SLAVE HOSTS") == [[101, "h", 3306, 11]]
+
+
+def test_a_master_is_no_replica(mysql: Master, mariadb: Master) -> None:
+    assert mysql.error("START REPLICA") == (
+        "ERROR 1200 (HY000): The server is not configured as replica; fix in config file or with "
+        "CHANGE REPLICATION SOURCE TO"
+    )
+    assert mariadb.error("START SLAVE") == (
+        "ERROR 1200 (HY000): Misconfigured slave: MASTER_HOST was not set; "
+        "Fix in config file or with CHANGE MASTER TO"
+    )
+    for statement in ("START REPLICA", "STOP REPLICA", "RESET REPLICA", "SHOW REPLICA STATUS"):
+        said = mysql.error(f"{statement} FOR CHANNEL 'x'")
+        assert said == "ERROR 3074 (HY000): Replica channel 'x' does not exist."
+    (note,) = mysql.ask("STOP REPLICA").notes
+    assert (note.number, note.message) == (
+        3084,
+        "Replication thread(s) for channel '' are already stopped.",
+    )
+    assert mysql.ask("RESET REPLICA ALL") == Result()
+    for statement in (
+        "CHANGE REPLICATION FILTER REPLICATE_DO_DB = (a)",
+        "CHANGE REPLICATION SOURCE TO SOURCE_HOST = 'x'",
+    ):
+        assert "ERROR 1794 (HY000): Replica is not configured: this is a master." in mysql.error(statement)
+    assert mysql.rows("SHOW REPLICA STATUS") == []
+    assert mysql.names("SHOW REPLICA STATUS")[:2] == ["Replica_IO_State", "Source_Host"]
+    assert mysql.names("SHOW SLAVE STATUS")[:2] == ["Slave_IO_State", "Master_Host"]
+    assert (len(mysql.names("SHOW REPLICA STATUS")), len(mariadb.names("SHOW SLAVE STATUS"))) == (60, 54)
+    for schema, name in mysql.console.table_names():
+        table = mysql.console.table(schema, name)
+        assert table is not None
+        assert not table.rows
+    assert ("performance_schema", "replication_applier_filters") in mysql.console.table_names()
+    assert mysql.console.table("mysql", "user") is None
+    assert mysql.console.table("dumpfilter", "nothing") is None
+
+
+def test_the_table_of_slaves() -> None:
+    no_logs = ImposedFilter("no logs", EffectiveFilter.from_options(["IGNORE='logs.%'"]))
+    with serving(MYSQL, config=MasterConfig(imposed=(no_logs,))) as master:
+        slave = master.client.register(["--replicate-do-db=shop", "--replicate-do-db=logs"], channel="c1")
+        list(master.client.dump(slave.slave_id))
+        stream = master.client.dump(slave.slave_id, once=False)
+        next(stream)
+        wait_for(lambda: master.select("slaves")[0]["dumping"] == 1)
+        (row,) = master.select("slaves")
+        assert row["rules"] == "--replicate-do-db=shop --replicate-do-db=logs"
+        assert (row["imposed"], row["channel"], row["filter_version"]) == ("no logs", "c1", 1)
+        assert row["bytes_read"] == row["bytes_sent"] + row["bytes_dropped"] > row["bytes_sent"] > 0  # type: ignore[operator]
+        stream.cancel()
+        assert master.select("imposed_filters") == [
+            {
+                "name": "no logs",
+                "server_ids": "",
+                "users": "",
+                "networks": "",
+                "semantics": "effective",
+                "rules": "--ignore=logs.%",
+            }
+        ]
+
+
+def test_variables(mysql: Master) -> None:
+    found = mysql.console.variables()
+    assert found["server_id"] == 11
+    assert found["server_uuid"] == mysql.server.service.master_uuid
+    assert found["log_bin_basename"] == str(MYSQL / "bin")
+    assert found["version"] == "9.7.4-2"
+    assert found["port"] == mysql.server.port
+
+
+# CHANGE BINLOG
+
+
+def effective(*clauses: str) -> dict[str, bytes]:
+    return dump(sorted(MYSQL.glob("bin.0*")), EffectiveFilter.from_options(list(clauses))).files
+
+
+def test_change_binlog(mysql: Master) -> None:
+    slave = mysql.client.register()
+
+    def stream() -> dict[str, bytes]:
+        return files_of(mysql.client.dump(slave.slave_id))
+
+    assert mysql.ask("CHANGE BINLOG 'bin' TO IGNORE='logs.%', IGNORE='hr.%'").notes == ()
+    assert stream() == effective("IGNORE='logs.%'", "IGNORE='hr.%'")
+    # the kinds that are not named stay as they are
+    mysql.ask("CHANGE BINLOG 'bin' TO DO='%.audit'")
+    assert stream() == effective("IGNORE='logs.%'", "IGNORE='hr.%'", "DO='%.audit'")
+    assert {str(row["rule"]) for row in mysql.select("write_rules")} == {
+        "--do=%.audit",
+        "--ignore=logs.%",
+        "--ignore=hr.%",
+    }
+    assert mysql.select("slaves")[0]["filter_version"] == 3
+    mysql.ask("CHANGE BINLOG 'bin' TO DO='', IGNORE=''")
+    assert stream() == effective()
+    assert mysql.select("write_rules") == []
+
+
+def test_change_binlog_takes_the_place_of_the_servers_rules() -> None:
+    rules = WriteFilter.from_options(["--binlog-ignore-db=shop"])
+    with serving(MYSQL, write_filter=rules) as master:
+        (note,) = master.ask("CHANGE BINLOG 'bin' TO IGNORE='logs.%'").notes
+        assert "--binlog-ignore-db=shop" in note.message
+        assert files_of(master.client.dump(master.client.register().slave_id)) == effective("IGNORE='logs.%'")
+        assert master.rows("SHOW BINARY LOG STATUS")[0][2:4] == ["", ""]
+
+
+def test_change_binlog_of_another_name(mysql: Master) -> None:
+    assert "ERROR 1373" in mysql.error("CHANGE BINLOG 'bar' TO DO='a.%'")
+    assert mysql.select("write_rules") == []
+
+
+def test_a_running_dump_goes_on_with_the_changed_binlog(tmp_path: Path) -> None:
+    """And a slave's own filter and what is imposed on it stay in force."""
+    recorded = (MYSQL / "bin.000002").read_bytes()
+    growing = tmp_path / "bin.000002"
+    whole = bytearray(recorded)
+    whole[21] |= 1  # in use
+    growing.write_bytes(whole[:618])
+    (tmp_path / "bin.index").write_text("./bin.000002\n")
+    imposed = EffectiveFilter.from_options(["IGNORE='scratch.t1'"])
+    config = MasterConfig(imposed=(ImposedFilter("no t1", imposed),))
+    with serving(tmp_path, config=config) as master:
+        slave = master.client.register(["--replicate-ignore-db=hr"])
+        stream = master.client.dump(slave.slave_id, once=False)
+        received = [next(stream)]
+        while received[-1].end_position < 618:
+            received.append(next(stream))
+        master.ask("CHANGE BINLOG 'bin' TO IGNORE='scratch.t2'")
+        for begin, end in ((618, 931), (931, len(whole))):
+            # the dump may be looking for the first transaction at this moment: from the second on it must be so
+            with growing.open("ab") as file:
+                file.write(whole[begin:end])
+            while received[-1].end_position < end:
+                received.append(next(stream))
+        stream.cancel()
+        after = [chunk for chunk in received if chunk.end_position > 931 and chunk.counts.events_read]
+        assert {chunk.filter_version for chunk in after} == {2}
+        again = master.client.dump(
+            slave.slave_id, **{"from": pb.BinlogPosition(file="bin.000002", position=931)}
+        )
+        sent = b"".join(chunk.events for chunk in after)
+        assert sent == b"".join(chunk.events for chunk in again)
+        tables = [name for name in (b"t1", b"t2", b"t3") if b"\x07scratch\x00\x02" + name in sent]
+        assert tables == [b"t3"]
+
+
+def test_a_change_of_the_binlog_keeps_the_place_of_a_slaves_own_change(mysql: Master) -> None:
+    """A dump that has not been there yet still goes back to it; one that has does not."""
+    slave = mysql.client.register()
+    request = pb.ChangeFilterRequest(slave_id=slave.slave_id)
+    getattr(request, "from").CopyFrom(pb.BinlogPosition(file="bin.000002", position=198))
+    assert mysql.client.stub.ChangeFilter(request).filter_version == 2
+    mysql.ask("CHANGE BINLOG 'bin' TO IGNORE='logs.%'")
+    change = mysql.server.service.register.get(slave.slave_id).change
+    assert change.version == 3
+    assert change.place_after(1) == ("bin.000002", 198)
+    assert change.place_after(2) is None
+    # asked with the version from before the slave's own change: its start is void
+    chunks = list(mysql.client.dump(slave.slave_id, filter_version=1))
+    assert (chunks[0].file, chunks[0].start_position) == ("bin.000002", 198)
+    assert next(iter(mysql.client.dump(slave.slave_id, filter_version=2))).file == "bin.000001"
+
+
+# beside a live server
+
+
+def test_beside_a_live_server(tmp_path: Path) -> None:
+    """What it shows is what the server shows at the same moment; PURGE waits until the server is gone."""
+    server = MariaDb(tmp_path, "--log-bin=bin", "--binlog-format=ROW")
+    closed = False
+    try:
+        server.sql("CREATE DATABASE shop; CREATE TABLE shop.t (i INT); FLUSH LOGS")
+        with serving(tmp_path / "d" / "bin.index") as master:
+            server.sql("INSERT INTO shop.t VALUES (1); FLUSH LOGS; DELETE FROM shop.t")
+            newest = server.sql("SHOW MASTER STATUS")[0][0]
+            for statement in (
+                "SHOW BINARY LOGS",
+                "SHOW MASTER STATUS",
+                "SHOW BINLOG EVENTS",
+                f"SHOW BINLOG EVENTS IN '{newest}'",
+            ):
+                theirs, after = [], server.sql(statement)
+                while theirs != after:  # the server writes checkpoints when it comes to it
+                    theirs = after
+                    ours = [[str(value) for value in row] for row in master.rows(statement)]
+                    after = server.sql(statement)
+                assert ours == [(row + [""] * 6)[: len(ours[0])] for row in theirs]
+            purge = f"PURGE BINARY LOGS TO '{newest}'"
+            assert "ERROR 1375" in master.error(purge)
+            server.close()
+            closed = True
+            assert master.ask(purge).notes == ()
+            assert [row[0] for row in master.rows("SHOW BINARY LOGS")] == [newest]
+    finally:
+        if not closed:
+            server.close()
+
+
+# as a process
+
+
+def start(tmp_path: Path, *options: object, **environment: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [
+            *(sys.executable, "-m", "dumpfilter", "master", MYSQL, "--port", "0"),
+            *("--port-file", tmp_path / "port", *options),
+        ],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"COLUMNS": "200"} | environment,
+    )
+
+
+@contextmanager
+def process(tmp_path: Path, *options: object, **environment: str) -> Iterator[int]:
+    """A master with a console; its port."""
+    more = ("--console-port", "0", "--console-port-file", tmp_path / "console", *options)
+    master = start(tmp_path, *more, **environment)
+    try:
+        while not (tmp_path / "port").exists():
+            assert master.poll() is None, master.communicate()[1]
+            time.sleep(0.02)
+        yield int((tmp_path / "console").read_text())
+    finally:
+        master.send_signal(signal.SIGTERM)
+        _, said = master.communicate(timeout=30)
+    assert "Traceback" not in said
+    assert "hush" not in said
+
+
+def test_a_real_client(tmp_path: Path) -> None:
+    (tmp_path / "master.toml").write_text(
+        '[[console_user]]\nname = "admin"\npassword = "hush"\n\n'
+        '[[imposed]]\nname = "[no] logs"\nrules = ["replicate-ignore-db=logs"]\n'
+    )
+    with process(
+        tmp_path,
+        *("--config", tmp_path / "master.toml", "--console-user", "second", "--binlog-ignore-db", "x"),
+        DUMPFILTER_CONSOLE_PASSWORD="hush, hush",
+    ) as port:
+        with pytest.raises(pymysql.err.OperationalError, match="1045"):
+            pymysql.connect(host="127.0.0.1", port=port, user="admin", password="wrong")
+        with pytest.raises(pymysql.err.OperationalError, match="1045"):
+            pymysql.connect(host="127.0.0.1", port=port, user="nobody", password="")
+        pymysql.connect(host="127.0.0.1", port=port, user="second", password="hush, hush").close()
+        connection = pymysql.connect(host="127.0.0.1", port=port, user="admin", password="hush")
+        with connection, connection.cursor() as cursor:
+            cursor.execute("SHOW BINARY LOG STATUS")
+            assert cursor.fetchall() == (("bin.000003", 198, "", "x", f"{UUID}:1-74"),)
+            cursor.execute("SHOW BINLOG EVENTS IN 'bin.000002' FROM 198 LIMIT 2")
+            assert [row[2] for row in cursor.fetchall()] == ["Gtid", "Query"]
+            cursor.execute("SELECT name, rules FROM dumpfilter.imposed_filters")
+            assert cursor.fetchall() == (("[no] logs", "--replicate-ignore-db=logs"),)
+            cursor.execute("SELECT COUNT(*) FROM performance_schema.replication_applier_filters")
+            assert cursor.fetchall() == ((0,),)
+            cursor.execute("SELECT @@server_id, @@version")
+            assert cursor.fetchall() == ((11, "9.7.4-2"),)
+            with pytest.raises(pymysql.err.OperationalError) as caught:
+                cursor.execute("PURGE BINARY LOGS TO 'bin.000003'")
+            assert caught.value.args[0] == 1375
+            cursor.execute("CHANGE BINLOG 'bin' TO IGNORE='logs.%'")
+            cursor.execute("SHOW WARNINGS")
+            assert "--binlog-ignore-db=x" in cursor.fetchall()[0][2]
+            cursor.execute("SELECT rule FROM dumpfilter.write_rules")
+            assert cursor.fetchall() == (("--ignore=logs.%",),)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--console-port", "0"], "nobody could log in"),
+        (["--console-port", "0", "--console-user", "a"], "set DUMPFILTER_CONSOLE_PASSWORD"),
+        (["--config", "/nowhere/master.toml"], "/nowhere/master.toml: cannot be read"),
+    ],
+)
+def test_options_that_cannot_be_used(tmp_path: Path, options: list[str], said: str) -> None:
+    master = start(tmp_path, *options)
+    _, complaint = master.communicate(timeout=60)
+    assert master.returncode == 2
+    assert said in " ".join(complaint.split())
+    assert "Traceback" not in complaint

@@ -1,0 +1,200 @@
+"""Hostile registrations: answered, bounded and logged, and nobody else notices."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+import pytest
+from structlog.testing import capture_logs
+
+from dumpfilter.binlog.subjects import Subjects
+from dumpfilter.filter import Filter
+from dumpfilter.v1 import dumpfilter_pb2 as pb
+from master.logs import MOST
+from master.register import MOST_IDLE, MOST_IDLE_WEIGHT, NotRegistered, Register, RegisteredSlave
+from master.server import MasterServer
+from master.service import MAX_NAME, MAX_RULES
+from master.store import BinlogStore
+from tests.master.test_service import Client, code_of, dumping, wait_for
+from tests.support import DATA
+
+MYSQL_ROW = DATA / "oracle" / "mysql-row"
+
+
+@pytest.fixture
+def server() -> Iterator[MasterServer]:
+    server = MasterServer(BinlogStore(MYSQL_ROW))
+    server.start()
+    yield server
+    server.stop(0)
+
+
+@pytest.fixture
+def client(server: MasterServer) -> Iterator[Client]:
+    client = Client(server)
+    yield client
+    client.channel.close()
+
+
+def request(rules: list[pb.Rule] = (), **more: Any) -> pb.RegisterRequest:
+    more.setdefault("uuid", str(uuid.uuid4()))
+    more.setdefault("server_id", 7)
+    return pb.RegisterRequest(filter=pb.FilterDefinition(rules=rules), **more)
+
+
+def refused(client: Client, message: pb.RegisterRequest) -> tuple[grpc.StatusCode, str, dict[str, Any]]:
+    """The answer's code and text, and the line that was logged about it, which is bounded."""
+    with capture_logs() as logs, pytest.raises(grpc.RpcError) as caught:
+        client.stub.Register(message, timeout=30)
+    (line,) = logs
+    assert line["event"] == "registration refused"
+    assert line["log_level"] == "warning"
+    assert line["peer"].startswith("ipv")
+    assert sum(len(str(value)) for value in line.values()) < MOST + 200
+    code, details = code_of(caught)
+    assert len(details) < 2000
+    return code, details, line
+
+
+def test_as_many_rules_as_may_be(client: Client) -> None:
+    rules = [pb.Rule(kind=pb.REPLICATE_DO_DB, value=f"{n:0{MAX_NAME}}") for n in range(MAX_RULES)]
+    slave = client.stub.Register(request(rules), timeout=60)
+    assert len(slave.filter.rules) == MAX_RULES
+    # none of these databases is in the binlog: every transaction is dropped
+    chunks = list(client.dump(slave.slave_id))
+    assert sum(chunk.counts.transactions_dropped for chunk in chunks)
+
+
+def test_wild_rules_by_the_thousand_are_answered(client: Client) -> None:
+    rules = [pb.Rule(kind=pb.REPLICATE_WILD_IGNORE_TABLE, value=f"%{n}%.%a%b%") for n in range(MAX_RULES)]
+    slave = client.stub.Register(request(rules), timeout=60)
+    assert list(client.dump(slave.slave_id))[-1].end_of_log
+
+
+def test_one_more_is_refused(client: Client) -> None:
+    rules = [pb.Rule(kind=pb.REPLICATE_DO_DB, value=f"d{n}") for n in range(MAX_RULES + 1)]
+    code, details, line = refused(client, request(rules))
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert "10001 rules: at most 10000" in details
+    assert line["rules"] == 10001
+
+
+@pytest.mark.parametrize("field", ["host", "channel", "user", "rule", "uuid"])
+@pytest.mark.parametrize("character", ["x", "\n", "\N{GRINNING FACE}"])
+def test_a_name_of_64_kb(client: Client, field: str, character: str) -> None:
+    long = character * ((64 << 10) // len(character.encode()))
+    if field == "rule":
+        message = request([pb.Rule(kind=pb.REPLICATE_DO_DB, value=long)])
+    else:
+        message = request(**{field: long})
+    code, _, line = refused(client, message)
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert "\n" not in line["reason"]
+
+
+def test_the_longest_rule_that_is_wrong_is_still_answered(client: Client) -> None:
+    """Its text would not fit into gRPC's headers."""
+    rule = pb.Rule(kind=pb.REPLICATE_DO_TABLE, value="\N{GRINNING FACE}" * MAX_NAME)
+    code, details, _ = refused(client, request([rule]))
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert details.startswith("--replicate-do-table=\N{GRINNING FACE}")
+
+
+@pytest.mark.parametrize(
+    ("method", "body"),
+    [
+        ("Register", b"\x08\x07\x12\x04\xff\xfe\xfd\xfc"),  # a uuid that is not UTF-8
+        ("Register", b"\x08\x07\x32\x06\x0a\x04\x12\x02\xc3\x28"),  # the same, deep in a rule
+        ("Register", b"\x12\xff\xff\xff\xff\x0f"),  # a length beyond the end
+        ("ChangeFilter", b"\x0a\x02\xc3\x28"),
+        ("Dump", b"\x0a\x02\xc3\x28"),
+        ("Status", b"\x07"),
+    ],
+)
+def test_a_request_that_is_no_message(client: Client, method: str, body: bytes) -> None:
+    kind = client.channel.unary_stream if method == "Dump" else client.channel.unary_unary
+    call = kind(f"/dumpfilter.v1.DumpFilter/{method}", request_serializer=None, response_deserializer=None)
+    with capture_logs() as logs, pytest.raises(grpc.RpcError) as caught:
+        list(call(body, timeout=10))
+    code, details = code_of(caught)
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert "not a message of the contract" in details
+    (line,) = logs
+    assert line["event"] == "malformed request"
+    assert line["method"] == f"/dumpfilter.v1.DumpFilter/{method}"
+    assert line["peer"].startswith("ipv")
+    assert sum(len(str(value)) for value in line.values()) < MOST + 200
+    client.register()  # and the service goes on
+
+
+def test_a_request_larger_than_any_filter(client: Client) -> None:
+    rules = [pb.Rule(kind=pb.REPLICATE_DO_DB, value="x" * (17 << 20))]
+    with pytest.raises(grpc.RpcError) as caught:
+        client.stub.Register(request(rules), timeout=30)
+    assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    client.register()
+
+
+def test_a_second_slave_with_the_server_id_of_one_that_dumps(client: Client) -> None:
+    first = client.register(server_id=9)
+    stream = client.dump(first.slave_id, once=False)
+    next(stream)
+    wait_for(lambda: dumping(client, first.slave_id))
+    for _ in range(20):
+        code, details, line = refused(client, request(server_id=9))
+        assert code is grpc.StatusCode.ALREADY_EXISTS
+        assert "give this one another --server-id" in details
+        assert line["server_id"] == 9
+    assert dumping(client, first.slave_id)
+    next(stream)
+    stream.cancel()
+
+
+def add(register: Register, number: int, options: list[str] = ()) -> RegisteredSlave:
+    return register.add(
+        server_id=number,
+        uuid=str(uuid.UUID(int=number)),
+        host="",
+        port=0,
+        channel="",
+        rule_filter=Filter.from_options(list(options)),
+    )
+
+
+def test_a_flood_of_registrations_is_bounded() -> None:
+    register = Register(Subjects(), most_idle=50)
+    working = add(register, 1)
+    register.begin_dump(working)
+    flood = [add(register, number) for number in range(2, 502)]
+    slaves = register.all()
+    assert slaves == [working, *flood[-50:]]
+    with pytest.raises(NotRegistered, match="register again"):
+        register.get(flood[0].slave_id)
+    assert MOST_IDLE == 10_000
+
+
+def test_and_so_is_what_their_rules_take() -> None:
+    rules = [f"--replicate-do-db=d{n}" for n in range(1000)]
+    register = Register(Subjects(), most_idle_weight=10 * add(Register(Subjects()), 1, rules).weight)
+    flood = [add(register, number, rules) for number in range(1, 31)]
+    assert register.all() == flood[-10:]
+    alone = Register(Subjects(), most_idle_weight=1)
+    assert alone.all() == [] != [add(alone, 1, rules)] == alone.all()
+    assert MOST_IDLE_WEIGHT == 256 << 20
+
+
+def test_a_registration_in_the_flood_can_begin_its_dump(client: Client) -> None:
+    for number in range(100, 400):
+        client.register(server_id=number)
+    slave = client.register(server_id=1)
+    assert list(client.dump(slave.slave_id))[-1].end_of_log
+
+
+def test_control_characters_do_not_reach_the_log(client: Client) -> None:
+    with capture_logs() as logs:
+        client.register(channel="a\n2026-01-01 [error] all is lost\x1b[2J")
+    (line,) = logs
+    assert line["channel"] == "a\\n2026-01-01 [error] all is lost\\x1b[2J"

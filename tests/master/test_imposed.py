@@ -1,0 +1,323 @@
+"""What the master imposes: the filters, on whom, and the users that decide who that is."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import grpc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dumpfilter.errors import OptionError
+from dumpfilter.filter import EffectiveFilter, Filter, ReplicationFilter
+from dumpfilter.filter.convert import filter_from_proto, filter_to_proto
+from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
+from dumpfilter.filter.kinds import AllFilters
+from dumpfilter.filter.verdict import Verdict
+from dumpfilter.v1 import dumpfilter_pb2 as pb
+from master.config import MasterConfig, load_config
+from master.imposed import ImposedFilter, imposed_on, peer_address
+from master.server import MasterServer
+from master.store import BinlogStore
+from tests.master.test_service import Client, code_of, files_of
+from tests.oracle.dumping import dump
+from tests.support import DATA
+
+MYSQL_ROW = DATA / "oracle" / "mysql-row"
+STATEMENTS = DATA / "recordings" / "mysql-forms"
+NO_LOGS = Filter.from_options(["--replicate-ignore-db=logs"])
+
+
+@contextmanager
+def master(config: MasterConfig, binlogs: Path = MYSQL_ROW) -> Iterator[Client]:
+    server = MasterServer(BinlogStore(binlogs), config=config)
+    server.start()
+    client = Client(server)
+    try:
+        yield client
+    finally:
+        client.channel.close()
+        server.stop(0)
+
+
+def imposing(*filters: ReplicationFilter, **conditions: object) -> MasterConfig:
+    imposed = (
+        ImposedFilter(f"rule{n}", one, **conditions)  # type: ignore[arg-type]
+        for n, one in enumerate(filters)
+    )
+    return MasterConfig(imposed=tuple(imposed))
+
+
+def files(directory: Path) -> list[Path]:
+    return sorted(directory.glob("bin.0*"))
+
+
+@pytest.mark.parametrize("own", [[], ["--replicate-do-db=shop"], ["--replicate-rewrite-db=shop->logs"]])
+def test_a_slave_gets_the_intersection(own: list[str]) -> None:
+    wanted = dump(files(MYSQL_ROW), AllFilters([Filter.from_options(own), NO_LOGS])).files
+    assert wanted != dump(files(MYSQL_ROW), Filter.from_options(own)).files or own == [
+        "--replicate-do-db=shop"
+    ]
+    with master(imposing(NO_LOGS)) as client:
+        slave = client.register(own)
+        assert files_of(client.dump(slave.slave_id)) == wanted
+
+
+def test_it_is_told_and_cannot_be_widened() -> None:
+    effective = EffectiveFilter.from_options(["IGNORE='hr.%'"])
+    wanted = dump(files(MYSQL_ROW), AllFilters([Filter(), NO_LOGS, effective])).files
+    with master(imposing(NO_LOGS, effective)) as client:
+        slave = client.register(["--replicate-do-db=shop"])
+        for imposed in (slave.imposed, client.stub.ListSlaves(pb.ListSlavesRequest()).slaves[0].imposed):
+            assert [one.name for one in imposed] == ["rule0", "rule1"]
+            assert [filter_from_proto(one.filter).rules for one in imposed] == [
+                NO_LOGS.rules,
+                effective.rules,
+            ]
+        assert [rule.value for rule in slave.filter.rules] == ["shop"]
+        wider = filter_to_proto(Filter.from_options(["--replicate-do-db=logs", "--replicate-do-db=shop"]))
+        for definition in (wider, pb.FilterDefinition()):
+            request = pb.ChangeFilterRequest(slave_id=slave.slave_id, filter=definition)
+            changed = client.stub.ChangeFilter(request)
+            assert [one.name for one in changed.imposed] == ["rule0", "rule1"]
+        assert files_of(client.dump(slave.slave_id)) == wanted
+        assert files_of(client.dump(client.register(server_id=8).slave_id)) == wanted
+
+
+def test_what_an_imposed_filter_cannot_decide_is_sent_and_counted() -> None:
+    rules = Filter.from_options(["--replicate-ignore-table=d1.nosuch"])
+    alone = dump(files(STATEMENTS), rules)
+    assert alone.counts.events_undecided
+    with master(imposing(rules), STATEMENTS) as client:
+        chunks = list(client.dump(client.register().slave_id))
+    assert files_of(iter(chunks)) == alone.files
+    assert sum(chunk.counts.events_undecided for chunk in chunks) == alone.counts.events_undecided
+
+
+OPTIONS = st.lists(
+    st.sampled_from(
+        [
+            *(f"--replicate-{kind}-db={db}" for kind in ("do", "ignore") for db in ("shop", "logs", "d1")),
+            "--replicate-wild-do-table=s%.%",
+            "--replicate-wild-ignore-table=%.a%",
+            "--replicate-ignore-table=d1.b",
+        ]
+    ),
+    max_size=3,
+).map(Filter.from_options)
+
+
+@pytest.fixture(scope="module")
+def statements() -> BinlogStore:
+    store = BinlogStore(STATEMENTS)
+    for name in store.binlogs.names:
+        position = store.first_position(name)
+        while (segment := store.segment_at(name, position)) is not None:
+            position = segment.end
+    return store
+
+
+@settings(deadline=None)
+@given(own=OPTIONS, imposed=st.lists(OPTIONS, min_size=1, max_size=3))
+def test_the_flags_are_those_of_all_filters(
+    statements: BinlogStore, own: Filter, imposed: list[Filter]
+) -> None:
+    flags = TableFlags(own, statements.subjects, imposed=imposed)
+    array = flags.array()
+    for number in range(len(statements.subjects)):
+        if statements.subjects.members(number) is not None:
+            continue
+        verdicts = {one.verdict(statements.subjects[number]) for one in [own, *imposed]}
+        assert bool(array[number] & FILTER_BINLOG_SEND_F) == (Verdict.IGNORE not in verdicts)
+        undecided = Verdict.UNDECIDED in verdicts and Verdict.IGNORE not in verdicts
+        assert bool(array[number] & FILTER_UNDECIDED_F) == undecided
+    assert flags.filter is own
+    assert flags.is_on == any(one.is_on for one in [own, *imposed])
+
+
+TEN = ipaddress.ip_network("10.0.0.0/8")
+
+
+@given(
+    ids=st.frozensets(st.integers(1, 3)),
+    users=st.frozensets(st.sampled_from(["a", "b"])),
+    networks=st.sampled_from([(), (TEN,), (TEN, ipaddress.ip_network("::1/128"))]),
+    server_id=st.integers(1, 3),
+    user=st.sampled_from(["", "a", "b"]),
+    peer=st.sampled_from(["ipv4:10.9.8.7:1", "ipv4:192.0.2.1:1", "ipv6:%5B::1%5D:1", "unix:/s", "strange"]),
+)
+def test_all_conditions_must_hold(
+    ids: frozenset[int],
+    users: frozenset[str],
+    networks: tuple[ipaddress.IPv4Network, ...],
+    server_id: int,
+    user: str,
+    peer: str,
+) -> None:
+    one = ImposedFilter("x", NO_LOGS, ids, users, networks)
+    in_network = {"ipv4:10.9.8.7:1": TEN, "ipv6:%5B::1%5D:1": ipaddress.ip_network("::1/128")}.get(peer)
+    hold = [
+        not ids or server_id in ids,
+        not users or user in users,
+        not networks or peer == "strange" or in_network in networks,
+    ]
+    assert imposed_on([one], server_id=server_id, user=user, peer=peer) == ((one,) if all(hold) else ())
+
+
+@pytest.mark.parametrize(
+    ("peer", "address"),
+    [
+        ("ipv4:10.1.2.3:5", "10.1.2.3"),
+        ("ipv6:[2001:db8::1]:5", "2001:db8::1"),
+        ("ipv6:%5B::ffff:10.1.2.3%5D:5", "10.1.2.3"),
+        ("ipv6:%5Bfe80::1%25eth0%5D:5", "fe80::1"),
+        ("unix:", "127.0.0.1"),
+        ("unix-abstract:x", "127.0.0.1"),
+        ("ipv4:nowhere:5", None),
+        ("", None),
+    ],
+)
+def test_peers(peer: str, address: str | None) -> None:
+    found = peer_address(peer)
+    assert (None if found is None else str(found)) == address
+
+
+def test_by_server_id_and_network_over_the_wire() -> None:
+    loopback = (ipaddress.ip_network("127.0.0.0/8"),)
+    with master(imposing(NO_LOGS, server_ids=frozenset({7}), networks=loopback)) as client:
+        assert len(client.register(server_id=7).imposed) == 1
+        assert not client.register(server_id=8).imposed
+    with master(imposing(NO_LOGS, networks=(TEN,))) as client:
+        assert not client.register(server_id=7).imposed
+
+
+def test_users() -> None:
+    config = MasterConfig(
+        users={"repl": "secret", "other": "geheim"},
+        imposed=(ImposedFilter("no logs", NO_LOGS, users=frozenset({"other"})),),
+    )
+    with master(config) as client:
+        assert not client.register(user="repl", password="secret").imposed
+        assert client.register(user="other", password="geheim", server_id=8).imposed
+        for user, password in [
+            ("repl", ""),
+            ("repl", "geheim"),
+            ("", ""),
+            ("nobody", ""),
+            ("other", "geheim "),
+        ]:
+            with pytest.raises(grpc.RpcError) as caught:
+                client.register(user=user, password=password, server_id=9)
+            code, details = code_of(caught)
+            assert code is grpc.StatusCode.UNAUTHENTICATED
+            assert f"Access denied for user {user!r}" in details
+            assert f"using password: {'YES' if password else 'NO'}" in details
+            assert "geheim" not in details
+        slaves = client.stub.Status(pb.StatusRequest()).slaves
+        assert [(slave.server_id, slave.user) for slave in slaves] == [(7, "repl"), (8, "other")]
+
+
+def test_nobody_uses_anothers_registration() -> None:
+    with master(imposing(NO_LOGS, server_ids=frozenset({7}))) as client:
+        client.register(server_id=8)
+        slaves = [
+            *client.stub.ListSlaves(pb.ListSlavesRequest()).slaves,
+            *client.stub.Status(pb.StatusRequest()).slaves,
+        ]
+        assert [slave.slave_id for slave in slaves] == ["", ""]
+    with master(MasterConfig()) as client:
+        slave = client.register()
+        assert client.stub.ListSlaves(pb.ListSlavesRequest()).slaves[0].slave_id == slave.slave_id
+
+
+def test_the_answer_has_the_servers_id() -> None:
+    with master(MasterConfig()) as client:
+        assert client.register().server_id == 11
+
+
+GOOD = """
+[[user]]
+name = "repl"
+password = "secret"
+
+[[console_user]]
+name = "admin"
+password = "hush"
+
+[[imposed]]
+name = "no personnel abroad"
+networks = ["10.0.0.0/8", "2001:db8::/32"]
+users = ["repl"]
+server_ids = [101, 102]
+rules = ["replicate-ignore-db=hr", "--replicate_wild_ignore_table=%.pii%"]
+
+[[imposed]]
+name = "nobody's"
+semantics = "effective"
+rules = ["ignore=%.pii"]
+"""
+
+
+def test_a_configuration_file(tmp_path: Path) -> None:
+    (tmp_path / "master.toml").write_text(GOOD)
+    config = load_config(tmp_path / "master.toml", family="mariadb", lower_case_table_names=1)
+    assert dict(config.users) == {"repl": "secret"}
+    assert dict(config.console_users) == {"admin": "hush"}
+    first, second = config.imposed
+    assert first.server_ids == {101, 102}
+    assert first.users == {"repl"}
+    assert list(map(str, first.networks)) == ["10.0.0.0/8", "2001:db8::/32"]
+    assert [str(rule) for rule in first.filter.rules] == [
+        "--replicate-ignore-db=hr",
+        "--replicate-wild-ignore-table=%.pii%",
+    ]
+    assert (first.filter.family, first.filter.lower_case_table_names) == ("mariadb", 1)
+    assert isinstance(second.filter, EffectiveFilter)
+    assert "secret" not in repr(config)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (('name = "repl"\n', 'name = "repl"\nrole = "x"\n'), "user[1].role: there is no such key"),
+        (("[[user]]", "[[users]]"), "users: there is no such key"),
+        (('password = "secret"\n', ""), "user[1].password: is missing"),
+        (('password = "secret"', "password = 5"), "user[1].password: input should be a valid string"),
+        (
+            ('"10.0.0.0/8"', '"10.0.0.1/8"'),
+            "imposed[1].networks[1]: value is not a valid IPv4 or IPv6 network",
+        ),
+        (("[101, 102]", "[101, 0]"), "imposed[1].server_ids[2]: input should be greater than"),
+        (
+            ("replicate-ignore-db=hr", "replicate-ignore-table=hr"),
+            "imposed[1] 'no personnel abroad': rules: ",
+        ),
+        (("replicate-ignore-db=hr", "ignore=hr.%"), "unknown option 'ignore' in classic filter semantics"),
+        (("replicate-ignore-db=hr", "replicate-rewrite-db=a->b"), "rewritten by the slave alone"),
+        (('users = ["repl"]', 'users = ["rpl"]'), "imposed[1] 'no personnel abroad': users: there is no"),
+        (('"effective"', '"newest"'), "imposed[2].semantics: input should be"),
+        (("nobody's", "no personnel abroad"), "imposed[2] 'no personnel abroad': name: there are two"),
+        (
+            ("[[console_user]]\nname", '[[user]]\nname = "repl"\npassword = "y"\n\n[[console_user]]\nname'),
+            "user[2]",
+        ),
+        (("[[user]]", "[[user]"), "at line"),
+    ],
+)
+def test_what_is_wrong_with_it_is_named(tmp_path: Path, change: tuple[str, str], named: str) -> None:
+    assert GOOD.count(change[0]) == 1
+    (tmp_path / "master.toml").write_text(GOOD.replace(*change))
+    with pytest.raises(OptionError) as caught:
+        load_config(tmp_path / "master.toml", family="mysql")
+    assert str(caught.value).startswith(f"{tmp_path / 'master.toml'}: ")
+    assert named in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="No such file"):
+        load_config(tmp_path / "none.toml", family="mysql")

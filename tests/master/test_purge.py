@@ -1,0 +1,255 @@
+"""PURGE BINARY LOGS: what goes, what stays, and what a crash leaves."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+
+from dumpfilter.binlog.fileset import BinlogSet
+from dumpfilter.binlog.generate import generate
+from dumpfilter.filter import Filter
+from dumpfilter.sql.errors import SqlError
+from dumpfilter.sql.parser import parse_statement
+from dumpfilter.v1 import dumpfilter_pb2 as pb
+from master.console import MasterConsole
+from master.identity import uuid_of
+from master.purge import purge
+from master.server import MasterServer
+from master.store import BinlogStore
+from tests.master.test_service import Client, code_of, files_of
+from tests.oracle.dumping import dump
+from tests.support import DATA
+
+NAMES = ["bin.000001", "bin.000002", "bin.000003"]
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """A set that no server writes: the recording was copied while one did."""
+    made = Path(shutil.copytree(DATA / "oracle" / "mysql-row", tmp_path / "set"))
+    mark(made / NAMES[2], in_use=False)
+    return made
+
+
+def mark(path: Path, *, in_use: bool) -> None:
+    """Set or clear LOG_EVENT_BINLOG_IN_USE_F, which no checksum covers."""
+    data = bytearray(path.read_bytes())
+    data[21] = data[21] & ~1 | in_use
+    path.write_bytes(data)
+
+
+def files(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.glob("bin.0*"))
+
+
+def test_to_a_file(directory: Path) -> None:
+    binlogs = BinlogSet.open(directory)
+    assert purge(binlogs, to="bin.000003") == (NAMES[:2], [])
+    assert binlogs.names == files(directory) == BinlogSet.open(directory).names == NAMES[2:]
+    assert purge(binlogs, to="bin.000003") == ([], [])
+    assert not list(directory.glob("*.purge"))
+
+
+def test_an_index_keeps_its_spelling_its_mode_and_its_owner(directory: Path) -> None:
+    index = directory / "bin.index"
+    index.write_text("./bin.000001\n/elsewhere/bin.000002\n./bin.000003\n")
+    index.chmod(0o640)
+    if os.geteuid() == 0:
+        os.chown(index, 12345, 54321)
+    before = index.stat()
+    purge(BinlogSet.open(directory), to="bin.000002")
+    after = index.stat()
+    assert index.read_text() == "/elsewhere/bin.000002\n./bin.000003\n"
+    assert stat.S_IMODE(after.st_mode) == 0o640
+    assert (after.st_uid, after.st_gid) == (before.st_uid, before.st_gid)
+
+
+def test_before_a_time(directory: Path) -> None:
+    binlogs = BinlogSet.open(directory)
+    for n, name in enumerate(NAMES):
+        os.utime(directory / name, (1_700_000_000 + 1000 * n,) * 2)
+    at = datetime.datetime.fromtimestamp
+    assert purge(binlogs, before=at(1_700_000_000)) == ([], [])
+    assert purge(binlogs, before=at(1_700_000_001)) == (NAMES[:1], [])
+    gone, (note,) = purge(binlogs, before=at(1_800_000_000))
+    assert (gone, files(directory)) == (NAMES[1:2], NAMES[2:])
+    assert (note.number, note.message) == (
+        1868,
+        "file bin.000003 was not purged because it is the active log file.",
+    )
+
+
+def test_an_unknown_file(directory: Path) -> None:
+    for name in ("bin.000009", "", "bin"):
+        with pytest.raises(SqlError) as caught:
+            purge(BinlogSet.open(directory), to=name)
+        assert str(caught.value) == "ERROR 1373 (HY000): Target log not found in binlog index"
+    assert files(directory) == NAMES
+
+
+def test_a_set_that_a_server_writes_is_the_servers_to_purge(directory: Path) -> None:
+    mark(directory / NAMES[2], in_use=True)
+    with pytest.raises(SqlError, match=r"1375 .*purge it on that server"):
+        purge(BinlogSet.open(directory), to="bin.000003")
+    assert files(directory) == NAMES
+
+
+def test_files_without_an_index_are_not_purged(directory: Path) -> None:
+    with pytest.raises(SqlError, match=r"1375 .*without an index"):
+        purge(BinlogSet.open([directory / name for name in NAMES]), to="bin.000003")
+    assert files(directory) == NAMES
+
+
+@pytest.mark.parametrize(("reading", "left"), [("bin.000001", 3), ("bin.000002", 2)])
+def test_files_that_are_read_are_kept(directory: Path, reading: str, left: int) -> None:
+    binlogs = BinlogSet.open(directory)
+    gone, (note,) = purge(binlogs, to="bin.000003", reading=[reading, reading])
+    assert len(files(directory)) == left
+    # the text of a MySQL 9.7, which writes the name as the index does
+    assert (note.level, note.number, note.message) == (
+        "Warning",
+        1867,
+        f"file {reading} was not purged because it was being read by 2 thread(s), "
+        f"purged only {len(gone)} out of 2 files.",
+    )
+
+
+CRASHING = """
+import os, shutil, sys
+from datetime import datetime
+from pathlib import Path
+from dumpfilter.binlog.fileset import BinlogSet
+from master.purge import purge
+
+source, work = map(Path, sys.argv[1:])
+for number in range(1, 1000):
+    directory = shutil.copytree(source, work / str(number))
+    child = os.fork()
+    if not child:
+        seen = 0
+        def crash(event, arguments):
+            global seen
+            if event in ("open", "os.rename", "os.remove", "os.chmod", "os.chown", "os.truncate"):
+                seen += 1
+                if seen == number:
+                    os._exit(9)
+        binlogs = BinlogSet.open(directory)
+        sys.addaudithook(crash)
+        purge(binlogs, to="bin.000003")
+        os._exit(0)
+    if os.waitpid(child, 0)[1] == 0:
+        break
+print(number)
+"""
+
+
+def test_a_crash_at_any_step_leaves_a_valid_set(directory: Path, tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    command = [sys.executable, "-c", CRASHING, directory, work]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    steps = int(done.stdout)
+    assert steps > 8
+    left = []
+    for number in range(1, steps + 1):
+        binlogs = BinlogSet.open(work / str(number))
+        assert set(binlogs.names) <= set(files(work / str(number)))
+        left.append(binlogs.names)
+        assert list(dump([binlogs.path(name) for name in binlogs.names], Filter()).files) == binlogs.names
+        # and the next PURGE does the rest
+        purge(binlogs, to="bin.000003")
+        assert binlogs.names == NAMES[2:]
+        assert uuid_of(binlogs) == uuid_of(BinlogSet.open(directory))
+    assert left == sorted(left)  # first all of it, then what was asked for: nothing in between
+    assert {tuple(names) for names in left} == {tuple(NAMES), tuple(NAMES[2:])}
+
+
+@pytest.fixture
+def server(directory: Path) -> Iterator[MasterServer]:
+    server = MasterServer(BinlogStore(directory))
+    server.start()
+    yield server
+    server.stop(0)
+
+
+@pytest.fixture
+def client(server: MasterServer) -> Iterator[Client]:
+    client = Client(server)
+    yield client
+    client.channel.close()
+
+
+def execute(server: MasterServer, statement: str) -> list[str]:
+    """The warnings."""
+    result = MasterConsole(server.service).execute(parse_statement(statement))
+    return [note.message for note in result.notes]
+
+
+def test_the_store_goes_on_with_what_is_left(server: MasterServer, client: Client) -> None:
+    slave = client.register()
+    whole = files_of(client.dump(slave.slave_id))
+    execute(server, "PURGE BINARY LOGS TO 'bin.000002'")
+    assert files_of(client.dump(slave.slave_id)) == {name: whole[name] for name in NAMES[1:]}
+    assert [file.name for file in client.stub.Status(pb.StatusRequest()).files] == NAMES[1:]
+    for start in (
+        {"from": pb.BinlogPosition(file="bin.000001", position=4)},
+        {"gtid_set": ""},
+    ):
+        with pytest.raises(grpc.RpcError) as caught:
+            list(client.dump(slave.slave_id, **start))
+        assert code_of(caught)[0] is grpc.StatusCode.OUT_OF_RANGE
+    everything = "5a8b8d0a-e543-11f1-9c8d-02fc00000001:1-38"
+    assert next(client.dump(slave.slave_id, gtid_set=everything)).file == "bin.000002"
+
+
+def test_the_space_is_given_back(server: MasterServer, client: Client, directory: Path) -> None:
+    list(client.dump(client.register().slave_id))
+    execute(server, "PURGE BINARY LOGS TO 'bin.000003'")
+    held = [os.readlink(link) for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+    assert not [path for path in held if path.startswith(f"{directory}/bin.00000") and "deleted" in path]
+
+
+def test_a_dump_keeps_its_file_and_those_after_it(tmp_path: Path) -> None:
+    made = generate(tmp_path / "set", 24 << 20, file_size=8 << 20)
+    names = [path.name for path in made.files]
+    server = MasterServer(BinlogStore(made.index))
+    server.start()
+    client = Client(server)
+    try:
+        slave = client.register()
+        stream = client.dump(slave.slave_id, chunk_size=4096)
+        seen = [next(stream)]  # it is held back by what gRPC takes, far from the first file's end
+        (warning,) = execute(server, f"PURGE BINARY LOGS TO '{names[-1]}'")
+        assert f"file {names[0]} was not purged because it was being read by 1 thread(s)" in warning
+        seen += stream
+        assert list(dict.fromkeys(chunk.file for chunk in seen)) == names
+        assert seen[-1].end_of_log
+        assert not execute(server, f"PURGE BINARY LOGS TO '{names[-1]}'")
+        assert BinlogSet.open(made.index).names == names[-1:]
+    finally:
+        client.channel.close()
+        server.stop(0)
+
+
+def test_the_set_is_still_known_when_its_first_file_is_gone(directory: Path) -> None:
+    before = uuid_of(BinlogSet.open(directory))
+    purge(BinlogSet.open(directory), to="bin.000002")
+    assert uuid_of(BinlogSet.open(directory)) == before
+    (directory / "bin.uuid").unlink()
+    assert uuid_of(BinlogSet.open(directory)) != before
+
+
+def test_a_servers_own_identity_is_left_alone(directory: Path) -> None:
+    (directory / "auto.cnf").write_text("[auto]\nserver-uuid=5a8b8d0a-e543-11f1-9c8d-02fc00000001\n")
+    purge(BinlogSet.open(directory), to="bin.000002")
+    assert not (directory / "bin.uuid").exists()
