@@ -20,12 +20,19 @@ from dumpfilter.filter.channels import (
     UnknownChannel,
     fold_channel,
 )
+from dumpfilter.printing.show_events import COLUMNS as EVENT_COLUMNS
 from dumpfilter.printing.show_events import no_events, show_events
 from dumpfilter.sql import catalogue as errors
 from dumpfilter.sql import commands
+from dumpfilter.sql.columns import (
+    PERFORMANCE_SCHEMA,
+    binary_log_status_columns,
+    replica_status_columns,
+    replicas_columns,
+)
 from dumpfilter.sql.commands import Command, Threads
 from dumpfilter.sql.errors import SqlError
-from dumpfilter.sql.result import OK, Column, ColumnType, Note, Result, Table
+from dumpfilter.sql.result import OK, Note, Result, Table
 from slave import status
 from slave.relay_log import read_index
 from slave.slave import Configured, Slave
@@ -60,30 +67,6 @@ _FIELDS: Mapping[str, str] = {
 _AFRESH = frozenset({"HOST", "PORT", "LOG_FILE", "LOG_POS"})
 """Options that make the position of before void."""
 
-_REPLICAS = (
-    Column("Server_Id", ColumnType.INTEGER),
-    Column("Host"),
-    Column("Port", ColumnType.INTEGER),
-    Column("Source_Id", ColumnType.INTEGER),
-    Column("Replica_UUID"),
-)
-_OLD_REPLICAS = (*_REPLICAS[:3], Column("Master_id", ColumnType.INTEGER), Column("Slave_UUID"))
-_LOG_STATUS = (
-    Column("File"),
-    Column("Position", ColumnType.INTEGER),
-    Column("Binlog_Do_DB"),
-    Column("Binlog_Ignore_DB"),
-    Column("Executed_Gtid_Set"),
-)
-_EVENTS = (
-    Column("Log_name"),
-    Column("Pos", ColumnType.INTEGER),
-    Column("Event_type"),
-    Column("Server_id", ColumnType.INTEGER),
-    Column("End_log_pos", ColumnType.INTEGER),
-    Column("Info"),
-)
-
 
 class SlaveConsole:
     """The :class:`~dumpfilter.console.executor.Executor` of a slave."""
@@ -113,16 +96,18 @@ class SlaveConsole:
                 return status.connection_table(slave.channels)
             case "performance_schema", "replication_applier_status":
                 return status.applier_table(slave.channels)
+            case "performance_schema", "replication_connection_configuration":
+                return status.configuration_table(slave.channels)
+            case "performance_schema", "replication_applier_configuration":
+                return status.applier_configuration_table(slave.channels)
             case "dumpfilter", "channels":
                 return status.channels_table(slave.channels)
         return None
 
     def table_names(self) -> list[tuple[str, str]]:
         """Schema and name of every table."""
-        server = ("filters", "global_filters", "status")
         return [
-            *[("performance_schema", f"replication_applier_{name}") for name in server],
-            ("performance_schema", "replication_connection_status"),
+            *[("performance_schema", name) for name in PERFORMANCE_SCHEMA],
             ("dumpfilter", "channels"),
         ]
 
@@ -245,15 +230,15 @@ class SlaveConsole:
         executed = status.executed_gtids(self._slave.channels)
         # a channel without a host is not shown, as in a server
         rows = [status.status_row(one, self._slave.filters, executed) for one in chosen if one.info.host]
-        return Result(status.status_columns(old=command.old), rows)
+        return Result(replica_status_columns(old=command.old), rows)
 
     @_execute.register
     def _(self, command: commands.ShowReplicas) -> Result:
-        return Result(_OLD_REPLICAS if command.old else _REPLICAS)
+        return Result(replicas_columns(old=command.old))
 
     @_execute.register
     def _(self, command: commands.ShowBinaryLogStatus) -> Result:
-        return Result(_LOG_STATUS)
+        return Result(binary_log_status_columns())
 
     @_execute.register
     def _(self, command: commands.ShowBinaryLogs) -> Result:
@@ -266,17 +251,17 @@ class SlaveConsole:
     @_execute.register
     def _(self, command: commands.ShowBinlogEvents) -> Result:
         if not command.relay_log:
-            return Result(_EVENTS)
+            return Result(EVENT_COLUMNS)
         if command.channel is None and any(one.info.channel for one in self._slave.channels):
             raise errors.ER_REPLICA_MULTIPLE_CHANNELS_CMD()  # the default channel counts even without a source
         chosen = self._chosen(command.channel)
         if not chosen:
-            return Result(_EVENTS)
+            return Result(EVENT_COLUMNS)
         files = read_index(chosen[0].directory)
         if command.file is not None and command.file not in files:
             raise no_events("Could not find target log", "SHOW RELAYLOG EVENTS")
         if not files:
-            return Result(_EVENTS)
+            return Result(EVENT_COLUMNS)
         family: Family = chosen[0].channel.master_info.family or "mysql"
         path = chosen[0].directory / (command.file or files[0])
         return show_events(

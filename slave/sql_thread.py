@@ -148,7 +148,7 @@ class SqlThread:
                 elif last:
                     break
                 else:
-                    self._tell_hits()
+                    self._save()  # caught up: what is shown is as far as the applier is
                 self._save_if_due()
         finally:
             self._tell_hits()

@@ -1,6 +1,6 @@
 """What a slave shows of its channels: SHOW REPLICA STATUS and the tables of performance_schema.
 
-Columns, their order and their types are those of MySQL 9.7; recorded in tests/console/data.
+Columns are in :mod:`dumpfilter.sql.columns`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dumpfilter.errors import BinlogError, ConnectionLost, DumpfilterError
 from dumpfilter.filter.channels import ChannelFilters, Setting
 from dumpfilter.filter.convert import filter_from_proto
 from dumpfilter.filter.rules import RuleKind
+from dumpfilter.sql.columns import PERFORMANCE_SCHEMA, replica_status_columns
 from dumpfilter.sql.commands import Threads
 from dumpfilter.sql.result import Column, ColumnType, Table
 from slave.channel import Channel
@@ -21,90 +22,9 @@ from slave.errors import DumpTakenOver, RegistrationRefused, SlaveIncident
 from slave.slave import Configured
 from slave.worker import Worker
 
-_T, _I = ColumnType.TEXT, ColumnType.INTEGER
+_I = ColumnType.INTEGER
+_STATUS = [column.name for column in replica_status_columns()]
 _NEVER = "0000-00-00 00:00:00.000000"
-
-_STATUS: tuple[tuple[str, ColumnType], ...] = (
-    ("Replica_IO_State", _T),
-    ("Source_Host", _T),
-    ("Source_User", _T),
-    ("Source_Port", _I),
-    ("Connect_Retry", _I),
-    ("Source_Log_File", _T),
-    ("Read_Source_Log_Pos", _I),
-    ("Relay_Log_File", _T),
-    ("Relay_Log_Pos", _I),
-    ("Relay_Source_Log_File", _T),
-    ("Replica_IO_Running", _T),
-    ("Replica_SQL_Running", _T),
-    ("Replicate_Do_DB", _T),
-    ("Replicate_Ignore_DB", _T),
-    ("Replicate_Do_Table", _T),
-    ("Replicate_Ignore_Table", _T),
-    ("Replicate_Wild_Do_Table", _T),
-    ("Replicate_Wild_Ignore_Table", _T),
-    ("Last_Errno", _I),
-    ("Last_Error", _T),
-    ("Skip_Counter", _I),
-    ("Exec_Source_Log_Pos", _I),
-    ("Relay_Log_Space", _I),
-    ("Until_Condition", _T),
-    ("Until_Log_File", _T),
-    ("Until_Log_Pos", _I),
-    ("Source_SSL_Allowed", _T),
-    ("Source_SSL_CA_File", _T),
-    ("Source_SSL_CA_Path", _T),
-    ("Source_SSL_Cert", _T),
-    ("Source_SSL_Cipher", _T),
-    ("Source_SSL_Key", _T),
-    ("Seconds_Behind_Source", _I),
-    ("Source_SSL_Verify_Server_Cert", _T),
-    ("Last_IO_Errno", _I),
-    ("Last_IO_Error", _T),
-    ("Last_SQL_Errno", _I),
-    ("Last_SQL_Error", _T),
-    ("Replicate_Ignore_Server_Ids", _T),
-    ("Source_Server_Id", _I),
-    ("Source_UUID", _T),
-    ("Source_Info_File", _T),
-    ("SQL_Delay", _I),
-    ("SQL_Remaining_Delay", _I),
-    ("Replica_SQL_Running_State", _T),
-    ("Source_Retry_Count", _I),
-    ("Source_Bind", _T),
-    ("Last_IO_Error_Timestamp", _T),
-    ("Last_SQL_Error_Timestamp", _T),
-    ("Source_SSL_Crl", _T),
-    ("Source_SSL_Crlpath", _T),
-    ("Retrieved_Gtid_Set", _T),
-    ("Executed_Gtid_Set", _T),
-    ("Auto_Position", _I),
-    ("Replicate_Rewrite_DB", _T),
-    ("Channel_Name", _T),
-    ("Source_TLS_Version", _T),
-    ("Source_public_key_path", _T),
-    ("Get_Source_public_key", _I),
-    ("Network_Namespace", _T),
-)
-
-_NO_SSL = (
-    "Source_SSL_CA_File",
-    "Source_SSL_CA_Path",
-    "Source_SSL_Cert",
-    "Source_SSL_Cipher",
-    "Source_SSL_Key",
-)
-
-
-def status_columns(*, old: bool) -> list[Column]:
-    """The columns of SHOW REPLICA STATUS; with ``old``, of SHOW SLAVE STATUS."""
-    return [Column(_old_name(name) if old else name, type_) for name, type_ in _STATUS]
-
-
-def _old_name(name: str) -> str:
-    if name == "Get_Source_public_key":
-        return "Get_master_public_key"
-    return name.replace("Source", "Master").replace("Replica_", "Slave_")
 
 
 def status_row(configured: Configured, filters: ChannelFilters, executed: str) -> list[Any]:
@@ -114,7 +34,7 @@ def status_row(configured: Configured, filters: ChannelFilters, executed: str) -
     rules = {setting.kind: setting.rule_text for setting in filters.settings(info.channel)}
     io_number, io_text, io_time = io_error(channel)
     sql_number, sql_text, sql_time = sql_error(channel.sql_worker)
-    values: dict[str, Any] = dict.fromkeys((name for name, _ in _STATUS), "")
+    values: dict[str, Any] = dict.fromkeys(_STATUS, "")
     values |= {
         "Replica_IO_State": channel.io.state if channel.io_worker.running else "",
         "Source_Host": info.host,
@@ -167,7 +87,7 @@ def status_row(configured: Configured, filters: ChannelFilters, executed: str) -
         "Channel_Name": info.channel,
         "Get_Source_public_key": 0,
     }
-    return [values[name] for name, _ in _STATUS]
+    return [values[name] for name in _STATUS]
 
 
 def executed_gtids(channels: Sequence[Configured]) -> str:
@@ -248,43 +168,6 @@ def _whole(number: float) -> int | float:
 
 # -- performance_schema
 
-FILTER_COLUMNS = (
-    Column("CHANNEL_NAME"),
-    Column("FILTER_NAME"),
-    Column("FILTER_RULE"),
-    Column("CONFIGURED_BY"),
-    Column("ACTIVE_SINCE", ColumnType.TIMESTAMP),
-    Column("COUNTER", _I),
-)
-GLOBAL_FILTER_COLUMNS = FILTER_COLUMNS[1:-1]
-CONNECTION_COLUMNS = (
-    Column("CHANNEL_NAME"),
-    Column("GROUP_NAME"),
-    Column("SOURCE_UUID"),
-    Column("THREAD_ID", _I),
-    Column("SERVICE_STATE"),
-    Column("COUNT_RECEIVED_HEARTBEATS", _I),
-    Column("LAST_HEARTBEAT_TIMESTAMP", ColumnType.TIMESTAMP),
-    Column("RECEIVED_TRANSACTION_SET"),
-    Column("LAST_ERROR_NUMBER", _I),
-    Column("LAST_ERROR_MESSAGE"),
-    Column("LAST_ERROR_TIMESTAMP", ColumnType.TIMESTAMP),
-    Column("LAST_QUEUED_TRANSACTION"),
-    Column("LAST_QUEUED_TRANSACTION_ORIGINAL_COMMIT_TIMESTAMP", ColumnType.TIMESTAMP),
-    Column("LAST_QUEUED_TRANSACTION_IMMEDIATE_COMMIT_TIMESTAMP", ColumnType.TIMESTAMP),
-    Column("LAST_QUEUED_TRANSACTION_START_QUEUE_TIMESTAMP", ColumnType.TIMESTAMP),
-    Column("LAST_QUEUED_TRANSACTION_END_QUEUE_TIMESTAMP", ColumnType.TIMESTAMP),
-    Column("QUEUEING_TRANSACTION"),
-    Column("QUEUEING_TRANSACTION_ORIGINAL_COMMIT_TIMESTAMP", ColumnType.TIMESTAMP),
-    Column("QUEUEING_TRANSACTION_IMMEDIATE_COMMIT_TIMESTAMP", ColumnType.TIMESTAMP),
-    Column("QUEUEING_TRANSACTION_START_QUEUE_TIMESTAMP", ColumnType.TIMESTAMP),
-)
-APPLIER_COLUMNS = (
-    Column("CHANNEL_NAME"),
-    Column("SERVICE_STATE"),
-    Column("REMAINING_DELAY", _I),
-    Column("COUNT_TRANSACTIONS_RETRIES", _I),
-)
 CHANNEL_COLUMNS = (
     Column("CHANNEL_NAME"),
     Column("FILTER_ON"),
@@ -310,7 +193,7 @@ def _filter_row(setting: Setting) -> list[Any]:
 def filters_table(filters: ChannelFilters) -> Table:
     """``replication_applier_filters`` (WL#7361 E)."""
     return Table(
-        FILTER_COLUMNS,
+        PERFORMANCE_SCHEMA["replication_applier_filters"],
         [
             [name, *_filter_row(setting), setting.counter]
             for name in filters.channels
@@ -321,12 +204,17 @@ def filters_table(filters: ChannelFilters) -> Table:
 
 def global_filters_table(filters: ChannelFilters) -> Table:
     """``replication_applier_global_filters`` (WL#7361 F)."""
-    return Table(GLOBAL_FILTER_COLUMNS, [_filter_row(setting) for setting in filters.global_settings()])
+    return Table(
+        PERFORMANCE_SCHEMA["replication_applier_global_filters"],
+        [_filter_row(setting) for setting in filters.global_settings()],
+    )
 
 
 def connection_table(channels: Sequence[Configured]) -> Table:
     """``replication_connection_status``."""
-    return Table(CONNECTION_COLUMNS, [_connection_row(one) for one in channels])
+    return Table(
+        PERFORMANCE_SCHEMA["replication_connection_status"], [_connection_row(one) for one in channels]
+    )
 
 
 def _connection_row(configured: Configured) -> list[Any]:
@@ -354,12 +242,36 @@ def _connection_row(configured: Configured) -> list[Any]:
     ]
 
 
+def configuration_table(channels: Sequence[Configured]) -> Table:
+    """``replication_connection_configuration``."""
+    return Table(
+        PERFORMANCE_SCHEMA["replication_connection_configuration"],
+        [_configuration_row(one) for one in channels],
+    )
+
+
+def _configuration_row(configured: Configured) -> list[Any]:
+    info = configured.info
+    return [
+        *(info.channel, info.host, info.port, info.user, "", str(int(info.auto_position))),
+        *("NO", "", "", "", "", "", "NO", "", ""),
+        *(_whole(info.connect_retry), info.retry_count, info.heartbeat_period),
+        *("", "", "NO", "", "uncompressed", 3, None, "0", "0"),
+    ]
+
+
+def applier_configuration_table(channels: Sequence[Configured]) -> Table:
+    """``replication_applier_configuration``."""
+    rows = [[one.info.channel, 0, None, "NO", "STREAM", "OFF", None] for one in channels]
+    return Table(PERFORMANCE_SCHEMA["replication_applier_configuration"], rows)
+
+
 def applier_table(channels: Sequence[Configured]) -> Table:
     """``replication_applier_status``."""
     rows = [
         [one.info.channel, "ON" if one.channel.sql_worker.running else "OFF", None, 0] for one in channels
     ]
-    return Table(APPLIER_COLUMNS, rows)
+    return Table(PERFORMANCE_SCHEMA["replication_applier_status"], rows)
 
 
 def channels_table(channels: Sequence[Configured]) -> Table:

@@ -25,7 +25,7 @@ def run(*arguments: str | Path, timeout: float = 60) -> subprocess.CompletedProc
     )
 
 
-@pytest.mark.parametrize("command", ["master", "slave", "split", "inspect", "explain", "binlog", "demo"])
+@pytest.mark.parametrize("command", ["master", "slave", "split", "inspect", "explain", "binlog", "sql", "demo"])
 def test_help_has_an_example(command: str) -> None:
     done = run(command, "--help")
     assert done.returncode == 0
@@ -101,7 +101,7 @@ def test_wrong_input_is_one_line_and_a_code(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"), [(["nosuch"], "nosuch"), (["slave"], "--master"), (["inspect"], "BINLOGS")]
+    ("arguments", "said"), [(["nosuch"], "nosuch"), (["slave"], "--relay-dir"), (["inspect"], "BINLOGS")]
 )
 def test_wrong_usage_is_told_by_the_parser(arguments: list[str], said: str) -> None:
     done = run(*arguments)

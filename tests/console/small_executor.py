@@ -1,0 +1,102 @@
+"""A small executor for the console's tests: one table, a channel that starts and stops, and commands that are slow."""
+
+from __future__ import annotations
+
+import datetime
+import threading
+from collections.abc import Mapping
+
+from dumpfilter.errors import ConnectionLost
+from dumpfilter.sql import catalogue
+from dumpfilter.sql.commands import (
+    ChangeReplicationFilter,
+    Command,
+    ResetReplica,
+    ShowReplicas,
+    ShowReplicaStatus,
+    StartReplica,
+    StopReplica,
+)
+from dumpfilter.sql.result import OK, Column, ColumnType, Note, Result, Table
+
+FILTERS = Table(
+    [
+        Column("CHANNEL_NAME"),
+        Column("FILTER_NAME"),
+        Column("FILTER_RULE"),
+        Column("CONFIGURED_BY"),
+        Column("ACTIVE_SINCE", ColumnType.TIMESTAMP),
+        Column("COUNTER", ColumnType.INTEGER),
+    ],
+    [
+        ("", "REPLICATE_DO_DB", "shop", "STARTUP_OPTIONS", datetime.datetime(2026, 11, 21, 10, 0, 0), 5),
+        (
+            "Ch1",
+            "REPLICATE_DO_DB",
+            "db1,db2",
+            "STARTUP_OPTIONS_FOR_CHANNEL",
+            datetime.datetime(2026, 11, 21, 11, 0, 0, 250),
+            7,
+        ),
+        (
+            "ch2",
+            "REPLICATE_WILD_DO_TABLE",
+            "a\\_%.é",
+            "CHANGE_REPLICATION_FILTER_FOR_CHANNEL",
+            datetime.datetime(2026, 11, 22),
+            0,
+        ),
+    ],
+)
+STATUS = Table(
+    [Column("CHANNEL_NAME"), Column("SERVICE_STATE"), Column("REMAINING_DELAY", ColumnType.INTEGER)],
+    [("", "ON", None), ("ch1", "OFF", None)],
+)
+TABLES = {
+    ("performance_schema", "replication_applier_filters"): FILTERS,
+    ("performance_schema", "replication_applier_status"): STATUS,
+}
+
+
+class SmallExecutor:
+    """Knows the default channel only; STOP REPLICA waits until it is released."""
+
+    def __init__(self) -> None:
+        self.stopping = threading.Event()
+        """Set when STOP REPLICA has begun."""
+        self.release = threading.Event()
+        self.commands: list[Command] = []
+
+    def execute(self, command: Command) -> Result:
+        self.commands.append(command)
+        match command:
+            case StopReplica():
+                self.stopping.set()
+                self.release.wait()
+                return OK
+            case StartReplica():
+                return Result(notes=[catalogue.ER_REPLICA_CHANNEL_WAS_RUNNING.note("")])
+            case ChangeReplicationFilter(channel=None):
+                return Result(
+                    affected=len(command.clauses), notes=[Note("Warning", 1, "one"), Note("Note", 2, "two")]
+                )
+            case ChangeReplicationFilter(channel=str(channel)):
+                raise catalogue.ER_REPLICA_CHANNEL_DOES_NOT_EXIST(channel)
+            case ShowReplicaStatus():
+                return Result(
+                    [Column("Replica_IO_State"), Column("Source_Port", ColumnType.INTEGER)], [("", 3306)]
+                )
+            case ResetReplica():
+                raise ConnectionLost("127.0.0.1:3307 does not answer")
+            case ShowReplicas():
+                raise RuntimeError("a defect")
+        return OK
+
+    def table(self, schema: str, name: str) -> Table | None:
+        return TABLES.get((schema, name))
+
+    def table_names(self) -> list[tuple[str, str]]:
+        return list(TABLES)
+
+    def variables(self) -> Mapping[str, str | int]:
+        return {"version": "8.0.0-dumpfilter-0.1.0", "server_id": 7, "server_uuid": "6b8e"}

@@ -1,0 +1,653 @@
+"""The console's port: what a client library and a hostile client meet."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+
+import pymysql
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pymysql.constants import CLIENT, COMMAND
+
+from dumpfilter.console import auth
+from dumpfilter.console.prepared import Prepared, literal
+from dumpfilter.console.server import ConsoleServer
+from dumpfilter.errors import OptionError
+from dumpfilter.sql.lexer import Lexer, TokenKind
+from tests.console.small_executor import SmallExecutor
+
+USERS = {"root": "secret", "öl": "pässword", "empty": ""}
+
+
+@pytest.fixture
+def executor() -> Iterator[SmallExecutor]:
+    executor = SmallExecutor()
+    yield executor
+    executor.release.set()
+
+
+@pytest.fixture
+def console(executor: SmallExecutor) -> Iterator[ConsoleServer]:
+    with ConsoleServer(executor, users=USERS, max_connections=8) as server:
+        yield server
+
+
+def connect(console: ConsoleServer, **options: object) -> pymysql.Connection:
+    settings = {"user": "root", "password": "secret", "autocommit": None} | options
+    return pymysql.connect(host="127.0.0.1", port=console.port, **settings)
+
+
+def answer(connection: pymysql.Connection, statement: str) -> object:
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+        return cursor.fetchall()
+
+
+def failure(connection: pymysql.Connection, statement: str) -> tuple[int, str, str]:
+    with pytest.raises(pymysql.err.Error) as caught:
+        answer(connection, statement)
+    return caught.value.args[0], caught.value.sqlstate, caught.value.args[1]
+
+
+# Logging in
+
+
+@pytest.mark.parametrize("plugin", [auth.NATIVE, auth.CACHING_SHA2])
+@pytest.mark.parametrize(("user", "password"), list(USERS.items()))
+def test_login(console: ConsoleServer, user: str, password: str, plugin: str) -> None:
+    with Raw(console) as client:
+        client.login(user, password, plugin=plugin)
+        assert client.query("SELECT 1") == "rows"
+
+
+@pytest.mark.parametrize(
+    ("user", "password", "using"),
+    [
+        ("root", "wrong", "YES"),
+        ("root", "", "NO"),
+        ("nobody", "secret", "YES"),
+        ("nobody", "", "NO"),
+        ("empty", "x", "YES"),
+        ("", "", "NO"),
+    ],
+)
+@pytest.mark.parametrize("plugin", [auth.NATIVE, auth.CACHING_SHA2, "mysql_clear_password"])
+def test_refused_and_closed(
+    console: ConsoleServer, user: str, password: str, using: str, plugin: str
+) -> None:
+    with Raw(console) as client:
+        client.greet()
+        reply = client.respond(user, password, plugin)
+        if reply[:1] == b"\xfe":
+            nonce = reply.split(b"\0", 1)[1][:20]
+            client.send(auth.native_scramble(password, nonce))
+            reply = client.receive()
+        expected = f"Access denied for user '{user}'@'localhost' (using password: {using})"
+        assert reply == b"\xff" + struct.pack("<H", 1045) + b"#28000" + expected.encode()
+        # the bypass: a refused client that goes on as though it had been let in
+        with contextlib.suppress(ConnectionError):
+            client.sequence = 0
+            client.send(b"\x03SELECT 1")
+        assert client.receive() == b""
+
+
+def test_plugin_that_is_not_known_is_switched(console: ConsoleServer) -> None:
+    with Raw(console) as client:
+        client.greet()
+        reply = client.respond("root", "secret", "client_ed25519")
+        assert reply.startswith(b"\xfe" + auth.NATIVE.encode() + b"\0")
+        client.send(auth.native_scramble("secret", client.nonce))
+        assert client.receive()[:1] == b"\0"
+
+
+def test_change_user(console: ConsoleServer) -> None:
+    with Raw(console) as client:
+        client.login("root", "secret")
+        client.sequence = 0
+        scramble = auth.native_scramble("", client.nonce)
+        client.send(
+            b"\x11empty\0" + bytes([len(scramble)]) + scramble + b"\0\x2d\0" + auth.NATIVE.encode() + b"\0"
+        )
+        # with nothing to prove the server cannot know that this was an answer
+        assert client.receive()[:1] == b"\xfe"
+        client.send(scramble)
+        assert client.receive()[:1] == b"\0"
+        assert client.query("SELECT 1") == "rows"
+        client.sequence = 0
+        client.send(b"\x11root\0\x03abc\0\x2d\0" + auth.NATIVE.encode() + b"\0")
+        assert client.receive()[:3] == b"\xff" + struct.pack("<H", 1045)
+        assert client.receive() == b""
+
+
+@given(st.text(), st.text(), st.binary(min_size=20, max_size=20))
+def test_only_the_password_proves_it(password: str, other: str, nonce: bytes) -> None:
+    for plugin, scramble in ((auth.NATIVE, auth.native_scramble), (auth.CACHING_SHA2, auth.sha2_scramble)):
+        response = scramble(other, nonce)
+        assert auth.proves_password({"u": password}, "u", plugin, nonce, response) == (password == other)
+        assert not auth.proves_password({"u": password}, "v", plugin, nonce, response)
+
+
+def test_too_many_connections(console: ConsoleServer) -> None:
+    held = [connect(console) for _ in range(8)]
+    with pytest.raises(pymysql.err.OperationalError) as caught:
+        connect(console)
+    assert (caught.value.args, caught.value.sqlstate) == ((1040, "Too many connections"), "08004")
+    held.pop().close()
+    while True:
+        # the place is free as soon as the server has seen the client leave
+        with contextlib.suppress(pymysql.err.OperationalError):
+            held.append(connect(console))
+            break
+    for connection in held:
+        connection.close()
+
+
+def test_address_in_use(console: ConsoleServer, executor: SmallExecutor) -> None:
+    with pytest.raises(OptionError, match=f"cannot listen on 127.0.0.1:{console.port}"):
+        ConsoleServer(executor, port=console.port).start()
+
+
+# Answers
+
+
+def test_rows_and_types(console: ConsoleServer) -> None:
+    with connect(console) as connection:
+        rows = answer(
+            connection, "SELECT * FROM performance_schema.replication_applier_filters WHERE counter = 7"
+        )
+        ((name, _, rule, _, since, counter),) = rows
+        assert (name, rule, counter) == ("Ch1", "db1,db2", 7)
+        assert since.isoformat() == "2026-11-21T11:00:00.000250"
+        assert answer(connection, "SHOW REPLICA STATUS") == (("", 3306),)
+
+
+def test_affected_rows_and_warnings(console: ConsoleServer) -> None:
+    with connect(console) as connection:
+        assert (
+            connection.query("CHANGE REPLICATION FILTER REPLICATE_DO_DB = (a), REPLICATE_IGNORE_DB = (b)")
+            == 2
+        )
+        assert connection.affected_rows() == 2
+        assert connection._result.warning_count == 2
+        assert answer(connection, "SHOW COUNT(*) WARNINGS") == ((2,),)
+        assert answer(connection, "SHOW WARNINGS") == (("Warning", 1, "one"), ("Note", 2, "two"))
+        assert answer(connection, "SHOW WARNINGS LIMIT 1, 1") == (("Note", 2, "two"),)
+        assert answer(connection, "SHOW ERRORS") == ()
+        assert answer(connection, "SELECT 1") == ((1,),)
+        assert answer(connection, "SHOW WARNINGS") == ()
+        error = failure(connection, "CHANGE REPLICATION FILTER REPLICATE_DO_DB = () FOR CHANNEL 'x'")
+        assert answer(connection, "SHOW WARNINGS") == (("Error", error[0], error[2]),)
+
+
+def test_errors_have_the_number_and_state_they_were_given(console: ConsoleServer) -> None:
+    with connect(console) as connection:
+        assert failure(connection, "CHANGE REPLICATION FILTER REPLICATE_DO_DB = () FOR CHANNEL 'x'") == (
+            3074,
+            "HY000",
+            "Replica channel 'x' does not exist.",
+        )
+        assert failure(connection, "START REPLICA FOR")[:2] == (1064, "42000")
+        assert failure(connection, "RESET REPLICA") == (1105, "HY000", "127.0.0.1:3307 does not answer")
+        assert failure(connection, "") == (1065, "42000", "Query was empty")
+        assert failure(connection, "SHOW REPLICAS")[:2] == (1105, "HY000")
+        assert answer(connection, "SELECT 1") == ((1,),)
+
+
+def test_several_statements_until_the_first_error(console: ConsoleServer, executor: SmallExecutor) -> None:
+    with connect(console, client_flag=CLIENT.MULTI_STATEMENTS) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT 1; START REPLICA; SELECT ';' AS x; RESET REPLICA; START REPLICA")
+        assert cursor.fetchall() == ((1,),)
+        assert cursor.nextset()
+        assert cursor.description is None
+        assert cursor.nextset()
+        assert cursor.fetchall() == ((";",),)
+        with pytest.raises(pymysql.err.Error, match="does not answer"):
+            cursor.nextset()
+        assert len(executor.commands) == 2
+        assert answer(connection, "SELECT 2") == ((2,),)
+
+
+def test_several_statements_are_an_error_for_a_client_without(console: ConsoleServer) -> None:
+    with connect(console, client_flag=0) as connection:
+        connection.client_flag &= ~CLIENT.MULTI_STATEMENTS
+    with Raw(console) as client:
+        client.login("root", "secret", capabilities=Raw.CAPABILITIES & ~CLIENT.MULTI_STATEMENTS)
+        assert client.query("SELECT 1; SELECT 2") == 1064
+
+
+def test_databases(console: ConsoleServer) -> None:
+    with connect(console, database="performance_schema") as connection:
+        assert answer(connection, "SELECT DATABASE()") == (("performance_schema",),)
+        assert answer(connection, "SELECT COUNT(*) FROM replication_applier_filters") == ((3,),)
+        connection.select_db("information_schema")
+        assert answer(connection, "SELECT DATABASE()") == (("information_schema",),)
+        assert failure(connection, "USE nope") == (1049, "42000", "Unknown database 'nope'")
+    with pytest.raises(pymysql.err.OperationalError) as caught:
+        connect(console, database="nope")
+    assert caught.value.args[0] == 1049
+
+
+def test_what_clients_ask_when_they_connect(console: ConsoleServer) -> None:
+    with connect(console) as connection:
+        assert answer(connection, "SELECT @@version_comment LIMIT 1") == (("dumpfilter",),)
+        assert answer(connection, "SELECT USER(), @@server_id") == (("root@localhost", 7),)
+        assert not answer(connection, "SET NAMES utf8mb4 COLLATE utf8mb4_unicode_ci")
+        assert not answer(connection, "SET @a = 1 + 1, SESSION sql_mode = 'ANSI', @@autocommit = ON")
+        assert answer(connection, "SELECT @a, @@sql_mode, @@session.autocommit") == ((2, "ANSI", 1),)
+        assert answer(connection, "SHOW VARIABLES LIKE 'server_%'") == (
+            ("server_id", "7"),
+            ("server_uuid", "6b8e"),
+        )
+        assert answer(connection, "SHOW DATABASES") == (("information_schema",), ("performance_schema",))
+        assert answer(connection, "SHOW TABLES FROM performance_schema WHERE 0") == ()
+        assert answer(connection, "SHOW FULL TABLES FROM performance_schema LIKE '%status'") == (
+            ("replication_applier_status", "BASE TABLE"),
+        )
+        described = answer(connection, "DESCRIBE performance_schema.replication_applier_status")
+        assert [row[0] for row in described] == ["CHANNEL_NAME", "SERVICE_STATE", "REMAINING_DELAY"]
+        assert (
+            answer(connection, "SHOW COLUMNS IN replication_applier_status FROM performance_schema")
+            == described
+        )
+        assert answer(
+            connection,
+            "SELECT COUNT(*) FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = 'performance_schema'",
+        ) == ((9,),)
+        assert answer(connection, "SHOW STATUS LIKE 'Threads_connected'") == (("Threads_connected", "1"),)
+        assert not answer(connection, "BEGIN")
+        assert not answer(connection, "COMMIT")
+        ((number, user, *_),) = answer(connection, "SHOW PROCESSLIST")
+        assert (number, user) == (connection.thread_id(), "root")
+        connection.ping(reconnect=False)
+
+
+@pytest.mark.parametrize(
+    ("statement", "number", "state"),
+    [
+        ("INSERT INTO performance_schema.replication_applier_filters VALUES (1)", 1142, "42000"),
+        ("UPDATE performance_schema.replication_applier_filters SET counter = 0", 1142, "42000"),
+        ("DROP TABLE performance_schema.replication_applier_filters", 1142, "42000"),
+        ("DELETE FROM performance_schema.nope", 1146, "42S02"),
+        ("CREATE TABLE performance_schema.x (a INT)", 1044, "42000"),
+        ("CREATE TABLE x (a INT)", 1046, "3D000"),
+        ("INSERT INTO information_schema.tables VALUES (1)", 1044, "42000"),
+        ("SET nope = 1", 1193, "HY000"),
+        ("SET @@session.server_id = 3", 1229, "HY000"),
+        ("SET NAMES klingon", 1115, "42000"),
+        ("KILL 99999", 1094, "HY000"),
+        ("SHOW NOPE", 1064, "42000"),
+        ("xyzzy", 1064, "42000"),
+    ],
+)
+def test_refusals_as_mysql_9_7_words_them(
+    console: ConsoleServer, statement: str, number: int, state: str
+) -> None:
+    with connect(console) as connection:
+        assert failure(connection, statement)[:2] == (number, state)
+
+
+def test_character_sets(console: ConsoleServer) -> None:
+    with Raw(console) as client:
+        client.login("root", "secret", collation=8)  # latin1_swedish_ci
+        client.command(b"\x03SELECT '\xe9' AS \xe9")
+        packets = client.rows()
+        assert b"\x01\xe9" in packets[1]
+        assert packets[2] == b"\x01\xe9"
+
+
+# Interrupting
+
+
+def test_kill_query_of_a_select_and_of_a_command(console: ConsoleServer, executor: SmallExecutor) -> None:
+    with connect(console) as killed, connect(console) as killer:
+        for statement in ("SELECT SLEEP(3600)", "STOP REPLICA"):
+            errors: list[tuple[int, str, str]] = []
+            thread = threading.Thread(target=lambda s=statement, e=errors: e.append(failure(killed, s)))
+            thread.start()
+            while not any(row[7] == statement for row in answer(killer, "SHOW PROCESSLIST")):
+                pass
+            answer(killer, f"KILL /*!50001 QUERY */ {killed.thread_id()}")
+            thread.join()
+            assert errors == [(1317, "70100", "Query execution was interrupted")]
+            assert answer(killed, "SELECT 2") == ((2,),)
+
+
+def test_kill_query_of_an_idle_connection_does_nothing(console: ConsoleServer) -> None:
+    with connect(console) as idle, connect(console) as killer:
+        answer(killer, f"KILL QUERY {idle.thread_id()}")
+        assert answer(idle, "SELECT 1") == ((1,),)
+
+
+def test_kill_connection(console: ConsoleServer) -> None:
+    with connect(console) as killer:
+        killed = connect(console)
+        answer(killer, f"KILL {killed.thread_id()}")
+        with pytest.raises(pymysql.err.OperationalError):
+            answer(killed, "SELECT 1")
+
+
+def test_client_that_leaves_takes_its_statement_with_it(console: ConsoleServer) -> None:
+    with connect(console) as watcher:
+        with Raw(console) as client:
+            client.login("root", "secret")
+            client.command(b"\x03SELECT SLEEP(3600)")
+            while len(answer(watcher, "SHOW PROCESSLIST")) < 2:
+                pass
+        while len(answer(watcher, "SHOW PROCESSLIST")) > 1:
+            pass
+
+
+def test_runaway_select_ends_by_the_limit(console: ConsoleServer) -> None:
+    with connect(console) as connection:
+        answer(connection, "SET max_execution_time = 50")
+        endless = "WITH RECURSIVE x(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM x) SELECT COUNT(*) FROM x"
+        assert failure(connection, endless)[:2] == (3024, "HY000")
+
+
+def test_stop_ends_running_statements(executor: SmallExecutor) -> None:
+    server = ConsoleServer(executor, users=USERS).start()
+    with Raw(server) as client:
+        client.login("root", "secret")
+        client.command(b"\x03SELECT SLEEP(3600)")
+        with connect(server) as watcher:
+            while len(answer(watcher, "SHOW PROCESSLIST")) < 2:
+                pass
+        server.stop()
+        assert client.receive() == b""
+    with pytest.raises(OSError):
+        socket.create_connection(("127.0.0.1", server.port))
+
+
+# Prepared statements
+
+
+class Statement:
+    """A prepared statement over PyMySQL's connection, which has none of its own."""
+
+    def __init__(self, connection: pymysql.Connection, text: str) -> None:
+        self._connection = connection
+        connection._execute_command(COMMAND.COM_STMT_PREPARE, text)
+        data = connection._read_packet().get_all_data()
+        _, self.number, _, self.parameters, _, _ = struct.unpack("<BIHHBH", data[:12])
+        if self.parameters:
+            while not connection._read_packet().is_eof_packet():
+                pass
+
+    def execute(self, payload: bytes) -> list[bytes]:
+        self._connection._execute_command(
+            COMMAND.COM_STMT_EXECUTE, struct.pack("<IBI", self.number, 0, 1) + payload
+        )
+        count = self._connection._read_packet().get_all_data()[0]
+        for _ in range(count + 1):
+            self._connection._read_packet()
+        rows = []
+        while not (packet := self._connection._read_packet()).is_eof_packet():
+            rows.append(packet.get_all_data())
+        return rows
+
+
+def test_prepared_statement(console: ConsoleServer) -> None:
+    with connect(console) as connection:
+        statement = Statement(
+            connection,
+            "SELECT COUNTER, ACTIVE_SINCE, '?', ? FROM performance_schema.replication_applier_filters "
+            "WHERE CHANNEL_NAME = ? -- ?",
+        )
+        assert statement.parameters == 2
+        types = bytes([1, 253, 0, 253, 0])
+        since = struct.pack("<BHBBBBBI", 11, 2026, 11, 21, 11, 0, 0, 250)
+        row = b"\0\0" + struct.pack("<Q", 7) + since + b"\x01?" + b"\x06a'\\ b?"
+        assert statement.execute(b"\0" + types + b"\x06a'\\ b?" + b"\x03CH1") == [row]
+        # the types stay bound; a NULL has no value
+        row = b"\0\x20" + struct.pack("<Q", 7) + since + b"\x01?"
+        assert statement.execute(b"\x01\0\x03ch1") == [row]
+        connection._execute_command(COMMAND.COM_STMT_CLOSE, struct.pack("<I", statement.number))
+        with pytest.raises(pymysql.err.Error) as caught:
+            statement.execute(b"\x01\0\x03ch1")
+        assert (caught.value.args[0], caught.value.sqlstate) == (1243, "HY000")
+
+
+def test_number_of_prepared_statements_is_bounded(console: ConsoleServer) -> None:
+    with connect(console) as connection:
+        for _ in range(1024):
+            Statement(connection, "SELECT 1")
+        with pytest.raises(pymysql.err.Error) as caught:
+            Statement(connection, "SELECT 1")
+        assert caught.value.args[0] == 1461
+        assert answer(connection, "SELECT 1") == ((1,),)
+
+
+@given(
+    st.lists(st.one_of(st.none(), st.text(), st.integers(), st.floats(allow_nan=False, allow_infinity=False)))
+)
+def test_values_are_put_in_as_literals(values: list[object]) -> None:
+    statement = Prepared.of("f(" + " + ".join("?" * len(values)) + ")")
+    assert statement.parameters == len(values)
+    lexer = Lexer(statement.with_values(values))
+    found = []
+    while (token := lexer.next()).kind is not TokenKind.END:
+        assert token.kind is not TokenKind.BAD
+        found.append(token)
+    strings = [token.value for token in found if token.kind is TokenKind.STRING]
+    assert strings == [value for value in values if isinstance(value, str)]
+
+
+@given(st.text())
+def test_literal_of_a_text_is_one_token(text: str) -> None:
+    token = Lexer(literal(text)).next()
+    assert (token.kind, token.value, token.end) == (TokenKind.STRING, text, len(literal(text)))
+
+
+# Hostile clients
+
+
+class Raw:
+    """A client that sends what it likes."""
+
+    CAPABILITIES = (
+        CLIENT.PROTOCOL_41 | CLIENT.SECURE_CONNECTION | CLIENT.PLUGIN_AUTH | CLIENT.MULTI_STATEMENTS
+    )
+
+    def __init__(self, console: ConsoleServer) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", console.port), timeout=30)
+        self.sequence = 0
+        self.nonce = b""
+
+    def __enter__(self) -> Raw:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def bytes(self, data: bytes) -> None:
+        self._socket.sendall(data)
+
+    def send(self, payload: bytes) -> None:
+        self.bytes(struct.pack("<I", len(payload) | self.sequence << 24) + payload)
+        self.sequence += 1
+
+    def command(self, payload: bytes) -> None:
+        self.sequence = 0
+        self.send(payload)
+
+    def receive(self) -> bytes:
+        """A packet's payload; nothing when the server has closed."""
+        header = self._exactly(4)
+        if len(header) < 4:
+            return b""
+        self.sequence = header[3] + 1
+        return self._exactly(int.from_bytes(header[:3], "little"))
+
+    def _exactly(self, length: int) -> bytes:
+        data = b""
+        while len(data) < length:
+            try:
+                part = self._socket.recv(length - len(data))
+            except ConnectionError:
+                return b""
+            if not part:
+                return b""
+            data += part
+        return data
+
+    def greet(self) -> None:
+        greeting = self.receive()
+        version_end = greeting.index(b"\0", 1)
+        self.nonce = (
+            greeting[version_end + 5 : version_end + 13] + greeting[version_end + 32 : version_end + 44]
+        )
+
+    def respond(
+        self, user: str, password: str, plugin: str, *, capabilities: int = CAPABILITIES, collation: int = 45
+    ) -> bytes:
+        scramble = auth.sha2_scramble if plugin == auth.CACHING_SHA2 else auth.native_scramble
+        response = scramble(password, self.nonce)
+        fixed = struct.pack("<IIB23x", capabilities, 1 << 24, collation)
+        self.send(fixed + user.encode() + b"\0" + bytes([len(response)]) + response + plugin.encode() + b"\0")
+        return self.receive()
+
+    def login(self, user: str, password: str, *, plugin: str = auth.NATIVE, **options: int) -> None:
+        self.greet()
+        reply = self.respond(user, password, plugin, **options)
+        if plugin == auth.CACHING_SHA2 and password:
+            assert reply == b"\x01" + auth.FAST_AUTH_SUCCESS
+            reply = self.receive()
+        elif plugin == auth.NATIVE and not password:
+            assert reply[:1] == b"\xfe"
+            self.send(b"")
+            reply = self.receive()
+        assert reply[:1] == b"\0"
+
+    def rows(self) -> list[bytes]:
+        """The packets of a result set of one column: count, definition, rows (its EOFs left out)."""
+        packets = [self.receive(), self.receive()]
+        assert self.receive()[:1] == b"\xfe"
+        while (packet := self.receive())[:1] != b"\xfe":
+            packets.append(packet)
+        return packets
+
+    def query(self, statement: str) -> str | int:
+        """What kind of answer came: rows, ok or an error's number."""
+        self.command(b"\x03" + statement.encode())
+        first = self.receive()
+        if first[:1] == b"\xff":
+            return int(struct.unpack("<H", first[1:3])[0])
+        if first[:1] == b"\0":
+            return "ok"
+        for _ in range(2):  # the definitions, the rows
+            while self.receive()[:1] != b"\xfe":
+                pass
+        return "rows"
+
+
+def alive(console: ConsoleServer) -> bool:
+    with connect(console) as connection:
+        return answer(connection, "SELECT 1") == ((1,),)
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        b"",
+        b"\xff",
+        struct.pack("<IIB23x", Raw.CAPABILITIES | CLIENT.SSL, 1 << 24, 45),  # asks for TLS
+        struct.pack("<IIB23x", Raw.CAPABILITIES, 1 << 24, 45) + b"user that does not end",
+        struct.pack("<IIB23x", Raw.CAPABILITIES, 1 << 24, 45) + b"u\0\xffshort",
+        struct.pack("<IIB23x", 0, 1 << 24, 45) + b"u\0\0",
+        b"\xff" * 60000,
+    ],
+)
+def test_handshake_that_is_none(console: ConsoleServer, response: bytes) -> None:
+    with Raw(console) as client:
+        client.receive()
+        client.send(response)
+        assert client.receive()[:9] == b"\xff" + struct.pack("<H", 1043) + b"#08S01"
+        assert client.receive() == b""
+    assert alive(console)
+
+
+@given(data=st.binary(max_size=200))
+def test_any_bytes_instead_of_a_login(shared_console: ConsoleServer, data: bytes) -> None:
+    with Raw(shared_console) as client:
+        client.receive()
+        with contextlib.suppress(ConnectionError):
+            client.send(data)
+            client._socket.shutdown(socket.SHUT_WR)
+        while client.receive():
+            pass
+    assert alive(shared_console)
+
+
+@pytest.fixture(scope="module")
+def shared_console() -> Iterator[ConsoleServer]:
+    executor = SmallExecutor()
+    executor.release.set()
+    with ConsoleServer(executor, users=USERS) as server:
+        yield server
+
+
+@given(payload=st.binary(max_size=60))
+def test_any_command(shared_console: ConsoleServer, payload: bytes) -> None:
+    """Whatever comes is answered, or ends this connection and no other."""
+    with Raw(shared_console) as client:
+        client.login("root", "secret")
+        client.command(payload)
+        client._socket.shutdown(socket.SHUT_WR)
+        while client.receive():
+            pass
+    assert alive(shared_console)
+
+
+def test_malformed_command_leaves_the_session(console: ConsoleServer) -> None:
+    with Raw(console) as client:
+        client.login("root", "secret")
+        for payload, number in [
+            (b"", 1835),
+            (b"\x17\x01", 1835),
+            (b"\x1b", 1835),
+            (b"\x63", 1047),
+            (b"\x04x", 1835),
+        ]:
+            client.command(payload)
+            assert client.receive()[:3] == b"\xff" + struct.pack("<H", number)
+        assert client.query("SELECT 1") == "rows"
+
+
+def test_statement_that_is_not_in_its_character_set(console: ConsoleServer, executor: SmallExecutor) -> None:
+    with Raw(console) as client:
+        client.login("root", "secret")
+        client.command(b"\x03CHANGE REPLICATION FILTER REPLICATE_DO_DB = (`a\xff`)")
+        assert client.receive() == (
+            b"\xff" + struct.pack("<H", 1300) + b"#HY000Invalid utf8mb4 character string: 'FF6029'"
+        )
+        assert executor.commands == []
+        assert client.query("SELECT 1") == "rows"
+
+
+def test_huge_packet(console: ConsoleServer) -> None:
+    with Raw(console) as client:
+        client.login("root", "secret")
+        client.bytes(struct.pack("<I", 0xFFFFFF) + b"\x03" * 0xFFFFFF)
+        with contextlib.suppress(ConnectionError):
+            client.bytes(struct.pack("<I", 0xFFFFFF | 1 << 24))
+        assert client.receive()[:9] == b"\xff" + struct.pack("<H", 1153) + b"#08S01"
+        assert client.receive() == b""
+    assert alive(console)
+
+
+def test_long_statement_and_long_row(console: ConsoleServer) -> None:
+    with connect(console, max_allowed_packet=1 << 25) as connection:
+        assert failure(connection, f"SELECT '{'x' * 1_000_000}'")[0] == 3170
+        ((text,),) = answer(connection, "SELECT REPEAT('x', 16777216)")
+        assert len(text) == 16777216
+
+
+def test_deep_nesting_is_an_error(console: ConsoleServer) -> None:
+    with connect(console) as connection:
+        assert failure(connection, "SELECT " + "(" * 5000 + "1" + ")" * 5000)[0] in (1064, 1235, 1436)
+        assert answer(connection, "SELECT 1") == ((1,),)
