@@ -403,7 +403,7 @@ class FileScanner:
             one(R.KEPT, np.int32),  # type: ignore[arg-type]
             one(-3, np.int32),  # type: ignore[arg-type]
             one(0, np.int64),  # type: ignore[arg-type]
-            one(self.format_description.server_id, np.uint32),  # type: ignore[arg-type]
+            one(self.format_description.header.server_id, np.uint32),  # type: ignore[arg-type]
             np.zeros(2, np.int64),
             np.empty(0, np.int32),
             False,

@@ -511,7 +511,7 @@ def _without_unwanted(
     in neither Retrieved_Gtid_Set nor Executed_Gtid_Set. Both move the position. Asked of MySQL 9.7 and MariaDB 10.11.
     """
     fd = segment.format_description
-    unwanted = np.isin(segment.txn_server, list(origin.unwanted_server_ids(fd.server_id)))
+    unwanted = np.isin(segment.txn_server, list(origin.unwanted_server_ids(fd.header.server_id)))
     if fd.family == "mariadb":
         for number in np.unique(segment.txn_source[segment.txn_source >= 0]).tolist():
             domain, _ = sources.key(number, "mariadb")

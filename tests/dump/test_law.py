@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import functools
+import io
 import struct
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.fileset import SegmentReader
+from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import GtidSet
+from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.sources import SourceNumbers, add_run, empty_set
 from dumpfilter.binlog.subjects import Subjects
 from dumpfilter.dump import ChunkPlan, Counts, DumpThread, render
@@ -270,6 +274,9 @@ def test_auto_position(
 ) -> None:
     """What the slave has already is as if it were not there."""
     had = data.draw(st.lists(st.sampled_from(made.gtids), unique=True))
+    # a slave that has one half of an XA transaction has more than the stream tells: see test_xa
+    kinds = {event.type for event in iter_events(io.BytesIO(made.data), file="made")}
+    assume(not had or EventType.XA_PREPARE not in kinds)
     exclude = empty_set(made.dialect.family)
     for key, number in had:
         add_run(exclude, key, number, number)  # type: ignore[arg-type]
@@ -281,10 +288,20 @@ def test_auto_position(
     full = reference.execute(fd, source, own)
     wanted = [e for e in full if e.gtid is None or e.gtid in missing]
     assert meaning(reference.execute(fd, got.stream, own)) == meaning(wanted)
-    reference.validate(fd, got.stream, source)
+    if _is_valid(fd, source):
+        reference.validate(fd, got.stream, source)
     assert got.completed == missing
     assert got.counts.events_read == got.counts.events_sent + got.counts.events_dropped
     assert got.counts.bytes_read == got.counts.bytes_sent + got.counts.bytes_dropped == len(source)
+
+
+def _is_valid(fd: FormatDescription, source: bytes) -> bool:
+    """Whether an odd binlog is a valid stream before anything is taken out of it."""
+    try:
+        reference.validate(fd, source, source)
+    except AssertionError:
+        return False
+    return True
 
 
 def _has(gtids: GtidSet, gtid: tuple[object, int]) -> bool:
@@ -304,18 +321,21 @@ def test_change_of_filter(made: MadeBinlog, first: list[Rule], second: list[Rule
     thread = DumpThread(TableFlags(make(first), subjects), sources)
     thread.start_file(file.first_event, file.read)
     reader = SegmentReader(file, subjects, sources, segment_size=segment_size)
-    stream, switched, asked = b"", None, False
+    stream, switched, asked, prepared = b"", None, False, False
     while (segment := reader.next()) is not None:
         if thread.filter_version == 2 and switched is None:
             raise AssertionError("changed without being at a segment's start")
         if asked and switched is None and not thread.in_transaction:
             switched = thread.position
+            if segment.earlier_ends or prepared:
+                return  # its end goes where its beginning went: see test_xa
         for plan in thread.plan(segment):
             stream += render(plan, memoryview(reader.data), reader.data_offset, file.read, fd)
         assert (thread.filter_version == 2) == (switched is not None)
         if not asked:
             thread.change_filter(TableFlags(make(second), subjects), 2)
             asked = True
+        prepared = bool(segment.prepared)
     if switched is None:
         assert stream == dump(made.data, first).stream
         return

@@ -94,7 +94,7 @@ def wanted_part(made: MadeBinlog, origin: OriginFilter) -> tuple[list[bool], byt
         gtid = reference.gtid_of(group[0])
         domain = gtid[0][0] if fd.family == "mariadb" and gtid is not None else None
         of_file = reference.kind_of(group[0]) == "file"
-        takes.append(of_file or origin.wants(group[0].header.server_id, domain, writer=fd.server_id))
+        takes.append(of_file or origin.wants(group[0].header.server_id, domain, writer=fd.header.server_id))
         if takes[-1]:
             taken += b"".join(event.raw for event in group)
     return takes, taken

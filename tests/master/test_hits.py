@@ -77,7 +77,7 @@ def test_hits(client: Client, options: list[str], chunk_size: int) -> None:
 def test_an_unwanted_server(client: Client) -> None:
     """Nothing of it comes, nothing of it is told as done, and no rule is hit."""
     definition = filter_to_proto(Filter.from_options(["--replicate-ignore-db=shop"]))
-    writer = MemoryFile((SET / "bin.000001").read_bytes()).format_description.server_id
+    writer = MemoryFile((SET / "bin.000001").read_bytes()).format_description.header.server_id
     definition.origin.CopyFrom(origin_to_proto(OriginFilter(frozenset({writer}))))
     slave = client.stub.Register(pb.RegisterRequest(server_id=7, filter=definition, uuid=str(uuid.uuid4())))
     chunks = list(client.dump(slave.slave_id))
