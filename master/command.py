@@ -13,7 +13,7 @@ import structlog
 from rich.console import Console
 
 from dumpfilter.console.server import ConsoleServer
-from dumpfilter.errors import OptionError
+from dumpfilter.console.users import DEFAULT_USER, check_users
 from dumpfilter.filter import Rule, WriteSemantics
 from dumpfilter.filter.factory import make_write_filter
 from master.config import MasterConfig, load_config
@@ -71,12 +71,10 @@ def run_master(
     if config_file is not None:
         config = load_config(config_file, family=store.family, lower_case_table_names=lower_case_table_names)
     users = dict(config.console_users)
-    if console_user is not None:
-        if not console_password:
-            raise OptionError("--console-user: its password is missing; set DUMPFILTER_CONSOLE_PASSWORD")
-        users[console_user] = console_password
-    if console_port is not None and not users:
-        raise OptionError("--console-port: nobody could log in; name a [[console_user]] or a --console-user")
+    if console_user is not None or not users:
+        users[console_user or DEFAULT_USER] = console_password
+    if console_port is not None:
+        check_users(host, users)
     server = MasterServer(store, host=host, port=port, write_filter=write_filter, config=config)
     sql_console = None
     if console_port is not None:

@@ -100,6 +100,7 @@ class Dump:
         chunk_size: int = 0,
         heartbeat: float = DEFAULT_HEARTBEAT,
         filter_version: int = 0,
+        other_filters_before: bool = False,
         active: Callable[[], bool] = lambda: True,
     ) -> None:
         self._store = store
@@ -112,7 +113,7 @@ class Dump:
         self._active = active
         self._number = register.begin_dump(slave)
         self._change = slave.change
-        self._thread = self._new_thread()
+        self._other_filters_before = other_filters_before
         self._buffer: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
         self._file = start.file
         self._position = start.position
@@ -120,6 +121,8 @@ class Dump:
         if filter_version and (place := self._change.place_after(filter_version)) is not None:
             # the filter was changed after the slave had asked: what it asked for is void
             self._file, self._position = place
+            self._other_filters_before = True
+        self._thread = self._new_thread()
         self._announce = True
         self.taken_over = False
         """At the end: whether another dump of the same slave began, or the slave is gone."""
@@ -134,6 +137,7 @@ class Dump:
             chunk_size=self._chunk_size,
             exclude=self._start.gtid_set,
             origin=change.origin,
+            other_filters_before=self._other_filters_before,
             filter_version=change.version,
         )
 
@@ -178,6 +182,7 @@ class Dump:
                     # under way the slave tells by its version.
                     idle = None
                     self._file, position = place
+                    self._other_filters_before = True
                     thread = self._thread = self._new_thread()
                     thread.start_file(position, store.open_file(self._file).file.read)
                     yield self._position_chunk(announce=True)

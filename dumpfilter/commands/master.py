@@ -75,8 +75,8 @@ def master_command(
     console_user: Annotated[
         str | None,
         typer.Option(
-            help="A user of the console, besides those of --config; the password is taken from the environment: "
-            "DUMPFILTER_CONSOLE_PASSWORD.",
+            help="A user of the console, besides those of --config (root where there is none); the password is taken "
+            "from the environment: DUMPFILTER_CONSOLE_PASSWORD (none is needed on this machine alone).",
             rich_help_panel="Console",
         ),
     ] = None,

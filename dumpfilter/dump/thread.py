@@ -146,6 +146,7 @@ class DumpThread:
         sources: the set's GTID sources.
         chunk_size: bytes of events after which a chunk is cut.
         exclude: GTIDs the slave has: those transactions are passed over.
+        other_filters_before: what the slave has from before the start was chosen with other filters too.
     """
 
     def __init__(
@@ -156,6 +157,7 @@ class DumpThread:
         chunk_size: int = DEFAULT_CHUNK_SIZE,
         exclude: GtidSet | None = None,
         origin: OriginFilter | None = None,
+        other_filters_before: bool = False,
         filter_version: int = 1,
     ) -> None:
         self._flags = flags
@@ -175,6 +177,7 @@ class DumpThread:
         self._read: ReadAt = _no_file
         self._inside: DumpThread | None = None
         self._prepared: dict[Xid, bool] = {}
+        self._other_filters_before = other_filters_before
         self._hits = _OpenHits()
         self.position: int | None = None
         """Where the next event to be decided stands in the current file; None at a file's start."""
@@ -231,38 +234,50 @@ class DumpThread:
                 settled,
             )
             txn_subject = settled
-        if self._prepared and segment.earlier_ends:
-            txn_subject = self._as_prepared(segment, txn_subject)
+        if (self._prepared and segment.earlier_ends) or (self._other_filters_before and segment.xa_ends):
+            txn_subject = self._as_prepared(segment, txn_subject, first)
         events = _Events(segment.role, segment.size)
         if segment.payloads and self._flags.is_on:
             events = self._look_inside(segment, txn_subject, first)
         txn_kept = np.zeros(len(txn_subject), np.bool_)
         n_chunks = self._decide(segment, events, txn_subject, first, txn_kept)
-        self._note_prepared(segment)
+        self._note_prepared(segment, first)
         plans = self._plans(segment, events, txn_source, first, txn_kept, n_chunks)
         if self._flags.has_hits:
             self._count_hits(segment, events, before, txn_subject, first, plans)
         return plans
 
-    def _as_prepared(self, segment: Segment, txn_subject: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-        """The ends of XA transactions go where this dump's prepared parts went, under whatever filter that was."""
+    def _as_prepared(
+        self, segment: Segment, txn_subject: npt.NDArray[np.int32], first: int
+    ) -> npt.NDArray[np.int32]:
+        """The ends of XA transactions go where this dump's prepared parts went, under whatever filter that was; where
+        that is not known and other filters were in force before the dump began, they are sent."""
         txn_subject = txn_subject.copy()
-        for event, xid in segment.earlier_ends.items():
+        ends: dict[int, Xid | None] = dict(segment.earlier_ends)
+        if self._other_filters_before and first:
+            # some of these were prepared in this segment, perhaps before the dump's start
+            ends = dict.fromkeys(segment.xa_ends) | ends
+        for event, xid in ends.items():
             txn = segment.transaction_of(event)
-            if xid in self._prepared and txn_subject[txn] != R.SKIP:
-                if not self._prepared[xid]:
-                    txn_subject[txn] = R.SKIP
-                elif not self._is_sent(int(txn_subject[txn])):
-                    txn_subject[txn] = R.KEPT
+            if txn_subject[txn] == R.SKIP:
+                continue
+            sent = self._prepared.get(xid) if xid is not None else None
+            if sent is None and self._other_filters_before:
+                sent = True
+            if sent is False:
+                txn_subject[txn] = R.SKIP
+            elif sent and not self._is_sent(int(txn_subject[txn])):
+                txn_subject[txn] = R.KEPT
         return txn_subject
 
-    def _note_prepared(self, segment: Segment) -> None:
+    def _note_prepared(self, segment: Segment, first: int) -> None:
         """Remember what has been sent of the XA transactions that are prepared where a segment ends."""
         for xid in segment.earlier_ends.values():
             self._prepared.pop(xid, None)
+        unsure = self._other_filters_before and first > 0  # it may have been prepared before the dump's start
         for xid, holds in segment.prepared.items():
             if xid not in self._prepared:
-                self._prepared[xid] = self._is_sent(holds)
+                self._prepared[xid] = unsure or self._is_sent(holds)
 
     def _is_sent(self, subject: int) -> bool:
         return not self._flags.is_on or subject < 0 or bool(self._flags.array()[subject] & K.SEND)

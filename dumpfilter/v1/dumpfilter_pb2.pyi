@@ -178,7 +178,7 @@ class BinlogPosition(_message.Message):
     def __init__(self, file: _Optional[str] = ..., position: _Optional[int] = ...) -> None: ...
 
 class DumpRequest(_message.Message):
-    __slots__ = ("slave_id", "gtid_set", "once", "chunk_size", "heartbeat_period_ms", "filter_version")
+    __slots__ = ("slave_id", "gtid_set", "once", "chunk_size", "heartbeat_period_ms", "filter_version", "other_filters_before")
     SLAVE_ID_FIELD_NUMBER: _ClassVar[int]
     FROM_FIELD_NUMBER: _ClassVar[int]
     GTID_SET_FIELD_NUMBER: _ClassVar[int]
@@ -186,13 +186,15 @@ class DumpRequest(_message.Message):
     CHUNK_SIZE_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_PERIOD_MS_FIELD_NUMBER: _ClassVar[int]
     FILTER_VERSION_FIELD_NUMBER: _ClassVar[int]
+    OTHER_FILTERS_BEFORE_FIELD_NUMBER: _ClassVar[int]
     slave_id: str
     gtid_set: str
     once: bool
     chunk_size: int
     heartbeat_period_ms: int
     filter_version: int
-    def __init__(self, slave_id: _Optional[str] = ..., gtid_set: _Optional[str] = ..., once: _Optional[bool] = ..., chunk_size: _Optional[int] = ..., heartbeat_period_ms: _Optional[int] = ..., filter_version: _Optional[int] = ..., **kwargs) -> None: ...
+    other_filters_before: bool
+    def __init__(self, slave_id: _Optional[str] = ..., gtid_set: _Optional[str] = ..., once: _Optional[bool] = ..., chunk_size: _Optional[int] = ..., heartbeat_period_ms: _Optional[int] = ..., filter_version: _Optional[int] = ..., other_filters_before: _Optional[bool] = ..., **kwargs) -> None: ...
 
 class GtidRuns(_message.Message):
     __slots__ = ("uuid", "tag", "domain_id", "server_id", "runs")
