@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import enum
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from dumpfilter.commands.option_files import DefaultsExtraFile, DefaultsFile
+from dumpfilter.commands.passwords import CONSOLE_VARIABLE, ConsolePasswordFile, read_password
 
 
 class Semantics(enum.StrEnum):
@@ -75,11 +75,12 @@ def master_command(
     console_user: Annotated[
         str | None,
         typer.Option(
-            help="A user of the console, besides those of --config (root where there is none); the password is taken "
-            "from the environment: DUMPFILTER_CONSOLE_PASSWORD (none is needed on this machine alone).",
+            help="A user of the console, besides those of --config (root where there is none); on this machine "
+            "alone it needs no password.",
             rich_help_panel="Console",
         ),
     ] = None,
+    console_password_file: ConsolePasswordFile = None,
     do_db: Annotated[list[str] | None, _write_option("binlog-do-db")] = None,
     ignore_db: Annotated[list[str] | None, _write_option("binlog-ignore-db")] = None,
     do: Annotated[
@@ -134,7 +135,7 @@ def master_command(
         console_port=console_port,
         console_port_file=console_port_file,
         console_user=console_user,
-        console_password=os.environ.get("DUMPFILTER_CONSOLE_PASSWORD", ""),
+        console_password=read_password(console_password_file, CONSOLE_VARIABLE),
         verify=verify_checksum,
         cache_bytes=cache_size << 20,
         write_rules=tuple(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +11,12 @@ import typer
 from dumpfilter.commands import filter_options as options
 from dumpfilter.commands.filter_options import Semantics
 from dumpfilter.commands.option_files import DefaultsExtraFile, DefaultsFile
+from dumpfilter.commands.passwords import (
+    CONSOLE_VARIABLE,
+    SOURCE_VARIABLE,
+    ConsolePasswordFile,
+    read_password,
+)
 
 
 class Summary(enum.StrEnum):
@@ -128,11 +133,14 @@ def slave_command(
     report_port: Annotated[int, typer.Option(help="Its port there.", min=0, max=65535)] = 0,
     source_user: Annotated[
         str,
-        typer.Option(
-            help="The user to register as, where the master has a list of users; the password is taken from the "
-            "environment: DUMPFILTER_SOURCE_PASSWORD."
-        ),
+        typer.Option(help="The user to register as, where the master has a list of users."),
     ] = "",
+    source_password_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file whose first line is its password; else DUMPFILTER_SOURCE_PASSWORD of the environment."
+        ),
+    ] = None,
     console_port: Annotated[
         int | None,
         typer.Option(
@@ -152,11 +160,11 @@ def slave_command(
     console_user: Annotated[
         str,
         typer.Option(
-            help="The console's user; the password is taken from the environment: DUMPFILTER_CONSOLE_PASSWORD "
-            "(none is needed on this machine alone).",
+            help="The console's user; on this machine alone it needs no password.",
             rich_help_panel=_CONSOLE,
         ),
     ] = "root",
+    console_password_file: ConsolePasswordFile = None,
     summary: Annotated[Summary, typer.Option(help="What to print at the end.")] = Summary.TABLE,
     summary_file: Annotated[
         Path | None, typer.Option(help="Write it to this file instead of standard output.")
@@ -217,7 +225,7 @@ def slave_command(
             host=host,
             port=port,
             user=source_user,
-            password=os.environ.get("DUMPFILTER_SOURCE_PASSWORD", "") if source_user else "",
+            password=read_password(source_password_file, SOURCE_VARIABLE) if source_user else "",
             auto_position=auto_position,
             log_file=start_file,
             log_pos=start_position,
@@ -233,7 +241,7 @@ def slave_command(
     ]
     console = None
     if console_port is not None:
-        password = os.environ.get("DUMPFILTER_CONSOLE_PASSWORD", "")
+        password = read_password(console_password_file, CONSOLE_VARIABLE)
         console = ConsoleOptions(console_host, console_port, console_port_file, {console_user: password})
     run_slave(
         SlaveOptions(

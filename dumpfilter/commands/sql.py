@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dumpfilter.commands.passwords import read_password
 from dumpfilter.console.rendering import Format
 from dumpfilter.errors import ConnectionLost, OptionError
 
@@ -56,7 +57,7 @@ def sql_command(
     from dumpfilter.console.script import script_statements
 
     host, port = _address(slave, master)
-    password = _password(password_file)
+    password = read_password(password_file, PASSWORD_VARIABLE)
     if execute is not None:
         text = execute
     elif script == "-":
@@ -136,11 +137,3 @@ def _address(slave: str, master: str) -> tuple[str, int]:
     if not colon or not host or not port.isdecimal() or not 0 < int(port[:6]) < 65536:
         raise OptionError(f"{option}={value}: it is HOST:PORT")
     return host.strip("[]"), int(port)
-
-
-def _password(path: Path | None) -> str:
-    import os
-
-    if path is not None:
-        return path.read_text("utf-8").split("\n", 1)[0].rstrip("\r")
-    return os.environ.get(PASSWORD_VARIABLE, "")

@@ -1,0 +1,37 @@
+"""Passwords of commands: from a file or the environment, never from the command line, where others see them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dumpfilter.errors import OptionError
+
+CONSOLE_VARIABLE = "DUMPFILTER_CONSOLE_PASSWORD"
+SOURCE_VARIABLE = "DUMPFILTER_SOURCE_PASSWORD"
+
+ConsolePasswordFile = Annotated[
+    Path | None,
+    typer.Option(
+        help=f"A file whose first line is the console user's password; else {CONSOLE_VARIABLE} of the environment.",
+        rich_help_panel="Console",
+    ),
+]
+
+
+def read_password(path: Path | None, variable: str) -> str:
+    """The first line of the file or, without one, the variable's value; empty when there is neither.
+
+    Raises OptionError for a file that cannot be read.
+    """
+    if path is None:
+        return os.environ.get(variable, "")
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise OptionError(f"{path}: the password cannot be read: {reason}") from None
+    return lines[0] if lines else ""
