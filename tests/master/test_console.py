@@ -442,8 +442,11 @@ def test_a_real_client(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--console-port", "0"], "nobody could log in"),
-        (["--console-port", "0", "--console-user", "a"], "set DUMPFILTER_CONSOLE_PASSWORD"),
+        (["--console-port", "0", "--host", "0.0.0.0"], "set DUMPFILTER_CONSOLE_PASSWORD"),
+        (
+            ["--console-port", "0", "--console-password-file", "/nowhere/password"],
+            "/nowhere/password: the password",
+        ),
         (["--config", "/nowhere/master.toml"], "/nowhere/master.toml: cannot be read"),
     ],
 )
