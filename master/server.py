@@ -79,6 +79,7 @@ class MasterServer:
     def stop(self, grace: float = 1.0) -> None:
         """End all dumps and stop; ``grace`` seconds for calls that are under way."""
         self._health.enter_graceful_shutdown()
+        self.service.stopping = True
         for slave in self.service.register.all():
             slave.dump = 0
         self.service.store.wake()

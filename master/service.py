@@ -77,6 +77,8 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         self.register = Register(store.subjects, write_filter)
         self.master_uuid = master_uuid or uuid_of(store.binlogs)
         self.config = config or MasterConfig()
+        self.stopping = False
+        """Whether the master is about to end: slaves come back, to whoever has its address then."""
 
     def Register(self, request: pb.RegisterRequest, context: grpc.ServicerContext) -> pb.RegisterResponse:
         peer = context.peer()
@@ -185,6 +187,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
                 chunk_size=request.chunk_size,
                 heartbeat=request.heartbeat_period_ms / 1000,
                 filter_version=request.filter_version,
+                other_filters_before=request.other_filters_before,
                 active=context.is_active,
             )
 
@@ -202,6 +205,8 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             self.store.wake()
             _log_counts(slave)
         if dump.taken_over and context.is_active():
+            if self.stopping:
+                context.abort(grpc.StatusCode.UNAVAILABLE, "the master is shutting down")
             context.abort(
                 grpc.StatusCode.ABORTED,
                 "this dump is over: the slave registered or began a dump anew, or was unregistered",
