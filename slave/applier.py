@@ -56,7 +56,8 @@ class EventApplier:
     The target sees only what passes the filter, under the rewritten names; a transaction begins for
     it with the first thing that passes, so one that holds nothing for this slave leaves no trace.
     ``on_complete`` is told the GTID of every transaction that was completed, with or without a trace. Transactions
-    that ``origin`` does not want are passed over whole; the rules are not asked.
+    that ``origin`` does not want are passed over whole; the rules are not asked. MySQL takes no note of those, so
+    their GTIDs are for ``on_passed_over``.
     """
 
     def __init__(
@@ -66,11 +67,13 @@ class EventApplier:
         *,
         origin: OriginFilter | None = None,
         on_complete: Callable[[Gtid], None] = lambda gtid: None,
+        on_passed_over: Callable[[Gtid], None] = lambda gtid: None,
     ) -> None:
         self._rules = rules
         self._target = target
         self._origin = origin if origin is not None and origin.is_on else None
         self._on_complete = on_complete
+        self._on_passed_over = on_passed_over
         self.hits: Counter[BaseRuleKind] = Counter()
         """How often rules of each kind decided something, since :meth:`take_hits`."""
         self._passed_over = False
@@ -158,7 +161,9 @@ class EventApplier:
     def _complete(self) -> None:
         if self._begun:
             self._target.commit()
-        if self._gtid is not None:
+        if self._gtid is not None and self._passed_over and not isinstance(self._gtid, MariadbGtid):
+            self._on_passed_over(self._gtid)
+        elif self._gtid is not None:
             self._on_complete(self._gtid)
         self._gtid = None
         self._begun = False

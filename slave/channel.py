@@ -22,6 +22,7 @@ from dumpfilter.filter.trusted import TrustedRows
 from dumpfilter.sql.commands import Threads
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
+from slave import durable, imposed_info
 from slave.durable import DirectoryLock
 from slave.io_thread import IoThread, Received, SourceOptions
 from slave.master_info import MasterInfo, MasterInfoFile
@@ -30,7 +31,8 @@ from slave.relay_end import Hits, RelayEnd
 from slave.relay_log import RelayLog
 from slave.relay_log_info import RelayLogInfo, RelayLogInfoFile
 from slave.server_uuid import server_uuid
-from slave.sql_thread import SqlThread, Until
+from slave.sql_thread import SqlThread
+from slave.until import Until
 from slave.worker import Worker
 
 if TYPE_CHECKING:
@@ -110,6 +112,7 @@ class Channel:
         self._io_worker = Worker(f"{self.name or 'default'}-io", self._io_ended)
         self._sql_worker = Worker(f"{self.name or 'default'}-sql", self._sql_ended)
         try:
+            self._imposed = imposed_info.load(options.relay_dir)
             self._uuid = options.source.uuid or server_uuid(options.relay_dir)
             self._open()
         except BaseException:
@@ -292,6 +295,8 @@ class Channel:
             family = self._receiver.info.family
             with self._receiver.rewinding(MasterInfo(family=family, retrieved=here.executed)):
                 pass
+            durable.remove(self._options.relay_dir / imposed_info.NAME)
+            self._imposed = ()
             self._receiver.close()
             self._open()
 
@@ -355,22 +360,23 @@ class Channel:
                 channel=self.name,
                 filters=[one.name for one in imposed] or "none",
             )
+            imposed_info.save(self._options.relay_dir, imposed)
             self._imposed = imposed
             self._sql.follow_filter()
         self._on_connect(stub, answer)
 
     def _io_ended(self, error: BaseException | None) -> None:
-        if error is not None:
+        if error is not None and self._alone:  # else whoever waits is told
             log.error("I/O thread ended", channel=self.name, error=str(error))
         if not self._alone or (error is None and self._options.source.once and self._io.ended):
             self._relay_end.close()
         self._on_end()
 
     def _sql_ended(self, error: BaseException | None) -> None:
-        if error is not None:
+        if error is not None and self._alone:
             log.error("applier ended", channel=self.name, error=str(error))
-            if not self._alone:
-                self._io_worker.stop()
+        elif error is not None:
+            self._io_worker.stop()
         self._on_end()
 
 

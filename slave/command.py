@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import signal
 import sys
@@ -19,13 +18,14 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
 
 from dumpfilter.console.server import ConsoleServer
+from dumpfilter.console.users import check_users
 from dumpfilter.errors import OptionError
-from dumpfilter.filter.channels import ChannelFilters, fold_channel
+from dumpfilter.filter.channels import GROUP_REPLICATION_CHANNELS, ChannelFilters, fold_channel
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 from slave import durable
 from slave.channel import Channel
-from slave.console import SlaveConsole
+from slave.console import MAX_CHANNEL_NAME, SlaveConsole
 from slave.slave import Configured, Slave, SlaveOptions, Watching
 from slave.source_info import SourceInfo
 from slave.status import imposed_rules
@@ -43,18 +43,6 @@ class ConsoleOptions:
     port_file: Path | None
     users: Mapping[str, str]
 
-    def check(self) -> None:
-        """Raises OptionError for a console that everybody on the network could use."""
-        try:
-            local = self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            local = False
-        if not local and not all(self.users.values()):
-            raise OptionError(
-                f"--console-host={self.host}: a console that others can reach needs a password: set "
-                "DUMPFILTER_CONSOLE_PASSWORD"
-            )
-
 
 def masters_of(masters: Sequence[str], channel: str) -> list[tuple[str, str, int]]:
     """Channel, host and port of each ``--master``. Raises OptionError.
@@ -69,6 +57,8 @@ def masters_of(masters: Sequence[str], channel: str) -> list[tuple[str, str, int
         if not (colon and host and port.isascii() and port.isdigit() and int(port) <= 65535):
             raise OptionError(f"--master={master}: write [CHANNEL=]HOST:PORT")
         name = fold_channel(name if equals else channel)
+        if name in GROUP_REPLICATION_CHANNELS or len(name) > MAX_CHANNEL_NAME or name != name.rstrip(" "):
+            raise OptionError(f"--master={master}: no channel can have the name {name!r}")
         if any(name == other for other, _, _ in found):
             raise OptionError(
                 f"--master={master}: there is another one for channel {name!r}; give each a name"
@@ -205,7 +195,7 @@ def run_slave(
     """
     signal.signal(signal.SIGTERM, _terminate)
     if console is not None:
-        console.check()
+        check_users(console.host, console.users)
     elif not start:
         raise OptionError("--skip-replica-start: without --console-port nothing could ever start it")
     terminal = Console(stderr=True)

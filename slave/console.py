@@ -37,8 +37,7 @@ from slave import status
 from slave.relay_log import read_index
 from slave.slave import Configured, Slave
 from slave.source_info import SourceInfo
-from slave.sql_thread import Until
-from slave.until import UntilGtids, UntilRelay, UntilSource
+from slave.until import Until, UntilGtids, UntilRelay, UntilSource
 
 MAX_CHANNEL_NAME = 64
 """Characters."""

@@ -53,6 +53,18 @@ def gtid_of(event: Event) -> Gtid | None:
     return None
 
 
+def up_to(gtids: GtidSet) -> GtidSet:
+    """Every number of each source up to the last one in the set.
+
+    >>> str(up_to(parse_gtid_set("0-1-3:5")))
+    '0-1-5'
+    """
+    found = gtids.copy()
+    for key, _, last in gtids:
+        found.add_range(key, 1, last)
+    return found
+
+
 def gtids_between(
     directory: Path, start: RelayPosition, end: RelayPosition, family: Family | None
 ) -> GtidSet:

@@ -332,6 +332,7 @@ class IoThread:
         request = pb.DumpRequest(
             slave_id=answer.slave_id,
             filter_version=answer.filter_version,
+            other_filters_before=info.other_filters,
             once=options.once,
             chunk_size=options.chunk_size,
             heartbeat_period_ms=int(options.heartbeat_period * 1000),

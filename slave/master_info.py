@@ -43,6 +43,9 @@ class MasterInfo(state_file.State):
     """Of the filter that the events beyond the applier's place were chosen with: with another one they have to be
     fetched anew."""
 
+    other_filters: bool = False
+    """Whether there was ever another filter: the applier may have prepared XA transactions that this one drops."""
+
     @property
     def relay_position(self) -> RelayPosition | None:
         """Up to where the relay log is complete; None before the first file."""

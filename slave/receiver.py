@@ -115,7 +115,8 @@ class Receiver:
             self._hits.clear()
             self._retrieved = parse_gtid_set(to.retrieved, to.family or None)
             self._retrieved_more = False
-            self._info = to.model_copy()
+            other = bool(to.relay_file) and to.filter_digest != self.filter_digest
+            self._info = to.model_copy(update={"other_filters": to.other_filters or other})
             self.filter_digest = to.filter_digest
             self._awaited_version = self._NONE
             self._save(synced=False)

@@ -28,8 +28,12 @@ class RelayLogInfo(state_file.State):
     """The master's file that the applied events came from (``Relay_Source_Log_File``)."""
     source_position: NonNegativeInt = 0
     """Where in it the applied part ends, bytes (``Exec_Source_Log_Pos``)."""
+    master_uuid: str = ""
+    """Of the master at the newest place in its binlog that was reached and that both knew."""
     executed: str = ""
     """GTIDs of what has been applied, and of what held nothing for this slave (``Executed_Gtid_Set``)."""
+    passed_over: str = ""
+    """GTIDs of what was received and came from a server that is not wanted: neither executed nor held."""
     target: dict[str, Any] = Field(default_factory=dict)
     """The target's own state."""
 

@@ -24,7 +24,7 @@ from dumpfilter.sql.commands import Threads
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 from slave import durable, source_info
-from slave.channel import Channel, ChannelOptions, FilterOn
+from slave.channel import Channel, ChannelOptions, FilterOn, check
 from slave.durable import DirectoryLock
 from slave.io_thread import SourceOptions
 from slave.server_uuid import server_uuid
@@ -111,7 +111,7 @@ class Slave:
         self._configured: dict[str, Configured] = {}
         try:
             self.uuid = server_uuid(options.relay_dir)
-            for directory in (options.relay_dir, *sorted((options.relay_dir / CHANNELS).glob("*"))):
+            for directory in (options.relay_dir, *sorted((options.relay_dir / CHANNELS).glob("*/"))):
                 info = source_info.load(directory)
                 if info is not None:
                     self._infos[info.channel] = info
@@ -171,6 +171,7 @@ class Slave:
             if new:
                 self.filters.add_channel(name)
             try:
+                check(self._channel_options(info))
                 if clauses:
                     self.filters.change(clauses, name)
                 if new:
@@ -213,7 +214,7 @@ class Slave:
             if configured.info.channel:
                 shutil.rmtree(configured.directory, ignore_errors=True)
             else:
-                for file in (source_info.NAME, "master.info", "relay-log.info"):
+                for file in (source_info.NAME, "master.info", "relay-log.info", "relay-bin.index"):
                     durable.remove(configured.directory / file)
 
     # -- the process

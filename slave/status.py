@@ -5,6 +5,7 @@ Columns are in :mod:`dumpfilter.sql.columns`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -40,7 +41,7 @@ def status_row(configured: Configured, filters: ChannelFilters, executed: str) -
         "Source_Host": info.host,
         "Source_User": info.user,
         "Source_Port": info.port,
-        "Connect_Retry": _whole(info.connect_retry),
+        "Connect_Retry": math.ceil(info.connect_retry),
         "Source_Log_File": master.source_file or info.log_file,
         "Read_Source_Log_Pos": master.source_position or info.log_pos,
         "Relay_Log_File": relay.relay_file or "relay-bin.000001",
@@ -162,10 +163,6 @@ def _long_time(when: float) -> datetime | str:
     return datetime.fromtimestamp(when, UTC) if when else _NEVER
 
 
-def _whole(number: float) -> int | float:
-    return int(number) if number == int(number) else number
-
-
 # -- performance_schema
 
 CHANNEL_COLUMNS = (
@@ -255,7 +252,7 @@ def _configuration_row(configured: Configured) -> list[Any]:
     return [
         *(info.channel, info.host, info.port, info.user, "", str(int(info.auto_position))),
         *("NO", "", "", "", "", "", "NO", "", ""),
-        *(_whole(info.connect_retry), info.retry_count, info.heartbeat_period),
+        *(math.ceil(info.connect_retry), info.retry_count, info.heartbeat_period),
         *("", "", "NO", "", "uncompressed", 3, None, "0", "0"),
     ]
 

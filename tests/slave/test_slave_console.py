@@ -1,0 +1,190 @@
+"""What a slave shows and does of what its master imposes, and of its threads' errors."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dumpfilter.binlog.fileset import BinlogSet
+from dumpfilter.binlog.reader import iter_events
+from dumpfilter.filter import Filter, ReplicationFilter
+from dumpfilter.filter.kinds import AllFilters
+from master.config import MasterConfig
+from master.imposed import ImposedFilter
+from slave.applier import EventApplier
+from slave.command import report
+from slave.targets import SummaryTarget
+from tests.slave.driven import Place, driven, expected, serving, wait_until
+from tests.slave.test_changes import GrowingBinlog
+from tests.support import DATA
+
+STATEMENTS = DATA / "recordings" / "mysql-forms"
+
+
+def imposing(*options: str, name: str = "no logs") -> MasterConfig:
+    return MasterConfig(imposed=(ImposedFilter(name, Filter.from_options(list(options))),))
+
+
+def whole(binlogs: Path, *filters: tuple[Place, ReplicationFilter]) -> dict[str, Any]:
+    """The summary of a slave that is sent everything; each filter from a place on."""
+    target = SummaryTarget()
+    left = list(filters)
+    applier = None
+    found = BinlogSet.open(binlogs)
+    for name in found.names:
+        with found.path(name).open("rb") as source:
+            for event in iter_events(source, file=name):
+                if applier is None or not applier.inside:
+                    while left and left[0][0] <= (name, event.offset):
+                        applier = EventApplier(left.pop(0)[1], target)
+                assert applier is not None
+                applier.feed(event, file=name)
+    return target.state()
+
+
+def both(own: list[str], imposed: list[str]) -> ReplicationFilter:
+    return AllFilters([Filter.from_options(own), Filter.from_options(imposed)])
+
+
+@pytest.mark.parametrize("filter_on", ["MASTER", "SLAVE", "BOTH"])
+@pytest.mark.parametrize(
+    "imposed", ["--replicate-ignore-table=d1.b", "--replicate-wild-do-table=d1.%", "--replicate-ignore-db=d1"]
+)
+def test_the_slave_asks_what_the_master_could_not_decide(
+    tmp_path: Path, filter_on: str, imposed: str
+) -> None:
+    own = "--replicate-wild-ignore-table=d2.%"
+    with serving(STATEMENTS, imposing(imposed)) as master, driven(tmp_path / "s", own) as slave:
+        slave.follow(master, FILTER_ON=f"'{filter_on}'")
+        slave.sql("START REPLICA")
+        slave.catch_up(master)
+        assert slave.summary() == whole(STATEMENTS, (("", 0), both([own], [imposed])))
+        (row,) = slave.table("dumpfilter", "channels")
+        assert (row["IMPOSED_BY"], row["IMPOSED_RULES"]) == ("no logs", imposed)
+        assert report(slave.channel())["imposed"] == [imposed]
+        # not among what the slave has configured
+        shown = slave.table("performance_schema", "replication_applier_filters")
+        assert [one["FILTER_RULE"] for one in shown] == ["d2.%"]
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_it_is_asked_of_what_was_relayed_also_without_the_master(tmp_path: Path, again: bool) -> None:
+    """A restart does not widen it."""
+    imposed = "--replicate-ignore-table=d1.b"
+    with serving(STATEMENTS, imposing(imposed)) as master, driven(tmp_path / "s") as slave:
+        slave.follow(master)
+        slave.sql("START REPLICA IO_THREAD")
+        slave.catch_up(master, executed=False)
+        assert slave.channel().received.counts["events_undecided"]
+        slave.sql("STOP REPLICA")
+        if again:
+            slave.restart()
+        master.stop()
+        slave.sql("START REPLICA SQL_THREAD")
+        slave.catch_up(master)
+        assert slave.summary() == whole(STATEMENTS, (("", 0), both([], [imposed])))
+        slave.sql("STOP REPLICA")
+        slave.sql("RESET REPLICA")
+        assert slave.table("dumpfilter", "channels")[0]["IMPOSED_RULES"] == ""
+
+
+@pytest.mark.parametrize("filter_on", ["MASTER", "SLAVE", "BOTH"])
+def test_a_master_that_comes_back_with_another_configuration(
+    data: Path, tmp_path: Path, filter_on: str
+) -> None:
+    growing = GrowingBinlog(data / "mysql-row", tmp_path / "live", seed=1)
+    growing.more(20)
+    own, imposed = "--replicate-ignore-db=scratch", "--replicate-ignore-db=hr"
+    with serving(growing.index) as master, driven(tmp_path / "s", own) as slave:
+        slave.follow(master, FILTER_ON=f"'{filter_on}'")
+        slave.sql("START REPLICA")
+        slave.catch_up(master)
+        first = slave.place()
+        assert slave.table("dumpfilter", "channels")[0]["IMPOSED_BY"] == ""
+        master.stop()
+        master.config = imposing(imposed)
+        master.start()
+        wait_until(lambda: slave.table("dumpfilter", "channels")[0]["IMPOSED_RULES"] == imposed)
+        growing.more(25)
+        slave.catch_up(master)
+        second = slave.place()
+        master.stop()
+        master.config = None
+        master.start()
+        wait_until(lambda: slave.table("dumpfilter", "channels")[0]["IMPOSED_RULES"] == "")
+        growing.more(growing.transactions)
+        slave.catch_up(master)
+        alone = Filter.from_options([own])
+        wanted = whole(growing.index, (("", 0), alone), (first, both([own], [imposed])), (second, alone))
+        assert slave.summary() == wanted
+        assert wanted != whole(growing.index, (("", 0), alone))
+
+
+def test_a_change_of_the_slaves_filter_does_not_widen_it(data: Path, tmp_path: Path) -> None:
+    imposed = "--replicate-ignore-db=hr"
+    with (
+        serving(data / "mysql-row", imposing(imposed)) as master,
+        driven(tmp_path / "s", "--replicate-do-db=shop") as slave,
+    ):
+        slave.follow(master)
+        slave.sql("CHANGE REPLICATION FILTER REPLICATE_DO_DB = (shop, hr)")
+        slave.sql("START REPLICA")
+        slave.catch_up(master)
+        own = ["--replicate-do-db=shop", "--replicate-do-db=hr"]
+        assert slave.summary() == whole(data / "mysql-row", (("", 0), both(own, [imposed])))
+        slave.sql("STOP REPLICA SQL_THREAD")
+        slave.sql("CHANGE REPLICATION FILTER REPLICATE_DO_DB = ()")
+        assert slave.table("dumpfilter", "channels")[0]["IMPOSED_RULES"] == imposed
+
+
+def test_an_error_of_the_source_is_shown_until_the_next_start(data: Path, tmp_path: Path) -> None:
+    binlogs = Path(shutil.copytree(data / "mysql-row", tmp_path / "binlogs"))
+    sound = (binlogs / "bin.000002").read_bytes()
+    damaged = bytearray(sound)
+    damaged[5000] ^= 4
+    (binlogs / "bin.000002").write_bytes(damaged)
+    with serving(binlogs) as master, driven(tmp_path / "s") as slave:
+        slave.follow(master)
+        slave.sql("START REPLICA")
+        wait_until(lambda: slave.status()["Replica_IO_Running"] == "No")
+        shown = slave.status()
+        assert shown["Last_IO_Errno"] == 1236
+        assert "bin.000002: at " in shown["Last_IO_Error"]
+        assert shown["Last_IO_Error_Timestamp"]
+        assert shown["Replica_SQL_Running"] == "Yes"
+        (row,) = slave.table("performance_schema", "replication_connection_status")
+        assert (row["SERVICE_STATE"], row["LAST_ERROR_NUMBER"]) == ("OFF", 1236)
+        # the file is mended, and the master has to read it anew
+        (binlogs / "bin.000002").write_bytes(sound)
+        master.stop()
+        master.start()
+        slave.sql("START REPLICA IO_THREAD")
+        assert slave.status()["Last_IO_Errno"] == 0
+        slave.expect_law(master)
+
+
+def test_an_error_of_the_applier_is_shown_until_the_next_start(data: Path, tmp_path: Path) -> None:
+    """What was applied before it stays, and nothing is applied twice."""
+    with serving(data / "mysql-row") as master, driven(tmp_path / "s") as slave:
+        slave.follow(master)
+        slave.sql("START REPLICA IO_THREAD")
+        slave.catch_up(master, executed=False)
+        slave.sql("STOP REPLICA")
+        relay = tmp_path / "s" / "relay-bin.000001"
+        sound = relay.read_bytes()
+        relay.write_bytes(sound[:5000] + bytes([sound[5000] ^ 4]) + sound[5001:])
+        slave.sql("START REPLICA SQL_THREAD")
+        wait_until(lambda: slave.status()["Replica_SQL_Running"] == "No")
+        assert slave.status()["Last_SQL_Errno"] == slave.status()["Last_Errno"] == 1594
+        assert "relay-bin.000001" in slave.status()["Last_SQL_Error"]
+        # where the next one begins is what the target is like
+        so_far = expected(master.binlogs, slave.history[""], until=slave.place())
+        assert slave.summary() == so_far.summary
+        # a changed filter fetches anew what lies beyond
+        slave.sql("CHANGE REPLICATION FILTER REPLICATE_IGNORE_DB = (hr)")
+        slave.sql("START REPLICA")
+        slave.expect_law(master)
+        assert slave.status()["Last_SQL_Errno"] == 0

@@ -1,0 +1,251 @@
+"""Slaves as processes: several channels, a console, and how they end."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pymysql
+import pytest
+
+from dumpfilter.filter.rules import RuleKind, make_rule
+from tests.slave.driven import DEADLINE, Since, expected, wait_until
+from tests.slave.test_end_to_end import Launcher
+
+UUID = "5a8b8d0a-e543-11f1-9c8d-02fc00000001"
+
+
+@pytest.fixture(scope="module")
+def masters(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Iterator[dict[str, int]]:
+    """The ports of two masters."""
+    started = {}
+    for folder in ("mysql-row", "mysql-mixed"):
+        started[folder] = Launcher(tmp_path_factory.mktemp(folder))
+        started[folder].start_master(data / folder)
+    yield {folder: one.port for folder, one in started.items()}
+    for one in started.values():
+        one.close()
+
+
+@pytest.fixture(scope="module")
+def one_launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
+    made = Launcher(tmp_path_factory.mktemp("launcher"))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def launcher(one_launcher: Launcher, tmp_path: Path) -> Iterator[Launcher]:
+    """Starts processes in the test's own directory."""
+    one_launcher.directory = tmp_path
+    yield one_launcher
+    for name in list(one_launcher.running):
+        one_launcher.kill(name)
+
+
+def start(launcher: Launcher, *options: str, name: str = "s") -> None:
+    """A slave with its report in a file."""
+    directory = launcher.directory
+    launcher.start(
+        name,
+        *("slave", "--relay-dir", str(directory / "s"), "--server-id", "101", "--connect-retry", "0.1"),
+        *("--summary", "json", "--summary-file", str(directory / f"{name}.json"), *options),
+    )
+
+
+class Console:
+    """A connection to a slave's console."""
+
+    def __init__(self, launcher: Launcher, name: str = "s") -> None:
+        note = launcher.directory / f"{name}.port"
+        wait_until(note.exists, lambda: launcher.log(name))
+        self._connection = pymysql.connect(
+            host="127.0.0.1",
+            port=int(note.read_text()),
+            user="root",
+            autocommit=None,
+            cursorclass=pymysql.cursors.DictCursor,
+        )
+
+    def sql(self, text: str) -> list[dict[str, Any]]:
+        with self._connection.cursor() as cursor:
+            cursor.execute(text)
+            return list(cursor.fetchall())
+
+    def status(self, channel: str = "") -> dict[str, Any]:
+        (row,) = self.sql(f"SHOW REPLICA STATUS FOR CHANNEL '{channel}'")
+        return row
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def with_console(launcher: Launcher, *options: str, name: str = "s") -> Console:
+    note = launcher.directory / f"{name}.port"
+    note.unlink(missing_ok=True)
+    start(launcher, "--console-port", "0", "--console-port-file", str(note), *options, name=name)
+    return Console(launcher, name)
+
+
+def rules(*given: str) -> tuple[Any, ...]:
+    return tuple(make_rule(RuleKind(kind), value) for kind, _, value in (one.partition("=") for one in given))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_two_masters_a_console_and_an_end_in_order(
+    launcher: Launcher, masters: dict[str, int], data: Path, number: signal.Signals
+) -> None:
+    m1, m2 = masters["mysql-row"], masters["mysql-mixed"]
+    console = with_console(
+        launcher,
+        *("--master", f"m1=127.0.0.1:{m1}", "--master", f"M2=127.0.0.1:{m2}"),
+        *("--replicate-ignore-db=m1:hr", "--replicate-do-db=m2:shop", "--replicate-do-db=nosuch:x"),
+        "--replicate-ignore-table=group_replication_applier:a.b",
+    )
+    for name in ("m1", "m2"):
+        wait_until(
+            lambda name=name: (
+                console.status(name)["Seconds_Behind_Source"] == 0
+                and console.status(name)["Relay_Source_Log_File"] == "bin.000003"
+            ),
+            lambda: launcher.log("s"),
+        )
+    assert [
+        (row["CHANNEL_NAME"], row["FILTER_NAME"], row["FILTER_RULE"])
+        for row in console.sql("SELECT * FROM performance_schema.replication_applier_filters")
+    ] == [("m1", "REPLICATE_IGNORE_DB", "hr"), ("m2", "REPLICATE_DO_DB", "shop")]
+    console.close()
+    launcher.kill("s", number)
+    assert launcher.wait("s") == 0
+    log = (launcher.directory / "s.log").read_text()
+    assert "Traceback" not in log
+    flat = " ".join(log.split())
+    for where in (
+        "channel 'nosuch' which does not exist",
+        "group replication channel 'group_replication_applier' which is disallowed",
+    ):
+        assert (
+            f"There are per-channel replication filter(s) configured for {where}. The filter(s) have been discarded."
+        ) in flat
+    report = launcher.report("s")
+    assert list(report) == ["channels"]
+    assert list(report["channels"]) == ["m1", "m2"]
+    for name, folder, rule in (
+        ("m1", "mysql-row", "replicate-ignore-db=hr"),
+        ("m2", "mysql-mixed", "replicate-do-db=shop"),
+    ):
+        wanted = expected(data / folder / "bin.index", [Since(("", 0), rules(rule))])
+        assert report["channels"][name]["summary"] == wanted.summary
+        assert report["channels"][name]["counts"]["events_dropped"] > 0
+    # once more without --master: the channels are known
+    start(launcher, "--once")
+    assert launcher.wait("s") == 0
+    again = launcher.report("s")["channels"]
+    # without the filters more passes, but nothing is left to pass
+    assert {name: one["summary"] for name, one in again.items()} == {
+        name: one["summary"] for name, one in report["channels"].items()
+    }
+
+
+@pytest.mark.parametrize("until", [2, 35, 60])
+def test_killed_and_started_with_other_options(
+    launcher: Launcher, masters: dict[str, int], data: Path, until: int
+) -> None:
+    """The old filter up to the applier's place, the new one from there, whatever had been relayed."""
+    master = ("--master", f"127.0.0.1:{masters['mysql-row']}")
+    console = with_console(launcher, *master, "--replicate-ignore-db=hr", "--skip-replica-start")
+    console.sql("START REPLICA IO_THREAD")
+    wait_until(lambda: console.status()["Retrieved_Gtid_Set"].endswith(":1-74"), lambda: launcher.log("s"))
+    console.sql(f"START REPLICA SQL_THREAD UNTIL SQL_BEFORE_GTIDS = '{UUID}:{until}'")
+    wait_until(lambda: console.status()["Replica_SQL_Running"] == "No", lambda: launcher.log("s"))
+    row = console.status()
+    place = (row["Relay_Source_Log_File"], row["Exec_Source_Log_Pos"])
+    console.close()
+    launcher.kill("s")
+    start(launcher, *master, "--replicate-do-db=hr", "--replicate-do-db=logs", "--once")
+    assert launcher.wait("s") == 0, launcher.log("s")
+    history = [
+        Since(("", 0), rules("replicate-ignore-db=hr")),
+        Since(place, rules("replicate-do-db=hr", "replicate-do-db=logs")),
+    ]
+    report = launcher.report("s")
+    assert report["summary"] == expected(data / "mysql-row" / "bin.index", history).summary
+    assert report["gtid_set"] == f"{UUID}:1-74"
+
+
+def test_once_with_a_console_ends_by_itself(launcher: Launcher, masters: dict[str, int]) -> None:
+    start(launcher, "--master", f"127.0.0.1:{masters['mysql-row']}", "--once", "--console-port", "0")
+    assert launcher.wait("s") == 0, launcher.log("s")
+    assert launcher.report("s")["gtid_set"] == f"{UUID}:1-74"
+
+
+def test_a_slave_that_only_has_a_console(launcher: Launcher, masters: dict[str, int]) -> None:
+    console = with_console(launcher)
+    assert console.sql("SHOW REPLICA STATUS") == []
+    console.sql(
+        f"CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = {masters['mysql-row']}"
+    )
+    assert console.status()["Replica_IO_Running"] == "No"
+    console.sql("START REPLICA")
+    wait_until(lambda: console.status()["Executed_Gtid_Set"] == f"{UUID}:1-74", lambda: launcher.log("s"))
+    console.close()
+    launcher.kill("s", signal.SIGTERM)
+    assert launcher.wait("s") == 0
+    assert launcher.report("s")["gtid_set"] == f"{UUID}:1-74"
+
+
+def test_an_error_of_a_thread_leaves_the_console(launcher: Launcher) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+        console = with_console(launcher, "--master", f"127.0.0.1:{port}", "--retry-count", "1")
+        wait_until(lambda: console.status()["Last_IO_Errno"] == 2003, lambda: launcher.log("s"))
+    assert console.status()["Replica_IO_Running"] in ("No", "Connecting")
+    assert console.status()["Replica_SQL_Running"] == "Yes"
+    console.close()
+    launcher.kill("s", signal.SIGTERM)
+    assert launcher.wait("s") == 0
+
+
+def test_a_console_whose_port_is_taken(launcher: Launcher) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        start(launcher, "--master", "127.0.0.1:1", "--console-port", str(port))
+        assert launcher.wait("s") == 2, launcher.log("s")
+    assert last_line(launcher).startswith("dumpfilter: ")
+    assert f":{port}" in last_line(launcher)
+
+
+def last_line(launcher: Launcher) -> str:
+    log = launcher.log("s")
+    assert "Traceback" not in log
+    return log.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--skip-replica-start", "--master", "127.0.0.1:1"], "--skip-replica-start: "),
+        ([], "there is no channel"),
+        (["--master", "nowhere"], "--master=nowhere: write [CHANNEL=]HOST:PORT"),
+        (["--master", "a=127.0.0.1:1", "--master", "A=127.0.0.1:2"], "there is another one for channel 'a'"),
+        (["--master", "127.0.0.1:1", "--replicate-do-table=m1:x"], "--replicate-do-table=x"),
+        (["--master", "127.0.0.1:1", "--replicate-rewrite-db=m1:x"], "--replicate-rewrite-db=x"),
+        (["--master", "127.0.0.1:1", "--console-port", "0", "--console-host", "0.0.0.0"], "needs a password"),
+        (["--master", "127.0.0.1:1", "--do-domain-ids=1", "--ignore-domain-ids=2"], "DO_DOMAIN_IDS"),
+        (["--master", "127.0.0.1:1", "--auto-position", "--start-file", "bin.000001"], "--auto-position"),
+        (["--master", "group_replication_applier=127.0.0.1:1"], "group_replication_applier"),
+        (["--master", "x" * 65 + "=127.0.0.1:1"], "--master"),
+    ],
+)
+def test_wrong_options_are_one_line(launcher: Launcher, options: list[str], text: str) -> None:
+    start(launcher, *options)
+    assert launcher.wait("s", DEADLINE) == 2, launcher.log("s")
+    assert last_line(launcher).startswith("dumpfilter: ")
+    assert text in last_line(launcher)
+    assert launcher.log("s").count("\n") == 1
