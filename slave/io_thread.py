@@ -194,6 +194,8 @@ class IoThread:
         up. The master is told when it is there; when it cannot do that in the running stream (it is gone, or it was
         another master's place), the stream is begun anew.
         """
+        if self._registration is None:
+            self._cancel()  # an attempt to register that nobody answers would be waited for
         with self._registering, self._receiver.rewinding(to):
             self._options = replace(self._options, filter=definition)
             registration = self._registration

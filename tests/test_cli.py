@@ -25,7 +25,9 @@ def run(*arguments: str | Path, timeout: float = 60) -> subprocess.CompletedProc
     )
 
 
-@pytest.mark.parametrize("command", ["master", "slave", "split", "inspect", "explain", "binlog", "sql", "demo"])
+@pytest.mark.parametrize(
+    "command", ["master", "slave", "split", "inspect", "explain", "binlog", "sql", "demo"]
+)
 def test_help_has_an_example(command: str) -> None:
     done = run(command, "--help")
     assert done.returncode == 0

