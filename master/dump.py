@@ -212,7 +212,7 @@ class Dump:
             if idle is not None:
                 yield from self._chunk(idle)
                 idle, sent_at = None, time.monotonic()
-            following = store.next_file(self._file)
+            following = store.next_file(self._file, thread.position)
             if following is not None:
                 yield self._position_chunk(end_of_file=True)
                 self._file = following

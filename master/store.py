@@ -300,8 +300,9 @@ class BinlogStore:
             position = segment.end
         return found
 
-    def next_file(self, name: str) -> str | None:
-        """The file that follows ``name``; None when ``name`` is the last, or there is more of it to read.
+    def next_file(self, name: str, position: int | None = None) -> str | None:
+        """The file that follows ``name``; None when ``name`` is the last, or there is more of it to read from
+        ``position`` on (without one: from where it has been scanned to, by whomever).
 
         Raises BinlogTruncated when ``name`` does not end as a server ends a file.
         """
@@ -311,7 +312,9 @@ class BinlogStore:
             following = self.binlogs.after(name)
             if following is None:
                 return None
-        if self.segment_at(name, self.open_file(name).scanned_to) is not None:
+        if position is None:
+            position = self.open_file(name).scanned_to
+        if self.segment_at(name, position) is not None:
             return None  # more was written before the rotation: it comes first
         indexed = self.open_file(name)
         indexed.reader.check_end(last=False)

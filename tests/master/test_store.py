@@ -96,6 +96,16 @@ def test_rotation_is_followed(tmp_path: Path) -> None:
     assert store.next_file("bin.000002") == "bin.000003"
 
 
+def test_who_is_behind_does_not_skip_what_another_has_scanned(tmp_path: Path) -> None:
+    """The end of a file is where a reader has got to, not where anybody has."""
+    store = BinlogStore(copy_set("mysql-row", tmp_path / "set"))
+    first = position = store.first_position("bin.000001")
+    while (segment := store.segment_at("bin.000001", position)) is not None:  # somebody else's reading
+        position = segment.end
+    assert store.next_file("bin.000001", first) is None
+    assert store.next_file("bin.000001", position) == "bin.000002"
+
+
 def test_an_index_that_is_gone_for_a_moment_is_waited_for(tmp_path: Path) -> None:
     """MySQL replaces its index by deleting it and renaming the new one."""
     index = copy_set("mysql-row", tmp_path / "set")
