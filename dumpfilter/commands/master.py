@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
+from dumpfilter.commands.console_options import PANEL, ConsolePasswordFile, ConsolePort, ConsolePortFile
 from dumpfilter.commands.option_files import DefaultsExtraFile, DefaultsFile
-from dumpfilter.commands.passwords import CONSOLE_VARIABLE, ConsolePasswordFile, read_password
+from dumpfilter.commands.passwords import CONSOLE_VARIABLE, read_password
 
 
 class Semantics(enum.StrEnum):
@@ -57,27 +58,14 @@ def master_command(
             "(docs/master.md).",
         ),
     ] = None,
-    console_port: Annotated[
-        int | None,
-        typer.Option(
-            help="Port for MySQL clients, on the same address; 0 takes a free one. Without it there is no console.",
-            min=0,
-            max=65535,
-            rich_help_panel="Console",
-        ),
-    ] = None,
-    console_port_file: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write the console's port to this file once it answers.", rich_help_panel="Console"
-        ),
-    ] = None,
+    console_port: ConsolePort = None,
+    console_port_file: ConsolePortFile = None,
     console_user: Annotated[
         str | None,
         typer.Option(
             help="A user of the console, besides those of --config (root where there is none); on this machine "
             "alone it needs no password.",
-            rich_help_panel="Console",
+            rich_help_panel=PANEL,
         ),
     ] = None,
     console_password_file: ConsolePasswordFile = None,

@@ -4,22 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from dumpfilter.errors import OptionError
 
 CONSOLE_VARIABLE = "DUMPFILTER_CONSOLE_PASSWORD"
 SOURCE_VARIABLE = "DUMPFILTER_SOURCE_PASSWORD"
-
-ConsolePasswordFile = Annotated[
-    Path | None,
-    typer.Option(
-        help=f"A file whose first line is the console user's password; else {CONSOLE_VARIABLE} of the environment.",
-        rich_help_panel="Console",
-    ),
-]
 
 
 def read_password(path: Path | None, variable: str) -> str:

@@ -9,14 +9,10 @@ from typing import Annotated
 import typer
 
 from dumpfilter.commands import filter_options as options
+from dumpfilter.commands.console_options import PANEL, ConsolePasswordFile, ConsolePort, ConsolePortFile
 from dumpfilter.commands.filter_options import Semantics
 from dumpfilter.commands.option_files import DefaultsExtraFile, DefaultsFile
-from dumpfilter.commands.passwords import (
-    CONSOLE_VARIABLE,
-    SOURCE_VARIABLE,
-    ConsolePasswordFile,
-    read_password,
-)
+from dumpfilter.commands.passwords import CONSOLE_VARIABLE, SOURCE_VARIABLE, read_password
 
 
 class Summary(enum.StrEnum):
@@ -37,9 +33,6 @@ class FilterOn(enum.StrEnum):
 
 def _ids(name: str, help: str) -> object:
     return typer.Option(f"--{name}", help=help + " Repeatable.", metavar="ID", rich_help_panel="Filter")
-
-
-_CONSOLE = "Console"
 
 
 def slave_command(
@@ -141,27 +134,16 @@ def slave_command(
             help="A file whose first line is its password; else DUMPFILTER_SOURCE_PASSWORD of the environment."
         ),
     ] = None,
-    console_port: Annotated[
-        int | None,
-        typer.Option(
-            help="Port for MySQL clients; 0 takes a free one. Without it there is no console.",
-            min=0,
-            max=65535,
-            rich_help_panel=_CONSOLE,
-        ),
-    ] = None,
-    console_port_file: Annotated[
-        Path | None,
-        typer.Option(help="Write the console's port to this file once it answers.", rich_help_panel=_CONSOLE),
-    ] = None,
+    console_port: ConsolePort = None,
+    console_port_file: ConsolePortFile = None,
     console_host: Annotated[
-        str, typer.Option(help="Address the console listens on.", rich_help_panel=_CONSOLE)
+        str, typer.Option(help="Address the console listens on.", rich_help_panel=PANEL)
     ] = "127.0.0.1",
     console_user: Annotated[
         str,
         typer.Option(
             help="The console's user; on this machine alone it needs no password.",
-            rich_help_panel=_CONSOLE,
+            rich_help_panel=PANEL,
         ),
     ] = "root",
     console_password_file: ConsolePasswordFile = None,

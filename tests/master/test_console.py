@@ -27,7 +27,8 @@ from master.imposed import ImposedFilter
 from master.server import MasterServer
 from master.store import BinlogStore
 from tests.mariadb import MariaDb
-from tests.master.test_service import Client, files_of, wait_for
+from tests.master.client import Client
+from tests.master.test_service import files_of, wait_for
 from tests.oracle.dumping import dump
 from tests.support import DATA
 

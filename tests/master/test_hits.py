@@ -19,7 +19,8 @@ from dumpfilter.v1 import dumpfilter_pb2 as pb
 from master.server import MasterServer
 from master.store import BinlogStore
 from tests.dump.test_hits import counted
-from tests.master.test_service import ORACLE, Client
+from tests.master.client import Client
+from tests.master.test_service import ORACLE
 from tests.support import MemoryFile
 
 SET = ORACLE / "mysql-row"

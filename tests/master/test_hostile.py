@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 from typing import Any
 
 import grpc
@@ -15,28 +14,12 @@ from dumpfilter.filter import Filter
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from master.logs import MOST
 from master.register import MOST_IDLE, MOST_IDLE_WEIGHT, NotRegistered, Register, RegisteredSlave
-from master.server import MasterServer
 from master.service import MAX_NAME, MAX_RULES
-from master.store import BinlogStore
-from tests.master.test_service import Client, code_of, dumping, wait_for
+from tests.master.client import Client
+from tests.master.test_service import code_of, dumping, wait_for
 from tests.support import DATA
 
 MYSQL_ROW = DATA / "oracle" / "mysql-row"
-
-
-@pytest.fixture
-def server() -> Iterator[MasterServer]:
-    server = MasterServer(BinlogStore(MYSQL_ROW))
-    server.start()
-    yield server
-    server.stop(0)
-
-
-@pytest.fixture
-def client(server: MasterServer) -> Iterator[Client]:
-    client = Client(server)
-    yield client
-    client.channel.close()
 
 
 def request(rules: list[pb.Rule] = (), **more: Any) -> pb.RegisterRequest:

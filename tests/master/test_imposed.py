@@ -23,7 +23,8 @@ from master.config import MasterConfig, load_config
 from master.imposed import ImposedFilter, imposed_on, peer_address
 from master.server import MasterServer
 from master.store import BinlogStore
-from tests.master.test_service import Client, code_of, files_of
+from tests.master.client import Client
+from tests.master.test_service import code_of, files_of
 from tests.oracle.dumping import dump
 from tests.support import DATA
 

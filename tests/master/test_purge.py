@@ -25,7 +25,8 @@ from master.identity import uuid_of
 from master.purge import purge
 from master.server import MasterServer
 from master.store import BinlogStore
-from tests.master.test_service import Client, code_of, files_of
+from tests.master.client import Client
+from tests.master.test_service import code_of, files_of
 from tests.oracle.dumping import dump
 from tests.support import DATA
 
@@ -180,13 +181,6 @@ def server(directory: Path) -> Iterator[MasterServer]:
     server.start()
     yield server
     server.stop(0)
-
-
-@pytest.fixture
-def client(server: MasterServer) -> Iterator[Client]:
-    client = Client(server)
-    yield client
-    client.channel.close()
 
 
 def execute(server: MasterServer, statement: str) -> list[str]:

@@ -19,7 +19,8 @@ from dumpfilter.filter.rules import parse_clause
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from master.server import MasterServer
 from master.store import BinlogStore
-from tests.master.test_service import Client, files_of
+from tests.master.client import Client
+from tests.master.test_service import files_of
 from tests.oracle.dumping import dump
 from tests.oracle.recordings import DATA
 

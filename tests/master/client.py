@@ -1,0 +1,31 @@
+"""A gRPC client of a master."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import grpc
+
+from dumpfilter.filter import Filter
+from dumpfilter.filter.convert import filter_to_proto
+from dumpfilter.v1 import dumpfilter_pb2 as pb
+from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
+from master.server import MasterServer
+
+
+class Client:
+    def __init__(self, server: MasterServer) -> None:
+        self.channel = grpc.insecure_channel(
+            f"127.0.0.1:{server.port}", options=[("grpc.max_receive_message_length", -1)]
+        )
+        self.stub = pb_grpc.DumpFilterStub(self.channel)
+
+    def register(self, options: list[str] = (), server_id: int = 7, **more: object) -> pb.RegisterResponse:
+        definition = filter_to_proto(Filter.from_options(list(options)))
+        more.setdefault("uuid", str(uuid.uuid4()))
+        return self.stub.Register(pb.RegisterRequest(server_id=server_id, filter=definition, **more))
+
+    def dump(self, slave_id: str, **request: object) -> Iterator[pb.Chunk]:
+        request.setdefault("once", True)
+        return self.stub.Dump(pb.DumpRequest(slave_id=slave_id, **request))

@@ -1,0 +1,29 @@
+"""A master over a recording, and a client of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from master.server import MasterServer
+from master.store import BinlogStore
+from tests.master.client import Client
+from tests.support import DATA
+
+
+@pytest.fixture
+def server() -> Iterator[MasterServer]:
+    """Serves mysql-row; a module may have another ``server`` of its own."""
+    server = MasterServer(BinlogStore(DATA / "oracle" / "mysql-row"))
+    server.start()
+    yield server
+    server.stop(0)
+
+
+@pytest.fixture
+def client(server: MasterServer) -> Iterator[Client]:
+    """Of that server."""
+    client = Client(server)
+    yield client
+    client.channel.close()
