@@ -95,7 +95,6 @@ class Channel:
         on_hits: Callable[[Hits], None] = lambda hits: None,
         on_chunk: Callable[[pb.Chunk], None] = lambda chunk: None,
         on_connect: Callable[[rpc.DumpFilterStub, pb.RegisterResponse], None] = lambda stub, answer: None,
-        on_end: Callable[[], None] = lambda: None,
     ) -> None:
         check(options)
         self._options = options
@@ -104,7 +103,6 @@ class Channel:
         self._on_hits = on_hits
         self._on_chunk = on_chunk
         self._on_connect = on_connect
-        self._on_end = on_end
         self._imposed: tuple[pb.ImposedFilter, ...] = ()
         self._source_server_id = 0
         self._lock = DirectoryLock(options.relay_dir) if lock else None
@@ -370,14 +368,12 @@ class Channel:
             log.error("I/O thread ended", channel=self.name, error=str(error))
         if not self._alone or (error is None and self._options.source.once and self._io.ended):
             self._relay_end.close()
-        self._on_end()
 
     def _sql_ended(self, error: BaseException | None) -> None:
         if error is not None and self._alone:
             log.error("applier ended", channel=self.name, error=str(error))
         elif error is not None:
             self._io_worker.stop()
-        self._on_end()
 
 
 def check(options: ChannelOptions) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -225,7 +226,8 @@ def run_slave(
                     if console is None or (options.once and start):
                         slave.wait()
                     else:
-                        slave.wait_for_end()
+                        while True:  # until Ctrl-C or SIGTERM
+                            time.sleep(1.0)
                 except KeyboardInterrupt:
                     slave.stop()
             channels = slave.channels

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,7 +106,6 @@ class Slave:
         self._watching = watching or Watching()
         self.lock = threading.RLock()
         """Held by a statement that changes channels; what only looks does without."""
-        self._ended = threading.Event()
         self._lock = DirectoryLock(options.relay_dir)
         self._infos: dict[str, SourceInfo] = {}
         self._configured: dict[str, Configured] = {}
@@ -138,10 +138,6 @@ class Slave:
     def has(self, name: str) -> bool:
         """Whether a channel is configured."""
         return fold_channel(name) in self._configured
-
-    def known(self, name: str) -> SourceInfo | None:
-        """How a channel reached its master when the slave ran the last time; before :meth:`open`."""
-        return self._infos.get(fold_channel(name))
 
     def prepare(self, info: SourceInfo) -> None:
         """Have a channel, as the command line tells; before :meth:`open`. Its position stays as it is."""
@@ -220,19 +216,10 @@ class Slave:
     # -- the process
 
     def wait(self) -> None:
-        """Wait until the threads of all channels have ended by themselves (a dump asked for once), or :meth:`end`.
-        Can be interrupted by signals."""
-        while not self._ended.is_set() and any(one.channel.running for one in self.channels):
-            self._ended.wait(0.05)
-
-    def wait_for_end(self) -> None:
-        """Wait for :meth:`end`. Can be interrupted by signals."""
-        while not self._ended.wait(0.5):
-            pass
-
-    def end(self) -> None:
-        """Have :meth:`wait` and :meth:`wait_for_end` return."""
-        self._ended.set()
+        """Wait until the threads of all channels have ended by themselves (a dump asked for once, an error). Can be
+        interrupted by signals."""
+        while any(one.channel.running for one in self.channels):
+            time.sleep(0.05)
 
     def stop(self) -> None:
         """Stop all channels; returns when they have stopped."""
