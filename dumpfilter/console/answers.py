@@ -13,7 +13,7 @@ from mysql_mimic.types import Capabilities, ServerStatus, str_len, uint_len
 from mysql_mimic.types import ColumnType as WireType
 
 from dumpfilter.sql.errors import SqlError
-from dumpfilter.sql.result import Column, ColumnType, Result
+from dumpfilter.sql.result import Column, ColumnType, Result, as_shown
 
 _WIRE = {
     ColumnType.TEXT: (WireType.VAR_STRING, 0),
@@ -89,7 +89,7 @@ def text_of(value: object) -> str:
     if isinstance(value, float):
         return repr(value).removesuffix(".0")
     if isinstance(value, datetime.datetime):
-        return value.replace(tzinfo=None).isoformat(" ", "microseconds")
+        return as_shown(value)
     return str(value)
 
 

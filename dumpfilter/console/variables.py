@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 
 from dumpfilter.console.wire import MAX_ALLOWED_PACKET
@@ -59,7 +60,7 @@ GLOBAL_VARIABLES: Mapping[str, Value] = {
     "net_buffer_length": 16384,
     "performance_schema": 1,
     "port": 0,
-    "system_time_zone": "UTC",
+    "system_time_zone": time.tzname[0],
     "version_comment": "dumpfilter",
 }
 """What cannot be set."""

@@ -5,7 +5,18 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
+
+
+def as_shown(time: datetime) -> str:
+    """A time as a server shows a TIMESTAMP(6): an aware one in the time zone of the machine (``SYSTEM``).
+
+    >>> as_shown(datetime(2026, 1, 2))
+    '2026-01-02 00:00:00.000000'
+    """
+    local = time if time.tzinfo is None else time.astimezone().replace(tzinfo=None)
+    return local.isoformat(" ", "microseconds")
 
 
 class ColumnType(enum.Enum):
@@ -16,7 +27,7 @@ class ColumnType(enum.Enum):
     """64 bits; unsigned ones too."""
     DOUBLE = "double"
     TIMESTAMP = "timestamp"
-    """``datetime.datetime``, shown with microseconds (``TIMESTAMP(6)``)."""
+    """``datetime.datetime``, see :func:`as_shown`."""
 
 
 @dataclass(frozen=True)

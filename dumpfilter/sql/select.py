@@ -30,7 +30,7 @@ from dumpfilter.sql import catalogue
 from dumpfilter.sql.errors import SqlError
 from dumpfilter.sql.functions import FUNCTIONS, GroupConcat, full_moment, like, sort_key
 from dumpfilter.sql.lexer import Lexer, Token, TokenKind
-from dumpfilter.sql.result import Column, ColumnType, Result, Table
+from dumpfilter.sql.result import Column, ColumnType, Result, Table, as_shown
 
 DEFAULT_SECONDS = 60.0
 """How long a SELECT may run (``max_execution_time``)."""
@@ -839,7 +839,7 @@ def _quoted(name: str) -> str:
 
 def _stored(value: Any) -> Any:
     if isinstance(value, datetime.datetime):
-        return value.replace(tzinfo=None).isoformat(" ", "microseconds")
+        return as_shown(value)
     if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
         return str(value)
     if isinstance(value, str):
