@@ -13,6 +13,7 @@ from dumpfilter.binlog.fileset import BinlogSet
 from dumpfilter.sql.errors import SqlError
 from dumpfilter.sql.result import Note
 from master.identity import keep_uuid
+from master.writers import writer_of
 
 
 def purge(
@@ -29,7 +30,7 @@ def purge(
     place before any file goes: a crash leaves a set that is valid, and at worst files that it no longer names.
 
     Raises SqlError: 1373 for a ``to`` that the set does not have, 1375 where purging is not this process's business
-    (a server is writing the set, or crashed while it was; or there is no index), 1377 when the disk says no. A set that
+    (a server is writing the set, or there is no index), 1377 when the disk says no. A set that
     was not changed is as it was.
     """
     index = binlogs.index
@@ -39,8 +40,8 @@ def purge(
     names = binlogs.names
     if to is not None and Path(to).name not in names:
         raise SqlError(1373, "HY000", "Target log not found in binlog index")
-    _check_unused(binlogs)
     try:
+        marked = _check_unused(binlogs)
         wanted, notes = _wanted(binlogs, None if to is None else Path(to).name, before)
     except OSError as error:
         raise _failed(error) from error
@@ -57,6 +58,7 @@ def purge(
             ]
             break
         going.append(name)
+    notes = marked + notes
     if not going:
         return [], notes
     paths = [binlogs.path(name) for name in going]
@@ -89,14 +91,22 @@ def _wanted(binlogs: BinlogSet, to: str | None, before: datetime | None) -> tupl
     return found, []
 
 
-def _check_unused(binlogs: BinlogSet) -> None:
+def _check_unused(binlogs: BinlogSet) -> list[Note]:
+    """Refuse a set that a server writes. A newest file that is merely marked as in use was copied from a running server,
+    or its server crashed: that is worth a warning."""
     newest = binlogs.names[-1]
     with binlogs.file(newest) as file:
-        if file.in_use:
-            raise _prohibited(
-                f"a server is writing this set, or crashed while it was ({newest} is marked as in use): "
-                "purge it on that server"
-            )
+        if not file.in_use:
+            return []
+    writer = writer_of(binlogs.path(newest))
+    if writer is not None:
+        raise _prohibited(f"process {writer} writes this set ({newest}): purge it on that server")
+    return [
+        _warning(
+            1105,
+            f"{newest} is marked as in use, but no process that can be seen here has it open for writing",
+        )
+    ]
 
 
 def _take_out(index: Path, going: set[str]) -> None:

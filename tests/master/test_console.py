@@ -431,8 +431,8 @@ def test_a_real_client(tmp_path: Path) -> None:
             cursor.execute("SELECT @@server_id, @@version")
             assert cursor.fetchall() == ((11, "9.7.4-2"),)
             with pytest.raises(pymysql.err.OperationalError) as caught:
-                cursor.execute("PURGE BINARY LOGS TO 'bin.000003'")
-            assert caught.value.args[0] == 1375
+                cursor.execute("PURGE BINARY LOGS TO 'bin.000009'")
+            assert caught.value.args[0] == 1373
             cursor.execute("CHANGE BINLOG 'bin' TO IGNORE='logs.%'")
             cursor.execute("SHOW WARNINGS")
             assert "--binlog-ignore-db=x" in cursor.fetchall()[0][2]

@@ -25,6 +25,7 @@ from master.identity import uuid_of
 from master.purge import purge
 from master.server import MasterServer
 from master.store import BinlogStore
+from master.writers import writer_of
 from tests.master.client import Client
 from tests.master.test_service import code_of, files_of
 from tests.oracle.dumping import dump
@@ -98,10 +99,30 @@ def test_an_unknown_file(directory: Path) -> None:
 
 
 def test_a_set_that_a_server_writes_is_the_servers_to_purge(directory: Path) -> None:
-    mark(directory / NAMES[2], in_use=True)
-    with pytest.raises(SqlError, match=r"1375 .*purge it on that server"):
-        purge(BinlogSet.open(directory), to="bin.000003")
+    newest = directory / NAMES[2]
+    mark(newest, in_use=True)
+    hold = "import sys; file = open(sys.argv[1], sys.argv[2]); print('open', flush=True); sys.stdin.read()"
+    for mode, writes in (("ab", True), ("rb", False)):
+        with subprocess.Popen(
+            [sys.executable, "-c", hold, newest, mode], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as server:
+            assert server.stdout.readline() == b"open\n"
+            assert writer_of(newest) == (server.pid if writes else None)
+            if writes:
+                with pytest.raises(SqlError, match=rf"1375 .*process {server.pid} .*purge it on that server"):
+                    purge(BinlogSet.open(directory), to="bin.000003")
+            server.stdin.close()
     assert files(directory) == NAMES
+
+
+def test_a_set_that_was_copied_from_a_running_server_can_be_purged(directory: Path) -> None:
+    mark(directory / NAMES[2], in_use=True)
+    gone, notes = purge(BinlogSet.open(directory), to="bin.000002")
+    assert gone == NAMES[:1]
+    assert [note.message for note in notes] == [
+        "bin.000003 is marked as in use, but no process that can be seen here has it open for writing"
+    ]
+    assert files(directory) == NAMES[1:]
 
 
 def test_files_without_an_index_are_not_purged(directory: Path) -> None:
