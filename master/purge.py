@@ -92,8 +92,8 @@ def _wanted(binlogs: BinlogSet, to: str | None, before: datetime | None) -> tupl
 
 
 def _check_unused(binlogs: BinlogSet) -> list[Note]:
-    """Refuse a set that a server writes. A newest file that is merely marked as in use was copied from a running server,
-    or its server crashed: that is worth a warning."""
+    """Refuse a set that a server writes. A newest file that is merely marked as in use was copied from a running
+    server, or its server crashed: that is worth a warning."""
     newest = binlogs.names[-1]
     with binlogs.file(newest) as file:
         if not file.in_use:
