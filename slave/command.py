@@ -233,7 +233,7 @@ def run_slave(
             channels = slave.channels
         finally:
             slave.close()
-    if console is None and slave.error is not None:
+    if slave.error is not None and (console is None or options.once):
         raise slave.error
     _print(channels, summary, summary_file)
 
