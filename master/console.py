@@ -17,6 +17,11 @@ from dumpfilter.filter.factory import make_write_filter
 from dumpfilter.filter.write import WriteRuleKind
 from dumpfilter.printing.show_events import no_events, show_events
 from dumpfilter.sql import commands as C
+from dumpfilter.sql.catalogue import (
+    ER_BAD_REPLICA,
+    ER_REPLICA_CHANNEL_DOES_NOT_EXIST,
+    ER_REPLICA_CHANNEL_WAS_NOT_RUNNING,
+)
 from dumpfilter.sql.columns import (
     PERFORMANCE_SCHEMA,
     binary_log_status_columns,
@@ -282,12 +287,12 @@ class MasterConsole:
         if command.every:
             return OK
         self._check_channel(command.channel)
+        if self._mysql:
+            raise ER_BAD_REPLICA()
         raise SqlError(
             1200,
             "HY000",
-            "The server is not configured as replica; fix in config file or with CHANGE REPLICATION SOURCE TO"
-            if self._mysql
-            else "Misconfigured slave: MASTER_HOST was not set; Fix in config file or with CHANGE MASTER TO",
+            "Misconfigured slave: MASTER_HOST was not set; Fix in config file or with CHANGE MASTER TO",
         )
 
     def _stop_replica(self, command: C.StopReplica) -> Result:
@@ -295,9 +300,7 @@ class MasterConsole:
             return OK
         self._check_channel(command.channel)
         if self._mysql:
-            return Result(
-                notes=[Note("Note", 3084, "Replication thread(s) for channel '' are already stopped.")]
-            )
+            return Result(notes=[ER_REPLICA_CHANNEL_WAS_NOT_RUNNING.note("")])
         return Result(notes=[Note("Note", 1255, "Slave already has been stopped")])
 
     def _reset_replica(self, command: C.ResetReplica) -> Result:
@@ -316,7 +319,7 @@ class MasterConsole:
         if not channel:
             return
         if self._mysql:
-            raise SqlError(3074, "HY000", f"Replica channel '{channel}' does not exist.")
+            raise ER_REPLICA_CHANNEL_DOES_NOT_EXIST(channel)
         raise SqlError(1617, "HY000", f"There is no master connection '{channel}'")
 
 

@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from dumpfilter.binlog.fileset import BinlogSet
+from dumpfilter.sql.catalogue import ER_UNKNOWN_TARGET_BINLOG, ER_WARN_PURGE_LOG_IS_ACTIVE
 from dumpfilter.sql.errors import SqlError
 from dumpfilter.sql.result import Note
 from master.identity import keep_uuid
@@ -39,7 +40,7 @@ def purge(
     binlogs.refresh()
     names = binlogs.names
     if to is not None and Path(to).name not in names:
-        raise SqlError(1373, "HY000", "Target log not found in binlog index")
+        raise ER_UNKNOWN_TARGET_BINLOG()
     try:
         marked = _check_unused(binlogs)
         wanted, notes = _wanted(binlogs, None if to is None else Path(to).name, before)
@@ -85,8 +86,7 @@ def _wanted(binlogs: BinlogSet, to: str | None, before: datetime | None) -> tupl
         if binlogs.path(name).stat().st_mtime >= end:
             return found, []
         if name == names[-1]:
-            active = f"file {name} was not purged because it is the active log file."
-            return found, [_warning(1868, active)]
+            return found, [ER_WARN_PURGE_LOG_IS_ACTIVE.warning(name)]
         found.append(name)
     return found, []
 

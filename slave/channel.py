@@ -379,14 +379,19 @@ class Channel:
 def check(options: ChannelOptions) -> None:
     """Raises OptionError for options that cannot be."""
     source = options.source
-    if not 1 <= source.server_id <= 0xFFFFFFFF:
-        raise OptionError(f"--server-id={source.server_id}: it is a number from 1 to 4294967295")
+    check_server_id(source.server_id)
     if source.auto_position and source.start_file:
         raise OptionError("--start-file and --auto-position: give one of them")
     if source.start_position != 4 and not source.start_file:
         raise OptionError("--start-position needs --start-file")
     # a filter's errors belong here, not into a thread
     make_filter(options.semantics, options.rules, lower_case_table_names=options.lower_case_table_names)
+
+
+def check_server_id(server_id: int) -> None:
+    """Raises OptionError for a number that is no server_id."""
+    if not 1 <= server_id <= 0xFFFFFFFF:
+        raise OptionError(f"--server-id={server_id}: it is a number from 1 to 4294967295")
 
 
 def _digest(definition: pb.FilterDefinition) -> str:

@@ -21,12 +21,17 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColum
 from dumpfilter.console.server import ConsoleServer
 from dumpfilter.console.users import check_users
 from dumpfilter.errors import OptionError
-from dumpfilter.filter.channels import GROUP_REPLICATION_CHANNELS, ChannelFilters, fold_channel
+from dumpfilter.filter.channels import (
+    GROUP_REPLICATION_CHANNELS,
+    ChannelFilters,
+    fold_channel,
+    is_channel_name,
+)
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 from slave import durable
 from slave.channel import Channel
-from slave.console import MAX_CHANNEL_NAME, SlaveConsole
+from slave.console import SlaveConsole
 from slave.slave import Configured, Slave, SlaveOptions, Watching
 from slave.source_info import SourceInfo
 from slave.status import imposed_rules
@@ -58,7 +63,7 @@ def masters_of(masters: Sequence[str], channel: str) -> list[tuple[str, str, int
         if not (colon and host and port.isascii() and port.isdigit() and int(port) <= 65535):
             raise OptionError(f"--master={master}: write [CHANNEL=]HOST:PORT")
         name = fold_channel(name if equals else channel)
-        if name in GROUP_REPLICATION_CHANNELS or len(name) > MAX_CHANNEL_NAME or name != name.rstrip(" "):
+        if name in GROUP_REPLICATION_CHANNELS or not is_channel_name(name):
             raise OptionError(f"--master={master}: no channel can have the name {name!r}")
         if any(name == other for other, _, _ in found):
             raise OptionError(

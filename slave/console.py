@@ -19,6 +19,7 @@ from dumpfilter.filter.channels import (
     GROUP_REPLICATION_CHANNELS,
     UnknownChannel,
     fold_channel,
+    is_channel_name,
 )
 from dumpfilter.printing.show_events import COLUMNS as EVENT_COLUMNS
 from dumpfilter.printing.show_events import no_events, show_events
@@ -38,9 +39,6 @@ from slave.relay_log import read_index
 from slave.slave import Configured, Slave
 from slave.source_info import SourceInfo
 from slave.until import Until, UntilGtids, UntilRelay, UntilSource
-
-MAX_CHANNEL_NAME = 64
-"""Characters."""
 
 MAX_CHANNELS = 256
 """As a server's ``MAX_CHANNELS``."""
@@ -287,7 +285,7 @@ class SlaveConsole:
             raise errors.ER_REPLICA_CHANNEL_OPERATION_NOT_ALLOWED(
                 "CHANGE REPLICATION SOURCE with the given parameters", channel
             )
-        if len(name) > MAX_CHANNEL_NAME or name != name.rstrip(" "):
+        if not is_channel_name(name):
             raise errors.ER_REPLICA_CHANNEL_NAME_INVALID_OR_TOO_LONG()
         return name
 

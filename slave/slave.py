@@ -17,7 +17,6 @@ from urllib.parse import quote
 
 import structlog
 
-from dumpfilter.errors import OptionError
 from dumpfilter.filter.channels import ChannelFilters, UnknownChannel, fold_channel
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.filter.rules import FilterClause
@@ -25,7 +24,7 @@ from dumpfilter.sql.commands import Threads
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 from slave import durable, source_info
-from slave.channel import Channel, ChannelOptions, FilterOn, check
+from slave.channel import Channel, ChannelOptions, FilterOn, check, check_server_id
 from slave.durable import DirectoryLock
 from slave.io_thread import SourceOptions
 from slave.server_uuid import server_uuid
@@ -98,8 +97,7 @@ class Slave:
         make_target: Callable[[], Target] = SummaryTarget,
         watching: Watching | None = None,
     ) -> None:
-        if not 1 <= options.server_id <= 0xFFFFFFFF:
-            raise OptionError(f"--server-id={options.server_id}: it is a number from 1 to 4294967295")
+        check_server_id(options.server_id)
         self.options = options
         self.filters = filters
         self._make_target = make_target

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from mysql_mimic.types import ColumnType as WireType
 
 from dumpfilter.console.wire import Fields, MalformedPacket
+from dumpfilter.sql.catalogue import ER_WRONG_ARGUMENTS
 from dumpfilter.sql.errors import SqlError
 from dumpfilter.sql.lexer import TokenKind
 from dumpfilter.sql.select import tokens
@@ -90,7 +91,7 @@ def read_execute(fields: Fields, statement: Prepared, codec: str) -> list[Value]
     if fields.uint(1):
         statement.types = [(fields.uint(1), bool(fields.uint(1) & 0x80)) for _ in range(count)]
     if len(statement.types) != count:
-        raise SqlError(1210, "HY000", "Incorrect arguments to mysqld_stmt_execute")
+        raise ER_WRONG_ARGUMENTS("mysqld_stmt_execute")
     values: list[Value] = []
     for at, (wire, unsigned) in enumerate(statement.types):
         if nulls[at // 8] >> at % 8 & 1:

@@ -37,6 +37,9 @@ from dumpfilter.filter.rules import (
 DEFAULT_CHANNEL = ""
 GROUP_REPLICATION_CHANNELS = frozenset({"group_replication_applier", "group_replication_recovery"})
 
+MAX_CHANNEL_NAME = 64
+"""Characters."""
+
 _KINDS: tuple[BaseRuleKind, ...] = (*RuleKind, *EffectiveRuleKind)
 """In the order of the server's tables: ``enum_filter_type`` is that of :class:`RuleKind`."""
 _HASHED = frozenset({RuleKind.DO_TABLE, RuleKind.IGNORE_TABLE})
@@ -322,6 +325,11 @@ class ChannelFilters:
 def fold_channel(name: str) -> str:
     """A channel's name as a server keeps it: in lower case, character by character, with accents."""
     return "".join(lower if len(lower := character.lower()) == 1 else character for character in name)
+
+
+def is_channel_name(name: str) -> bool:
+    """Whether a channel may have this name, folded: at most 64 characters, no space at the end (ER 3076 else)."""
+    return len(name) <= MAX_CHANNEL_NAME and name == name.rstrip(" ")
 
 
 def split_channel(value: str) -> tuple[str | None, str]:

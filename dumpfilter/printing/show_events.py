@@ -12,6 +12,7 @@ from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogTruncated
 from dumpfilter.printing.event_info import event_info, event_type, shown_events
+from dumpfilter.sql.catalogue import ER_ERROR_WHEN_EXECUTING_COMMAND
 from dumpfilter.sql.errors import SqlError
 from dumpfilter.sql.result import Column, ColumnType, Note, Result
 
@@ -54,8 +55,8 @@ def show_events(
 
 
 def no_events(reason: str, statement: str = "SHOW BINLOG EVENTS") -> SqlError:
-    """ER_ERROR_WHEN_EXECUTING_COMMAND; the servers cut the reason at 128 characters."""
-    return SqlError(1220, "HY000", f"Error when executing command {statement}: {reason[:128]}")
+    """ER_ERROR_WHEN_EXECUTING_COMMAND, the reason cut as the servers do."""
+    return ER_ERROR_WHEN_EXECUTING_COMMAND(statement, reason)
 
 
 def _row(name: str, event: Event) -> list[Any]:
