@@ -41,6 +41,8 @@ class Subjects:
         self.lock = threading.RLock()
         self._known: list[Subject | None] = []
         self._statements: dict[Statement, int] = {}
+        self._tables: dict[TableSubject, int] = {}
+        """Those of :meth:`number_of` only."""
         self._sets: dict[tuple[int, ...], int] = {}
         self._members: dict[int, tuple[int, ...]] = {}
         self.names: npt.NDArray[np.uint8] = np.zeros(1 << 14, np.uint8)
@@ -78,6 +80,15 @@ class Subjects:
         number = self._statements.get(statement)
         if number is None:
             number = self._statements[statement] = self._add(statement)
+        return number
+
+    def number_of(self, subject: Subject) -> int:
+        """A number for a subject that another scan has met. A table may have a second one, of its own, in this one."""
+        if not isinstance(subject, TableSubject):
+            return self.statement(subject)
+        number = self._tables.get(subject)
+        if number is None:
+            number = self._tables[subject] = self._add(subject)
         return number
 
     def any_of(self, numbers: Iterable[int]) -> int:

@@ -1,0 +1,108 @@
+"""Ranges: the parts of a binlog set that tasks work on, and how a task reads one.
+
+A range is whole transactions of one file. What a scan has to know at its beginning besides (the XA transactions that
+are prepared there) comes with it, so that ranges can be read in any order, by anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+import numpy.typing as npt
+
+from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader
+from dumpfilter.binlog.fileset import BinlogFile
+from dumpfilter.binlog.gtid_events import Xid
+from dumpfilter.binlog.index import FileScanner, Segment
+from dumpfilter.binlog.sources import SourceNumbers
+from dumpfilter.binlog.subjects import Subject, Subjects
+from dumpfilter.binlog.xa import ALWAYS, Prepared
+from dumpfilter.errors import BinlogCorrupt, BinlogTruncated
+
+BLOCK_SIZE = 8 << 20
+"""Bytes scanned at a time. Larger than the dump thread's segments, since here each output in a segment costs a fixed
+amount; small beside an executor's memory."""
+
+Held = tuple[Subject, ...] | None
+"""What a prepared XA transaction holds: its subjects; None when some of it is sent whatever a filter says."""
+
+HeldByXid = Mapping[Xid, Held]
+
+NONE_HELD: HeldByXid = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Range:
+    """Bytes ``start`` to ``end`` of the file ``file`` (its number in the set). ``number`` counts through the set."""
+
+    number: int
+    file: int
+    start: int
+    end: int
+    prepared: tuple[tuple[Xid, Held], ...] = ()
+    """The XA transactions that are prepared where it begins and end in it."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """A segment with its bytes: uint8, from ``segment.start`` on, valid until the next block is asked for."""
+
+    segment: Segment
+    data: npt.NDArray[np.uint8]
+
+
+def prepared_of(held: HeldByXid, subjects: Subjects) -> Prepared:
+    """As a scan with these subjects has it."""
+    return {
+        xid: ALWAYS if what is None else subjects.any_of(subjects.number_of(one) for one in what)
+        for xid, what in held.items()
+    }
+
+
+def held_of(prepared: Prepared, subjects: Subjects) -> HeldByXid:
+    """The reverse of :func:`prepared_of`."""
+    return {
+        xid: None if number == ALWAYS else tuple(subjects[k] for k in (subjects.members(number) or (number,)))
+        for xid, number in prepared.items()
+    }
+
+
+def blocks_of(
+    file: BinlogFile,
+    wanted: Range,
+    subjects: Subjects,
+    sources: SourceNumbers,
+    *,
+    verify: bool = True,
+    block_size: int = BLOCK_SIZE,
+) -> Iterator[Block]:
+    """The blocks of a range. Raises BinlogError with file and position."""
+    scanner = FileScanner(
+        file.name,
+        file.format_description,
+        subjects,
+        sources,
+        verify=verify,
+        prepared=prepared_of(dict(wanted.prepared), subjects),
+    )
+    size = max(HEADER_LENGTH, min(block_size, wanted.end - wanted.start))
+    buffer: npt.NDArray[np.uint8] = np.empty(size, np.uint8)
+    position = wanted.start
+    while position < wanted.end:
+        length = min(buffer.size, wanted.end - position)
+        data = buffer[:length]
+        if file.read_into(data, position) < length:
+            raise BinlogTruncated("the file got shorter while it was read", file=file.name, position=position)
+        segment = scanner.scan(data, position)
+        if segment is None:
+            # an event larger than the buffer
+            needed = EventHeader.unpack(data.tobytes()).size if length >= HEADER_LENGTH else HEADER_LENGTH
+            if position + needed > wanted.end or needed <= length:
+                raise BinlogCorrupt(f"an event's length is {needed}", file=file.name, position=position)
+            buffer = np.empty(needed, np.uint8)
+            continue
+        yield Block(segment, data)
+        position = segment.end
