@@ -6,7 +6,8 @@ import argparse
 import importlib
 import sys
 
-from bench._common import Options, parse_size
+from bench._common import Options
+from dumpfilter.sizes import parse_size
 
 ALL = ("scan", "decide", "hostile", "grpc_end_to_end", "filter_file", "relay", "memory")
 

@@ -32,13 +32,6 @@ class Options:
     runs: int
 
 
-def parse_size(text: str) -> int:
-    """``512M`` as bytes."""
-    units = {"K": 10, "M": 20, "G": 30}
-    unit = units.get(text[-1:].upper())
-    return int(text) if unit is None else int(float(text[:-1]) * (1 << unit))
-
-
 def binlogs(size: int, *, style: Style = "mysql", checksum: bool = True) -> GeneratedSet:
     """A generated set of this size, made once."""
     directory = OUT / f"{style}-{size >> 20}M{'' if checksum else '-unchecked'}"

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, IPvAnyNetwork, ValidationError
+from pydantic import Field, IPvAnyNetwork
 
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import FilterSemantics, make_filter, parse_option
 from dumpfilter.filter.collation import Family
+from dumpfilter.toml_file import Model, load_toml
 from master.imposed import ImposedFilter
 
 _Name = Annotated[str, Field(min_length=1, max_length=64)]
 _ServerId = Annotated[int, Field(ge=1, le=0xFFFFFFFF)]
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
-
-
-class _User(_Model):
+class _User(Model):
     name: _Name
     password: Annotated[str, Field(min_length=1)]
 
 
-class _Imposed(_Model):
+class _Imposed(Model):
     name: _Name
     server_ids: tuple[_ServerId, ...] = ()
     users: tuple[_Name, ...] = ()
@@ -37,7 +33,7 @@ class _Imposed(_Model):
     rules: Annotated[tuple[str, ...], Field(min_length=1)]
 
 
-class _File(_Model):
+class _File(Model):
     user: tuple[_User, ...] = ()
     console_user: tuple[_User, ...] = ()
     imposed: tuple[_Imposed, ...] = ()
@@ -60,17 +56,7 @@ def load_config(path: Path, *, family: Family, lower_case_table_names: int = 0) 
 
     Raises OptionError with the file and the key, and never with a value that may be a password.
     """
-    try:
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise OptionError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    try:
-        parsed = _File.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise OptionError(f"{path}: {error}") from None
-    except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        raise OptionError(f"{path}: {_key(first['loc'])}: {_reason(first['type'], first['msg'])}") from None
+    parsed = load_toml(path, _File)
     users = _passwords(path, "user", parsed.user)
     imposed: list[ImposedFilter] = []
     for number, one in enumerate(parsed.imposed, 1):
@@ -107,13 +93,3 @@ def _passwords(path: Path, key: str, users: tuple[_User, ...]) -> dict[str, str]
             raise OptionError(f"{path}: {key}[{number}]: name: there are two users {user.name!r}")
         found[user.name] = user.password
     return found
-
-
-def _key(location: tuple[int | str, ...]) -> str:
-    """``imposed[2].rules`` for pydantic's ("imposed", 1, "rules"): counted from 1, as people count tables."""
-    return "".join(f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
-
-
-def _reason(kind: str, message: str) -> str:
-    reasons = {"extra_forbidden": "there is no such key", "missing": "is missing"}
-    return reasons.get(kind, message[:1].lower() + message[1:])

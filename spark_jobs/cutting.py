@@ -8,7 +8,7 @@ independent of one another: each can be a task. Only where a set has XA transact
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
@@ -19,7 +19,6 @@ from dumpfilter.binlog.fileset import BinlogFile, SegmentReader
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.index import Segment
-from dumpfilter.binlog.previous_gtids import previous_gtids
 from dumpfilter.binlog.sources import SourceNumbers
 from dumpfilter.binlog.subjects import Subject, Subjects
 from dumpfilter.errors import BinlogError, BinlogUnsupported
@@ -47,15 +46,17 @@ class FileIndex:
     path: str
     name: str
     size: int
+    modified: int
+    """When it was last written to, nanoseconds since 1970."""
     format_description: bytes
-    """The event, whole."""
+    """The event, whole; empty when the file could not be opened."""
     bounds: tuple[int, ...] = ()
     """Where ranges begin and end; empty when the file holds no transaction."""
     end: int = 0
     """Where what is whole ends: the rest is still being written, or was given up."""
     transactions: int = 0
-    previous_gtids: str | None = None
-    """The set that its Previous_gtids or Gtid_list tells of; None without one."""
+    prolog: bytes = b""
+    """Its Previous_gtids or Gtid_list event, whole; empty without one."""
     rotated: int | None = None
     """When its Rotate event was written, Unix seconds; None when it does not end in one."""
     has_xa: bool = False
@@ -84,7 +85,7 @@ def index_file(
         if not skip:
             raise
         name = path.rpartition("/")[2]
-        return FileIndex(number, path, name, 0, b"", damage=Damage(name, error.position, error.what))
+        return FileIndex(number, path, name, 0, 0, b"", damage=Damage(name, error.position, error.what))
     with file:
         found = _Pass(file, range_size)
         damage = None
@@ -99,11 +100,12 @@ def index_file(
             path,
             file.name,
             file.size,
+            file.modified,
             file.format_description.raw,
             found.all_bounds(),
             found.boundary,
             found.transactions,
-            found.previous,
+            found.prolog,
             found.rotated,
             found.has_xa,
             damage,
@@ -119,14 +121,13 @@ class _Pass:
         self.boundary = file.first_event
         self._bounds = [file.first_event]
         self.transactions = 0
-        self.previous: str | None = None
+        self.prolog = b""
+        self._begun = False
         self.rotated: int | None = None
         self.has_xa = False
 
     def run(self, *, verify: bool, block_size: int, last: bool) -> None:
         file, fd = self._file, self._file.format_description
-        before = previous_gtids(file)
-        self.previous = None if before is None else str(before)
         reader = SegmentReader(
             file, Subjects(), SourceNumbers(), verify=verify, statements=False, segment_size=block_size
         )
@@ -137,6 +138,8 @@ class _Pass:
         reader.check_end(last=last)
 
     def _take(self, segment: Segment) -> None:
+        if not self._begun:
+            self._find_prolog(segment)
         self.has_xa |= bool(((segment.role & 0x7F) == R.XA).any())
         ends = segment.offset[segment.txn_event[1:-1]]
         if not segment.open:
@@ -150,6 +153,15 @@ class _Pass:
         completed = segment.txn_source[: len(segment.txn_source) - int(segment.open)]
         self.transactions += int(np.count_nonzero(completed != R.KEPT))
         self.rotated = int(segment.time[-1]) if segment.type[-1] == EventType.ROTATE else None
+
+    def _find_prolog(self, segment: Segment) -> None:
+        """It stands before the first transaction."""
+        for i, role in enumerate((segment.role & 0x7F).tolist()):
+            if role != R.FILE:
+                self._begun = True
+                return
+            if segment.type[i] in (EventType.PREVIOUS_GTIDS, EventType.GTID_LIST):
+                self.prolog = self._file.read(int(segment.offset[i]), int(segment.size[i]))
 
     def all_bounds(self) -> tuple[int, ...]:
         """With the end of the last range."""
@@ -170,7 +182,7 @@ def _same_format(found: FormatDescription, first: FormatDescription, file: str, 
 class XaLook:
     """The XA transactions of one range, read by itself."""
 
-    prepared: HeldByXid = NONE_HELD
+    prepared: HeldByXid = field(default_factory=dict)
     """Those prepared in it that have no end in it."""
     ended: frozenset[Xid] = frozenset()
     """Those that end in it and were not prepared in it."""

@@ -64,10 +64,12 @@ def prepared_of(held: HeldByXid, subjects: Subjects) -> Prepared:
 
 def held_of(prepared: Prepared, subjects: Subjects) -> HeldByXid:
     """The reverse of :func:`prepared_of`."""
-    return {
-        xid: None if number == ALWAYS else tuple(subjects[k] for k in (subjects.members(number) or (number,)))
-        for xid, number in prepared.items()
-    }
+
+    def held(number: int) -> Held:
+        members = subjects.members(number)
+        return tuple(subjects[k] for k in ((number,) if members is None else members))
+
+    return {xid: None if number == ALWAYS else held(number) for xid, number in prepared.items()}
 
 
 def blocks_of(
@@ -78,15 +80,22 @@ def blocks_of(
     *,
     verify: bool = True,
     block_size: int = BLOCK_SIZE,
+    statements: bool = True,
+    payloads: bool = True,
 ) -> Iterator[Block]:
-    """The blocks of a range. Raises BinlogError with file and position."""
+    """The blocks of a range. Raises BinlogError with file and position.
+
+    Without ``statements`` subjects of statements stay PENDING and compressed transactions closed; without ``payloads``
+    only the latter, and XA transactions are not followed.
+    """
     scanner = FileScanner(
         file.name,
         file.format_description,
         subjects,
         sources,
         verify=verify,
-        prepared=prepared_of(dict(wanted.prepared), subjects),
+        statements=statements,
+        prepared=prepared_of(dict(wanted.prepared), subjects) if statements and payloads else None,
     )
     size = max(HEADER_LENGTH, min(block_size, wanted.end - wanted.start))
     buffer: npt.NDArray[np.uint8] = np.empty(size, np.uint8)

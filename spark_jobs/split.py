@@ -1,243 +1,276 @@
-"""The split: one binlog set in, one for each schema out (WL#2387, "binlog extensions").
+"""The split: one binlog set in, several out (WL#2387, "Binlog extensions").
 
-The driver cuts the files into ranges of whole transactions (:mod:`spark_jobs.cutting`); tasks share each range out
-to schemas (:mod:`spark_jobs.sharing`); the pieces are moved to where one schema's part of one file is written
-(:mod:`spark_jobs.parts`); the driver publishes what was written (:mod:`spark_jobs.output`).
+Every schema has one, or a specification says which filter's events go to which named binlog. Files are indexed
+(:mod:`spark_jobs.cutting`) and cut into ranges of whole transactions; tasks plan who gets what of a range
+(:mod:`~spark_jobs.splitting.sharing`); the driver decides where it goes (:mod:`~spark_jobs.splitting.placing`); tasks
+write it there (:mod:`~spark_jobs.splitting.writing`); the driver finishes and publishes the sets.
+
+For spark-submit this file is the program: ``spark-submit … spark_jobs/split.py SOURCE --output DIRECTORY``, with the
+options of ``dumpfilter split``.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import suppress
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Literal
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.writer import writing
+from dumpfilter.errors import BinlogError, BinlogMissing
+from spark_jobs.cutting import RANGE_SIZE, FileIndex, follow_xa, index_file, look_for_xa, ranges_of
+from spark_jobs.files import find_set
+from spark_jobs.jobs import Runner, slices_for
+from spark_jobs.ranges import BLOCK_SIZE, Range
+from spark_jobs.splitting.finishing import finish_set, printable, sync_ranges
+from spark_jobs.splitting.manifest import Manifest, SourceFile, now
+from spark_jobs.splitting.output import OutputDirectory
+from spark_jobs.splitting.ownership import encoded_schemas
+from spark_jobs.splitting.placing import Placing
+from spark_jobs.splitting.plans import RangePlan
+from spark_jobs.splitting.specification import BY_SCHEMA, Specification
+from spark_jobs.splitting.writing import PlanRange, Staging, WriteRange
 
-from dumpfilter.binlog.fileset import BinlogSet
-from dumpfilter.errors import DumpfilterError
-from spark_jobs.blocks import BLOCK_SIZE
-from spark_jobs.cutting import RANGE_SIZE, cut_file, number_ranges, route_xa
-from spark_jobs.names import decode_name
-from spark_jobs.output import Output, Part, PartSet
-from spark_jobs.stages import MESSAGES, PIECES, Message, SharePieces, WriteParts, error_from
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-_POLL = 0.2
-"""Seconds between two looks at Spark's progress."""
+MAX_BINLOG_SIZE = 1 << 30
+"""Bytes, the servers' default of max_binlog_size."""
 
 
-class SparkFailed(DumpfilterError):
-    """Spark gave up on the job for a reason of its own (memory, a lost executor)."""
+Spanning = Literal["part", "refuse"]
+"""What is done with a transaction of which a binlog has a part only, while another has something of it, too: each gets
+the part that belongs to it, or the split fails."""
+
+OnCorrupt = Literal["stop", "skip"]
+"""What is done with a damaged file: the job fails, or the file is taken as far as it is whole and that is told."""
+
+
+class TransactionSpans(BinlogError):
+    """A transaction belongs to several binlogs in part, which was to be refused."""
 
 
 @dataclass(frozen=True)
 class SplitOptions:
-    """``range_size`` and ``block_size`` in bytes; ``verify``: the events' checksums on reading."""
+    """What to make and how. Sizes in bytes; ``verify``: the events' checksums on reading."""
 
+    specification: Specification = BY_SCHEMA
+    max_binlog_size: int = MAX_BINLOG_SIZE
+    spanning: Spanning = "part"
+    on_corrupt: OnCorrupt = "stop"
     overwrite: bool = False
     verify: bool = True
     range_size: int = RANGE_SIZE
     block_size: int = BLOCK_SIZE
 
 
-Runner = Callable[[SharePieces, WriteParts, SplitOptions], list[Message]]
-"""Runs the two stages; gives the second one's messages."""
-
-
 @dataclass
 class SplitResult:
-    """What the split wrote."""
+    """What the split wrote, or found written."""
 
-    sets: list[PartSet] = field(default_factory=list)
+    manifest: Manifest
+    already: bool = False
+    """Whether the same job had been done before."""
     warnings: list[str] = field(default_factory=list)
-    source_files: int = 0
-    source_bytes: int = 0
-
-    def as_dict(self) -> dict[str, Any]:
-        """As JSON has it. ``schema`` is null for what belongs to none."""
-        return {
-            "source": {"files": self.source_files, "bytes": self.source_bytes},
-            "sets": [
-                {
-                    "schema": None if found.name.startswith("@rest") else decode_name(found.name),
-                    "index": str(found.index),
-                    "files": [str(path) for path in found.files],
-                    "bytes": found.bytes,
-                    "events": found.events,
-                    "transactions": found.transactions,
-                }
-                for found in self.sets
-            ],
-            "warnings": self.warnings,
-        }
 
 
 def split(
-    source: str | Path | list[str | Path],
-    output: Path,
-    run: Runner,
-    options: SplitOptions | None = None,
+    source: str | Path | Sequence[str | Path], output: Path, run: Runner, options: SplitOptions | None = None
 ) -> SplitResult:
-    """Split a binlog set into ``output``. ``run`` runs the two stages: a :class:`SparkRunner`.
+    """Split a binlog set into ``output``. ``run`` runs the tasks: a :class:`~spark_jobs.jobs.SparkRunner`.
 
-    Raises BinlogError with file and position, or OutputError; then nothing in ``output`` looks finished.
+    Raises BinlogError with file and position, TransactionSpans, or OutputError; then nothing has appeared.
     """
     options = options or SplitOptions()
-    binlogs = BinlogSet.open(source)
-    names = binlogs.names
-    paths = [binlogs.path(name).resolve() for name in names]
-    with Output(output, overwrite=options.overwrite, sources=paths) as out:
-        cuts = [
-            cut_file(
-                number,
-                str(path),
-                last=number == len(paths) - 1,
-                range_size=options.range_size,
-                block_size=options.block_size,
+    indexes, ranges, everywhere, warnings = index_set(source, run, options)
+    job = _digest(indexes, options)
+    paths = [Path(one.path) for one in indexes if "://" not in one.path]
+    with OutputDirectory(output, job, overwrite=options.overwrite, sources=paths) as out:
+        if out.finished is not None:
+            return SplitResult(out.finished, already=True)
+        staging, files = out.staging, tuple(indexes)
+        slices = slices_for(sum(r.end - r.start for r in ranges), options.range_size, len(ranges))
+        verify = options.verify and options.on_corrupt == "stop"  # else the index pass has
+        plan = PlanRange(files, options.specification, staging, everywhere, verify, options.block_size)
+        run(plan, ranges, "deciding", slices=slices)
+        placing, cut, unassigned = _place(indexes, ranges, staging, options)
+        run(WriteRange(files, staging, _boot()), ranges, "writing", slices=slices)
+        sets = [
+            finish_set(name, found, staging, indexes, options.specification)
+            for name, found in sorted(placing.outputs.items())
+        ]
+        sync_ranges(staging, [one.number for one in ranges])
+        warnings += _told(cut, unassigned)
+        manifest = Manifest(
+            job=job,
+            made=now(),
+            family=_family(indexes),
+            lower_case_table_names=options.specification.lower_case_table_names,
+            max_binlog_size=options.max_binlog_size,
+            source=[_source_file(one) for one in indexes],
+            binlogs=sets,
+            cut_transactions=cut,
+            unassigned_transactions=unassigned,
+            warnings=warnings,
+        )
+        manifest.save(Path(staging.path, "out"))
+        out.publish()
+        return SplitResult(manifest)
+
+
+def index_set(
+    source: str | Path | Sequence[str | Path], run: Runner, options: SplitOptions
+) -> tuple[list[FileIndex], list[Range], tuple[str, ...], list[str]]:
+    """The index of every file, the ranges, the schemas that the ends of unknown XA transactions go to, and what is to
+    be told. Raises BinlogError with file and position."""
+    paths = find_set(str(source) if isinstance(source, str | Path) else [str(one) for one in source])
+    skip = options.on_corrupt == "skip"
+    index = partial(
+        _index,
+        files=len(paths),
+        range_size=options.range_size,
+        block_size=options.block_size,
+        verify=options.verify and skip,
+        skip=skip,
+    )
+    indexes = run(index, list(enumerate(paths)), "indexing")
+    if not any(one.format_description for one in indexes):
+        damage = indexes[0].damage
+        assert damage is not None
+        raise BinlogMissing(f"no file of the set can be read; the first: {damage.reason}", file=damage.file)
+    warnings = [
+        f"{one.damage.file}: {_from(one.damage.position)} passed over: {one.damage.reason}"
+        for one in indexes
+        if one.damage is not None
+    ]
+    ranges = ranges_of(indexes)
+    everywhere: tuple[str, ...] = ()
+    if any(one.has_xa for one in indexes):
+        look = partial(_look, paths=tuple(paths), block_size=options.block_size)
+        looks = run(look, ranges, "following XA transactions")
+        ranges, unknown = follow_xa(ranges, looks)
+        if unknown:
+            warnings.append(
+                f"{len(unknown)} XA transaction{'s end' if len(unknown) > 1 else ' ends'} here without having begun "
+                "here: the XA COMMIT or XA ROLLBACK is in every binlog"
             )
-            for number, path in enumerate(paths)
-        ]
-        routes, unknown_xa = route_xa(cuts, block_size=options.block_size)
-        ranges = tuple(number_ranges(cuts))
-        sources = tuple(cut.source for cut in cuts)
-        result = SplitResult(source_files=len(paths), source_bytes=sum(path.stat().st_size for path in paths))
-        if not ranges:
-            result.warnings.append("the binlogs hold no transaction: nothing was written")
-            return result
-        staging = str(out.staging.resolve())
-        share = SharePieces(sources, ranges, tuple(routes), staging, options.verify, options.block_size)
-        messages = run(share, WriteParts(sources, staging), options)
-        _raise_first(messages)
-        parts = [
-            Part(m["schema"], m["file"], Path(m["path"]), m["bytes"], m["events"], m["transactions"])
-            for m in messages
-            if m["kind"] == "part"
-        ]
-        result.sets = out.publish(parts, sources)
-        result.warnings += _warnings(messages, unknown_xa, result.sets)
-        return result
+            subjects = frozenset().union(*(found.subjects for found in looks))
+            everywhere = tuple(sorted({name for one in subjects for name in encoded_schemas(one)}))
+    return indexes, ranges, everywhere, warnings
 
 
-class SparkRunner:
-    """Runs the stages on Spark.
-
-    ``get_spark`` is called when there is work for it. ``console``: where progress is shown, when it is a terminal.
-    """
-
-    def __init__(self, get_spark: Callable[[], SparkSession], console: Console | None = None) -> None:
-        self._get_spark = get_spark
-        self._console = console
-
-    def __call__(self, share: SharePieces, write: WriteParts, options: SplitOptions) -> list[Message]:
-        spark = self._get_spark()
-        # All talk with Spark is another thread's, so that Ctrl-C finds this one free to cancel the job: in the
-        # middle of a call it would spoil the connection that cancelling needs.
-        with ThreadPoolExecutor(1, "split-job") as pool:
-            rows = pool.submit(self._job, spark, share, write, options)
-            try:
-                return [json.loads(row[0]) for row in rows.result()]
-            except KeyboardInterrupt:
-                while not rows.done():  # again and again: the job may not have been submitted yet
-                    with suppress(Exception):
-                        spark.sparkContext.cancelAllJobs()
-                    wait([rows], timeout=_POLL)
-                raise
-            except Exception as error:
-                raise SparkFailed(_reason(error)) from error
-
-    def _job(
-        self, spark: SparkSession, share: SharePieces, write: WriteParts, options: SplitOptions
-    ) -> list[Any]:
-        context = spark.sparkContext
-        cores = max(1, context.defaultParallelism)
-        total = sum(r.end - r.start for r in share.ranges)
-        # small files go together, large ranges each in a task of its own
-        small = total < options.range_size
-        tasks = 1 if small else min(len(share.ranges), max(-(-total // options.range_size), cores))
-        writers = 1 if small else 4 * cores
-        table = (
-            spark.range(0, len(share.ranges), 1, numPartitions=tasks)
-            .mapInArrow(share, PIECES)
-            .repartition(writers, "schema", "file")
-            .sortWithinPartitions("schema", "file", "range", "piece")
-            .mapInArrow(write, MESSAGES)
-        )
-        with _progress(context, self._console, tasks + writers):
-            return list(table.collect())
+def _index(
+    numbered: tuple[int, str], *, files: int, range_size: int, block_size: int, verify: bool, skip: bool
+) -> FileIndex:
+    number, path = numbered
+    return index_file(
+        number,
+        path,
+        last=number == files - 1,
+        range_size=range_size,
+        block_size=block_size,
+        verify=verify,
+        skip=skip,
+    )
 
 
-def _reason(error: Exception) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return f"the Spark job failed: {lines[-1].strip() if lines else type(error).__name__}"
+def _look(wanted: Range, *, paths: tuple[str, ...], block_size: int):  # type: ignore[no-untyped-def]
+    return look_for_xa(paths[wanted.file], wanted, block_size=block_size)
 
 
-class _progress:
-    """A bar that follows the tasks of the running stages, on a terminal."""
-
-    def __init__(self, context: Any, console: Console | None, total: int) -> None:
-        self._shown = console is not None and console.is_terminal
-        self._context, self._console, self._total = context, console, total
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._follow, name="split-progress", daemon=True)
-
-    def __enter__(self) -> None:
-        if self._shown:
-            self._thread.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        if self._shown:
-            self._thread.join()
-
-    def _follow(self) -> None:
-        tracker = self._context.statusTracker()
-        done: dict[int, int] = {}
-        with Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.completed} of {task.total} tasks"),
-            TimeElapsedColumn(),
-            console=self._console,
-            transient=True,
-        ) as bar:
-            task = bar.add_task("splitting", total=self._total)
-            while not self._stop.wait(_POLL):
-                for stage in tracker.getActiveStageIds():
-                    info = tracker.getStageInfo(stage)
-                    if info is not None:
-                        done[stage] = info.numCompletedTasks
-                bar.update(task, completed=sum(done.values()))
+def _place(
+    indexes: list[FileIndex], ranges: list[Range], staging: Staging, options: SplitOptions
+) -> tuple[Placing, int, int]:
+    """Place everything; how many transactions are cut up, and how many are nobody's."""
+    placing = Placing(indexes, options.specification.names, options.max_binlog_size)
+    cut = unassigned = 0
+    for wanted in ranges:
+        plan = RangePlan.load(staging.plan(wanted.number))
+        if plan.first_cut is not None and options.spanning == "refuse":
+            position, outputs = plan.first_cut
+            raise TransactionSpans(
+                f"the transaction that begins here belongs in part to {', '.join(outputs)}, which --spanning refuse "
+                "does not allow",
+                file=indexes[wanted.file].name,
+                position=position,
+            )
+        cut, unassigned = cut + plan.cut, unassigned + plan.unassigned
+        path = staging.placement(wanted.number)
+        placement = json.dumps(placing.add(wanted, plan))
+        with writing(path):
+            path.write_text(placement, "ascii")
+    return placing, cut, unassigned
 
 
-def _raise_first(messages: list[Message]) -> None:
-    """Raise the error nearest to the set's beginning, those that name a position first."""
-    found = [m for m in messages if m["kind"] == "error"]
-    if found:
-        found.sort(key=lambda m: (m.get("position") is None, str(m.get("file")), m.get("position") or 0))
-        raise error_from(found[0])
+def _digest(indexes: list[FileIndex], options: SplitOptions) -> str:
+    """Equal of equal jobs."""
+    about = [
+        [
+            (one.name, one.size, one.modified, one.end, one.transactions, one.format_description.hex())
+            for one in indexes
+        ],
+        options.specification.digest,
+        (options.max_binlog_size, options.spanning, options.on_corrupt, options.verify),
+        (options.range_size, options.block_size),
+    ]
+    return hashlib.sha256(json.dumps(about).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def _warnings(messages: list[Message], unknown_xa: int, sets: list[PartSet]) -> list[str]:
+def _boot() -> str:
+    """What tells one boot of this machine from another."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        return ""
+
+
+def _family(indexes: list[FileIndex]) -> str:
+    newest = next(one for one in reversed(indexes) if one.format_description)
+    return FormatDescription.parse(newest.format_description, file=newest.name).family
+
+
+def _source_file(index: FileIndex) -> SourceFile:
+    damage = None
+    if index.damage is not None:
+        damage = f"{_from(index.damage.position)}: {index.damage.reason}"
+    return SourceFile(
+        name=printable(index.name),
+        size=index.size,
+        end=index.end,
+        transactions=index.transactions,
+        damage=damage,
+    )
+
+
+def _from(position: int | None) -> str:
+    return "all of it" if position is None else f"from {position} on"
+
+
+def _told(cut: int, unassigned: int) -> list[str]:
     told = []
-    shared = sum(m["shared_statements"] for m in messages if m["kind"] == "note")
-    if shared:
+    if cut:
         told.append(
-            f"{shared} statement{'s change' if shared > 1 else ' changes'} several schemas and "
-            f"{'are' if shared > 1 else 'is'} in the set of each: replay only one of them"
+            f"{cut} transaction{'s are' if cut > 1 else ' is'} in several binlogs, in each with the part that "
+            "belongs to it"
         )
-    if unknown_xa:
+    if unassigned:
         told.append(
-            f"{unknown_xa} XA transaction{'s end' if unknown_xa > 1 else ' ends'} here without having begun here: "
-            "the XA COMMIT or XA ROLLBACK is in every set"
+            f"{unassigned} transaction{'s belong' if unassigned > 1 else ' belongs'} to no binlog of the "
+            "specification and "
+            f"{'are' if unassigned > 1 else 'is'} in none; a [rest] would have {'them' if unassigned > 1 else 'it'}"
         )
-    if any(found.name.startswith("@rest") for found in sets):
-        told.append("what belongs to no schema (accounts, FLUSH, empty transactions) is in the set @rest")
     return told
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """``dumpfilter split``, for spark-submit."""
+    from dumpfilter.cli import main as cli
+
+    sys.argv = ["dumpfilter", "split", *(sys.argv[1:] if arguments is None else arguments)]
+    cli()
+
+
+if __name__ == "__main__":
+    main()

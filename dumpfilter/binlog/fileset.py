@@ -48,6 +48,11 @@ class BinlogFile:
         return os.fstat(self._file.fileno()).st_size
 
     @property
+    def modified(self) -> int:
+        """When it was last written to, nanoseconds since 1970."""
+        return os.fstat(self._file.fileno()).st_mtime_ns
+
+    @property
     def in_use(self) -> bool:
         """Whether a server has the file open for writing, or crashed while it had."""
         return bool(self.read(21, 1)[0] & LOG_EVENT_BINLOG_IN_USE_F)

@@ -39,6 +39,7 @@ from dumpfilter.binlog.gtid import (
 )
 from dumpfilter.binlog.rows import TableMap, encode_table_map
 from dumpfilter.binlog.writer import make_event
+from dumpfilter.sizes import parse_size
 
 Style = Literal["mysql", "mariadb"]
 
@@ -329,25 +330,18 @@ def _file_head(name: str, state: npt.NDArray[np.int64], *, mariadb: bool, checks
     return bytes(head)
 
 
-def _size(text: str) -> int:
-    units = {"K": 10, "M": 20, "G": 30}
-    if text[-1:].upper() in units:
-        return int(float(text[:-1]) * (1 << units[text[-1].upper()]))
-    return int(text)
-
-
 def main(arguments: Iterator[str] | Sequence[str] | None = None) -> None:
     """The module's command line."""
     parser = argparse.ArgumentParser(
         prog="python -m dumpfilter.binlog.generate", description="Makes a binlog set."
     )
     parser.add_argument("directory", type=Path)
-    parser.add_argument("--size", type=_size, default="64M", help="bytes, or with K, M, G")
+    parser.add_argument("--size", type=parse_size, default="64M", help="bytes, or with K, M, G")
     parser.add_argument("--style", choices=["mysql", "mariadb"], default="mysql")
     parser.add_argument("--no-checksum", action="store_true", help="binlog_checksum=NONE")
     parser.add_argument("--schemas", type=int, default=20)
     parser.add_argument("--tables", type=int, default=50, help="in each schema")
-    parser.add_argument("--file-size", type=_size, default="256M", help="max_binlog_size")
+    parser.add_argument("--file-size", type=parse_size, default="256M", help="max_binlog_size")
     parser.add_argument("--base", default="bin")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(

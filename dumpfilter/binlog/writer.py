@@ -54,11 +54,12 @@ def rebase(events: bytes | bytearray, position: int, *, checksum: bool) -> bytea
     """The events as they stand in a file where the first begins at ``position``: end_log_pos and checksums
     are made right. Raises BinlogCorrupt when ``events`` is not a run of whole events."""
     data = bytearray(events)
-    _rebase_array(np.frombuffer(data, np.uint8), position, checksum=checksum)
+    rebase_array(np.frombuffer(data, np.uint8), position, checksum=checksum)
     return data
 
 
-def _rebase_array(events: npt.NDArray[np.uint8], position: int, *, checksum: bool) -> None:
+def rebase_array(events: npt.NDArray[np.uint8], position: int, *, checksum: bool) -> None:
+    """As :func:`rebase`, in place (uint8)."""
     wrong = K.rebase(events, position, checksum)
     if wrong >= 0:
         raise BinlogCorrupt("not a whole event", position=position + int(wrong))
@@ -124,7 +125,7 @@ class BinlogSetWriter:
         """As :meth:`append`, without a copy: ``events`` itself is changed."""
         if self._file is None or self._fd is None:
             raise OutputError(f"{self.base}: no file is open")
-        _rebase_array(events, self._position, checksum=self._fd.checksum)
+        rebase_array(events, self._position, checksum=self._fd.checksum)
         with writing(self._beside):
             self._file.write(events.data)
         self._position += events.size

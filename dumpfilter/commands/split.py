@@ -1,47 +1,97 @@
-"""``dumpfilter split``: one binlog set for each schema, on Spark."""
+"""``dumpfilter split``: one binlog set for each schema, or for each filter of a specification, on Spark."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
+
+from dumpfilter.commands.spark_options import (
+    DriverMemory,
+    Environment,
+    ExecutorMemory,
+    RangeSize,
+    SparkMaster,
+    VerifyChecksum,
+)
+from dumpfilter.sizes import parse_size
 
 
 def split_command(
     binlogs: Annotated[
-        list[Path],
-        typer.Argument(help="The binlog set: its index file, its directory, or the files one by one."),
+        list[str],
+        typer.Argument(
+            help="The binlog set: its index file, its directory, or the files one by one; also as file:, hdfs: and "
+            "s3a: addresses.",
+            show_default=False,
+        ),
     ],
-    output: Annotated[Path, typer.Option(help="Directory for the sets; made when it does not exist.")],
+    output: Annotated[
+        Path, typer.Option(help="Directory for the sets; it appears when all is done.", show_default=False)
+    ],
+    specification: Annotated[
+        Path | None,
+        typer.Option(
+            help="Which filter's events go to which named binlog (TOML, see docs/split.md). Without it: one binlog "
+            "for each schema."
+        ),
+    ] = None,
+    max_binlog_size: Annotated[
+        str, typer.Option(help="Size after which a file is ended, with its transaction.", metavar="SIZE")
+    ] = "1G",
+    spanning: Annotated[
+        Literal["part", "refuse"],
+        typer.Option(
+            help="A transaction over several binlogs: each gets the part that belongs to it, or the split fails."
+        ),
+    ] = "part",
+    on_corrupt: Annotated[
+        Literal["stop", "skip"],
+        typer.Option(help="A damaged file: fail, or take it as far as it is whole and tell of the rest."),
+    ] = "stop",
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace sets of the same name that are there already.")
+        bool, typer.Option("--overwrite", help="Replace another split that is there already.")
     ] = False,
-    master: Annotated[
-        str, typer.Option(help="Spark master: local[N] (N cores of this machine) or spark://host:port.")
-    ] = "local[*]",
-    range_size: Annotated[int, typer.Option(help="How much of a file one task takes, MiB.", min=1)] = 32,
-    driver_memory: Annotated[str, typer.Option(help="Memory of Spark's Java process.")] = "1g",
-    verify_checksum: Annotated[bool, typer.Option(help="Verify the events' checksums.")] = True,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    master: SparkMaster = "local[*]",
+    range_size: RangeSize = 32,
+    driver_memory: DriverMemory = "1g",
+    executor_memory: ExecutorMemory = "1g",
+    environment: Environment = None,
+    verify_checksum: VerifyChecksum = True,
+    json: Annotated[bool, typer.Option("--json", help="Print the manifest instead of a table.")] = False,
 ) -> None:
-    """Split a binlog set by schema: NAME-bin.000001 … and NAME-bin.index for each.
+    """Split a binlog set: NAME-bin.000001 … and NAME-bin.index for each schema or named binlog.
 
-    A transaction over several schemas is in the set of each, with what belongs there. What belongs to no
-    schema (accounts, FLUSH) is in the set @rest. Needs Java 17 or newer.
+    Each is a valid binlog set for dumpfilter master or mysqlbinlog. A transaction over several is in each, with what
+    belongs there. What belongs to no schema (accounts, FLUSH) is in @rest-bin. The same command again, after it was
+    killed, goes on where it was. Needs Java 17 or newer.
 
-    Example:
+    Examples:
 
         dumpfilter split /var/lib/mysql/binlog.index --output /backup/by-schema
+        dumpfilter split binlog.index --output parts --specification parts.toml --max-binlog-size 100M
     """
-    from spark_jobs.command import run_split
     from spark_jobs.split import SplitOptions
+    from spark_jobs.splitting.command import run_split
+    from spark_jobs.splitting.specification import BY_SCHEMA, load_specification
 
+    options = SplitOptions(
+        specification=BY_SCHEMA if specification is None else load_specification(specification),
+        max_binlog_size=parse_size(max_binlog_size, option="--max-binlog-size", least=4096),
+        spanning=spanning,
+        on_corrupt=on_corrupt,
+        overwrite=overwrite,
+        verify=verify_checksum,
+        range_size=range_size << 20,
+    )
     run_split(
-        binlogs[0] if len(binlogs) == 1 else list(binlogs),
+        binlogs,
         output,
-        SplitOptions(overwrite=overwrite, verify=verify_checksum, range_size=range_size << 20),
+        options,
         master=master,
         driver_memory=driver_memory,
+        executor_memory=executor_memory,
+        environment=environment,
         as_json=json,
     )

@@ -1,26 +1,71 @@
-"""The split's stages in this process, without Spark: for many small splits."""
+"""Splits in this process, without Spark, and what a split has written as tests look at it."""
 
 from __future__ import annotations
 
-import json
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import pyarrow as pa
-
+from spark_jobs.jobs import Runner, run_here
 from spark_jobs.split import SplitOptions, SplitResult, split
-from spark_jobs.stages import PIECES_SCHEMA, Message, SharePieces, WriteParts
+from spark_jobs.splitting.manifest import Manifest
 
 
-def run_here(share: SharePieces, write: WriteParts, options: SplitOptions) -> list[Message]:
-    """Both stages, the rows between them sorted as Spark does."""
-    del options
-    # the last range first, as tasks may end in any order
-    numbers = pa.RecordBatch.from_pydict({"id": list(range(len(share.ranges)))[::-1]})
-    table = pa.Table.from_batches(share(iter([numbers])), PIECES_SCHEMA)
-    keys = [(name, "ascending") for name in ("schema", "file", "range", "piece")]
-    batches = table.sort_by(keys).to_batches(max_chunksize=3)
-    return [json.loads(text) for batch in write(iter(batches)) for text in batch.column(0).to_pylist()]
+@dataclass
+class PartSet:
+    """A finished binlog set."""
+
+    name: str
+    index: Path
+    files: list[Path]
+    events: int
+    transactions: int
 
 
-def split_here(source: Path, output: Path, options: SplitOptions | None = None) -> SplitResult:
-    return split(source, output, run_here, options)
+@dataclass
+class Made:
+    """What is in an output directory."""
+
+    directory: Path
+    manifest: Manifest
+    warnings: Sequence[str]
+
+    @property
+    def sets(self) -> list[PartSet]:
+        return [
+            PartSet(
+                one.name,
+                self.directory / one.index,
+                [self.directory / part.name for part in one.parts],
+                sum(part.events for part in one.parts),
+                sum(part.transactions for part in one.parts),
+            )
+            for one in self.manifest.binlogs
+        ]
+
+    def set(self, name: str) -> PartSet:
+        """The set of a name."""
+        return next(one for one in self.sets if one.name == name)
+
+
+def made(directory: Path, result: SplitResult) -> Made:
+    return Made(directory, result.manifest, result.manifest.warnings)
+
+
+def split_here(
+    source: Path | list[Path], output: Path, options: SplitOptions | None = None, run: Runner | None = None
+) -> Made:
+    sources = [str(one) for one in source] if isinstance(source, list) else source
+    return made(output, split(sources, output, run or shuffled, options))
+
+
+def shuffled(
+    function: Callable[[Any], Any], tasks: Sequence[Any], label: str, *, slices: int | None = None
+) -> list[Any]:
+    """The tasks in another order, as they may end on a cluster."""
+    order = list(range(len(tasks)))
+    random.Random(len(tasks)).shuffle(order)
+    results = dict(zip(order, run_here(function, [tasks[k] for k in order], label), strict=True))
+    return [results[k] for k in range(len(tasks))]

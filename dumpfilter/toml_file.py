@@ -1,0 +1,43 @@
+"""Configuration files: TOML in, a checked model out, and errors that name the file and the key."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from dumpfilter.errors import OptionError
+
+
+class Model(BaseModel):
+    """A table of a configuration file: no other keys, and never a value in an error (it may be a password)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+def load_toml(path: Path, model: type[_Model]) -> _Model:
+    """Read a file as a model. Raises OptionError with the file and the key, and never with a value."""
+    try:
+        return model.model_validate(tomllib.loads(path.read_text("utf-8")))
+    except (OSError, UnicodeDecodeError) as error:
+        raise OptionError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise OptionError(f"{path}: {error}") from None
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        raise OptionError(f"{path}: {_key(first['loc'])}: {_reason(first['type'], first['msg'])}") from None
+
+
+def _key(location: tuple[int | str, ...]) -> str:
+    """``imposed[2].rules`` for pydantic's ("imposed", 1, "rules"): counted from 1, as people count tables."""
+    return "".join(f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
+
+
+def _reason(kind: str, message: str) -> str:
+    reasons = {"extra_forbidden": "there is no such key", "missing": "is missing"}
+    return reasons.get(kind, message[:1].lower() + message[1:])

@@ -1,0 +1,146 @@
+"""The output directory: nothing is in it before everything is.
+
+A job works in a directory beside it, whose name tells the job. A job that was killed leaves that directory, and the
+same job goes on from there; one that failed removes it. When all is written and synchronized, one rename makes it the
+output directory.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import uuid
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+
+from dumpfilter.binlog.writer import sync_path
+from dumpfilter.errors import OutputError
+from spark_jobs.splitting.manifest import MANIFEST, Manifest
+from spark_jobs.splitting.writing import Staging
+
+_PARTS = ("plan", "placement", "written", "out", "out/ranges")
+
+
+class OutputDirectory:
+    """One job's way to its output directory, locked against others; use as a context manager.
+
+    Parameters:
+        directory: made when it does not exist; its parent, too.
+        job: the digest of what is to be done.
+        overwrite: whether another split may be there already.
+        sources: local paths of the files read, which must not lie in it.
+    """
+
+    def __init__(self, directory: Path, job: str, *, overwrite: bool, sources: Iterable[Path] = ()) -> None:
+        self.directory = Path(os.path.abspath(directory))
+        self._overwrite = overwrite
+        self._job = job
+        self._base = f".{self.directory.name}.split-"
+        self._work = self.directory.parent / f"{self._base}{job[:16]}"
+        self._lock = -1
+        self.finished: Manifest | None = None
+        """What the same job wrote before; then there is nothing to do."""
+        for source in sources:
+            if source.resolve().parent == self.directory.resolve():
+                raise OutputError(f"{directory}: holds the binlogs that are split; name another directory")
+
+    @property
+    def staging(self) -> Staging:
+        """Where the job works."""
+        return Staging(str(self._work))
+
+    def __enter__(self) -> OutputDirectory:
+        try:
+            self._look()
+            if self.finished is None:
+                self.directory.parent.mkdir(parents=True, exist_ok=True)
+                self._take()
+        except OSError as error:
+            self._let_go()
+            raise OutputError(f"{error.filename or self.directory}: {error.strerror}") from None
+        return self
+
+    def _look(self) -> None:
+        """Raises OutputError for what must not be replaced."""
+        if not self.directory.exists():
+            return
+        if not self.directory.is_dir():
+            raise OutputError(f"{self.directory}: is not a directory")
+        if not any(self.directory.iterdir()):
+            return
+        if not (self.directory / MANIFEST).exists():
+            raise OutputError(f"{self.directory}: holds files that no split wrote; name another directory")
+        there = Manifest.load(self.directory)
+        if there.job == self._job and not self._overwrite:
+            self.finished = there
+        elif not self._overwrite:
+            raise OutputError(
+                f"{self.directory}: holds the split of other binlogs, or with other options; name another directory "
+                "or use --overwrite"
+            )
+
+    def _take(self) -> None:
+        for left in sorted(self.directory.parent.glob(f"{self._base}*")):
+            if left != self._work:
+                self._remove(left)
+        self._work.mkdir(exist_ok=True)
+        self._lock = self._locked(self._work)
+        for name in _PARTS:
+            (self._work / name).mkdir(exist_ok=True)
+
+    def _locked(self, path: Path) -> int:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(handle)
+            raise OutputError(f"{self.directory}: another split is writing to it") from None
+        return handle
+
+    def _remove(self, left: Path) -> None:
+        """What a job that was killed left, and nobody is going on with."""
+        handle = self._locked(left)
+        try:
+            shutil.rmtree(left, ignore_errors=True)
+        finally:
+            os.close(handle)
+
+    def publish(self) -> None:
+        """Make what was written the output directory. Raises OutputError; then it is as it was."""
+        old: Path | None = None
+        try:
+            if self.directory.exists() and any(self.directory.iterdir()):
+                old = self.directory.parent / f"{self._base}old-{uuid.uuid4().hex[:8]}"
+                os.rename(self.directory, old)
+            try:
+                os.rename(self._work / "out", self.directory)
+            except OSError:
+                if old is not None:
+                    os.rename(old, self.directory)
+                raise
+            sync_path(self.directory.parent)
+        except OSError as error:
+            if error.errno in (errno.EBUSY, errno.EXDEV):
+                raise OutputError(
+                    f"{self.directory}: is a mount point, which cannot appear by a rename; name a directory in it"
+                ) from None
+            raise OutputError(f"{self.directory}: cannot be replaced: {error.strerror}") from None
+        if old is not None:
+            shutil.rmtree(old, ignore_errors=True)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._lock >= 0:
+            shutil.rmtree(self._work, ignore_errors=True)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._lock >= 0:
+            with suppress(OSError):
+                os.close(self._lock)
+            self._lock = -1

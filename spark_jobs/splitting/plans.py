@@ -1,0 +1,176 @@
+"""The plan of a range: which of its bytes go to which output. Made by one task, read by the driver and by the task
+that writes.
+
+A plan says the same whoever makes it, however often, so a task that is tried again, or runs twice, does no harm.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from dumpfilter.binlog import _roles as R
+from dumpfilter.binlog.sources import SourceKey, SourceNumbers
+from dumpfilter.binlog.writer import writing
+from spark_jobs.ranges import Block
+from spark_jobs.splitting.sharing import Ints, Share
+
+P_BLOCK, P_OUTPUT, P_RUNS, P_TRANSACTIONS, P_BYTES, P_EVENTS = range(6)
+"""The columns of pieces: the number of the block, of the output (in ``outputs``), how many runs and transactions of
+the plan are its own, bytes, and events."""
+
+T_END, T_SOURCE, T_NUMBER, T_TIME, T_PLACE = range(5)
+"""The columns of transactions: bytes of the piece up to its end, its GTID (source -1: it has none), when its last event
+was written (Unix seconds), and where it ends in the file."""
+
+
+@dataclass
+class RangePlan:
+    """What a range holds for whom."""
+
+    outputs: list[str] = field(default_factory=list)
+    sources: list[SourceKey] = field(default_factory=list)
+    """GTID sources, by the numbers in ``transactions``."""
+    blocks: Ints = field(default_factory=lambda: np.empty((0, 2), np.int64))
+    """(n, 2): where each begins and ends in the file."""
+    pieces: Ints = field(default_factory=lambda: np.empty((0, 6), np.int64))
+    """By block, what each output has of it."""
+    runs: Ints = field(default_factory=lambda: np.empty((0, 4), np.int64))
+    """The pieces' runs, one piece's after the other's (see :class:`~spark_jobs.splitting.sharing.Share`)."""
+    transactions: Ints = field(default_factory=lambda: np.empty((0, 5), np.int64))
+    """The pieces' transactions, likewise."""
+    replaced: dict[int, bytes] = field(default_factory=dict)
+    """By the number of the run, events that go out in another form."""
+    cut: int = 0
+    """Transactions of which an output has a part only, while another has something of them, too."""
+    first_cut: tuple[int, tuple[str, ...]] | None = None
+    """The first of them: where it begins in the file, and the outputs."""
+    unassigned: int = 0
+    """Transactions that no output has anything of."""
+
+    def save(self, path: Path) -> None:
+        """Write it beside its name and rename it. Raises OutputError."""
+        about = {
+            "outputs": self.outputs,
+            "sources": [[k.hex() if isinstance(k, bytes) else k for k in key] for key in self.sources],
+            "cut": self.cut,
+            "first_cut": self.first_cut,
+            "unassigned": self.unassigned,
+            "replaced": [[run, len(data)] for run, data in self.replaced.items()],
+        }
+        beside = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
+        with writing(path):
+            with open(beside, "xb") as file:
+                np.savez(
+                    file,
+                    about=np.frombuffer(json.dumps(about).encode(), np.uint8),
+                    blocks=self.blocks,
+                    pieces=self.pieces,
+                    runs=self.runs,
+                    transactions=self.transactions,
+                    replaced=np.frombuffer(b"".join(self.replaced.values()), np.uint8),
+                )
+            os.replace(beside, path)
+
+    @classmethod
+    def load(cls, path: Path) -> RangePlan:
+        """Read what :meth:`save` wrote."""
+        with np.load(path, allow_pickle=False) as arrays:
+            about = json.loads(arrays["about"].tobytes())
+            heap = arrays["replaced"].tobytes()
+            replaced, at = {}, 0
+            for run, length in about["replaced"]:
+                replaced[run] = heap[at : at + length]
+                at += length
+            first = about["first_cut"]
+            return cls(
+                about["outputs"],
+                [(bytes.fromhex(a) if isinstance(a, str) else a, b) for a, b in about["sources"]],
+                arrays["blocks"],
+                arrays["pieces"],
+                arrays["runs"],
+                arrays["transactions"],
+                replaced,
+                about["cut"],
+                None if first is None else (first[0], tuple(first[1])),
+                about["unassigned"],
+            )
+
+
+class PlanMaker:
+    """Collects a plan, block by block. ``names`` are the outputs', by number, and may grow."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+        self._blocks: list[tuple[int, int]] = []
+        self._pieces: list[tuple[int, ...]] = []
+        self._runs: list[Ints] = []
+        self._transactions: list[Ints] = []
+        self._n_runs = 0
+        self._replaced: dict[int, bytes] = {}
+        self._cut = 0
+        self._first_cut: tuple[int, tuple[str, ...]] | None = None
+        self._unassigned = 0
+
+    def on_cut(self, offset: int, outputs: Sequence[int]) -> None:
+        """A transaction is cut up (see :class:`~spark_jobs.splitting.sharing.Sharer`)."""
+        self._cut += 1
+        if self._first_cut is None:
+            self._first_cut = (offset, tuple(self._names[k] for k in outputs))
+
+    def add(self, block: Block, shares: Sequence[Share]) -> None:
+        """A block's shares."""
+        segment = block.segment
+        number = len(self._blocks)
+        self._blocks.append((segment.start, segment.end))
+        assigned = np.zeros(len(segment.txn_subject), np.bool_)
+        last_event = segment.txn_event[1:] - 1
+        place = segment.offset[last_event] + segment.size[last_event]
+        last_event_time = segment.time[last_event].astype(np.int64)
+        for share in shares:
+            assigned[share.transactions] = True
+            for k in np.flatnonzero(share.runs[:, 3] == 2).tolist():
+                self._replaced[self._n_runs + k] = share.replaced[int(share.runs[k, 0])]
+            self._runs.append(share.runs)
+            self._n_runs += len(share.runs)
+            self._transactions.append(
+                np.column_stack(
+                    [
+                        share.ends,
+                        segment.txn_source[share.transactions],
+                        segment.txn_number[share.transactions],
+                        last_event_time[share.transactions],
+                        place[share.transactions],
+                    ]
+                ).astype(np.int64)
+            )
+            self._pieces.append(
+                (number, share.output, len(share.runs), len(share.ends), share.size, share.events)
+            )
+        # what stands between transactions is nobody's
+        of_file = segment.txn_source == R.KEPT
+        finished = ~of_file
+        if segment.open:
+            finished[-1] = False
+        self._unassigned += int(np.count_nonzero(finished & ~assigned))
+
+    def finish(self, sources: SourceNumbers, family: str) -> RangePlan:
+        """The plan."""
+        return RangePlan(
+            list(self._names),
+            [sources.key(k, family) for k in range(sources.count)],
+            np.array(self._blocks, np.int64).reshape(-1, 2),
+            np.array(self._pieces, np.int64).reshape(-1, 6),
+            np.concatenate([np.empty((0, 4), np.int64), *self._runs]),
+            np.concatenate([np.empty((0, 5), np.int64), *self._transactions]),
+            self._replaced,
+            self._cut,
+            self._first_cut,
+            self._unassigned,
+        )
