@@ -114,15 +114,7 @@ class PlanMaker:
         self._transactions: list[Ints] = []
         self._n_runs = 0
         self._replaced: dict[int, bytes] = {}
-        self._cut = 0
-        self._first_cut: tuple[int, tuple[str, ...]] | None = None
         self._unassigned = 0
-
-    def on_cut(self, offset: int, outputs: Sequence[int]) -> None:
-        """A transaction is cut up (see :class:`~spark_jobs.splitting.sharing.Sharer`)."""
-        self._cut += 1
-        if self._first_cut is None:
-            self._first_cut = (offset, tuple(self._names[k] for k in outputs))
 
     def add(self, block: Block, shares: Sequence[Share]) -> None:
         """A block's shares."""
@@ -170,7 +162,5 @@ class PlanMaker:
             np.concatenate([np.empty((0, 4), np.int64), *self._runs]),
             np.concatenate([np.empty((0, 5), np.int64), *self._transactions]),
             self._replaced,
-            self._cut,
-            self._first_cut,
-            self._unassigned,
+            unassigned=self._unassigned,
         )

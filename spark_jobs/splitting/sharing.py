@@ -9,7 +9,6 @@ that has nothing in it: one that turns up later begins from that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -112,17 +111,14 @@ class _Events:
 
 
 class Sharer:
-    """Shares one range out. Feed it the blocks in order.
+    """Shares one range out. Feed it the blocks in order."""
 
-    ``on_cut`` is told the file offset of each transaction of which an output gets a part only, and the outputs that
-    get something of it.
-    """
-
-    def __init__(
-        self, owners: Owners, on_cut: Callable[[int, Sequence[int]], None] = lambda offset, outputs: None
-    ) -> None:
+    def __init__(self, owners: Owners) -> None:
         self.owners = owners
-        self._on_cut = on_cut
+        self.cut = 0
+        """Transactions of which an output gets a part only, while another gets something of it, too."""
+        self.first_cut: tuple[int, tuple[str, ...]] | None = None
+        """The first of them: where it begins in the file, and the outputs."""
         self._inside: Sharer | None = None
         self._open: dict[int, _Walk] = {}
         self._nobody = _Walk.fresh()
@@ -149,7 +145,7 @@ class Sharer:
             later = txn > 0
             txn = np.concatenate([np.zeros(len(given), np.int64), txn[later]])
             owner = np.concatenate([np.array(sorted(given), np.int32), owner[later]])
-        self._tell_cuts(events, segment, txn, owner)
+        self._count_cuts(events, segment, txn, owner)
         if still_open:
             begun = nobody if continues and n_txn == 1 else _Walk.fresh()
             self._nobody = self._walk_nobody(events, begun, segment.end)
@@ -298,8 +294,10 @@ class Sharer:
             output = np.concatenate([output, np.full(np.count_nonzero(missing), one, np.int32)])
         return (txn, output) if len(txns) == 1 and not missing.any() else _each_once(txn, output)
 
-    def _tell_cuts(self, events: _Events, segment: Segment, txn: Ints, output: npt.NDArray[np.int32]) -> None:
-        """Tell of the transactions that end here and are not whole in each of several outputs."""
+    def _count_cuts(
+        self, events: _Events, segment: Segment, txn: Ints, output: npt.NDArray[np.int32]
+    ) -> None:
+        """Count the transactions that end here and are not whole in each of several outputs."""
         n_txn = len(events.uniform)
         many = np.bincount(txn, minlength=n_txn) > 1
         cut = many & (events.uniform == NOBODY)
@@ -308,9 +306,11 @@ class Sharer:
             cut[0] = many[0]
         if segment.open:
             cut[-1] = False
-        for t in np.flatnonzero(cut).tolist():
+        self.cut += int(np.count_nonzero(cut))
+        if self.first_cut is None and cut.any():
+            t = int(np.argmax(cut))
             began = self._began if t == 0 and segment.continues else int(events.offset[events.txn_event[t]])
-            self._on_cut(began, output[txn == t].tolist())
+            self.first_cut = (began, tuple(self.owners.names[k] for k in sorted(output[txn == t].tolist())))
         if segment.open and not (segment.continues and n_txn == 1):
             self._began = int(events.offset[events.txn_event[-2]])
 

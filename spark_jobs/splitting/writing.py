@@ -7,6 +7,7 @@ same typed error.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import uuid
@@ -25,9 +26,11 @@ from dumpfilter.binlog.subjects import Subjects
 from dumpfilter.binlog.writer import rebase_array, writing
 from dumpfilter.dump.thread import ChunkPlan, render_into
 from dumpfilter.errors import BinlogTruncated
+from dumpfilter.filter.collation import Family
 from spark_jobs.cutting import FileIndex
 from spark_jobs.files import open_file
 from spark_jobs.ranges import BLOCK_SIZE, Range, blocks_of
+from spark_jobs.splitting.ownership import Owners
 from spark_jobs.splitting.placing import Placement, Stretch
 from spark_jobs.splitting.plans import P_BLOCK, P_BYTES, P_OUTPUT, P_RUNS, PlanMaker, RangePlan
 from spark_jobs.splitting.sharing import RUN_KIND, RUN_OFFSET, RUN_SIZE, RUN_SOURCE_SIZE, Ints, Sharer
@@ -98,17 +101,33 @@ class PlanRange:
         target = self.staging.plan(wanted.number)
         if target.exists():
             return
-        subjects, sources = Subjects(), SourceNumbers()
         with open_file(self.files[wanted.file].path) as file:
             family = file.format_description.family
-            owners = self.specification.owners(subjects, family, self.everywhere)
-            maker = PlanMaker(owners.names)
-            sharer = Sharer(owners, maker.on_cut)
+            known = _known(self.specification, family, self.everywhere)
+            sharer, maker = Sharer(known.owners), PlanMaker(known.owners.names)
             for block in blocks_of(
-                file, wanted, subjects, sources, verify=self.verify, block_size=self.block_size
+                file, wanted, known.subjects, known.sources, verify=self.verify, block_size=self.block_size
             ):
                 maker.add(block, sharer.share(block.segment, file.read))
-        maker.finish(sources, family).save(target)
+        plan = maker.finish(known.sources, family)
+        plan.cut, plan.first_cut = sharer.cut, sharer.first_cut
+        plan.save(target)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What one range has told of the next: every table has to be looked at once only."""
+
+    subjects: Subjects
+    sources: SourceNumbers
+    owners: Owners
+
+
+@functools.lru_cache(maxsize=1)
+def _known(specification: Specification, family: Family, everywhere: tuple[str, ...]) -> _Known:
+    """Of this process, which does one range after the other."""
+    subjects = Subjects()
+    return _Known(subjects, SourceNumbers(), specification.owners(subjects, family, everywhere))
 
 
 @dataclass(frozen=True)
