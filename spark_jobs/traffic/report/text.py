@@ -1,7 +1,7 @@
 """Numbers and names as a person reads them: binary units, percentages, UTC times, names made visible.
 
 >>> human_bytes(1289748), human_rate(1536), human_percent(0.8674), human_duration(108000)
-('1.23 MiB', '1.5 KiB/s', '86.7 %', '1 d 6 h')
+('1.23 MiB', '1.5 KiB/s', '86.7 %', '30 h')
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def shorten(name: str, most: int) -> str:
 
 
 def human_bytes(number: float) -> str:
-    """Three digits at least, in the largest binary unit that leaves one before the point.
+    """Up to three digits (whole bytes: four), in the largest binary unit that leaves one before the point.
 
     >>> human_bytes(0), human_bytes(1023), human_bytes(-2048), human_bytes(153 * 2**20)
     ('0 B', '1023 B', '−2 KiB', '153 MiB')
@@ -93,15 +93,17 @@ def human_seconds(seconds: float) -> str:
 
 
 def human_duration(seconds: int) -> str:
-    """A span of whole seconds by its two largest units.
+    """A span of whole seconds, rounded to the second of its two largest units; days from two on.
 
-    >>> human_duration(59), human_duration(3600), human_duration(90000 + 59)
-    ('59 s', '1 h', '1 d 1 h')
+    >>> human_duration(0), human_duration(3600), human_duration(30 * 3600 - 8), human_duration(90 * 3600)
+    ('0 s', '1 h', '30 h', '3 d 18 h')
     """
-    units = [("d", seconds // 86400), ("h", seconds // 3600 % 24), ("min", seconds // 60 % 60)]
-    units.append(("s", seconds % 60))
-    first = next((i for i, (_, n) in enumerate(units) if n), len(units) - 1)
-    return " ".join(f"{n} {unit}" for i, (unit, n) in enumerate(units[first : first + 2]) if n or not i)
+    sizes = [(86400, "d", 2 * 86400 - 1800), (3600, "h", 3570), (60, "min", 60)]
+    size, unit, _ = next((s for s in sizes if seconds >= s[2]), (1, "s", 0))
+    finer, fine_unit = {86400: (3600, "h"), 3600: (60, "min")}.get(size, (1, "s"))
+    rounded = (seconds + finer // 2) // finer * finer
+    rest = rounded % size // finer
+    return f"{rounded // size} {unit}" + (f" {rest} {fine_unit}" if rest else "")
 
 
 def utc(seconds: int | None) -> str:

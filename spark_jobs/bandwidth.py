@@ -1,0 +1,156 @@
+"""The bandwidth job: what slaves would be sent, with their filters on the master and without.
+
+One pass over the binlogs for any number of slaves (:mod:`dumpfilter.dump.tally`). Files are indexed and cut into ranges
+as for the split; tasks measure ranges (:mod:`~spark_jobs.traffic.measuring`); what they found is merged and each slave
+worked out (:mod:`~spark_jobs.traffic.figures`).
+
+For spark-submit this file is the program: ``spark-submit … spark_jobs/bandwidth.py SOURCE --slaves FILE``, with the
+options of ``dumpfilter bandwidth``.
+"""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dumpfilter.errors import OptionError
+from spark_jobs.indexing import IndexedSet, ReadOptions, index_set
+from spark_jobs.jobs import Runner
+from spark_jobs.ranges import Range
+from spark_jobs.splitting.ownership import encoded_schemas
+from spark_jobs.text import printable
+from spark_jobs.traffic.figures import Evaluate, ask, master_cost
+from spark_jobs.traffic.measuring import Measured, MeasureRanges, merged
+from spark_jobs.traffic.results import Results, Series, SkippedFile, SourceFigures
+from spark_jobs.traffic.slaves import SlaveDefinition
+
+_MOST_BUCKETS = 3000
+"""Of time, where their length is not told: more than a picture shows, and little to keep."""
+
+_LENGTHS = (60, 300, 900, 3600, 6 * 3600, 86_400)
+"""Seconds of a bucket that people think in."""
+
+_GROUPS = 512
+"""Into so many tasks ranges are put at most: each task's findings come back to the driver."""
+
+
+@dataclass(frozen=True)
+class BandwidthOptions(ReadOptions):
+    """How to measure. ``bucket_seconds``: None: a minute, or more where the binlogs are long."""
+
+    bucket_seconds: int | None = None
+
+
+def bandwidth(
+    source: str | Path | Sequence[str | Path],
+    slaves: Sequence[SlaveDefinition],
+    run: Runner,
+    options: BandwidthOptions | None = None,
+) -> Results:
+    """Measure a binlog set for these slaves. Raises BinlogError with file and position, and OptionError."""
+    options = options or BandwidthOptions()
+    if not slaves:
+        raise OptionError("no slave is given")
+    indexed = index_set(source, run, options)
+    seconds = options.bucket_seconds or _bucket_seconds(indexed)
+    asked, filters = ask(slaves, indexed.family)
+    everywhere = tuple(sorted({name for one in indexed.subjects for name in encoded_schemas(one)}))
+    measure = MeasureRanges(
+        uuid.uuid4().hex,
+        indexed.files,
+        tuple(filters),
+        len(asked),
+        seconds,
+        everywhere,
+        options.verify_ranges,
+        options.block_size,
+    )
+    groups = _groups(indexed.ranges, options.range_size)
+    measured = merged(run(measure, groups, "measuring") or [measure([])])
+    everything = measured.tallied.sent(None)
+    evaluate = Evaluate(measured)
+    found = run(evaluate, asked, "working out slaves", slices=min(len(asked), 64))
+    figures = tuple(one for one, _ in found)
+    return Results(
+        source=_source(indexed, measured),
+        bucket_seconds=seconds,
+        bucket_starts=tuple((evaluate.buckets * seconds).tolist()),
+        slaves=figures,
+        tables=evaluate.tables.figures(measured.tallied, everything),
+        series=Series(
+            no_filter=tuple(evaluate.series(everything).tolist()),
+            slaves={one.name: series for one, series in found},
+        ),
+        cost=master_cost(measured.timing, figures),
+        skipped=tuple(
+            SkippedFile(
+                file=printable(one.damage.file), position=one.damage.position, reason=one.damage.reason
+            )
+            for one in indexed.files
+            if one.damage is not None
+        ),
+        warnings=tuple(_warnings(indexed)),
+    )
+
+
+def _groups(ranges: Sequence[Range], range_size: int) -> list[tuple[Range, ...]]:
+    """Consecutive ranges, each group about as large as a range should be, or larger where there would be too many."""
+    total = sum(one.end - one.start for one in ranges)
+    size = max(range_size, -(-total // _GROUPS))
+    found: list[list[Range]] = []
+    filled = size
+    for one in ranges:
+        if filled >= size:
+            found.append([])
+            filled = 0
+        found[-1].append(one)
+        filled += one.end - one.start
+    return [tuple(group) for group in found]
+
+
+def _bucket_seconds(indexed: IndexedSet) -> int:
+    first = [one.first_time for one in indexed.files if one.first_time is not None]
+    last = [one.last_time for one in indexed.files if one.last_time is not None]
+    span = max(last) - min(first) if first and last else 0
+    return next((length for length in _LENGTHS if span <= length * _MOST_BUCKETS), _LENGTHS[-1])
+
+
+def _source(indexed: IndexedSet, measured: Measured) -> SourceFigures:
+    everything = measured.tallied.sent(None)
+    first = [one.first_time for one in indexed.files if one.first_time is not None]
+    last = [one.last_time for one in indexed.files if one.last_time is not None]
+    return SourceFigures(
+        files=tuple(printable(one.name) for one in indexed.files),
+        bytes=sum(one.size for one in indexed.files),
+        events=int(measured.tallied.events[everything].sum()),
+        transactions=int(measured.tallied.transactions[everything].sum()),
+        family=indexed.family,
+        server_version=printable(indexed.newest.server_version),
+        first_time=min(first, default=None),
+        last_time=max(last, default=None),
+    )
+
+
+def _warnings(indexed: IndexedSet) -> list[str]:
+    if not indexed.unknown_xa:
+        return []
+    count = indexed.unknown_xa
+    return [
+        f"{count} XA transaction{'s end' if count > 1 else ' ends'} here without having begun here: the XA COMMIT or "
+        "XA ROLLBACK is sent to every slave"
+    ]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """``dumpfilter bandwidth``, for spark-submit."""
+    from dumpfilter.cli import main as cli
+
+    sys.argv = ["dumpfilter", "bandwidth", *(sys.argv[1:] if arguments is None else arguments)]
+    cli()
+
+
+if __name__ == "__main__":
+    main()

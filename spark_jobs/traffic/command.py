@@ -1,0 +1,87 @@
+"""``dumpfilter bandwidth``: runs the job, writes its files and prints a table."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from spark_jobs.bandwidth import BandwidthOptions, bandwidth
+from spark_jobs.jobs import SparkRunner
+from spark_jobs.session import check_java, spark_context
+from spark_jobs.traffic.output import REPORT, check_output, write_results
+from spark_jobs.traffic.results import Results
+from spark_jobs.traffic.slaves import SlaveDefinition
+
+
+def run_bandwidth(
+    sources: list[str],
+    slaves: Sequence[SlaveDefinition],
+    output: Path,
+    options: BandwidthOptions,
+    *,
+    overwrite: bool,
+    master: str,
+    driver_memory: str,
+    executor_memory: str,
+    environment: str | None,
+    as_json: bool,
+) -> None:
+    """Measure, write and print. Raises what the job and the session do, and OutputError."""
+    check_java()
+    check_output(output, overwrite=overwrite)
+    progress = Console(stderr=True)
+    with contextlib.ExitStack() as stack:
+        runner = SparkRunner(
+            lambda: stack.enter_context(
+                spark_context(
+                    master,
+                    driver_memory=driver_memory,
+                    executor_memory=executor_memory,
+                    environment=environment,
+                )
+            ),
+            progress,
+        )
+        results = bandwidth(sources[0] if len(sources) == 1 else sources, slaves, runner, options)
+    write_results(results, output)
+    if as_json:
+        print(results.model_dump_json(indent=1))
+    else:
+        console = Console()
+        render_results(results, console)
+        console.print(f"report: {output / REPORT}", soft_wrap=True, highlight=False)
+    for skipped in results.skipped:
+        where = "all of it" if skipped.position is None else f"from {skipped.position} on"
+        progress.print(
+            f"[yellow]warning:[/] {skipped.file}: {where} passed over: {skipped.reason}", soft_wrap=True
+        )
+    for warning in results.warnings:
+        progress.print(f"[yellow]warning:[/] {warning}", soft_wrap=True)
+
+
+def render_results(results: Results, console: Console) -> None:
+    """Print the slaves as a table."""
+    source = results.source
+    table = Table(
+        title=f"{len(source.files):,} files, {source.bytes:,} bytes, {source.transactions:,} transactions",
+        title_justify="left",
+        title_style="bold",
+    )
+    table.add_column("slave", overflow="fold")
+    for name in ("no filter", "filter on master", "saved", "with zstd, about", "split, by schema"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one in results.slaves:
+        whole, sent = one.no_filter.bytes, one.master_side.bytes
+        table.add_row(
+            one.name,
+            f"{whole:,}",
+            f"{sent:,}",
+            f"{100 * (whole - sent) / whole:.1f} %" if whole else "",
+            f"{one.compressed:,}",
+            f"{one.split:,}",
+        )
+    console.print(table)
