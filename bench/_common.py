@@ -32,13 +32,34 @@ class Options:
     runs: int
 
 
-def binlogs(size: int, *, style: Style = "mysql", checksum: bool = True) -> GeneratedSet:
-    """A generated set of this size, made once."""
-    directory = OUT / f"{style}-{size >> 20}M{'' if checksum else '-unchecked'}"
+def binlogs(
+    size: int,
+    *,
+    style: Style = "mysql",
+    checksum: bool = True,
+    schemas: int = 20,
+    files: int | None = None,
+    under: Path = OUT,
+) -> GeneratedSet:
+    """A generated set of this size, made once. ``files``: how many; None: of 256 MiB each."""
+    name = f"{style}-{size >> 20}M" + ("" if checksum else "-unchecked")
+    name += "" if schemas == 20 else f"-{schemas}-schemas"
+    name += "" if files is None else f"-{files}-files"
+    directory = under / name
     about = directory / "about.json"
     if not about.exists():
         shutil.rmtree(directory, ignore_errors=True)
-        made = generate(directory, size, style=style, checksum=checksum)
+        file_size = 256 << 20 if files is None else -(-size // files)
+        # as many tables in all, whatever the number of schemas
+        made = generate(
+            directory,
+            size,
+            style=style,
+            checksum=checksum,
+            schemas=schemas,
+            tables=max(2, 1000 // schemas),
+            file_size=file_size,
+        )
         about.write_text(json.dumps({"transactions": made.transactions, "schemas": made.schemas}))
     known = json.loads(about.read_text())
     files = [p for p in sorted(directory.glob("bin.0*")) if p.suffix != ".index"]

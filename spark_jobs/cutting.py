@@ -59,6 +59,9 @@ class FileIndex:
     """Its Previous_gtids or Gtid_list event, whole; empty without one."""
     rotated: int | None = None
     """When its Rotate event was written, Unix seconds; None when it does not end in one."""
+    first_time: int | None = None
+    last_time: int | None = None
+    """When its first and its last transaction began to be written, Unix seconds."""
     has_xa: bool = False
     """Whether it ends an XA transaction in plain sight."""
     damage: Damage | None = None
@@ -107,6 +110,8 @@ def index_file(
             found.transactions,
             found.prolog,
             found.rotated,
+            found.first_time,
+            found.last_time,
             found.has_xa,
             damage,
         )
@@ -124,6 +129,8 @@ class _Pass:
         self.prolog = b""
         self._begun = False
         self.rotated: int | None = None
+        self.first_time: int | None = None
+        self.last_time: int | None = None
         self.has_xa = False
 
     def run(self, *, verify: bool, block_size: int, last: bool) -> None:
@@ -150,6 +157,11 @@ class _Pass:
             self._bounds.append(start)
         if len(ends):
             self.boundary = int(ends[-1])
+        times = segment.time[segment.txn_event[:-1]][segment.txn_source != R.KEPT]
+        times = times[times > 0]
+        if len(times):
+            self.first_time = int(times[0]) if self.first_time is None else self.first_time
+            self.last_time = int(times[-1])
         completed = segment.txn_source[: len(segment.txn_source) - int(segment.open)]
         self.transactions += int(np.count_nonzero(completed != R.KEPT))
         self.rotated = int(segment.time[-1]) if segment.type[-1] == EventType.ROTATE else None

@@ -13,6 +13,7 @@ from spark_jobs.bandwidth import BandwidthOptions, bandwidth
 from spark_jobs.jobs import SparkRunner
 from spark_jobs.session import check_java, spark_context
 from spark_jobs.traffic.output import REPORT, check_output, write_results
+from spark_jobs.traffic.report.text import human_bytes, human_percent, visible
 from spark_jobs.traffic.results import Results
 from spark_jobs.traffic.slaves import SlaveDefinition
 
@@ -71,17 +72,17 @@ def render_results(results: Results, console: Console) -> None:
         title_justify="left",
         title_style="bold",
     )
-    table.add_column("slave", overflow="fold")
-    for name in ("no filter", "filter on master", "saved", "with zstd, about", "split, by schema"):
+    table.add_column("slave", overflow="fold", min_width=8)
+    for name in ("no filter", "on master", "saved", "with zstd", "split"):
         table.add_column(name, justify="right", no_wrap=True)
     for one in results.slaves:
         whole, sent = one.no_filter.bytes, one.master_side.bytes
         table.add_row(
-            one.name,
-            f"{whole:,}",
-            f"{sent:,}",
-            f"{100 * (whole - sent) / whole:.1f} %" if whole else "",
-            f"{one.compressed:,}",
-            f"{one.split:,}",
+            visible(one.name),
+            human_bytes(whole),
+            human_bytes(sent),
+            human_percent((whole - sent) / whole if whole else None),
+            f"~ {human_bytes(one.compressed)}",
+            human_bytes(one.split),
         )
     console.print(table)

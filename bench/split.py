@@ -1,0 +1,149 @@
+"""The split: cost against the number of schemas, cores, memory, and mysqlbinlog --database once a schema."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bench._common import (
+    MYSQL_ROOT,
+    OUT,
+    Options,
+    Report,
+    binlogs,
+    child,
+    has_mysql,
+    interleaved,
+    timed,
+    warm,
+)
+from dumpfilter.binlog.generate import GeneratedSet
+
+_RUNS = 3
+"""Timed runs of a case at most: they take long."""
+
+
+def in_memory() -> Path:
+    """A directory on a file system in memory, where there is one: disks are slower than what is measured."""
+    shared = Path("/dev/shm")
+    return shared / "dumpfilter-bench" if shared.is_dir() and os.access(shared, os.W_OK) else OUT
+
+
+class SparkJobs:
+    """A process with Spark that runs jobs."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self._told()
+
+    def run(self, **job: object) -> float:
+        """Seconds that a job took, after Spark's start."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(job) + "\n")
+        self._process.stdin.flush()
+        return float(self._told()["seconds"])
+
+    def _told(self) -> dict[str, float]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise SystemExit("the Spark process ended")
+        found: dict[str, float] = json.loads(line)
+        return found
+
+
+@contextmanager
+def spark_jobs(master: str, *, driver_memory: str = "1g", executor_memory: str = "1g") -> Iterator[SparkJobs]:
+    """A process with Spark, warmed up."""
+    with child(["-m", "bench._spark_job", master, driver_memory, executor_memory]) as process:
+        yield SparkJobs(process)
+
+
+def run(options: Options) -> bool:
+    runs = min(options.runs, _RUNS)
+    memory = in_memory()
+    memory.mkdir(exist_ok=True)
+    try:
+        return _run(options.size, runs, memory)
+    finally:
+        if memory != OUT:
+            shutil.rmtree(memory)
+
+
+def _run(size: int, runs: int, memory: Path) -> bool:
+    report = Report("split", "the split, in the part after Spark's start", size)
+    sets = {schemas: binlogs(size, schemas=schemas, files=4, under=memory) for schemas in (1, 20, 200)}
+    single = binlogs(size // 2, files=1, under=memory)
+    output = str(memory / "split-out")
+    with (
+        spark_jobs("local[2]", driver_memory="2g") as two,
+        spark_jobs("local[1]", driver_memory="2g") as one,
+    ):
+        cases = {
+            f"{schemas} schema{'s' * (schemas > 1)}": (
+                lambda made=made: two.run(split=str(made.index), output=output)
+            )
+            for schemas, made in sets.items()
+        }
+        m = report.times(interleaved(cases, runs))
+        cores = interleaved(
+            {
+                "one file, local[1]": lambda: one.run(split=str(single.index), output=output),
+                "one file, local[2]": lambda: two.run(split=str(single.index), output=output),
+            },
+            runs,
+            warm_up=False,
+        )
+        c = report.times(cores, nbytes=single.bytes)
+        disk = binlogs(size, files=4)
+        warm(disk)
+        on_disk = interleaved(
+            {
+                "20 schemas, on a disk, synchronized": lambda: two.run(
+                    split=str(disk.index), output=str(OUT / "o")
+                )
+            },
+            1,
+            warm_up=False,
+        )
+        d = report.times(on_disk)
+    peer, seconds = _peer(size, memory)
+    p = report.times({f"{peer} --database, 20 times": [seconds]})
+    report.target("200 schemas / 1 schema", m["200 schemas"] / m["1 schema"], 1.5, at_most=True)
+    report.target("local[1] / local[2], one file", c["one file, local[1]"] / c["one file, local[2]"], 1.7)
+    (peer_seconds,) = p.values()
+    report.target(f"{peer} / ours, 20 schemas", peer_seconds / m["20 schemas"], 5)
+    (disk_seconds,) = d.values()
+    report.row(
+        "peer / ours on a disk", peer_seconds / disk_seconds, f"{peer_seconds / disk_seconds:.1f} times"
+    )
+    report.note(
+        f"files in {'memory (tmpfs)' if memory != OUT else 'bench/out'}; the peer writes its text to /dev/null. "
+        "Memory: the driver had 2 GB; see bench/split_cluster.py for executors of 1 GB"
+    )
+    return report.print()
+
+
+def _peer(size: int, memory: Path) -> tuple[str, float]:
+    """A server's program once a schema; seconds."""
+    if has_mysql():
+        made = binlogs(size, files=4, under=memory)
+        with tempfile.TemporaryDirectory(dir=MYSQL_ROOT / "tmp") as folder:
+            for path in made.files:
+                shutil.copyfile(path, Path(folder) / path.name)
+            inside = [f"/tmp/{Path(folder).name}/{path.name}" for path in made.files]
+            program = ["chroot", str(MYSQL_ROOT), "mysqlbinlog", "--no-defaults"]
+            return "mysqlbinlog", timed(lambda: _each(program, inside, made))
+    made = binlogs(size, style="mariadb", files=4, under=memory)
+    return "mariadb-binlog", timed(lambda: _each(["mariadb-binlog"], [str(p) for p in made.files], made))
+
+
+def _each(program: list[str], files: list[str], made: GeneratedSet) -> None:
+    for schema in made.schemas:
+        subprocess.run([*program, f"--database={schema}", *files], check=True, stdout=subprocess.DEVNULL)
