@@ -64,6 +64,8 @@ def run_demo(binlogs: Path | None, output: Path, *, split: bool) -> None:
     if split:
         console.print("[bold]3.[/] Spark splits the binlog by schema")
         _run("split", str(source), "--output", str(output / "split"))
+        console.print("[bold]4.[/] Spark works out from the binlog alone what the slaves are sent")
+        _work_out(console, source, output, reports)
     if not held:
         raise DumpfilterError("the law does not hold: see the table above")
 
@@ -133,6 +135,28 @@ def _run_slaves(address: str, output: Path) -> dict[str, dict[str, Any]]:
         for _, process in running:
             _end(process)
     return {slave.name: json.loads((output / f"{slave.name}.json").read_text()) for slave in SLAVES}
+
+
+def _work_out(console: Console, source: Path, output: Path, reports: dict[str, dict[str, Any]]) -> None:
+    """The bandwidth job for the same slaves; its figures are those that were just measured."""
+    slaves = output / "slaves.toml"
+    slaves.write_text(
+        "".join(
+            f"[[slave]]\nname = {json.dumps(slave.name)}\nserver_id = {slave.server_id}\n"
+            f"rules = {json.dumps(slave.options)}\n\n"
+            for slave in SLAVES
+        ),
+        "utf-8",
+    )
+    _run("bandwidth", str(source), "--slaves", str(slaves), "--output", str(output / "bandwidth"))
+    results = json.loads((output / "bandwidth" / "results.json").read_text("utf-8"))
+    for found in results["slaves"]:
+        sent = reports[found["name"]]["counts"]["bytes_sent"]
+        if found["master_side"]["bytes"] != sent:
+            raise DumpfilterError(
+                f"slave {found['name']}: worked out {found['master_side']['bytes']} bytes, sent were {sent}"
+            )
+    console.print("worked out: to the byte what the master sent to each slave above")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -18,9 +18,12 @@ def demo_command(
     output: Annotated[Path, typer.Option(help="Where relay logs, summaries and the split go.")] = Path(
         "demo"
     ),
-    split: Annotated[bool, typer.Option(help="End with the split by schema on Spark.")] = True,
+    split: Annotated[
+        bool, typer.Option(help="End with the split by schema, and the bandwidth report, on Spark.")
+    ] = True,
 ) -> None:
-    """A master and three slaves with different filters, one more that receives everything, then the split.
+    """A master and three slaves with different filters, one more that receives everything, then the split
+    and the bandwidth report.
 
     At the end a table: what each slave was spared, where it stands, and whether it ended in the state of a
     slave that received everything and filtered for itself.
