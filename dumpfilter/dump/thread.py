@@ -162,7 +162,7 @@ class DumpThread:
     ) -> None:
         self._flags = flags
         self._origin = origin
-        self._next: tuple[TableFlags, OriginFilter | None, int] | None = None
+        self._next: tuple[TableFlags, OriginFilter | None, int, bool] | None = None
         self.filter_version = filter_version
         self._sources = sources
         self._chunk_size = chunk_size
@@ -175,7 +175,7 @@ class DumpThread:
         self._resume = 0
         self._aside = (0, 0)
         self._read: ReadAt = _no_file
-        self._inside: DumpThread | None = None
+        self._inside: Inside | None = None
         self._prepared: dict[Xid, bool] = {}
         self._other_filters_before = other_filters_before
         self._hits = _OpenHits()
@@ -187,9 +187,17 @@ class DumpThread:
         """Whether the last plan ended inside a transaction."""
         return bool(self._walk[K.W_OPEN])
 
-    def change_filter(self, flags: TableFlags, version: int, *, origin: OriginFilter | None = None) -> None:
-        """Use another filter from the next transaction boundary between two segments on."""
-        self._next = (flags, origin, version)
+    def change_filter(
+        self,
+        flags: TableFlags,
+        version: int,
+        *,
+        origin: OriginFilter | None = None,
+        unseen_before: bool = False,
+    ) -> None:
+        """Use another filter from the next transaction boundary between two segments on. ``unseen_before``: what came
+        before this thread's start was chosen with the old one, too, but not by this thread."""
+        self._next = (flags, origin, version, unseen_before)
 
     def start_file(self, position: int, read: ReadAt) -> None:
         """Begin a file at an offset that lies between two transactions. ``read`` is for the compressed transactions
@@ -213,7 +221,8 @@ class DumpThread:
                 "this place lies inside a transaction", file=segment.file, position=self.position
             )
         if self._next is not None and not self.in_transaction:
-            self._flags, self._origin, self.filter_version = self._next
+            self._flags, self._origin, self.filter_version, unseen_before = self._next
+            self._other_filters_before |= unseen_before
             self._next = None
         txn_subject, txn_source = segment.txn_subject, segment.txn_source
         if self._exclude is not None:
@@ -284,37 +293,26 @@ class DumpThread:
 
     def _look_inside(self, segment: Segment, txn_subject: npt.NDArray[np.int32], first: int) -> _Events:
         """Decide the compressed transactions: all of one is kept, nothing, or a part, which is closed again."""
-        if self._inside is None or self._inside._flags is not self._flags:
-            self._inside = DumpThread(self._flags, self._sources, chunk_size=WHOLE_SEGMENT)
-        thread = self._inside
+        if self._inside is None or self._inside.flags is not self._flags:
+            self._inside = Inside(self._flags, self._sources)
         found = _Events(segment.role.copy(), segment.size.copy())
-        for number, inner in segment.payloads.items():
+        for number in segment.payloads:
             if number < segment.txn_event[first] or txn_subject[segment.transaction_of(number)] == R.SKIP:
                 continue
-            thread.start_file(inner.start, self._read)
-            (plan,) = thread.plan(inner)
-            thread._prepared.clear()  # that is followed outside
+            kept = self._inside.decide(segment, number, self._read)
             offset = int(segment.offset[number])
-            if plan.hits:
-                found.hits[number] = plan.hits
-            if not plan.size:
+            if kept.hits:
+                found.hits[number] = kept.hits
+            if not kept.size:
                 # a frame with nothing in it
                 found.role[number] = R.FRAME | (found.role[number] & R.ENDS)
                 continue
-            if plan.counts.events_undecided:
-                found.undecided.append((offset, plan.counts.events_undecided))
-            if plan.size < inner.end:
-                event = self._read(offset, int(segment.size[number]))
-                fd = segment.format_description
-                data = open_payload(event, fd)
-                kept = render(plan, data, 0, _no_file, inner.format_description)
-                closed = close_payload(kept, event, fd)
-                if closed is not None:
-                    found.replaced[offset] = closed
-                    found.size[number] = len(closed)
-                    found.role[number] = R.REPLACED | (found.role[number] & R.ENDS)
-                else:
-                    found.hits.pop(number, None)  # all of it goes to the slave
+            if kept.undecided:
+                found.undecided.append((offset, kept.undecided))
+            if kept.replaced is not None:
+                found.replaced[offset] = kept.replaced
+                found.size[number] = kept.size
+                found.role[number] = R.REPLACED | (found.role[number] & R.ENDS)
         return found
 
     def _decide(
@@ -511,6 +509,48 @@ class DumpThread:
             subject[ours[had]] = R.SKIP
             source[ours[had]] = -1
         return subject, source
+
+
+@dataclass(frozen=True, slots=True)
+class InsideKept:
+    """What one filter leaves of a compressed transaction."""
+
+    size: int
+    """Of the event that is sent, bytes; 0: nothing is."""
+    undecided: int = 0
+    """How many of its events are sent because the filter could not decide them."""
+    replaced: bytes | None = None
+    """The event in another form, when a part of it is dropped."""
+    hits: Hits = field(default_factory=Counter)
+    """Of what is not sent."""
+
+
+class Inside:
+    """Decides compressed transactions for one filter, which is on."""
+
+    def __init__(self, flags: TableFlags, sources: SourceNumbers) -> None:
+        self.flags = flags
+        self._thread = DumpThread(flags, sources, chunk_size=WHOLE_SEGMENT)
+
+    def decide(self, segment: Segment, number: int, read: ReadAt) -> InsideKept:
+        """What is left of the one at event ``number``, a key of ``segment.payloads``. ``read`` reads the file."""
+        inner = segment.payloads[number]
+        self._thread.start_file(inner.start, read)
+        (plan,) = self._thread.plan(inner)
+        self._thread._prepared.clear()  # that is followed outside
+        undecided = plan.counts.events_undecided
+        size = int(segment.size[number])
+        if not plan.size:
+            return InsideKept(0, hits=plan.hits)
+        if plan.size == inner.end:
+            return InsideKept(size, undecided, hits=plan.hits)
+        event = read(int(segment.offset[number]), size)
+        fd = segment.format_description
+        kept = render(plan, open_payload(event, fd), 0, _no_file, inner.format_description)
+        closed = close_payload(kept, event, fd)
+        if closed is None:
+            return InsideKept(size, undecided)  # all of it goes to the slave
+        return InsideKept(len(closed), undecided, closed, plan.hits)
 
 
 def _without_unwanted(

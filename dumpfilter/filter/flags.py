@@ -72,17 +72,23 @@ class TableFlags:
         """Whether any rule, of the slave, imposed on it, or of the write side, could make a difference."""
         return self._all.is_on or (self.write_filter is not None and self.write_filter.is_on)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether they are those of the slave's own filter alone."""
+        return self._all is self.filter and not (self.write_filter is not None and self.write_filter.is_on)
+
     def _of(self, number: int) -> int:
         members = self._subjects.members(number)
         if members is None:
-            return self._bits(self._subjects[number])
+            return self.bits(self._subjects[number])
         # All bits that one of the members has; but where one of them is sure, so is the whole.
         bits = [int(self._flags[member]) & ~FILTER_HIT_F for member in members]
         some = functools.reduce(operator.or_, bits, 0)
         sure = any(b & FILTER_BINLOG_SEND_F and not b & FILTER_UNDECIDED_F for b in bits)
         return some & ~FILTER_UNDECIDED_F if sure else some
 
-    def _bits(self, subject: Subject) -> int:
+    def bits(self, subject: Subject) -> int:
+        """The flags of a table or statement, whether it has a number or not; without FILTER_HIT_F."""
         if self.write_filter is not None and not self.write_filter.verdict(subject).passes:
             return 0
         return _BITS[self._all.verdict(subject)]

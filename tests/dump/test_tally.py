@@ -1,0 +1,516 @@
+"""One pass that knows what a dump sends with any filter: held to dumps with each."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import pickle
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dumpfilter.binlog.compression import NONE, ZSTD
+from dumpfilter.binlog.fileset import BinlogFile, BinlogSet, SegmentReader
+from dumpfilter.binlog.sources import SourceNumbers
+from dumpfilter.binlog.subjects import Subjects, TableSubject
+from dumpfilter.binlog.xa import NONE_PREPARED
+from dumpfilter.dump import Counts, DumpThread
+from dumpfilter.dump.conditions import ANY, EXACTLY, ONE
+from dumpfilter.dump.tallied import Tallied, merge
+from dumpfilter.dump.tally import Tally
+from dumpfilter.filter import Filter, ReplicationFilter, Rule
+from dumpfilter.filter.flags import TableFlags
+from dumpfilter.filter.origin import OriginFilter
+from tests.dump.test_law import EFFECTIVE_RULES, of_rules
+from tests.dump.test_origin import from_servers, origins
+from tests.oracle.recordings import Recording, all_recordings
+from tests.strategies import (
+    DATABASES,
+    DIALECTS,
+    MadeBinlog,
+    T,
+    _Builder,
+    binlogs,
+    query_body,
+    rows_body,
+    rules,
+    table_map_body,
+)
+from tests.support import RECORDED_SETS, MemoryFile, recording_id
+
+SEGMENT_SIZES = st.integers(1, 1200) | st.just(1 << 16)
+SlaveFilter = tuple[ReplicationFilter, OriginFilter | None]
+
+
+@dataclass
+class Figures:
+    """What one slave is sent."""
+
+    bytes: int = 0
+    events: int = 0
+    transactions: int = 0
+    undecided: int = 0
+
+    @classmethod
+    def of_counts(cls, counts: Counts) -> Figures:
+        kept = counts.transactions_read - counts.transactions_dropped
+        return cls(counts.bytes_sent, counts.events_sent, kept, counts.events_undecided)
+
+    @classmethod
+    def of_tally(
+        cls, found: Tallied, flags: TableFlags, origin: OriginFilter | None, number: int | None
+    ) -> Figures:
+        own = found.flags(flags)
+        sent = found.sent(own, origin, number)
+        return cls(
+            int(found.bytes[sent].sum()),
+            int(found.events[sent].sum()),
+            int(found.transactions[sent].sum()),
+            int(found.undecided[sent & found.unsure(own)].sum()),
+        )
+
+
+class Both:
+    """A tally for filters, and a dump thread for each, that are given the same."""
+
+    def __init__(self, filters: Sequence[SlaveFilter], *, bucket_seconds: int = 60) -> None:
+        self.subjects, self.sources = Subjects(), SourceNumbers()
+        self.filters = [(TableFlags(rules, self.subjects), origin) for rules, origin in filters]
+        self.tally = Tally(self.subjects, self.sources, filters=self.filters, bucket_seconds=bucket_seconds)
+        self.threads = [DumpThread(flags, self.sources, origin=origin) for flags, origin in self.filters]
+        self.counts = [Counts() for _ in filters]
+        self.found: list[Tallied] = []
+
+    def file(
+        self,
+        file: BinlogFile,
+        *,
+        segment_size: int = 1 << 16,
+        prepared: object = NONE_PREPARED,
+        take: int = 1 << 20,
+    ) -> SegmentReader:
+        """Give them a file; what was found is taken every ``take`` segments."""
+        for thread in self.threads:
+            thread.start_file(file.first_event, file.read)
+        reader = SegmentReader(
+            file, self.subjects, self.sources, segment_size=segment_size, prepared=prepared
+        )
+        for number in itertools.count(1):
+            segment = reader.next()
+            if segment is None:
+                break
+            self.tally.add(segment, file.read)
+            for thread, counts in zip(self.threads, self.counts, strict=True):
+                for plan in thread.plan(segment):
+                    counts.add(plan.counts)
+            if number % take == 0:
+                self.found.append(self.tally.take())
+        return reader
+
+    def check(self) -> Tallied:
+        """Hold the sums to the dumps'; what was found in all."""
+        found = merge([*self.found, self.tally.take()])
+        expected = [Figures.of_counts(counts) for counts in self.counts]
+        assert self.sums(found) == expected
+        folded = found.folded([found.flags(flags) for flags, _ in self.filters])
+        assert self.sums(folded) == expected
+        if not found.given_only:
+            own = [Figures.of_tally(found, flags, origin, None) for flags, origin in self.filters]
+            assert own == expected, "without being known beforehand"
+        return found
+
+    def sums(self, found: Tallied) -> list[Figures]:
+        return [
+            Figures.of_tally(found, flags, origin, number)
+            for number, (flags, origin) in enumerate(self.filters)
+        ]
+
+
+def check(
+    data: bytes, filters: Sequence[SlaveFilter], *, segment_size: int = 1 << 16, take: int = 1 << 20
+) -> Tallied:
+    both = Both(filters)
+    both.file(MemoryFile(data), segment_size=segment_size, take=take)
+    return both.check()
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    made=binlogs(unreadable=True),
+    each_rules=st.lists(rules() | EFFECTIVE_RULES, min_size=1, max_size=5),
+    segment_size=SEGMENT_SIZES,
+    take=st.sampled_from([1, 3, 1 << 20]),
+)
+def test_sums_are_what_dumps_send(
+    made: MadeBinlog, each_rules: list[list[Rule]], segment_size: int, take: int
+) -> None:
+    filters = [(of_rules(each, made.dialect.family), None) for each in each_rules]
+    check(made.data, filters, segment_size=segment_size, take=take)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    made=from_servers(),
+    each=st.lists(st.tuples(rules(), origins() | st.none()), min_size=1, max_size=4),
+    segment_size=SEGMENT_SIZES,
+)
+def test_what_origins_keep_out_is_not_in_the_sums(
+    made: MadeBinlog, each: list[tuple[list[Rule], OriginFilter | None]], segment_size: int
+) -> None:
+    filters = [(of_rules(given_rules, made.dialect.family), origin) for given_rules, origin in each]
+    check(made.data, filters, segment_size=segment_size)
+
+
+GENERAL = (
+    [],
+    ["--replicate-do-db=shop"],
+    ["--replicate-ignore-db=d1"],
+    ["--replicate-ignore-table=shop.orders"],
+    ["--replicate-wild-do-table=%.%s"],
+    ["--replicate-do-table=d1.t1", "--replicate-wild-do-table=mysql.%"],
+    ["--replicate-wild-ignore-table=%a%.%", "--replicate-rewrite-db=shop->a"],
+    ["--replicate-wild-ignore-table=%.t%", "--replicate-rewrite-db=d1->d2"],
+)
+RECORDINGS = {recording.path: recording for recording in all_recordings()}
+
+
+def filters_of(recording: Recording) -> list[Filter]:
+    """Those of its replicas, each once."""
+    replicas = [recording.replica(case) for case in recording.oracle["cases"]]
+    different = {(tuple(replica.options), replica.lower_case_table_names) for replica in replicas}
+    return [
+        Filter.from_options(options, lower_case_table_names=lower, family=recording.family)
+        for options, lower in sorted(different)
+    ]
+
+
+@pytest.mark.parametrize("path", RECORDED_SETS, ids=recording_id)
+@pytest.mark.parametrize("segment_size", [5000, 1 << 20])
+def test_recordings(path: Path, segment_size: int) -> None:
+    """Sets of real servers with the filters that their replicas had, and others."""
+    binlogs = BinlogSet.open(sorted(file for file in path.glob("*.0*") if file.suffix[1:].isdigit()))
+    family = binlogs.file(binlogs.names[0]).format_description.family
+    filters: list[ReplicationFilter] = [Filter.from_options(each, family=family) for each in GENERAL]
+    if path in RECORDINGS:
+        filters += filters_of(RECORDINGS[path])
+    both = Both([(each, None) for each in filters])
+    prepared = NONE_PREPARED
+    for name in binlogs.names:
+        with binlogs.file(name) as file:
+            reader = both.file(file, segment_size=segment_size, prepared=prepared)
+            prepared = reader.prepared
+    found = both.check()
+    size = sum(binlogs.path(name).stat().st_size for name in binlogs.names)
+    heads = sum(file.first_event for file in map(binlogs.file, binlogs.names))
+    assert found.bytes[found.sent(None)].sum() == size - heads
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    parts=st.lists(binlogs(), min_size=2, max_size=3), each_rules=st.lists(rules(), min_size=1, max_size=3)
+)
+def test_what_several_found_can_be_added_up(parts: list[MadeBinlog], each_rules: list[list[Rule]]) -> None:
+    """Each numbers its subjects for itself."""
+    found, expected = [], [Counts() for _ in each_rules]
+    filters = [(Filter(each), None) for each in each_rules]
+    for made in parts:
+        both = Both(filters)
+        both.file(MemoryFile(made.data))
+        found.append(pickle.loads(pickle.dumps(both.check())))
+        for total, counts in zip(expected, both.counts, strict=True):
+            total.add(counts)
+    merged = merge(found)
+    assert both.sums(merged) == [Figures.of_counts(counts) for counts in expected]
+    assert both.sums(merge([merge(found[:1]), merge(found[1:])])) == both.sums(merged)
+    keys = np.stack([merged.condition, merged.origin, merged.bucket])
+    assert np.unique(keys, axis=1).shape == keys.shape
+    conditions = merged.conditions
+    assert len(
+        {
+            (conditions.kind[c], conditions.required[c], conditions.members(c).tobytes())
+            for c in range(len(conditions))
+        }
+    ) == len(conditions)
+
+
+ROWS = functools.partial(rows_body, DIALECTS[0], T.WRITE_ROWS)
+SHOP = Filter.from_options(["--replicate-do-db=shop"])
+LOGS = Filter.from_options(["--replicate-do-db=logs"])
+SMALL_AND_LARGE = pytest.mark.parametrize("segment_size", [1, 1 << 16])
+
+
+def _begin(builder: _Builder) -> None:
+    builder.add(T.ANONYMOUS_GTID, b"\1" + bytes(24) + b"\2" + bytes(16))
+    builder.add(T.QUERY, query_body(b"BEGIN"))
+
+
+def _insert(builder: _Builder, number: int, database: str, *, ends: bool = True, rows: bytes = b"") -> None:
+    builder.add(T.TABLE_MAP, table_map_body(number, database, "t"))
+    builder.add(T.WRITE_ROWS, ROWS(number, ends=ends, rows=rows))
+
+
+def _end(builder: _Builder) -> None:
+    builder.add(T.XID, bytes(8))
+    builder.boundary()
+
+
+PIECES = st.one_of(
+    st.tuples(st.just("map"), st.integers(0, 3)),
+    st.tuples(st.just("map"), st.integers(0, 3)),
+    st.tuples(st.just("rows"), st.integers(0, 4)),
+    st.tuples(st.just("rows"), st.integers(0, 4)),
+    st.tuples(st.just("end"), st.integers(0, 4)),
+    st.tuples(st.just("statement"), st.integers(0, 3)),
+    st.tuples(st.sampled_from(["dummy", "context", "savepoint", "unknown"]), st.just(0)),
+)
+"""Something in a transaction, of one of the databases; rows of the last have no table map."""
+
+
+def _add_piece(builder: _Builder, piece: str, number: int) -> None:
+    database = DATABASES[number] if number < 4 else ""
+    if piece == "map":
+        builder.add(T.TABLE_MAP, table_map_body(number, database, "t"))
+    elif piece in ("rows", "end"):
+        builder.add(T.WRITE_ROWS, ROWS(number, ends=piece == "end"))
+    elif piece == "dummy":
+        builder.add(T.WRITE_ROWS, b"\xff" * 6 + b"\1\0\2\0")
+    elif piece == "context":
+        builder.add(T.ROWS_QUERY, b"\x10UPDATE something", flags=0x80)
+    elif piece == "savepoint":
+        builder.add(T.QUERY, query_body(b"SAVEPOINT `a`"))
+    elif piece == "unknown":
+        builder.add(200, b"??")
+    else:
+        builder.add(T.QUERY, query_body([b"FROBNICATE t", b"CREATE TABLE t (i INT)"][number % 2], database))
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    transactions=st.lists(st.lists(PIECES, max_size=10), min_size=1, max_size=3),
+    segment_size=st.sampled_from([1, 150, 1 << 16]),
+)
+def test_any_order_of_events(transactions: list[list[tuple[str, int]]], segment_size: int) -> None:
+    """Also what no server is known to write is sent as the dump thread sends it."""
+    builder = _Builder(DIALECTS[0])
+    for pieces in transactions:
+        _begin(builder)
+        for piece, number in pieces:
+            _add_piece(builder, piece, number)
+        _end(builder)
+    options = [[f"--replicate-do-db={database}"] for database in DATABASES[:4]]
+    options += [["--replicate-do-table=x.t"], [*options[0], *options[1]], ["--replicate-ignore-db=x"]]
+    check(
+        bytes(builder.data),
+        [(Filter.from_options(each), None) for each in options],
+        segment_size=segment_size,
+    )
+
+
+@SMALL_AND_LARGE
+def test_what_each_is_about(segment_size: int) -> None:
+    """A table map goes with its own table and any rows after it, the frame with any table."""
+    builder = _Builder(DIALECTS[0])
+    _begin(builder)
+    builder.add(T.ROWS_QUERY, b"\x10UPDATE something", flags=0x80)
+    builder.add(T.TABLE_MAP, table_map_body(1, "shop", "t"))
+    builder.add(T.TABLE_MAP, table_map_body(2, "logs", "t"))
+    builder.add(T.WRITE_ROWS, ROWS(2, ends=True))
+    builder.add(T.QUERY, query_body(b"CREATE TABLE t (i INT)", "hr"))
+    _end(builder)
+    filters = [
+        Filter.from_options([f"--replicate-do-db={db}" for db in dbs])
+        for dbs in (["shop"], ["logs"], ["hr"], ["shop", "logs"], ["shop", "hr"], ["none"])
+    ]
+    found = check(bytes(builder.data), [(each, None) for each in filters], segment_size=segment_size)
+    shop, logs = TableSubject("shop", "t"), TableSubject("logs", "t")
+    about = Counter[object]()
+    for condition, events in zip(found.condition.tolist(), found.events.tolist(), strict=True):
+        about[found.table_of(condition)] += events
+    (statement,) = set(about) - {shop, logs, None}
+    assert about == {shop: 1, logs: 3, statement: 1, None: 3}
+    assert found.transactions.sum() == 1
+
+
+def _odd_payload(compression: int, *before: str, statement: bytes = b"FROBNICATE t") -> bytes:
+    """A compressed transaction of two schemas at the end of one that holds more already."""
+    builder = _Builder(DIALECTS[0])
+    _begin(builder)
+    for piece in before:
+        if piece == "unknown":
+            builder.add(200, b"??")
+        elif piece == "context":
+            builder.add(T.ROWS_QUERY, b"\x10UPDATE something", flags=0x80)
+        elif piece.startswith("open "):
+            _insert(builder, 1, piece[5:], ends=False)
+        elif piece.startswith("map "):
+            builder.add(T.TABLE_MAP, table_map_body(2, piece[4:], "t"))
+        else:
+            _insert(builder, 1, piece)
+    builder.begin_payload()
+    builder.add(T.QUERY, query_body(b"BEGIN"))
+    for number, database in enumerate(["shop", "logs"], 1):
+        _insert(builder, number, database, rows=bytes(range(200)))
+    builder.add(T.QUERY, query_body(statement, "shop"))
+    builder.add(T.XID, bytes(8))
+    builder.end_payload(compression)
+    builder.boundary()
+    return bytes(builder.data)
+
+
+@SMALL_AND_LARGE
+@pytest.mark.parametrize("compression", [ZSTD, NONE])
+@pytest.mark.parametrize(
+    "before",
+    [
+        (),
+        ("shop",),
+        ("hr", "map logs"),
+        ("context", "open hr", "map shop", "context"),
+        ("unknown", "context"),
+        ("map hr", "open shop", "map logs"),
+    ],
+    ids=" ".join,
+)
+def test_a_compressed_transaction_that_is_cut(
+    before: tuple[str, ...], compression: int, segment_size: int
+) -> None:
+    filters = [
+        Filter.from_options(options)
+        for options in (
+            [],
+            ["--replicate-do-db=shop"],
+            ["--replicate-do-db=logs"],
+            ["--replicate-do-db=hr"],
+            ["--replicate-do-db=hr", "--replicate-do-db=logs"],
+            ["--replicate-do-table=shop.t"],
+            ["--replicate-ignore-db=none"],
+        )
+    ]
+    found = check(
+        _odd_payload(compression, *before), [(each, None) for each in filters], segment_size=segment_size
+    )
+    assert found.given_only
+    kinds = found.conditions.kind[found.condition]
+    assert len(set(found.bytes[kinds == EXACTLY].tolist())) >= 3
+    found.sent(None)
+    with pytest.raises(ValueError, match="alone"):
+        found.sent(np.zeros(len(found.subjects), np.uint32))
+
+
+def test_compressed_transactions_that_nobody_cuts_are_plain() -> None:
+    filters = [
+        Filter.from_options(options)
+        for options in (["--replicate-ignore-db=x"], ["--replicate-do-db=x"], ["--replicate-do-db=logs"])
+    ]
+    data = _odd_payload(ZSTD, statement=b"CREATE TABLE t (i INT)")
+    found = check(data, [(each, None) for each in filters[:2]])
+    assert EXACTLY not in found.conditions.kind
+    assert found.given_only
+    found = check(data, [(each, None) for each in filters])
+    assert EXACTLY in found.conditions.kind
+
+
+@SMALL_AND_LARGE
+def test_buckets_are_of_the_last_event(segment_size: int) -> None:
+    builder = _Builder(DIALECTS[0])
+    times = []
+    for _ in range(4):
+        _begin(builder)
+        _insert(builder, 1, "shop")
+        _end(builder)
+        times.append(builder.time)
+    both = Both([(SHOP, None)], bucket_seconds=5)
+    both.file(MemoryFile(bytes(builder.data)), segment_size=1 << 16)
+    found = both.check()
+    expected = Counter(time // 5 for time in times)
+    got = Counter(dict(zip(found.bucket.tolist(), found.transactions.tolist(), strict=True)))
+    assert got == expected
+    both = Both([(SHOP, None)], bucket_seconds=1)
+    both.file(MemoryFile(bytes(builder.data)), segment_size=segment_size)
+    found = both.check()
+    with_transactions = found.bucket[found.transactions > 0]
+    assert sorted(with_transactions.tolist()) == times
+
+
+def test_without_a_timestamp_the_last_known_time_counts() -> None:
+    builder = _Builder(DIALECTS[0])
+    for time in (70, 0, 130):
+        builder.time = time - 1
+        for kind, body in (
+            (T.ANONYMOUS_GTID, bytes(42)),
+            (T.QUERY, query_body(b"CREATE TABLE t (i INT)", "shop")),
+        ):
+            builder.time = time - 1
+            builder.add(kind, body)
+        builder.boundary()
+    found = check(bytes(builder.data), [(SHOP, None)])
+    assert dict(zip(found.bucket.tolist(), found.transactions.tolist(), strict=True)) == {1: 2, 2: 1}
+
+
+def test_many_tables_at_once() -> None:
+    """More conditions, members and units than there is room for at first, found in the middle of a transaction."""
+    builder = _Builder(DIALECTS[0])
+    for first in range(0, 60, 20):
+        _begin(builder)
+        for number in range(first, first + 40):
+            for k in range(3):
+                builder.add(T.TABLE_MAP, table_map_body(k + 1, f"d{number * k % 50}", "t"))
+            for k in (0, 2):
+                builder.add(T.WRITE_ROWS, ROWS(k + 1, ends=k == 2))
+        _end(builder)
+    filters = [Filter.from_options([f"--replicate-wild-do-table=d%{n}.t"]) for n in range(5)]
+    found = check(bytes(builder.data), [(each, None) for each in filters])
+    assert np.count_nonzero(found.conditions.kind == ANY) > 40
+
+
+def test_folded_conditions_are_as_many_as_the_filters_tell_apart() -> None:
+    builder = _Builder(DIALECTS[0])
+    for number in range(40):
+        _begin(builder)
+        _insert(builder, 1, f"d{number}")
+        _insert(builder, 2, f"d{number + 1}")
+        _end(builder)
+    filters = [Filter.from_options([f"--replicate-do-db=d{n}"]) for n in (5, 20)]
+    found = check(bytes(builder.data), [(each, None) for each in filters])
+    folded = found.folded([found.flags(TableFlags(each, Subjects())) for each in filters])
+    assert np.count_nonzero(found.conditions.kind == ANY) == 40
+    assert np.count_nonzero(folded.conditions.kind == ANY) == 3  # 5 or other, 20 or other, others
+    assert [folded.table_of(c) for c in np.flatnonzero(folded.conditions.kind == ANY)] == [None] * 3
+    assert np.count_nonzero(folded.conditions.kind == ONE) == 41
+
+
+def test_an_origin_is_where_and_by_whom() -> None:
+    """The slave's own transactions are told apart from those of a binlog that it wrote itself."""
+    data = _from_servers(7, 11)
+    both = Both([(SHOP, OriginFilter(own_server_id=7)), (SHOP, OriginFilter(own_server_id=11)), (SHOP, None)])
+    both.file(MemoryFile(data))
+    found = both.check()
+    assert {o and o.server_id for o in found.origins} == {None, 7, 11}
+    assert {o.writer for o in found.origins if o} == {11}
+    assert [figures.transactions for figures in both.sums(found)] == [1, 2, 2]
+
+
+def _from_servers(*servers: int) -> bytes:
+    builder = _Builder(DIALECTS[0])
+    for server in servers:
+        builder.add(T.ANONYMOUS_GTID, bytes(42), server_id=server)
+        builder.add(T.QUERY, query_body(b"CREATE TABLE t (a INT)", "shop"), server_id=server)
+        builder.boundary()
+    return bytes(builder.data)
+
+
+def test_nothing_is_no_tally() -> None:
+    tally = Tally(Subjects(), SourceNumbers(), filters=[])
+    empty = tally.take()
+    assert not len(merge([empty, empty]).bytes)
+    assert not empty.sent(None).any()
+    with pytest.raises(ValueError, match="one length"):
+        merge([])
+    with pytest.raises(ValueError, match="one length"):
+        merge([empty, Tally(Subjects(), SourceNumbers(), filters=[], bucket_seconds=1).take()])
