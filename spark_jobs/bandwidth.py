@@ -42,6 +42,8 @@ class BandwidthOptions(ReadOptions):
     """How to measure. ``bucket_seconds``: None: a minute, or more where the binlogs are long."""
 
     bucket_seconds: int | None = None
+    fold_above: int = 4 << 30
+    """Bytes of binlog above which tasks give back less, at the cost of asking every filter in every process."""
 
 
 def bandwidth(
@@ -65,6 +67,7 @@ def bandwidth(
         len(asked),
         seconds,
         everywhere,
+        indexed.nbytes > options.fold_above,
         options.verify_ranges,
         options.block_size,
     )

@@ -12,9 +12,9 @@ import zstandard
 
 from dumpfilter.binlog.fileset import BinlogFile
 from dumpfilter.binlog.sources import SourceNumbers
-from dumpfilter.binlog.subjects import Subjects
+from dumpfilter.binlog.subjects import Subject, Subjects
 from dumpfilter.dump import DumpThread, render
-from dumpfilter.dump.tallied import Tallied, merge
+from dumpfilter.dump.tallied import SubjectFlags, Tallied, merge
 from dumpfilter.dump.tally import Tally
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.filter import Filter
@@ -101,6 +101,8 @@ class MeasureRanges:
     slaves: int
     bucket_seconds: int
     everywhere: tuple[str, ...] = ()
+    fold: bool = False
+    """Give back no more than these filters tell apart: for long binlogs, as every process then asks about every table."""
     verify: bool = True
     block_size: int = BLOCK_SIZE
 
@@ -112,6 +114,8 @@ class MeasureRanges:
             with open_file(self.files[wanted.file].path) as file:
                 self._measure(file, wanted, known, found)
         found.tallied = known.tally.take()
+        if self.fold:
+            found.tallied = found.tallied.folded(known.flags_of(found.tallied))
         return found
 
     def _measure(self, file: BinlogFile, wanted: Range, known: _Known, found: Measured) -> None:
@@ -146,10 +150,20 @@ class _Known:
     subjects: Subjects
     sources: SourceNumbers
     tally: Tally
-    flags: tuple[tuple[TableFlags, OriginFilter | None], ...]
-    """Of the slaves."""
+    given: tuple[tuple[TableFlags, OriginFilter | None], ...]
+    """Of all filters, those of the slaves first."""
+    slaves: int
     without_rules: TableFlags
     owners: Owners
+    numbers: dict[Subject, int] = field(default_factory=dict)
+
+    def flags_of(self, tallied: Tallied) -> list[SubjectFlags | None]:
+        """All filters' flags of a tally's subjects, of which each is asked about once in this process."""
+        for number in range(len(self.subjects)):
+            if self.subjects.members(number) is None:
+                self.numbers.setdefault(self.subjects[number], number)
+        places = np.array([self.numbers[subject] for subject in tallied.subjects], np.int64)
+        return [flags.array()[places] if flags.is_on else None for flags, _ in self.given]
 
 
 _kept: list[_Known] = []
@@ -166,7 +180,8 @@ def _known(job: MeasureRanges) -> _Known:
                 subjects,
                 sources,
                 Tally(subjects, sources, filters=given, bucket_seconds=job.bucket_seconds),
-                tuple(given[: job.slaves]),
+                tuple(given),
+                job.slaves,
                 TableFlags(none, subjects),
                 SchemaOwners(subjects, job.everywhere),
             )
@@ -226,9 +241,9 @@ def _time(file: BinlogFile, block: Block, known: _Known, turn: int, timing: Timi
     timing.plain_events += len(block.segment.offset)
     timing.render_seconds += rendering
     timing.render_bytes += sent
-    n = len(known.flags)
+    n = known.slaves
     for k in range(min(_TIMED, n)):
-        flags, origin = known.flags[(turn * _TIMED + k) % n]
+        flags, origin = known.given[(turn * _TIMED + k) % n]
         flags.array()  # asking the filter about each table once is not what each segment costs
         seconds, rendering, sent = dump(flags, origin)
         timing.decide_seconds += seconds

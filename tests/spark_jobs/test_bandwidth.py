@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import uuid
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -166,13 +167,15 @@ def test_made(made: MadeBinlog, given_rules: list[list[object]], range_size: int
             server.stop(0)
 
 
-def test_the_same_whatever_the_ranges() -> None:
+@pytest.mark.parametrize("name", ["oracle/mysql-row", "oracle/mariadb-mixed", "recordings/mysql-payloads"])
+def test_the_same_whatever_the_ranges(name: str) -> None:
     def figures(options: BandwidthOptions) -> list[SlaveFigures]:
-        found = bandwidth(RECORDINGS["oracle/mysql-row"], SLAVES, shuffled, options)
+        found = bandwidth(RECORDINGS[name], SLAVES, shuffled, options)
         measured = {"cpu_seconds", "compressed", "compressed_no_filter"}
         return [one.model_copy(update=dict.fromkeys(measured, 0)) for one in found.slaves]
 
     assert figures(SMALL) == figures(BandwidthOptions(bucket_seconds=1))
+    assert figures(SMALL) == figures(replace(SMALL, fold_above=0))
 
 
 def test_a_damaged_file_among_several(tmp_path: Path) -> None:

@@ -200,7 +200,7 @@ def time_plot(results: Results) -> TimePlot | None:
         }
         return {
             "data": [{"y": curves[0]}, {"y": curves[1]}, points],
-            "layout": {"yaxis": {**_bytes_axis(top * 1.15, suffix="/s"), "automargin": True}},
+            "layout": {"yaxis": {**_bytes_axis(top * 1.12, suffix="/s"), "automargin": True}},
         }
 
     slaves = sorted(results.slaves, key=lambda slave: slave.name)
@@ -437,6 +437,7 @@ def _layout() -> Json:
             "color": "var(--text)",
         },
         "hoverlabel": {
+            "align": "left",
             "bgcolor": "var(--card)",
             "bordercolor": "var(--line)",
             "font": {"color": "var(--text)"},
@@ -461,9 +462,10 @@ def _axis() -> Json:
 
 
 def _bytes_axis(top: float, suffix: str = "", most: int = 6) -> Json:
+    """From 0 to a little more than ``top``: a mark there is drawn whole."""
     ticks = byte_ticks(top, most)
     texts = [human_bytes(tick) + suffix if tick else "0" for tick in ticks]
-    return {**_axis(), "range": [0, (top or 1) * 1.015], "tickvals": ticks, "ticktext": texts}
+    return {**_axis(), "range": [0, (top or 1) * 1.04], "tickvals": ticks, "ticktext": texts}
 
 
 def _seconds_axis(top: float, most: int) -> Json:
