@@ -39,7 +39,8 @@ $(READY): pyproject.toml constraints.txt Makefile | packages
 	$(BIN)/python -m dumpfilter.warm_up
 	touch $(READY)
 
-# Java for Spark (17 or later), MariaDB for the tests with a real replica and mariadb-binlog.
+# Java for Spark (17 or later), MariaDB for the tests with a real replica and mariadb-binlog, and for the tests
+# only a browser to open the bandwidth report in.
 packages:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "dumpfilter needs Python 3.11 or later; say which with: make PYTHON=/path/to/python3" >&2; exit 1; }
@@ -48,6 +49,8 @@ packages:
 	command -v java >/dev/null || missing="$$missing java"; \
 	command -v mariadbd >/dev/null || missing="$$missing mariadb-server"; \
 	command -v mariadb-binlog >/dev/null || missing="$$missing mariadb-client"; \
+	case " $(MAKECMDGOALS) " in *" test "*|*" packages "*) \
+	  command -v chromium >/dev/null || missing="$$missing chromium";; esac; \
 	test -z "$$missing" || { \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    export DEBIAN_FRONTEND=noninteractive; apt-get update -qq && \
@@ -58,7 +61,7 @@ packages:
 	    echo "installing:$$missing"; apt-get install -y -qq $$missing >/dev/null; \
 	  else \
 	    echo "missing:$$missing; install them as root:" >&2; \
-	    echo "  apt-get install python3-venv openjdk-17-jre-headless mariadb-server mariadb-client" >&2; exit 1; \
+	    echo "  apt-get install python3-venv openjdk-17-jre-headless mariadb-server mariadb-client chromium" >&2; exit 1; \
 	  fi; }
 
 clean:

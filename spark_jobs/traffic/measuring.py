@@ -102,7 +102,7 @@ class MeasureRanges:
     bucket_seconds: int
     everywhere: tuple[str, ...] = ()
     fold: bool = False
-    """Give back no more than these filters tell apart: for long binlogs, as every process then asks about every table."""
+    """Give back no more than these filters tell apart. For long binlogs: every process then asks about every table."""
     verify: bool = True
     block_size: int = BLOCK_SIZE
 

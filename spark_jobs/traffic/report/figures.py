@@ -40,6 +40,8 @@ MOST_COLUMNS = 24
 """Slaves in the heat map."""
 MOST_ROWS = 30
 """Tables in the heat map."""
+MOST_CHOICES = 200
+"""Slaves whose own curves can be chosen; each adds to the page's size."""
 MOST_POINTS = 400
 """Points of a curve; more buckets than that are drawn several in one."""
 
@@ -89,7 +91,7 @@ class TimePlot:
     choices: list[Json]
     """``data`` and ``layout`` to lay over the figure: for all slaves together, then for each of :attr:`names`."""
     names: list[str]
-    """The slaves that can be chosen: none when there is one only."""
+    """The slaves that can be chosen: the MOST_CHOICES that are sent most, by name; none when there is one only."""
     width: int
     """Seconds that are one step of the curve."""
 
@@ -203,11 +205,11 @@ def time_plot(results: Results) -> TimePlot | None:
             "layout": {"yaxis": {**_bytes_axis(top * 1.12, suffix="/s"), "automargin": True}},
         }
 
-    slaves = sorted(results.slaves, key=lambda slave: slave.name)
-    totals = (whole * len(slaves), together)
+    heaviest = sorted(results.slaves, key=lambda s: (-s.master_side.bytes, s.name))[:MOST_CHOICES]
+    slaves = sorted(heaviest, key=lambda s: s.name) if len(heaviest) > 1 else []
+    totals = (whole * len(results.slaves), together)
     choices = [choice(*totals, [peak_of(values) for values in totals])]
-    if len(slaves) > 1:
-        choices += [choice(whole, each[s.name], [s.peak_no_filter, s.peak]) for s in slaves]
+    choices += [choice(whole, each[s.name], [s.peak_no_filter, s.peak]) for s in slaves]
 
     def area(name: str, line: str, fill: str) -> Json:
         shape = {"shape": "hv", "width": 1.5, "color": f"var(--{line})"}
@@ -245,8 +247,7 @@ def time_plot(results: Results) -> TimePlot | None:
         peaks,
     ]
     figure = {"data": data, "layout": layout, "narrow": narrow}
-    names = [slave.name for slave in slaves] if len(slaves) > 1 else []
-    return TimePlot(Plot(figure, height=340), choices, names, width)
+    return TimePlot(Plot(figure, height=340), choices, [slave.name for slave in slaves], width)
 
 
 def tables_plot(results: Results) -> Plot | None:

@@ -1,0 +1,27 @@
+"""Headless Chromium, Debian's, for looking at the report; it may not reach any network."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from playwright.sync_api import Browser, sync_playwright
+
+_QUIET = ["--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update"]
+_QUIET += ["--disable-sync", "--disable-default-apps", "--proxy-server=127.0.0.1:9"]
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """A browser; AssertionError when Chromium is not installed."""
+    found = shutil.which("chromium")
+    assert found, "Debian's package chromium is missing: make packages"
+    root = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, headless=True, args=_QUIET + root)
+        try:
+            yield browser
+        finally:
+            browser.close()
