@@ -50,7 +50,11 @@ packages:
 	command -v mariadbd >/dev/null || missing="$$missing mariadb-server"; \
 	command -v mariadb-binlog >/dev/null || missing="$$missing mariadb-client"; \
 	case " $(MAKECMDGOALS) " in *" test "*|*" packages "*) \
-	  command -v chromium >/dev/null || missing="$$missing chromium";; esac; \
+	  command -v chromium >/dev/null || command -v google-chrome >/dev/null || missing="$$missing chromium";; esac; \
+	case "$$missing" in *chromium*) apt-cache show chromium >/dev/null 2>&1 || apt-get update -qq || true; \
+	  apt-cache show chromium >/dev/null 2>&1 || { \
+	    echo "the tests open the report in a browser, and this system has no package chromium (Ubuntu's is a snap," >&2; \
+	    echo "which cannot read test files): install google-chrome-stable" >&2; exit 1; };; esac; \
 	test -z "$$missing" || { \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    export DEBIAN_FRONTEND=noninteractive; apt-get update -qq && \

@@ -1,4 +1,4 @@
-"""Headless Chromium, Debian's, for looking at the report; it may not reach any network."""
+"""Headless Chromium, Debian's (or Chrome), for looking at the report; it may not reach any network."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _QUIET += ["--disable-sync", "--disable-default-apps", "--proxy-server=127.0.0.1
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """A browser; AssertionError when Chromium is not installed."""
-    found = shutil.which("chromium")
-    assert found, "Debian's package chromium is missing: make packages"
+    found = shutil.which("chromium") or shutil.which("google-chrome")
+    assert found, "no browser: Debian's package chromium is missing (make packages)"
     root = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, headless=True, args=_QUIET + root)
