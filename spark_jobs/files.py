@@ -8,6 +8,7 @@ reaches every task: ``?endpoint_override=127.0.0.1:9000&scheme=http&region=eu-we
 from __future__ import annotations
 
 import functools
+import os
 import posixpath
 import re
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ import numpy.typing as npt
 
 from dumpfilter.binlog.fileset import BinlogFile, BinlogSet
 from dumpfilter.binlog.reader import read_format_description
-from dumpfilter.errors import BinlogMissing, BinlogTruncated, OptionError
+from dumpfilter.errors import BinlogMissing, ConnectionLost, OptionError
 
 HEAD = 64 << 10
 """Bytes of a remote file that are read when it is opened: its first events are looked at one by one."""
@@ -83,7 +84,10 @@ def _local(path: str) -> str | None:
 
 
 class RemoteFile(BinlogFile):
-    """A binlog file on another file system, read in whole blocks; what is there when it is opened is all of it."""
+    """A binlog file on another file system, read in whole blocks; what is there when it is opened is all of it.
+
+    Raises BinlogError when it cannot be opened, and ConnectionLost when it cannot be read to its end.
+    """
 
     def __init__(self, uri: str) -> None:
         self.name = file_name(uri)
@@ -131,9 +135,8 @@ class RemoteFile(BinlogFile):
         try:
             return bytes(self._source.read_at(length, offset))
         except OSError as error:
-            raise BinlogTruncated(
-                f"cannot be read: {_reason(error)}", file=self.name, position=offset
-            ) from None
+            # not the file's damage, which may be passed over
+            raise ConnectionLost(f"{self._uri}: at {offset}: cannot be read: {_reason(error)}") from None
 
     def close(self) -> None:
         self._source.close()
@@ -204,7 +207,7 @@ def _file_system(uri: str) -> tuple[Any, str]:
     parts = urlsplit(uri)
     if parts.scheme in ("s3", "s3a", "s3n"):
         # as Hadoop has it; the key stands as it is, a bucket's keys are no URLs
-        return _s3(parts.query), f"{parts.netloc}{parts.path}"
+        return _s3(parts.query, _endpoint()), f"{parts.netloc}{parts.path}"
     from pyarrow import ArrowException
     from pyarrow.fs import FileSystem
 
@@ -218,8 +221,13 @@ def _file_system(uri: str) -> tuple[Any, str]:
     return system, path
 
 
+def _endpoint() -> str:
+    """The store that the environment names; empty for Amazon's own."""
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
+
+
 @functools.lru_cache(16)
-def _s3(query: str) -> Any:
+def _s3(query: str, endpoint: str) -> Any:
     from pyarrow.fs import S3FileSystem
 
     given = {name: values[-1] for name, values in parse_qs(query, keep_blank_values=True).items()}
@@ -228,6 +236,9 @@ def _s3(query: str) -> Any:
         raise OptionError(
             f"an S3 URI's query has {', '.join(sorted(_S3_OPTIONS))}, not {', '.join(sorted(unknown))}"
         )
+    if endpoint and "endpoint_override" not in given:
+        parts = urlsplit(endpoint)
+        given = {"endpoint_override": parts.netloc, "scheme": parts.scheme, **given}
     anonymous = given.pop("anonymous", "false") == "true"
     return S3FileSystem(anonymous=anonymous, **given)
 

@@ -1,0 +1,131 @@
+"""The Spark data source "binlog": a binlog set as a table, one row an event, in batches and as a stream.
+
+::
+
+    from spark_jobs.binlog_source import register
+
+    register(spark)
+    events = spark.read.format("binlog").load("/var/lib/mysql/binlog.index")
+    events.groupBy("database", "table").sum("size").show()
+
+docs/spark-source.md has the columns and options.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    Filter,
+    InputPartition,
+)
+from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
+from pyspark.sql.types import StructType
+
+from dumpfilter.errors import BinlogError, OptionError
+from spark_jobs.source.columns import TYPES
+from spark_jobs.source.options import SourceOptions
+from spark_jobs.source.plainly import plainly
+from spark_jobs.source.planning import SetCuts, index_with_spark, plan_ranges
+from spark_jobs.source.pushdown import Predicate, cheap_first, predicate_of
+from spark_jobs.source.reading import FileRange, read_batches
+from spark_jobs.source.streaming import BinlogStreamReader
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["BinlogDataSource", "PushdownBinlogDataSource", "SetCuts", "index_with_spark", "register"]
+
+
+def register(spark: SparkSession) -> None:
+    """Make ``format("binlog")`` known to a session, with filters pushed down, which Spark has off for Python's sources
+    (``spark.sql.python.filterPushdown.enabled``) and this turns on."""
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    spark.dataSource.register(PushdownBinlogDataSource)
+
+
+class BinlogDataSource(DataSource):
+    """Binlog sets. For sessions that leave pushing down filters off; see :func:`register` for the others."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "binlog"
+
+    @plainly
+    def schema(self) -> StructType:
+        """The columns, or those that the option ``columns`` names. Raises OptionError."""
+        columns = SourceOptions.parse(self.options).columns
+        return from_arrow_schema(pa.schema([(name, TYPES[name]) for name in columns]))
+
+    @plainly
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return BinlogReader(SourceOptions.parse(self.options), _columns(schema))
+
+    @plainly
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return BinlogStreamReader(SourceOptions.parse(self.options), _columns(schema))
+
+
+class PushdownBinlogDataSource(BinlogDataSource):
+    """The same with filters pushed down: Spark refuses such a source where that is off."""
+
+    @plainly
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return PushdownBinlogReader(SourceOptions.parse(self.options), _columns(schema))
+
+
+class BinlogReader(DataSourceReader):
+    """Reads a set as it is when the query is planned."""
+
+    def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
+        self._options = options
+        self._columns = tuple(columns)
+        self._predicates: list[Predicate] = []
+
+    @plainly
+    def partitions(self) -> Sequence[InputPartition]:
+        """The ranges to read. Raises BinlogError."""
+        return plan_ranges(self._options, self._predicates)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The events of one range. Raises BinlogError; with onCorrupt=skip it ends there."""
+        if not isinstance(partition, FileRange):
+            return  # Spark's own, when there is nothing to read
+        batches = read_batches(
+            partition,
+            self._columns,
+            self._predicates,
+            opened=self._options.opened,
+            verify=self._options.verify,
+        )
+        try:
+            yield from batches
+        except BinlogError as error:
+            if not self._options.skip_corrupt:
+                raise error.with_traceback(None) from None
+            logging.getLogger(__name__).warning("%s; the rest of its range is skipped", error)
+
+
+class PushdownBinlogReader(BinlogReader):
+    """The same with filters."""
+
+    @plainly
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Takes those that it answers as Spark would and gives the others back."""
+        found = [(one, predicate_of(one)) for one in filters]
+        self._predicates = cheap_first(predicate for _, predicate in found if predicate is not None)
+        return [one for one, predicate in found if predicate is None]
+
+
+def _columns(schema: StructType) -> list[str]:
+    """The columns that a user's schema names. Raises OptionError for others than the source has."""
+    for field in schema:
+        if field.name not in TYPES or from_arrow_type(TYPES[field.name]) != field.dataType:
+            raise OptionError(f"the binlog source has no column {field.name} {field.dataType.simpleString()}")
+    return list(schema.fieldNames())

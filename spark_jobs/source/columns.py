@@ -1,0 +1,444 @@
+"""The data source's columns: a segment and its bytes as Arrow arrays.
+
+Whole columns at a time, in numpy and Arrow; Python loops only over what is rare (new subjects, compressed
+transactions). A column is made when it is asked for, so one that nobody wants costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dumpfilter.binlog import _roles as R
+from dumpfilter.binlog.compression import decode_transaction_payload
+from dumpfilter.binlog.events import ROWS, EventType, event_name
+from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.gtid import MysqlGtid
+from dumpfilter.binlog.index import Segment
+from dumpfilter.binlog.row_counts import UNKNOWN, RowCounter
+from dumpfilter.binlog.rows import rows_kind
+from dumpfilter.binlog.sources import SourceNumbers
+from dumpfilter.binlog.subjects import Subject, Subjects, TableSubject
+from dumpfilter.statement import StatementKind
+
+TYPES: dict[str, pa.DataType] = {
+    "file": pa.string(),
+    "position": pa.int64(),
+    "end_log_pos": pa.int64(),
+    "size": pa.int64(),
+    "type": pa.string(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "server_id": pa.int64(),
+    "gtid": pa.string(),
+    "transaction": pa.int64(),
+    "database": pa.string(),
+    "table": pa.string(),
+    "statement_kind": pa.string(),
+    "rows": pa.int32(),
+    "compressed": pa.bool_(),
+    "inner": pa.int32(),
+}
+"""The columns in their order, one row an event; docs/spark-source.md says what each holds."""
+
+OF_SUBJECTS = frozenset({"database", "table", "statement_kind"})
+"""The columns for which statements have to be read."""
+
+_OF_BYTES = frozenset({"end_log_pos", "timestamp", "server_id", "rows"})
+"""The columns for which compressed transactions have to be opened a second time."""
+
+Int64 = npt.NDArray[np.int64]
+
+
+class Column(Protocol):
+    """One column of some events."""
+
+    def among(self, keep: Int64) -> Column:
+        """That of the events with these numbers, in their order."""
+
+    def where(self, test: Callable[[pa.Array], pa.Array]) -> npt.NDArray[np.bool_]:
+        """For each event whether ``test`` (values to booleans, null for unknown) is true."""
+
+    def arrow(self, type: pa.DataType) -> pa.Array:
+        """As an array of this type."""
+
+
+@dataclass(frozen=True)
+class Values:
+    """A column of numbers; ``null`` tells which are none (None: all are some)."""
+
+    values: npt.NDArray[np.generic]
+    null: npt.NDArray[np.bool_] | None = None
+    type: pa.DataType | None = None
+    """What they stand for, where it is not the numbers themselves."""
+
+    def among(self, keep: Int64) -> Values:
+        return Values(self.values[keep], None if self.null is None else self.null[keep], self.type)
+
+    def where(self, test: Callable[[pa.Array], pa.Array]) -> npt.NDArray[np.bool_]:
+        return _true(test(self.arrow(self.type)))
+
+    def arrow(self, type: pa.DataType | None) -> pa.Array:
+        found = pa.array(self.values, mask=self.null)
+        return found if type is None else found.cast(type)
+
+
+@dataclass(frozen=True)
+class Words:
+    """A column of texts: for each event the number of its text in ``words``, -1 for none."""
+
+    numbers: npt.NDArray[np.integer]
+    words: pa.Array
+
+    def among(self, keep: Int64) -> Words:
+        return Words(self.numbers[keep], self.words)
+
+    def where(self, test: Callable[[pa.Array], pa.Array]) -> npt.NDArray[np.bool_]:
+        # the last one stands for none
+        found = _true(test(pa.concat_arrays([self.words, pa.nulls(1, pa.string())])))
+        return np.take(found, self.numbers)
+
+    def arrow(self, type: pa.DataType) -> pa.Array:
+        missing = self.numbers < 0
+        return self.words.take(pa.array(self.numbers, mask=missing if missing.any() else None))
+
+
+def _true(found: pa.Array) -> npt.NDArray[np.bool_]:
+    return np.asarray(pc.fill_null(found, False).to_numpy(zero_copy_only=False), np.bool_)
+
+
+_TYPE_WORDS = pa.array([event_name(kind) for kind in range(256)], pa.string())
+_ROWS_WORDS = ("INSERT", "UPDATE", "DELETE")
+_KIND_WORDS = [*_ROWS_WORDS, *(kind.value for kind in StatementKind if kind.value not in _ROWS_WORDS)]
+_KINDS = pa.array(_KIND_WORDS, pa.string())
+_KIND_OF_TYPE: npt.NDArray[np.int8] = np.full(256, -1, np.int8)
+for _type in ROWS:
+    _KIND_OF_TYPE[_type] = _KIND_WORDS.index(rows_kind(_type).upper())
+_COMPRESSED: npt.NDArray[np.bool_] = np.zeros(256, np.bool_)
+_COMPRESSED[EventType.TRANSACTION_PAYLOAD] = True
+_COMPRESSED[EventType.QUERY_COMPRESSED : EventType.DELETE_ROWS_COMPRESSED + 1] = True
+
+
+def named_by(subject: Subject) -> tuple[str | None, str | None]:
+    """The database and the table that a subject is about, each None where there is not one of it.
+
+    A statement's table is the only one that it updates. Its database is the one it names or updates, and where these
+    are none or several, the session's.
+
+    >>> named_by(TableSubject("shop", "orders"))
+    ('shop', 'orders')
+    """
+    if isinstance(subject, TableSubject):
+        return subject.database, subject.table
+    if subject.database is not None:
+        return subject.database, None
+    tables = {
+        (name.database or subject.current_database, name.table)
+        for some in subject.updated or ()
+        for name in some
+    }
+    if len(tables) == 1:
+        return tables.pop()
+    databases = {database for database, _ in tables} or set(subject.updated_databases or ())
+    return (databases.pop() if len(databases) == 1 else subject.current_database), None
+
+
+def _text(name: str | None) -> str | None:
+    """A name as Arrow can hold it: bytes that are not UTF-8 become U+FFFD."""
+    return None if name is None else name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+class _SubjectWords:
+    """The words of subjects, by their number."""
+
+    def __init__(self, subjects: Subjects) -> None:
+        self._subjects = subjects
+        self._databases: list[str | None] = []
+        self._tables: list[str | None] = []
+        self._kinds: list[int] = []
+        self._arrays: tuple[pa.Array, pa.Array, npt.NDArray[np.int8]] | None = None
+
+    def arrays(self) -> tuple[pa.Array, pa.Array, npt.NDArray[np.int8]]:
+        """Databases, tables, and the numbers of statements' kinds."""
+        if self._arrays is None or len(self._databases) < len(self._subjects):
+            for number in range(len(self._databases), len(self._subjects)):
+                self._add(number)
+            self._arrays = (
+                pa.array(self._databases, pa.string()),
+                pa.array(self._tables, pa.string()),
+                np.array(self._kinds, np.int8),
+            )
+        return self._arrays
+
+    def _add(self, number: int) -> None:
+        database = table = None
+        kind = -1
+        if self._subjects.members(number) is None:
+            subject = self._subjects[number]
+            database, table = named_by(subject)
+            if not isinstance(subject, TableSubject):
+                kind = _KIND_WORDS.index(subject.kind.value)
+        self._databases.append(_text(database))
+        self._tables.append(_text(table))
+        self._kinds.append(kind)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Events that stand in one buffer."""
+
+    data: npt.NDArray[np.uint8]
+    start: Int64
+    """Where each stands in it."""
+    size: Int64
+    type: npt.NDArray[np.uint8]
+    role: npt.NDArray[np.uint8]
+    subject: npt.NDArray[np.int32]
+    outer: Int64
+    """The number in the segment of each event, or of the compressed transaction that it is in."""
+    fd: FormatDescription
+
+    def header(self, field: int) -> npt.NDArray[np.uint32]:
+        """The 4 bytes at ``field`` of each event's header."""
+        # one little-endian number from every byte on
+        numbers: npt.NDArray[np.uint32] = np.ndarray(max(0, self.data.size - 3), "<u4", self.data, 0, (1,))
+        return numbers[self.start + field]
+
+
+class EventColumns:
+    """Makes columns of the blocks of one range, in order; remembers from block to block what goes on in the next.
+
+    Parameters:
+        file: the name that stands in the column of that name.
+        wanted: the columns that will be asked for.
+        opened: also a row for each event inside a compressed transaction.
+    """
+
+    def __init__(
+        self,
+        file: str,
+        subjects: Subjects,
+        sources: SourceNumbers,
+        *,
+        wanted: Collection[str] = tuple(TYPES),
+        opened: bool = True,
+    ) -> None:
+        self._file = pa.array([_text(file)], pa.string())
+        self._words = _SubjectWords(subjects)
+        self._sources = sources
+        self._wanted = frozenset(wanted)
+        self._opened = opened
+        self._transaction = -1
+        """Where the transaction that goes on began; -1 when it is none."""
+        self._counter, self._inner_counter = RowCounter(), RowCounter()
+        self._prefixes: dict[int, str] = {}
+
+    def of(self, segment: Segment, data: npt.NDArray[np.uint8]) -> EventsOfSegment:
+        """The events of a segment, whose bytes are ``data`` (uint8, from ``segment.start`` on)."""
+        outer = _Part(
+            data,
+            segment.offset - segment.start,
+            segment.size,
+            segment.type,
+            segment.role,
+            _named(segment),
+            np.arange(segment.offset.size, dtype=np.int64),
+            segment.format_description,
+        )
+        parts = [outer]
+        if self._opened and segment.payloads:
+            parts.append(self._inside(segment, data))
+        return EventsOfSegment(
+            segment,
+            parts,
+            self._file,
+            self._words,
+            self._transactions(segment),
+            self._gtids(segment) if "gtid" in self._wanted else None,
+            self._rows(parts) if "rows" in self._wanted else None,
+        )
+
+    def _inside(self, segment: Segment, data: npt.NDArray[np.uint8]) -> _Part:
+        """The events inside compressed transactions, end to end."""
+        buffers, starts, at = [], [], 0
+        numbers = sorted(segment.payloads)
+        inside = [segment.payloads[number] for number in numbers]
+        for number, inner in zip(numbers, inside, strict=True):
+            starts.append(inner.offset + at)
+            at += inner.end
+            if self._wanted & _OF_BYTES:
+                start = int(segment.offset[number]) - segment.start
+                event = data[start : start + int(segment.size[number])].tobytes()
+                opened = decode_transaction_payload(segment.format_description.body(event)).open()
+                buffers.append(np.frombuffer(opened, np.uint8))
+        return _Part(
+            np.concatenate(buffers) if buffers else np.empty(0, np.uint8),
+            np.concatenate(starts),
+            np.concatenate([inner.size for inner in inside]),
+            np.concatenate([inner.type for inner in inside]),
+            np.concatenate([inner.role for inner in inside]),
+            np.concatenate([_named(inner) for inner in inside]),
+            np.repeat(np.array(numbers, np.int64), [inner.offset.size for inner in inside]),
+            inside[0].format_description,
+        )
+
+    def _rows(self, parts: Sequence[_Part]) -> npt.NDArray[np.int32]:
+        counters = (self._counter, self._inner_counter)
+        return np.concatenate(
+            [
+                counter.count(part.data, part.start, part.size, part.type, part.role, part.subject, part.fd)
+                for counter, part in zip(counters, parts, strict=False)
+            ]
+        )
+
+    def _transactions(self, segment: Segment) -> Int64:
+        """Where each transaction of the segment begins in the file; -1 for what is none."""
+        found = np.where(segment.txn_source == R.KEPT, -1, segment.offset[segment.txn_event[:-1]])
+        if segment.continues:
+            found[0] = self._transaction
+        self._transaction = int(found[-1])
+        return found
+
+    def _gtids(self, segment: Segment) -> pa.Array:
+        """The GTID of each transaction of the segment, null for none."""
+        source = segment.txn_source
+        family = segment.format_description.family
+        known = np.unique(source[source >= 0]).tolist()
+        prefixes = pa.array([self._prefix(number, family) for number in known], pa.string())
+        at = pa.array(np.searchsorted(known, source), mask=source < 0)
+        numbers = pa.array(segment.txn_number).cast(pa.string())
+        return pc.binary_join_element_wise(prefixes.take(at), numbers, "")
+
+    def _prefix(self, source: int, family: str) -> str:
+        """What a GTID of this source is written as, up to its number."""
+        prefix = self._prefixes.get(source)
+        if prefix is None:
+            first, second = self._sources.key(source, family)
+            if isinstance(first, bytes):
+                prefix = str(MysqlGtid(first, 0, str(second)))[:-1]
+            else:
+                prefix = f"{first}-{second}-"
+            self._prefixes[source] = prefix
+        return prefix
+
+
+def _named(segment: Segment) -> npt.NDArray[np.int32]:
+    """The subjects, but none for the ends of XA transactions: a range knows of those only that began in it."""
+    if not segment.xa_ends:
+        return segment.subject
+    subject = segment.subject.copy()
+    subject[list(segment.xa_ends)] = R.NOTHING
+    return subject
+
+
+class EventsOfSegment:
+    """The events of one segment, those inside compressed transactions after the event that holds them."""
+
+    def __init__(
+        self,
+        segment: Segment,
+        parts: Sequence[_Part],
+        file: pa.Array,
+        words: _SubjectWords,
+        transactions: Int64,
+        gtids: pa.Array | None,
+        rows: npt.NDArray[np.int32] | None,
+    ) -> None:
+        self._segment = segment
+        self._parts = parts
+        self._file = file
+        self._words = words
+        self._transactions = transactions
+        self._gtids = gtids
+        self._rows = rows
+        self._outer = self._joined(lambda part: part.outer)
+        self._order = np.argsort(self._outer, kind="stable") if len(parts) > 1 else None
+
+    def __len__(self) -> int:
+        return len(self._outer)
+
+    def column(self, name: str) -> Column:
+        """One of :data:`TYPES`. Raises KeyError for ``gtid`` and ``rows`` when they were not wanted."""
+        if name in ("gtid", "rows") and (self._gtids if name == "gtid" else self._rows) is None:
+            raise KeyError(name)
+        made: Column = getattr(self, f"_{name}_column")()
+        return made if self._order is None else made.among(self._order)
+
+    def _joined(self, of: Callable[[_Part], npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        """Of all parts, one after the other."""
+        found = [of(part) for part in self._parts]
+        return found[0] if len(found) == 1 else np.concatenate(found)
+
+    def _transaction_number(self) -> Int64:
+        of_event = np.repeat(np.arange(self._transactions.size), np.diff(self._segment.txn_event))
+        return np.take(of_event, self._outer)
+
+    def _subject(self) -> npt.NDArray[np.int32]:
+        found: npt.NDArray[np.int32] = np.maximum(self._joined(lambda part: part.subject), -1)
+        return found
+
+    def _file_column(self) -> Column:
+        return Words(np.zeros(len(self), np.int8), self._file)
+
+    def _position_column(self) -> Column:
+        return Values(self._segment.offset[self._outer])
+
+    def _end_log_pos_column(self) -> Column:
+        return Values(self._joined(lambda part: part.header(13)))
+
+    def _size_column(self) -> Column:
+        return Values(self._joined(lambda part: part.size))
+
+    def _type_column(self) -> Column:
+        return Words(self._joined(lambda part: part.type).astype(np.int16), _TYPE_WORDS)
+
+    def _timestamp_column(self) -> Column:
+        seconds = self._joined(lambda part: part.header(0)).astype(np.int64)
+        return Values(seconds * 1_000_000, None, TYPES["timestamp"])
+
+    def _server_id_column(self) -> Column:
+        return Values(self._joined(lambda part: part.header(5)))
+
+    def _gtid_column(self) -> Column:
+        return Words(self._transaction_number(), self._gtids)
+
+    def _transaction_column(self) -> Column:
+        found = self._transactions[self._transaction_number()]
+        return Values(found, found < 0)
+
+    def _database_column(self) -> Column:
+        return Words(self._subject(), self._words.arrays()[0])
+
+    def _table_column(self) -> Column:
+        return Words(self._subject(), self._words.arrays()[1])
+
+    def _statement_kind_column(self) -> Column:
+        of_type = _KIND_OF_TYPE[self._joined(lambda part: part.type)]
+        # for what has no subject: the last of it
+        of_subject = np.append(self._words.arrays()[2], np.int8(-1))[self._subject()]
+        return Words(np.where(of_type >= 0, of_type, of_subject), _KINDS)
+
+    def _rows_column(self) -> Column:
+        assert self._rows is not None
+        return Values(self._rows, self._rows == UNKNOWN)
+
+    def _compressed_column(self) -> Column:
+        found = [
+            _COMPRESSED[part.type] if k == 0 else np.ones(part.type.size, np.bool_)
+            for k, part in enumerate(self._parts)
+        ]
+        return Values(np.concatenate(found))
+
+    def _inner_column(self) -> Column:
+        numbers = np.zeros(len(self), np.int32)
+        first = self._parts[0].size.size
+        if len(self._parts) > 1:
+            # each counts from the first of its transaction
+            begins = np.searchsorted(self._parts[1].outer, self._parts[1].outer)
+            numbers[first:] = np.arange(begins.size) - begins
+        return Values(numbers, np.arange(len(self)) < first)

@@ -1,0 +1,108 @@
+"""The data source's options: texts in, checked values out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dumpfilter.errors import OptionError
+from dumpfilter.sizes import parse_size
+from spark_jobs.cutting import RANGE_SIZE
+from spark_jobs.source.columns import TYPES
+
+BYTES_PER_TRIGGER = 1 << 30
+"""What a streaming query reads at a time when nothing else is said."""
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """What to read and how. Sizes in bytes."""
+
+    sources: str | list[str]
+    """An index file, a directory with one, or files; as paths or URIs."""
+    columns: tuple[str, ...] = tuple(TYPES)
+    opened: bool = True
+    """Whether compressed transactions are opened."""
+    verify: bool = True
+    range_size: int = RANGE_SIZE
+    skip_corrupt: bool = False
+    cuts: str | None = None
+    """What :func:`spark_jobs.source.ranges.index_with_spark` found before."""
+    starting_position: str = "earliest"
+    bytes_per_trigger: int = BYTES_PER_TRIGGER
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> SourceOptions:
+        """From the options of a reader, whose names are taken in any case. Raises OptionError for a name or value that
+        it does not have."""
+        given = {name.lower(): value for name, value in options.items()}
+        unknown = given.keys() - {name.lower() for name in _NAMES}
+        if unknown:
+            raise OptionError(
+                f"the binlog source has no option {', '.join(sorted(unknown))}: {', '.join(_NAMES)}"
+            )
+        return cls(
+            sources=_sources(given),
+            columns=_columns(given.get("columns")),
+            opened=_choice(given, "payloads", ("opened", "closed")) == "opened",
+            verify=_choice(given, "verify", ("true", "false")) == "true",
+            range_size=_size(given, "rangeSize", RANGE_SIZE),
+            skip_corrupt=_choice(given, "onCorrupt", ("stop", "skip")) == "skip",
+            cuts=given.get("cuts"),
+            starting_position=given.get("startingposition", "earliest"),
+            bytes_per_trigger=_size(given, "maxBytesPerTrigger", BYTES_PER_TRIGGER),
+        )
+
+
+_NAMES = (
+    "path",
+    "paths",
+    "files",
+    "columns",
+    "payloads",
+    "verify",
+    "rangeSize",
+    "onCorrupt",
+    "cuts",
+    "startingPosition",
+    "maxBytesPerTrigger",
+)
+
+
+def _sources(given: Mapping[str, str]) -> str | list[str]:
+    if "files" in given:
+        found = [line.strip() for line in given["files"].splitlines() if line.strip()]
+    elif "paths" in given:
+        # what load() makes of a list
+        found = [str(path) for path in json.loads(given["paths"])]
+    elif "path" in given:
+        return given["path"]
+    else:
+        found = []
+    if not found:
+        raise OptionError("the binlog source needs a path: load('/var/lib/mysql/binlog.index')")
+    return found
+
+
+def _columns(text: str | None) -> tuple[str, ...]:
+    if text is None:
+        return tuple(TYPES)
+    asked = [name.strip() for name in text.split(",")]
+    unknown = [name for name in asked if name not in TYPES]
+    if unknown or len(set(asked)) < len(asked):
+        raise OptionError(f"option columns: {text!r}; the columns are {', '.join(TYPES)}, each once")
+    return tuple(asked)
+
+
+def _choice(given: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:
+    """The first is the default."""
+    value = given.get(name.lower(), choices[0]).lower()
+    if value not in choices:
+        raise OptionError(f"option {name}: {value!r} is none of {', '.join(choices)}")
+    return value
+
+
+def _size(given: Mapping[str, str], name: str, default: int) -> int:
+    text = given.get(name.lower())
+    return default if text is None else parse_size(text, option=f"option {name}", least=1)

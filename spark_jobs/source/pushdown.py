@@ -1,0 +1,148 @@
+"""Filters that Spark hands down: predicates on columns, with SQL's three-valued logic, and what they say of whole
+files and ranges."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import datasource as D
+
+from spark_jobs.source.columns import TYPES
+
+_COMPARISONS: dict[type[D.Filter], Callable[..., pa.Array]] = {
+    D.EqualTo: pc.equal,
+    D.GreaterThan: pc.greater,
+    D.GreaterThanOrEqual: pc.greater_equal,
+    D.LessThan: pc.less,
+    D.LessThanOrEqual: pc.less_equal,
+}
+_TEXTS: dict[type[D.Filter], Callable[..., pa.Array]] = {
+    D.StringStartsWith: pc.starts_with,
+    D.StringEndsWith: pc.ends_with,
+    D.StringContains: pc.match_substring,
+}
+_PYTHON_TYPES: dict[pa.DataType, type] = {
+    pa.string(): str,
+    pa.int64(): int,
+    pa.int32(): int,
+    pa.bool_(): bool,
+    TYPES["timestamp"]: datetime.datetime,
+}
+_COSTLY = ("gtid", "database", "table", "statement_kind", "rows")
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """One filter, on one column."""
+
+    column: str
+    filter: D.Filter
+
+    def __call__(self, values: pa.Array) -> pa.Array:
+        """True, false, or null for unknown, for each value."""
+        return _evaluate(self.filter, values)
+
+
+def predicate_of(filter: D.Filter) -> Predicate | None:
+    """A filter as a predicate; None when it is not one that is answered here as Spark would."""
+    inner = filter.child if isinstance(filter, D.Not) else filter
+    path = getattr(inner, "attribute", None)
+    if path is None or len(path) != 1 or path[0] not in TYPES:
+        return None
+    column = path[0]
+    if type(inner) in (D.IsNull, D.IsNotNull):
+        return Predicate(column, filter)
+    value = getattr(inner, "value", None)
+    if type(inner) is D.In:
+        comparable = all(_fits(one, TYPES[column]) for one in value or ())
+    elif type(inner) in _TEXTS:
+        comparable = isinstance(value, str) and TYPES[column] == pa.string()
+    elif type(inner) in _COMPARISONS or type(inner) is D.EqualNullSafe:
+        comparable = _fits(value, TYPES[column])
+    else:
+        comparable = False
+    return Predicate(column, filter) if comparable else None
+
+
+def _fits(value: Any, column: pa.DataType) -> bool:
+    if value is None:
+        return True
+    if column == TYPES["timestamp"]:
+        return isinstance(value, datetime.datetime) and value.tzinfo is not None
+    if isinstance(value, bool) and column != pa.bool_():
+        return False
+    return isinstance(value, _PYTHON_TYPES[column])
+
+
+def _scalar(value: Any, values: pa.Array) -> pa.Scalar:
+    # numbers may be wider than the column
+    kind = pa.int64() if pa.types.is_integer(values.type) else values.type
+    return pa.scalar(value, kind)
+
+
+def _evaluate(filter: D.Filter, values: pa.Array) -> pa.Array:
+    if isinstance(filter, D.Not):
+        return pc.invert(_evaluate(filter.child, values))
+    if isinstance(filter, D.IsNull):
+        return pc.is_null(values)
+    if isinstance(filter, D.IsNotNull):
+        return pc.is_valid(values)
+    if isinstance(filter, D.In):
+        return _among(filter.value, values)
+    if isinstance(filter, D.EqualNullSafe):
+        if filter.value is None:
+            return pc.is_null(values)
+        return pc.fill_null(pc.equal(values, _scalar(filter.value, values)), False)
+    if type(filter) in _TEXTS:
+        return _TEXTS[type(filter)](values, filter.value)  # type: ignore[attr-defined]
+    return _COMPARISONS[type(filter)](values, _scalar(filter.value, values))  # type: ignore[attr-defined]
+
+
+def _among(wanted: Sequence[Any], values: pa.Array) -> pa.Array:
+    """As SQL has it: unknown for null, and for what is not among values of which one is null."""
+    known = [one for one in wanted if one is not None]
+    kind = pa.int64() if pa.types.is_integer(values.type) else values.type
+    found = pc.is_in(values.cast(kind), value_set=pa.array(known, kind))
+    unknown = pc.is_null(values) if len(known) == len(wanted) else pc.invert(found)
+    return pc.if_else(unknown, pa.scalar(None, pa.bool_()), found)
+
+
+def cheap_first(predicates: Iterable[Predicate]) -> list[Predicate]:
+    """The order to ask them in."""
+    return sorted(predicates, key=lambda predicate: predicate.column in _COSTLY)
+
+
+def may_hold(predicates: Iterable[Predicate], file: str, start: int, end: int) -> bool:
+    """Whether a range of a file, offsets ``start`` to ``end``, can hold an event that passes all predicates. Only those
+    on ``file`` and ``position`` are asked."""
+    for predicate in predicates:
+        if predicate.column == "file":
+            if not pc.fill_null(predicate(pa.array([file], pa.string())), False)[0].as_py():
+                return False
+        elif predicate.column == "position" and not _meets(predicate.filter, start, end):
+            return False
+    return True
+
+
+def _meets(filter: D.Filter, start: int, end: int) -> bool:
+    """Whether some position from ``start`` to before ``end`` may pass."""
+    value = getattr(filter, "value", None)
+    match filter:
+        case D.EqualTo() | D.EqualNullSafe():
+            return value is not None and start <= value < end
+        case D.In():
+            return any(one is not None and start <= one < end for one in value or ())
+        case D.LessThan():
+            return value is not None and start < value
+        case D.LessThanOrEqual():
+            return value is not None and start <= value
+        case D.GreaterThan():
+            return value is not None and end - 1 > value
+        case D.GreaterThanOrEqual():
+            return value is not None and end - 1 >= value
+    return True

@@ -1,0 +1,96 @@
+"""A task's work: one range of one file as Arrow batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from dumpfilter.binlog.fileset import BinlogFile
+from dumpfilter.binlog.index import FileScanner
+from dumpfilter.binlog.sources import SourceNumbers
+from dumpfilter.binlog.subjects import Subjects
+from spark_jobs.files import open_file
+from spark_jobs.ranges import BLOCK_SIZE, Block, Range, blocks_of
+from spark_jobs.source.columns import OF_SUBJECTS, TYPES, EventColumns, EventsOfSegment
+from spark_jobs.source.pushdown import Predicate
+
+FIRST = 4
+"""Where a file's format description event stands. A range that begins here holds it."""
+
+
+@dataclass(frozen=True)
+class FileRange(InputPartition):
+    """Whole transactions of one file: offsets ``start`` to ``end``."""
+
+    path: str
+    start: int
+    end: int
+
+
+def read_batches(
+    wanted: FileRange,
+    columns: Sequence[str] = tuple(TYPES),
+    predicates: Sequence[Predicate] = (),
+    *,
+    opened: bool = True,
+    verify: bool = True,
+    block_size: int = BLOCK_SIZE,
+    open_file: Callable[[str], BinlogFile] = open_file,
+) -> Iterator[pa.RecordBatch]:
+    """The events of a range that pass all predicates, in the file's order; a batch a block, of these columns.
+
+    Raises BinlogError with file and position.
+    """
+    needed = {*columns, *(predicate.column for predicate in predicates)}
+    statements = opened or bool(needed & OF_SUBJECTS)
+    subjects, sources = Subjects(), SourceNumbers()
+    schema = pa.schema([(name, TYPES[name]) for name in columns])
+    with open_file(wanted.path) as file:
+        made = EventColumns(file.name, subjects, sources, wanted=needed, opened=opened)
+        start = max(wanted.start, file.first_event)
+        blocks = blocks_of(
+            file,
+            Range(0, 0, start, wanted.end),
+            subjects,
+            sources,
+            verify=verify,
+            block_size=block_size,
+            statements=statements,
+            payloads=opened,
+        )
+        if wanted.start <= FIRST:
+            head = _head(file)
+            yield from _batches(made.of(head.segment, head.data), schema, predicates)
+        for block in blocks:
+            yield from _batches(made.of(block.segment, block.data), schema, predicates)
+
+
+def _head(file: BinlogFile) -> Block:
+    """The format description event as a block."""
+    fd = file.format_description
+    data = np.frombuffer(fd.raw, np.uint8)
+    segment = FileScanner(file.name, fd, Subjects(), SourceNumbers()).scan(data, FIRST)
+    assert segment is not None
+    return Block(segment, data)
+
+
+def _batches(
+    events: EventsOfSegment, schema: pa.Schema, predicates: Sequence[Predicate]
+) -> Iterator[pa.RecordBatch]:
+    """None when no event passes."""
+    keep = None
+    for predicate in predicates:
+        column = events.column(predicate.column)
+        passed = np.flatnonzero((column if keep is None else column.among(keep)).where(predicate))
+        keep = passed if keep is None else keep[passed]
+        if not keep.size:
+            return
+    arrays = []
+    for field in schema:
+        column = events.column(field.name)
+        arrays.append((column if keep is None else column.among(keep)).arrow(field.type))
+    yield pa.RecordBatch.from_arrays(arrays, schema=schema)

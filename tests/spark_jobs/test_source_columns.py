@@ -1,0 +1,90 @@
+"""The data source's rows against a plain walk over the events; ranges joined are the whole file."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dumpfilter.binlog.generate import generate
+from dumpfilter.binlog.subjects import TableSubject
+from dumpfilter.statement import Statement, StatementKind, TableName
+from spark_jobs.cutting import index_file
+from spark_jobs.source.columns import TYPES, named_by
+from spark_jobs.source.planning import cuts_of
+from spark_jobs.source.reading import FileRange, read_batches
+from tests.spark_jobs.plain_events import events_of
+from tests.strategies import MadeBinlog, binlogs
+from tests.support import RECORDED, MemoryFile, recording_id
+
+
+def read(file: MemoryFile | Path, ranges: list[FileRange], **options: Any) -> list[dict[str, Any]]:
+    if isinstance(file, MemoryFile):
+        options["open_file"] = lambda _: file
+    return [row for one in ranges for batch in read_batches(one, **options) for row in batch.to_pylist()]
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=recording_id)
+def test_every_event_of_a_recording_is_a_row(path: Path) -> None:
+    cuts = cuts_of([index_file(0, str(path), last=False, range_size=700, block_size=999)])
+    wanted = events_of(path.read_bytes(), path.name)
+    assert read(path, cuts.ranges(), block_size=999) == wanted
+    assert read(path, [FileRange(str(path), 4, path.stat().st_size)]) == wanted
+    assert sum(row["size"] for row in wanted if row["inner"] is None) == path.stat().st_size - 4
+
+
+@settings(deadline=None, max_examples=60)
+@given(made=binlogs(unreadable=True), range_size=st.integers(1, 3000), block_size=st.integers(19, 2000))
+def test_every_event_of_a_made_file_is_a_row(made: MadeBinlog, range_size: int, block_size: int) -> None:
+    file = MemoryFile(made.data)
+    bounds = [4, *(at for at in made.boundaries[1:-1] if at % range_size < 40), made.boundaries[-1]]
+    ranges = [FileRange("made", a, b) for a, b in pairwise(bounds)]
+    wanted = events_of(made.data[: made.boundaries[-1]], file.name)
+    assert read(file, ranges, block_size=block_size) == wanted
+    closed = [row for row in wanted if row["inner"] is None]
+    assert read(file, ranges, block_size=block_size, opened=False) == closed
+
+
+@pytest.mark.parametrize("style", ["mysql", "mariadb"])
+def test_rows_of_many_shapes_are_counted(style: Any, tmp_path: Path) -> None:
+    path = generate(tmp_path, 300_000, style=style).files[0]
+    wanted = events_of(path.read_bytes(), path.name)
+    assert read(path, [FileRange(str(path), 4, path.stat().st_size)], block_size=20_000) == wanted
+    assert sum(row["rows"] or 0 for row in wanted) > 500
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_a_column_alone_is_as_it_is_among_all(name: str) -> None:
+    paths = [path for path in RECORDED if path.parent.name in ("mysql-mixed", "mariadb-mixed")]
+    for path in paths:
+        whole = [FileRange(str(path), 4, path.stat().st_size)]
+        alone = read(path, whole, columns=[name])
+        assert alone == [{name: row[name]} for row in events_of(path.read_bytes(), path.name)]
+
+
+def test_what_a_statement_is_about() -> None:
+    def made(**parts: Any) -> Statement:
+        return Statement(StatementKind.UPDATE, **{"current_database": "here", **parts})
+
+    one, two, far = TableName(None, "one"), TableName(None, "two"), TableName("there", "far")
+    assert named_by(TableSubject("shop", "orders")) == ("shop", "orders")
+    assert named_by(made(updated=((one,),))) == ("here", "one")
+    assert named_by(made(updated=((far,),))) == ("there", "far")
+    assert named_by(made(updated=((one, two),))) == ("here", None)
+    assert named_by(made(updated=((one,), (far,)))) == ("here", None)
+    assert named_by(made(updated=None, updated_databases=("there",))) == ("there", None)
+    assert named_by(made(updated=None, current_database=None)) == (None, None)
+    assert named_by(made(database="new")) == ("new", None)
+
+
+def test_a_name_that_is_not_utf8_is_readable(tmp_path: Path) -> None:
+    path = tmp_path / "bin.000001"
+    source = next(path for path in RECORDED if path.parent.name == "mariadb-row")
+    data = source.read_bytes().replace(b"\x04shop\x00", b"\x04sh\xff\xfe\x00")
+    path.write_bytes(data)
+    rows = read(path, [FileRange(str(path), 4, len(data))], verify=False)
+    assert "sh\ufffd\ufffd" in {row["database"] for row in rows if row["type"] == "Table_map"}
