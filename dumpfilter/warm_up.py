@@ -16,10 +16,12 @@ from dumpfilter.binlog.events import ROWS, EventType
 from dumpfilter.binlog.fileset import BinlogSet
 from dumpfilter.binlog.generate import generate
 from dumpfilter.binlog.reader import iter_events
+from dumpfilter.binlog.row_counts import RowCounter
 from dumpfilter.binlog.row_image import row_images
 from dumpfilter.binlog.rows import decode_rows_header, decode_table_map
 from dumpfilter.binlog.sources import SourceNumbers
 from dumpfilter.binlog.subjects import Subjects
+from dumpfilter.dump.tally import Tally
 from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
@@ -32,10 +34,23 @@ def warm_up(directory: Path) -> None:
     subjects, sources = Subjects(), SourceNumbers()
     flags = TableFlags(Filter.from_options(["--replicate-do-db=nowhere"]), subjects)
     thread = DumpThread(flags, sources)
+    tally = Tally(subjects, sources, filters=[(flags, None)])
     for reader, segment in BinlogSet.open(made.index).segments(subjects, sources):
         thread.start_file(segment.start, reader.file.read)
         thread.plan(segment)
+        tally.add(segment, reader.file.read)
         _kernels.rebase(np.frombuffer(bytearray(reader.data[:0]), np.uint8), 4, True)
+        RowCounter().count(
+            reader.data,
+            segment.offset - segment.start,
+            segment.size,
+            segment.type,
+            segment.role,
+            segment.subject,
+            segment.format_description,
+        )
+    tallied = tally.take()
+    tallied.sent(tallied.flags(flags))
     subjects.grow()
     statement_shape("SELECT 1")
     with made.files[0].open("rb") as source:
