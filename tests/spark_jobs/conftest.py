@@ -1,12 +1,14 @@
-"""One Spark session and one real MariaDB for all tests."""
+"""One Spark session, one real MariaDB and one packaged environment for all tests."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from spark_jobs.environment import package_environment
 from spark_jobs.session import spark_session
 from tests.mariadb import MariaDb
 
@@ -22,3 +24,9 @@ def mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDb]:
     server = MariaDb(tmp_path_factory.mktemp("mariadb"))
     yield server
     server.close()
+
+
+@pytest.fixture(scope="session")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The packaged environment. Tests that use it are in the xdist group ``cluster``."""
+    return package_environment(tmp_path_factory.mktemp("environment") / "environment.tar.gz").path

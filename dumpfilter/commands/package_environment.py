@@ -1,0 +1,51 @@
+"""``dumpfilter package-environment``: what a Spark cluster's workers need, in one archive."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def package_environment_command(
+    output: Annotated[Path, typer.Argument(help="The archive to write, NAME.tar.gz.")],
+    python: Annotated[
+        str | None,
+        typer.Option(
+            help="Where the workers have Python, of the same minor version; where this one is when not said."
+        ),
+    ] = None,
+) -> None:
+    """Pack what the workers of a Spark cluster need to run split and bandwidth.
+
+    They need nothing else but Spark and Python of the same minor version: this environment's packages (without
+    PySpark), dumpfilter itself and its compiled kernels are in the archive, and Spark unpacks it where it runs.
+
+    Example:
+
+        dumpfilter package-environment environment.tar.gz
+        dumpfilter split binlog.index --output /shared/parts --master spark://host:7077 --environment environment.tar.gz
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+
+    from spark_jobs.environment import package_environment
+
+    console = Console(stderr=True)
+    with Progress(
+        TextColumn("packing"),
+        BarColumn(),
+        DownloadColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    ) as bar:
+        task = bar.add_task("packing", total=None)
+        packed = package_environment(
+            output, python=python, progress=lambda done, total: bar.update(task, completed=done, total=total)
+        )
+    typer.echo(
+        f"{packed.path}: {packed.packages} packages, {packed.files:,} files, {packed.bytes:,} bytes in "
+        f"{packed.size:,}; workers need {packed.python}"
+    )
