@@ -18,7 +18,7 @@ from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.fileset import BinlogFile, SegmentReader
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_events import Xid
-from dumpfilter.binlog.index import Segment
+from dumpfilter.binlog.index import SEGMENT_SIZE, Segment
 from dumpfilter.binlog.sources import SourceNumbers
 from dumpfilter.binlog.subjects import Subject, Subjects
 from dumpfilter.errors import BinlogError, BinlogUnsupported
@@ -136,7 +136,12 @@ class _Pass:
     def run(self, *, verify: bool, block_size: int, last: bool) -> None:
         file, fd = self._file, self._file.format_description
         reader = SegmentReader(
-            file, Subjects(), SourceNumbers(), verify=verify, statements=False, segment_size=block_size
+            file,
+            Subjects(),
+            SourceNumbers(),
+            verify=verify,
+            statements=False,
+            segment_size=min(block_size, SEGMENT_SIZE),
         )
         while (segment := reader.next()) is not None:
             if segment.type[0] == EventType.FORMAT_DESCRIPTION:
