@@ -10,12 +10,16 @@ import sys
 import typer
 
 from dumpfilter import __version__
+from dumpfilter.commands.bandwidth import bandwidth_command
 from dumpfilter.commands.binlog import binlog_command
 from dumpfilter.commands.demo import demo_command
 from dumpfilter.commands.explain import explain_command
 from dumpfilter.commands.inspect import inspect_command
+from dumpfilter.commands.manifest import manifest_command
 from dumpfilter.commands.master import master_command
 from dumpfilter.commands.option_files import OptionFileCommand
+from dumpfilter.commands.package_environment import package_environment_command
+from dumpfilter.commands.purge import purge_command
 from dumpfilter.commands.slave import slave_command
 from dumpfilter.commands.split import split_command
 from dumpfilter.commands.sql import sql_command
@@ -32,6 +36,10 @@ app = typer.Typer(
 app.command("master", cls=OptionFileCommand)(master_command)
 app.command("slave", cls=OptionFileCommand)(slave_command)
 app.command("split")(split_command)
+app.command("manifest")(manifest_command)
+app.command("purge")(purge_command)
+app.command("bandwidth")(bandwidth_command)
+app.command("package-environment")(package_environment_command)
 app.command("inspect")(inspect_command)
 app.command("binlog")(binlog_command)
 app.command("explain")(explain_command)

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from dumpfilter.binlog import _kernels
+from dumpfilter.binlog._restore_kernels import restore
 from dumpfilter.binlog.events import ROWS, EventType
 from dumpfilter.binlog.fileset import BinlogSet
 from dumpfilter.binlog.generate import generate
@@ -40,6 +41,7 @@ def warm_up(directory: Path) -> None:
         thread.plan(segment)
         tally.add(segment, reader.file.read)
         _kernels.rebase(np.frombuffer(bytearray(reader.data[:0]), np.uint8), 4, True)
+        restore(reader.data.copy(), segment.size, segment.offset, True)
         RowCounter().count(
             reader.data,
             segment.offset - segment.start,

@@ -7,6 +7,7 @@ import resource
 import signal
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import structlog
@@ -39,12 +40,19 @@ def run_master(
     write_rules: tuple[Rule, ...] = (),
     write_semantics: WriteSemantics = WriteSemantics.SERVER,
     lower_case_table_names: int = 0,
+    splits: Sequence[Path] = (),
 ) -> None:
     """Serve until SIGINT or SIGTERM, as though the binlog had been written with the ``write_rules``.
 
+    Slaves are dumped to from ``splits`` of it (directories) where these have what they get.
     With a ``console_port`` (0: a free one) MySQL clients can connect to it, as the console users of ``config_file`` and
     as ``console_user``. Raises DumpfilterError when the set or the configuration cannot be used or a port not be had.
     """
+    presplit = None
+    if splits:
+        from master.presplit import Presplit
+
+        presplit = Presplit(splits)
     console = Console(stderr=True, highlight=False)
     structlog.configure(
         processors=[
@@ -75,7 +83,9 @@ def run_master(
         users[console_user or DEFAULT_USER] = console_password
     if console_port is not None:
         check_users(host, users)
-    server = MasterServer(store, host=host, port=port, write_filter=write_filter, config=config)
+    server = MasterServer(
+        store, host=host, port=port, write_filter=write_filter, config=config, presplit=presplit
+    )
     sql_console = None
     if console_port is not None:
         executor = MasterConsole(
@@ -90,6 +100,8 @@ def run_master(
     )
     if write_filter.is_on:
         _say(console, "as though written with " + " ".join(map(str, write_filter.rules)))
+    for line in presplit.describe() if presplit else ():
+        _say(console, line)
     for one in config.imposed:
         _say(console, f"imposed: {one.name}: " + " ".join(map(str, one.filter.rules)))
     if sql_console is not None:

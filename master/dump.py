@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+import structlog
 
 from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
+from dumpfilter.binlog.sources import SourceKey
 from dumpfilter.dump import DEFAULT_CHUNK_SIZE, ChunkPlan, Counts, DumpThread, render
 from dumpfilter.dump.thread import GtidRuns, check_start
 from dumpfilter.errors import PositionError
 from dumpfilter.filter.convert import hits_to_proto
 from dumpfilter.v1 import dumpfilter_pb2 as pb
+from master.logs import printable
 from master.register import Register, RegisteredSlave
 from master.store import BinlogStore
+
+if TYPE_CHECKING:  # it brings in pyarrow, which a master without splits does without
+    from master.presplit import Presplit
+
+log = structlog.get_logger("dumpfilter.master")
 
 DEFAULT_HEARTBEAT = 1.0
 """Seconds between heartbeats when there is nothing to send."""
@@ -44,6 +53,7 @@ class DumpStart:
 
 def start_of(request: pb.DumpRequest, store: BinlogStore) -> DumpStart:
     """Where a request wants to begin. Raises GtidError, BinlogMissing or PositionError."""
+    store.refresh()  # another process may have purged the set
     names = store.binlogs.names
     if request.WhichOneof("start") == "gtid_set":
         wanted = parse_gtid_set(request.gtid_set, family=store.family)
@@ -86,6 +96,14 @@ def _file_for(have: GtidSet, store: BinlogStore) -> str:
     )
 
 
+@dataclass(slots=True)
+class ReadyPlan(ChunkPlan):
+    """A chunk whose bytes are there. Its GTID runs' sources are numbers in ``keys``."""
+
+    events: bytes = b""
+    keys: Sequence[SourceKey] = ()
+
+
 class Dump:
     """One dump of one slave: :meth:`chunks` until it is over."""
 
@@ -102,6 +120,7 @@ class Dump:
         filter_version: int = 0,
         other_filters_before: bool = False,
         active: Callable[[], bool] = lambda: True,
+        presplit: Presplit | None = None,
     ) -> None:
         self._store = store
         self._register = register
@@ -123,6 +142,14 @@ class Dump:
             self._file, self._position = place
             self._other_filters_before = True
         self._thread = self._new_thread()
+        # what was chosen with other filters is not in a named binlog
+        self._named = (
+            presplit.for_slave(self._change) if presplit and not self._other_filters_before else None
+        )
+        self._presplit = False
+        """Whether something was sent from a split."""
+        self._following: str | None = None
+        """The next file, where the split says that this one has come to its end."""
         self._announce = True
         self.taken_over = False
         """At the end: whether another dump of the same slave began, or the slave is gone."""
@@ -161,6 +188,7 @@ class Dump:
             self.taken_over = not self._register.holds(self._slave, self._number)
         finally:
             self._register.end_dump(self._slave, self._number)
+            self._leave_split()
 
     def _chunks(self) -> Iterator[pb.Chunk]:
         store, thread = self._store, self._thread
@@ -170,18 +198,24 @@ class Dump:
         idle_since = time.monotonic()
         sent_at = time.monotonic()
         yield self._position_chunk()
+        yield from self._from_split()
         while self.active:
+            thread = self._thread
             if self._changed:
+                self._leave_split()
                 change = self._slave.change
                 place = change.place_after(self._change.version)
                 self._change = change
                 if place is None:
-                    thread.change_filter(change.flags, change.version, origin=change.origin)
+                    thread.change_filter(
+                        change.flags, change.version, origin=change.origin, unseen_before=self._presplit
+                    )
                 else:
                     # Back to where the slave's applier is, in the same stream. What was sent beyond it and is still
                     # under way the slave tells by its version.
                     idle = None
                     self._file, position = place
+                    self._following = None
                     self._other_filters_before = True
                     thread = self._thread = self._new_thread()
                     thread.start_file(position, store.open_file(self._file).file.read)
@@ -189,7 +223,7 @@ class Dump:
                     sent_at = time.monotonic()
             generation = store.generation
             assert thread.position is not None
-            segment = store.segment_at(self._file, thread.position)
+            segment = None if self._following else store.segment_at(self._file, thread.position)
             if segment is not None:
                 store.scan_ahead(self._file, segment.end)
                 for plan in thread.plan(segment):
@@ -206,18 +240,19 @@ class Dump:
                         continue
                     yield from self._chunk(plan)
                     sent_at = idle_since = now
-                    if self._changed and self._slave.change.place_after(self._change.version) is not None:
+                    if self._changed and self._goes_back:
                         break
                 continue
             if idle is not None:
                 yield from self._chunk(idle)
                 idle, sent_at = None, time.monotonic()
-            following = store.next_file(self._file, thread.position)
+            following = self._following or store.next_file(self._file, thread.position)
             if following is not None:
                 yield self._position_chunk(end_of_file=True)
-                self._file = following
+                self._file, self._following = following, None
                 thread.start_file(store.first_position(following), store.open_file(following).file.read)
                 yield self._position_chunk(announce=True)
+                yield from self._from_split()
                 continue
             if self._changed or store.segment_at(self._file, thread.position) is not None:
                 continue
@@ -231,6 +266,54 @@ class Dump:
                 sent_at = time.monotonic()
                 continue
             store.wait(generation, left, lambda: not self.active or self._changed)
+
+    def _from_split(self) -> Iterator[pb.Chunk]:
+        """What a split has of the file that has just begun; then the thread stands where that ends."""
+        named, position = self._named, self._thread.position
+        if named is None or self._changed:
+            return
+        assert position is not None
+        file = self._store.open_file(self._file).file
+        for plan in named.plans(file, position, chunk_size=self._chunk_size, exclude=self._start.gtid_set):
+            if not self._presplit:
+                self._presplit = True
+                log.info("dump from a split", **self._about_split)
+            yield from self._chunk(plan)
+            if not self.active:
+                return
+            if self._changed and (plan.end == plan.resume or self._goes_back):
+                break
+        if named.position > position:
+            # it knows nothing of XA transactions that were prepared meanwhile, and decides their ends anew
+            self._thread = self._new_thread()
+            self._thread.start_file(named.position, file.read)
+            if named.at_end and named.position == file.size:
+                self._following = self._store.file_after(self._file)
+
+    def _leave_split(self) -> None:
+        """Go on by filtering."""
+        if self._named is not None:
+            self._named.close()
+            if self._presplit:
+                log.info(
+                    "dump leaves the split", **self._about_split, bytes_sent_from_split=self._named.bytes_sent
+                )
+            self._named = None
+
+    @property
+    def _about_split(self) -> dict[str, object]:
+        assert self._named is not None
+        return {
+            "server_id": self._slave.server_id,
+            "channel": printable(self._slave.channel),
+            "split": printable(str(self._named.directory)),
+            "binlog": printable(self._named.binlog.name),
+        }
+
+    @property
+    def _goes_back(self) -> bool:
+        """Whether the filter has changed from a place on that lies behind."""
+        return self._slave.change.place_after(self._change.version) is not None
 
     def _position_chunk(
         self,
@@ -284,15 +367,17 @@ class Dump:
                 chunk.counts.CopyFrom(counts_to_proto(plan.counts))
             if here:
                 if len(plan.completed):
-                    chunk.completed.CopyFrom(self._runs(plan.completed))
+                    chunk.completed.CopyFrom(self._runs(plan, plan.completed))
                 if len(plan.empty):
-                    chunk.empty.CopyFrom(self._runs(plan.empty))
+                    chunk.empty.CopyFrom(self._runs(plan, plan.empty))
                 chunk.hits.extend(hits_to_proto(plan.hits))
             yield chunk
         self._told = (plan.end, plan.resume)
 
     def _events(self, plan: ChunkPlan) -> bytes:
         """The bytes of a plan that sends something."""
+        if isinstance(plan, ReadyPlan):
+            return plan.events
         file = self._store.open_file(plan.file).file
         ranges = plan.ranges
         low, high = int(ranges[0, 0]), int(ranges[-1, 0] + ranges[-1, 1])
@@ -307,8 +392,11 @@ class Dump:
         got = file.read_into(self._buffer[:span], low)
         return render(plan, self._buffer[:got], low, file.read, file.format_description)
 
-    def _runs(self, runs: GtidRuns) -> pb.GtidRunsSet:
-        return runs_to_proto(runs, self._store)
+    def _runs(self, plan: ChunkPlan, runs: GtidRuns) -> pb.GtidRunsSet:
+        if isinstance(plan, ReadyPlan):
+            return runs_to_proto(runs, plan.keys.__getitem__)
+        store = self._store
+        return runs_to_proto(runs, lambda number: store.sources.key(number, store.family))
 
 
 def counts_to_proto(counts: Counts) -> pb.Counts:
@@ -316,8 +404,8 @@ def counts_to_proto(counts: Counts) -> pb.Counts:
     return pb.Counts(**{name: getattr(counts, name) for name in counts.__slots__})
 
 
-def runs_to_proto(runs: GtidRuns, store: BinlogStore) -> pb.GtidRunsSet:
-    """GTID runs by source, ascending, as distances (see GtidRuns in the contract)."""
+def runs_to_proto(runs: GtidRuns, key_of: Callable[[int], SourceKey]) -> pb.GtidRunsSet:
+    """GTID runs by source, ascending, as distances (see GtidRuns in the contract). ``key_of`` a source's number."""
     members = []
     for source in np.unique(runs[:, 0]).tolist():
         found = runs[runs[:, 0] == source, 1:]
@@ -328,7 +416,7 @@ def runs_to_proto(runs: GtidRuns, store: BinlogStore) -> pb.GtidRunsSet:
         steps[1:, 0] = found[1:, 0] - found[:-1, 1]
         steps[:, 1] = found[:, 1] - found[:, 0] + 1
         member = pb.GtidRuns(runs=steps.ravel().tolist())
-        key = store.sources.key(source, store.family)
+        key = key_of(source)
         if isinstance(key[0], bytes):
             member.uuid, member.tag = key
         else:

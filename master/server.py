@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -16,6 +17,9 @@ from master.config import MasterConfig
 from master.malformed import MalformedRequests
 from master.service import DumpFilterService
 from master.store import BinlogStore
+
+if TYPE_CHECKING:
+    from master.presplit import Presplit
 
 MAX_DUMPS = 1000
 """How many slaves can dump at once: each holds a thread, most of them waiting."""
@@ -35,7 +39,7 @@ OPTIONS = [
 
 
 class MasterServer:
-    """Serves one binlog store. ``port`` 0 takes a free one; see :attr:`port`. For ``write_filter`` see
+    """Serves one binlog store. ``port`` 0 takes a free one; see :attr:`port`. For ``write_filter`` and ``presplit`` see
     :class:`~master.service.DumpFilterService`."""
 
     def __init__(
@@ -46,8 +50,9 @@ class MasterServer:
         port: int = 0,
         write_filter: ReplicationFilter | None = None,
         config: MasterConfig | None = None,
+        presplit: Presplit | None = None,
     ) -> None:
-        self.service = DumpFilterService(store, write_filter=write_filter, config=config)
+        self.service = DumpFilterService(store, write_filter=write_filter, config=config, presplit=presplit)
         self.host = host
         self._server = grpc.server(
             ThreadPoolExecutor(max_workers=MAX_DUMPS + 24, thread_name_prefix="dump"),

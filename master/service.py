@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid as uuids
 from collections.abc import Callable, Iterable, Iterator
-from typing import NoReturn, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import grpc
 import structlog
@@ -36,6 +36,9 @@ from master.logs import printable
 from master.register import AlreadyRegistered, NotRegistered, Register, RegisteredSlave
 from master.store import BinlogStore
 
+if TYPE_CHECKING:
+    from master.presplit import Presplit
+
 MAX_RULES = 10_000
 """How many rules a filter may have."""
 MAX_NAME = 1024
@@ -63,7 +66,8 @@ log = structlog.get_logger("dumpfilter.master")
 
 
 class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # generated, untyped
-    """Master side of the contract. With a ``write_filter`` the store is served as though written with it."""
+    """Master side of the contract. With a ``write_filter`` the store is served as though written with it;
+    slaves are dumped to from ``presplit`` where it has what they get."""
 
     def __init__(
         self,
@@ -72,8 +76,10 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         master_uuid: str = "",
         write_filter: ReplicationFilter | None = None,
         config: MasterConfig | None = None,
+        presplit: Presplit | None = None,
     ) -> None:
         self.store = store
+        self.presplit = presplit
         self.register = Register(store.subjects, write_filter)
         self.master_uuid = master_uuid or uuid_of(store.binlogs)
         self.config = config or MasterConfig()
@@ -189,6 +195,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
                 filter_version=request.filter_version,
                 other_filters_before=request.other_filters_before,
                 active=context.is_active,
+                presplit=self.presplit,
             )
 
         dump = self._answer(context, begin)

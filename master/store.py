@@ -287,6 +287,14 @@ class BinlogStore:
                 for key in [key for key in self._cache if key[0] == name]:
                     self._cache_bytes -= self._cache.pop(key).nbytes
 
+    def refresh(self) -> bool:
+        """Read the index again; whether it has changed. What another process purged is let go of."""
+        before = self.binlogs.names
+        changed = self.binlogs.refresh()
+        if changed:
+            self.forget_files(set(before) - set(self.binlogs.names))
+        return changed
+
     def gtids(self) -> GtidSet | None:
         """All GTIDs of the set and before it, up to the end of what is whole in the newest file (gtid_executed); None
         when the set does not say what came before. Raises BinlogError where the newest file is damaged."""
@@ -322,6 +330,14 @@ class BinlogStore:
             self._check_gtids(name, following)
         with indexed.lock:
             indexed.reader.release()  # or memory would grow with the number of files
+        return following
+
+    def file_after(self, name: str) -> str | None:
+        """The file that follows one of which is known that it has come to its end; None when it is the last."""
+        following = self.binlogs.after(name)
+        if following is None:
+            self.refresh()
+            following = self.binlogs.after(name)
         return following
 
     def check_last(self, name: str) -> None:

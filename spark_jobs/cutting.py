@@ -88,7 +88,7 @@ def index_file(
         if not skip:
             raise
         name = path.rpartition("/")[2]
-        return FileIndex(number, path, name, 0, 0, b"", damage=Damage(name, error.position, error.what))
+        return FileIndex(number, path, name, 0, 0, b"", damage=Damage(name, None, error.what))
     with file:
         found = _Pass(file, range_size)
         damage = None

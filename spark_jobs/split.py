@@ -21,17 +21,18 @@ from typing import Literal
 
 from dumpfilter.binlog.writer import writing
 from dumpfilter.errors import BinlogError
+from dumpfilter.split_set import Manifest, SourceFile, beginning_digest, now
 from spark_jobs.cutting import FileIndex
 from spark_jobs.indexing import IndexedSet, ReadOptions, index_set, passed_over
 from spark_jobs.jobs import Runner, slices_for
-from spark_jobs.splitting.finishing import finish_set, printable, sync_ranges
-from spark_jobs.splitting.manifest import Manifest, SourceFile, now
+from spark_jobs.splitting.finishing import finish_set, sync_ranges
 from spark_jobs.splitting.output import OutputDirectory
 from spark_jobs.splitting.ownership import encoded_schemas
 from spark_jobs.splitting.placing import Placing
 from spark_jobs.splitting.plans import RangePlan
 from spark_jobs.splitting.specification import BY_SCHEMA, Specification
 from spark_jobs.splitting.writing import PlanRange, Staging, WriteRange
+from spark_jobs.text import printable
 
 MAX_BINLOG_SIZE = 1 << 30
 """Bytes, the servers' default of max_binlog_size."""
@@ -109,6 +110,7 @@ def split(
             cut_transactions=cut,
             unassigned_transactions=unassigned,
             warnings=warnings,
+            verified=options.verify,
         )
         manifest.save(Path(staging.path, "out"))
         out.publish()
@@ -169,6 +171,8 @@ def _source_file(index: FileIndex) -> SourceFile:
         end=index.end,
         transactions=index.transactions,
         damage=damage,
+        beginning=beginning_digest(index.format_description, index.prolog),
+        ranges=max(len(index.bounds) - 1, 0),
     )
 
 

@@ -26,7 +26,8 @@ def run(*arguments: str | Path, timeout: float = 60) -> subprocess.CompletedProc
 
 
 @pytest.mark.parametrize(
-    "command", ["master", "slave", "split", "inspect", "explain", "binlog", "sql", "demo"]
+    "command",
+    ["master", "slave", "split", "manifest", "purge", "inspect", "explain", "binlog", "sql", "demo"],
 )
 def test_help_has_an_example(command: str) -> None:
     done = run(command, "--help")

@@ -95,6 +95,14 @@ def master_command(
             rich_help_panel="Write side",
         ),
     ] = 0,
+    split: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="A directory that dumpfilter split wrote of this set: slaves whose filter is that of a named binlog "
+            "in it are dumped to from there (docs/master.md). Repeatable.",
+            metavar="DIRECTORY",
+        ),
+    ] = None,
     defaults_file: DefaultsFile = None,  # these two are for OptionFileCommand
     defaults_extra_file: DefaultsExtraFile = None,
 ) -> None:
@@ -138,4 +146,5 @@ def master_command(
         ),
         write_semantics=WriteSemantics(binlog_filter_semantics.value),
         lower_case_table_names=lower_case_table_names,
+        splits=split or (),
     )

@@ -14,12 +14,13 @@ from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.writer import make_event, rebase, sync_path, writing
 from dumpfilter.errors import OutputError
+from dumpfilter.split_set import RANGES, TRANSACTIONS, BinlogPart, NamedBinlog, Place
 from spark_jobs.cutting import FileIndex
-from spark_jobs.splitting.manifest import BinlogPart, NamedBinlog, Place
 from spark_jobs.splitting.names import REST, decode_name
 from spark_jobs.splitting.placing import OutputFile
 from spark_jobs.splitting.specification import Specification
 from spark_jobs.splitting.writing import Staging, binlog_name, write_all
+from spark_jobs.text import printable
 
 _SYNCS = 8
 """Files synchronized at once."""
@@ -72,30 +73,33 @@ def _finish_file(name: str, staging: Staging, file: OutputFile, following: str |
     """Write what a file begins and, with a ``following`` one, ends with; its size."""
     path = staging.binlog(name, file.number)
     size = file.size
+    rotate = b"" if following is None else _rotate(file, following)
     with writing(path):
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             write_all(handle, file.head, 0)
-            if os.fstat(handle).st_size != size:
+            # with its end where the job was killed after this
+            if (found := os.fstat(handle).st_size) not in (size, size + len(rotate)):
                 raise OutputError(
-                    f"{path}: has {os.fstat(handle).st_size} bytes where {size} were written: is the directory one "
-                    "that all workers share?"
+                    f"{path}: has {found} bytes where {size} were written: is the directory one that all workers share?"
                 )
-            if following is not None:
-                fd = FormatDescription.parse(file.fd)
-                event = make_event(
-                    EventType.ROTATE,
-                    encode_rotate(Rotate(following, 4)),
-                    timestamp=file.last_time or file.timestamp,
-                    server_id=fd.header.server_id,
-                    checksum=fd.checksum,
-                )
-                write_all(handle, bytes(rebase(event, size, checksum=fd.checksum)), size)
-                size += len(event)
+            write_all(handle, rotate, size)
             os.fsync(handle)
         finally:
             os.close(handle)
-    return size
+    return size + len(rotate)
+
+
+def _rotate(file: OutputFile, following: str) -> bytes:
+    fd = FormatDescription.parse(file.fd)
+    event = make_event(
+        EventType.ROTATE,
+        encode_rotate(Rotate(following, 4)),
+        timestamp=file.last_time or file.timestamp,
+        server_id=fd.header.server_id,
+        checksum=fd.checksum,
+    )
+    return bytes(rebase(event, file.size, checksum=fd.checksum))
 
 
 def _write_index(path: Path, names: Sequence[str]) -> None:
@@ -106,22 +110,18 @@ def _write_index(path: Path, names: Sequence[str]) -> None:
 
 
 def sync_ranges(staging: Staging, numbers: Sequence[int]) -> None:
-    """Make the mapping durable."""
+    """Make the tables beside the binlogs durable."""
 
     def sync(number: int) -> None:
-        path = staging.ranges(number)
-        with writing(path):
-            sync_path(path)
+        for path in (staging.ranges(number), staging.transactions(number)):
+            with writing(path):
+                sync_path(path)
 
     with ThreadPoolExecutor(_SYNCS, "sync") as pool:
         list(pool.map(sync, numbers))
-    sync_path(Path(staging.path, "out", "ranges"))
+    for table in (RANGES, TRANSACTIONS):
+        sync_path(Path(staging.path, "out", table))
 
 
 def _place(place: tuple[int, int], names: dict[int, str]) -> Place:
     return Place(file=names[place[0]], position=place[1])
-
-
-def printable(name: str) -> str:
-    """A name as JSON can have it: bytes that are no UTF-8 are replaced."""
-    return name.encode("utf-8", "replace").decode("utf-8")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import glob
 import os
 import shutil
 import uuid
@@ -19,10 +20,10 @@ from types import TracebackType
 
 from dumpfilter.binlog.writer import sync_path
 from dumpfilter.errors import OutputError
-from spark_jobs.splitting.manifest import MANIFEST, Manifest
+from dumpfilter.split_set import MANIFEST, Manifest
 from spark_jobs.splitting.writing import Staging
 
-_PARTS = ("plan", "placement", "written", "out", "out/ranges")
+_PARTS = ("plan", "placement", "written", "out", "out/ranges", "out/transactions")
 
 
 class OutputDirectory:
@@ -55,14 +56,29 @@ class OutputDirectory:
 
     def __enter__(self) -> OutputDirectory:
         try:
+            self._put_back()
             self._look()
             if self.finished is None:
                 self.directory.parent.mkdir(parents=True, exist_ok=True)
                 self._take()
+            else:
+                with suppress(OutputError):  # that is being written by another job
+                    self._remove_left(self._left())
         except OSError as error:
             self._let_go()
             raise OutputError(f"{error.filename or self.directory}: {error.strerror}") from None
         return self
+
+    def _left(self) -> list[Path]:
+        """What jobs work in, or left when they were killed."""
+        return sorted(self.directory.parent.glob(f"{glob.escape(self._base)}*"))
+
+    def _put_back(self) -> None:
+        """The output of a job that was killed just when it replaced it."""
+        if not self.directory.exists():
+            for left in self._left():
+                if left.name.startswith(f"{self._base}old-"):
+                    os.rename(left, self.directory)
 
     def _look(self) -> None:
         """Raises OutputError for what must not be replaced."""
@@ -84,9 +100,8 @@ class OutputDirectory:
             )
 
     def _take(self) -> None:
-        for left in sorted(self.directory.parent.glob(f"{self._base}*")):
-            if left != self._work:
-                self._remove(left)
+        # without its "out" it has been published
+        self._remove_left(left for left in self._left() if left != self._work or not (left / "out").is_dir())
         self._work.mkdir(exist_ok=True)
         self._lock = self._locked(self._work)
         for name in _PARTS:
@@ -96,18 +111,28 @@ class OutputDirectory:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not os.path.samestat(os.fstat(handle), os.stat(path)):
+                raise OSError(errno.EAGAIN, "somebody removed it")
         except OSError:
             os.close(handle)
             raise OutputError(f"{self.directory}: another split is writing to it") from None
         return handle
 
-    def _remove(self, left: Path) -> None:
-        """What a job that was killed left, and nobody is going on with."""
-        handle = self._locked(left)
-        try:
-            shutil.rmtree(left, ignore_errors=True)
-        finally:
-            os.close(handle)
+    def _discard(self, path: Path) -> None:
+        """Remove a directory, which is not to be found by its name when only a part of it is left."""
+        gone = path.with_name(f"{self._base}gone-{uuid.uuid4().hex[:8]}")
+        with suppress(OSError):
+            os.rename(path, gone)
+            shutil.rmtree(gone, ignore_errors=True)
+
+    def _remove_left(self, some: Iterable[Path]) -> None:
+        """Remove what jobs that were killed left, and nobody is going on with."""
+        for left in some:
+            handle = self._locked(left)
+            try:
+                self._discard(left)
+            finally:
+                os.close(handle)
 
     def publish(self) -> None:
         """Make what was written the output directory. Raises OutputError; then it is as it was."""
@@ -130,13 +155,13 @@ class OutputDirectory:
                 ) from None
             raise OutputError(f"{self.directory}: cannot be replaced: {error.strerror}") from None
         if old is not None:
-            shutil.rmtree(old, ignore_errors=True)
+            self._discard(old)
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._lock >= 0:
-            shutil.rmtree(self._work, ignore_errors=True)
+            self._discard(self._work)
         self._let_go()
 
     def _let_go(self) -> None:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from dumpfilter.binlog.subjects import Subject, Subjects, TableSubject
 from dumpfilter.filter.base import ReplicationFilter
+from dumpfilter.filter.verdict import Verdict
 from spark_jobs.splitting.names import REST, encode_name
 
 NOBODY = -1
@@ -43,6 +44,10 @@ class Owners(abc.ABC):
     def ends(self) -> int:
         """The owner of the end of an XA transaction whose beginning is not known."""
         return self.undecided
+
+    def unsure(self, number: int) -> tuple[int, ...]:
+        """The outputs that get the events of a subject, by its number, because their filter cannot decide it."""
+        return ()
 
     def members(self, owner: int) -> tuple[int, ...]:
         """The outputs that an owner stands for."""
@@ -124,13 +129,29 @@ class FilterOwners(Owners):
         without_rules = [k for k, (_, one) in enumerate(filters) if not one.is_on]
         super().__init__(subjects, names, without_rules or self._rest)
         self._filters = [one for _, one in filters]
+        self._unsure: dict[int, tuple[int, ...]] = {}
 
     def outputs_of(self, subject: Subject) -> Sequence[int]:
         return [k for k, one in enumerate(self._filters) if one.verdict(subject).passes] or self._rest
 
+    def unsure(self, number: int) -> tuple[int, ...]:
+        found = self._unsure.get(number)
+        if found is None:
+            members = self._subjects.members(number)
+            subjects = [self._subjects[k] for k in ((number,) if members is None else members)]
+            # as flags have it: where one is sure, so is the whole
+            found = self._unsure[number] = tuple(
+                k for k, one in enumerate(self._filters) if _unsure({one.verdict(what) for what in subjects})
+            )
+        return found
+
     @property
     def undecided(self) -> int:
         return self.code(range(len(self.names)))
+
+
+def _unsure(verdicts: set[Verdict]) -> bool:
+    return Verdict.UNDECIDED in verdicts and Verdict.EXECUTE not in verdicts
 
 
 def schemas_of(subject: Subject) -> tuple[str, ...]:

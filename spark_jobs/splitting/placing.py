@@ -42,6 +42,7 @@ from spark_jobs.splitting.plans import (
     P_OUTPUT,
     P_TRANSACTIONS,
     T_END,
+    T_EVENTS,
     T_NUMBER,
     T_PLACE,
     T_SOURCE,
@@ -130,7 +131,8 @@ class Placing:
             if not len(mine):
                 continue
             pieces = plan.pieces[mine]
-            before = np.cumsum(pieces[:, P_BYTES]) - pieces[:, P_BYTES]
+            columns = pieces[:, [P_BYTES, P_EVENTS]]
+            before = np.cumsum(columns, axis=0) - columns
             rows = [
                 plan.transactions[first : first + count]
                 for first, count in zip(
@@ -139,12 +141,11 @@ class Placing:
             ]
             counts = pieces[:, P_TRANSACTIONS]
             transactions = np.concatenate(rows)
-            transactions[:, T_END] += np.repeat(before, counts)
+            transactions[:, [T_END, T_EVENTS]] += np.repeat(before, counts, axis=0)
             placement[name] = self._place(
                 self._outputs.get(name) or self._open(name),
                 wanted,
                 int(pieces[:, P_BYTES].sum()),
-                int(pieces[:, P_EVENTS].sum()),
                 transactions,
                 plan.sources,
             )
@@ -155,7 +156,6 @@ class Placing:
         output: _Output,
         wanted: Range,
         size: int,
-        events: int,
         transactions: Ints,
         sources: Sequence[SourceKey],
     ) -> list[Stretch]:
@@ -164,7 +164,7 @@ class Placing:
             if started or _identity(self._fds[wanted.file]) != _identity(self._fds[output.begun_in]):
                 self._next_file(output, wanted.file, (wanted.file, 4), started=started)
         stretches: list[Stretch] = []
-        begin = done = 0
+        begin = done = events = 0
         ends = transactions[:, T_END]
         while done < len(ends):
             if output.full:
@@ -178,9 +178,9 @@ class Placing:
             stretches.append((stop, file.number, file.size - begin))
             _count(output, file, transactions[done : last + 1], sources)
             file.size += stop - begin
-            begin, done = stop, last + 1
+            file.events += int(transactions[last, T_EVENTS]) - events
+            begin, done, events = stop, last + 1, int(transactions[last, T_EVENTS])
         assert begin == size, "a range ends with a transaction"
-        output.files[-1].events += events
         return stretches
 
     def _open(self, name: str) -> _Output:

@@ -16,18 +16,20 @@ from pathlib import Path
 import numpy as np
 
 from dumpfilter.binlog import _roles as R
+from dumpfilter.binlog.index import Segment
 from dumpfilter.binlog.sources import SourceKey, SourceNumbers
 from dumpfilter.binlog.writer import writing
 from spark_jobs.ranges import Block
 from spark_jobs.splitting.sharing import Ints, Share
+from spark_jobs.splitting.transactions import OF_FILES
 
 P_BLOCK, P_OUTPUT, P_RUNS, P_TRANSACTIONS, P_BYTES, P_EVENTS = range(6)
 """The columns of pieces: the number of the block, of the output (in ``outputs``), how many runs and transactions of
 the plan are its own, bytes, and events."""
 
-T_END, T_SOURCE, T_NUMBER, T_TIME, T_PLACE = range(5)
-"""The columns of transactions: bytes of the piece up to its end, its GTID (source -1: it has none), when its last event
-was written (Unix seconds), and where it ends in the file."""
+T_END, T_EVENTS, T_SOURCE, T_NUMBER, T_TIME, T_PLACE = range(6)
+"""The columns of transactions: bytes and events of the piece up to its end, its GTID (source -1: it has none), when its
+last event was written (Unix seconds), and where it ends in the file."""
 
 
 @dataclass
@@ -43,7 +45,7 @@ class RangePlan:
     """By block, what each output has of it."""
     runs: Ints = field(default_factory=lambda: np.empty((0, 4), np.int64))
     """The pieces' runs, one piece's after the other's (see :class:`~spark_jobs.splitting.sharing.Share`)."""
-    transactions: Ints = field(default_factory=lambda: np.empty((0, 5), np.int64))
+    transactions: Ints = field(default_factory=lambda: np.empty((0, 6), np.int64))
     """The pieces' transactions, likewise."""
     replaced: dict[int, bytes] = field(default_factory=dict)
     """By the number of the run, events that go out in another form."""
@@ -104,7 +106,7 @@ class RangePlan:
 
 
 class PlanMaker:
-    """Collects a plan, block by block. ``names`` are the outputs', by number, and may grow."""
+    """Collects a plan, block by block. ``names`` are the outputs', by the number in shares, and may grow."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names
@@ -114,19 +116,22 @@ class PlanMaker:
         self._transactions: list[Ints] = []
         self._n_runs = 0
         self._replaced: dict[int, bytes] = {}
-        self._unassigned = 0
+        self._cut = self._unassigned = 0
+        self._first_cut: tuple[int, tuple[str, ...]] | None = None
+        # of the transaction that goes on in the next block: where it begins, its bytes, and of these each output's
+        self._began = self._bytes = 0
+        self._had: dict[int, int] = {}
 
     def add(self, block: Block, shares: Sequence[Share]) -> None:
         """A block's shares."""
         segment = block.segment
+        self._count(segment, shares)
         number = len(self._blocks)
         self._blocks.append((segment.start, segment.end))
-        assigned = np.zeros(len(segment.txn_subject), np.bool_)
         last_event = segment.txn_event[1:] - 1
         place = segment.offset[last_event] + segment.size[last_event]
         last_event_time = segment.time[last_event].astype(np.int64)
         for share in shares:
-            assigned[share.transactions] = True
             for k in np.flatnonzero(share.runs[:, 3] == 2).tolist():
                 self._replaced[self._n_runs + k] = share.replaced[int(share.runs[k, 0])]
             self._runs.append(share.runs)
@@ -145,22 +150,57 @@ class PlanMaker:
             self._pieces.append(
                 (number, share.output, len(share.runs), len(share.ends), share.size, share.events)
             )
-        # what stands between transactions is nobody's
-        of_file = segment.txn_source == R.KEPT
-        finished = ~of_file
+
+    def _count(self, segment: Segment, shares: Sequence[Share]) -> None:
+        """Count the transactions that end here and are nobody's, or several outputs' and not whole in each."""
+        nbytes = np.add.reduceat(
+            np.where(OF_FILES[segment.type], 0, segment.size), segment.txn_event[:-1]
+        ).astype(np.int64)
+        begin = segment.offset[segment.txn_event[:-1]].astype(np.int64)
+        if segment.continues:
+            nbytes[0] += self._bytes
+            begin[0] = self._began
+        outputs = np.zeros(len(nbytes), np.int64)
+        partly = np.zeros(len(nbytes), np.bool_)
+        had, self._had = self._had, {}
+        for share in shares:
+            before = had.pop(share.output, 0)
+            ends = np.concatenate([[-before], share.ends[:, 0]])
+            outputs[share.transactions] += 1
+            partly[share.transactions] |= np.diff(ends) < nbytes[share.transactions]
+            self._had[share.output] = share.size - int(ends[-1])
         if segment.open:
-            finished[-1] = False
-        self._unassigned += int(np.count_nonzero(finished & ~assigned))
+            self._began, self._bytes = int(begin[-1]), int(nbytes[-1])
+            if len(nbytes) == 1:
+                # who has nothing of this block may have had something of earlier ones
+                self._had = {**had, **self._had}
+        cut = (outputs > 1) & partly
+        self._cut += int(np.count_nonzero(cut))
+        if self._first_cut is None and cut.any():
+            first = int(np.argmax(cut))
+            names = [self._names[share.output] for share in shares if first in share.transactions]
+            self._first_cut = (int(begin[first]), tuple(sorted(names)))
+        # what stands between transactions is nobody's
+        nobodys = (outputs == 0) & (segment.txn_source != R.KEPT)
+        self._unassigned += int(np.count_nonzero(nobodys[: len(nobodys) - int(segment.open)]))
 
     def finish(self, sources: SourceNumbers, family: str) -> RangePlan:
         """The plan."""
+        # by name: their numbers depend on what was read before
+        outputs = sorted({piece[P_OUTPUT] for piece in self._pieces}, key=self._names.__getitem__)
+        pieces = np.array(self._pieces, np.int64).reshape(-1, 6)
+        number = np.zeros(max(outputs, default=0) + 1, np.int64)
+        number[outputs] = np.arange(len(outputs))
+        pieces[:, P_OUTPUT] = number[pieces[:, P_OUTPUT]]
         return RangePlan(
-            list(self._names),
+            [self._names[k] for k in outputs],
             [sources.key(k, family) for k in range(sources.count)],
             np.array(self._blocks, np.int64).reshape(-1, 2),
-            np.array(self._pieces, np.int64).reshape(-1, 6),
+            pieces,
             np.concatenate([np.empty((0, 4), np.int64), *self._runs]),
-            np.concatenate([np.empty((0, 5), np.int64), *self._transactions]),
+            np.concatenate([np.empty((0, 6), np.int64), *self._transactions]),
             self._replaced,
-            unassigned=self._unassigned,
+            self._cut,
+            self._first_cut,
+            self._unassigned,
         )

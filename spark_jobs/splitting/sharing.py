@@ -16,25 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.binlog import _roles as R
-from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.index import Segment
 from dumpfilter.dump import _kernels as K
 from dumpfilter.dump.payload import close_payload, open_payload
 from dumpfilter.dump.thread import WHOLE_SEGMENT, ChunkPlan, ReadAt, render
 from spark_jobs.splitting.ownership import NOBODY, Owners
-
-_OF_FILES = np.zeros(256, np.bool_)
-"""Event types that belong to a file: outputs get their own."""
-_OF_FILES[
-    [
-        EventType.FORMAT_DESCRIPTION,
-        EventType.PREVIOUS_GTIDS,
-        EventType.GTID_LIST,
-        EventType.BINLOG_CHECKPOINT,
-        EventType.ROTATE,
-        EventType.STOP,
-    ]
-] = True
+from spark_jobs.splitting.transactions import OF_FILES
 
 _MINE = 1
 _FLAGS = np.array([0, K.SEND], np.uint32)
@@ -58,7 +45,7 @@ class Share:
     transactions: Ints
     """The transactions that end in the block and of which it has something: their numbers in the segment."""
     ends: Ints
-    """Bytes of the share up to the end of each of them."""
+    """(n, 2): bytes and events of the share up to the end of each of them."""
     replaced: dict[int, bytes] = field(default_factory=dict)
     """By offset, compressed transactions of which it has a part."""
 
@@ -115,15 +102,9 @@ class Sharer:
 
     def __init__(self, owners: Owners) -> None:
         self.owners = owners
-        self.cut = 0
-        """Transactions of which an output gets a part only, while another gets something of it, too."""
-        self.first_cut: tuple[int, tuple[str, ...]] | None = None
-        """The first of them: where it begins in the file, and the outputs."""
         self._inside: Sharer | None = None
         self._open: dict[int, _Walk] = {}
         self._nobody = _Walk.fresh()
-        self._began = 0
-        """Where the open transaction begins."""
         self._ranges: Ints = np.zeros((1024, 3), np.int64)
         self._chunks: Ints = np.zeros((1, K.CHUNK_COLUMNS), np.int64)
 
@@ -145,7 +126,6 @@ class Sharer:
             later = txn > 0
             txn = np.concatenate([np.zeros(len(given), np.int64), txn[later]])
             owner = np.concatenate([np.array(sorted(given), np.int32), owner[later]])
-        self._count_cuts(events, segment, txn, owner)
         if still_open:
             begun = nobody if continues and n_txn == 1 else _Walk.fresh()
             self._nobody = self._walk_nobody(events, begun, segment.end)
@@ -178,7 +158,7 @@ class Sharer:
         for event, inner in segment.payloads.items():
             owner[event] = self._look_inside(segment, event, inner, read, parts)
         decides |= role >= R.KEEP
-        stray = (role == R.KEEP) & _OF_FILES[segment.type]
+        stray = (role == R.KEEP) & OF_FILES[segment.type]
         if stray.any():
             # inside a transaction: rows of another's are what leaves the walk as it is
             roles = roles.copy()
@@ -294,26 +274,6 @@ class Sharer:
             output = np.concatenate([output, np.full(np.count_nonzero(missing), one, np.int32)])
         return (txn, output) if len(txns) == 1 and not missing.any() else _each_once(txn, output)
 
-    def _count_cuts(
-        self, events: _Events, segment: Segment, txn: Ints, output: npt.NDArray[np.int32]
-    ) -> None:
-        """Count the transactions that end here and are not whole in each of several outputs."""
-        n_txn = len(events.uniform)
-        many = np.bincount(txn, minlength=n_txn) > 1
-        cut = many & (events.uniform == NOBODY)
-        if segment.continues:
-            # what its earlier parts had is among the pairs
-            cut[0] = many[0]
-        if segment.open:
-            cut[-1] = False
-        self.cut += int(np.count_nonzero(cut))
-        if self.first_cut is None and cut.any():
-            t = int(np.argmax(cut))
-            began = self._began if t == 0 and segment.continues else int(events.offset[events.txn_event[t]])
-            self.first_cut = (began, tuple(self.owners.names[k] for k in sorted(output[txn == t].tolist())))
-        if segment.open and not (segment.continues and n_txn == 1):
-            self._began = int(events.offset[events.txn_event[-2]])
-
     def _walk_nobody(self, events: _Events, walk: _Walk, end: int) -> _Walk:
         """The walk through the open transaction of an output that has nothing in it so far."""
         part = slice(int(events.txn_event[-2]), int(events.txn_event[-1]))
@@ -388,7 +348,11 @@ class Sharer:
             event = int(np.searchsorted(events.offset, runs[k, RUN_OFFSET]))
             runs[k, RUN_SOURCE_SIZE] = events.size[event]
         finished = events.txn_event[txns + 1][kept] - 1
-        ends = _bytes_before(runs, events.offset[finished] + events.size[finished])
+        nbytes = _bytes_before(runs, events.offset[finished] + events.size[finished])
+        inside = np.cumsum(_inside(runs, offset))
+        # what was put aside in an earlier block is the first transaction's
+        nevents = sent - inside[-1] + inside[txn_event[1:][kept] - 1]
+        ends = np.column_stack([nbytes, nevents])
         return Share(mine, runs, sent, events.txn_number[txns[kept]], ends, replaced)
 
     def _decide(
@@ -462,6 +426,15 @@ def _bytes_before(runs: Ints, places: Ints) -> Ints:
     k = np.searchsorted(runs[:, RUN_OFFSET], places) - 1
     inside = np.minimum(places - runs[k, RUN_OFFSET], size[k])
     return np.asarray(before[k] + np.where(runs[k, RUN_KIND] == 2, size[k], inside), np.int64)
+
+
+def _inside(runs: Ints, places: Ints) -> npt.NDArray[np.bool_]:
+    """Whether the events at these file offsets are in the runs."""
+    if not len(runs):
+        return np.zeros(len(places), np.bool_)
+    k = np.searchsorted(runs[:, RUN_OFFSET], places, side="right") - 1
+    found = places < runs[k, RUN_OFFSET] + runs[k, RUN_SOURCE_SIZE]
+    return np.asarray(found & (k >= 0))
 
 
 _NO_RUNS: Ints = np.empty((0, 3), np.int64)

@@ -27,6 +27,7 @@ from dumpfilter.binlog.writer import rebase_array, writing
 from dumpfilter.dump.thread import ChunkPlan, render_into
 from dumpfilter.errors import BinlogTruncated
 from dumpfilter.filter.collation import Family
+from dumpfilter.split_set import RANGES_SCHEMA
 from spark_jobs.cutting import FileIndex
 from spark_jobs.files import open_file
 from spark_jobs.ranges import BLOCK_SIZE, Range, blocks_of
@@ -35,21 +36,7 @@ from spark_jobs.splitting.placing import Placement, Stretch
 from spark_jobs.splitting.plans import P_BLOCK, P_BYTES, P_OUTPUT, P_RUNS, PlanMaker, RangePlan
 from spark_jobs.splitting.sharing import RUN_KIND, RUN_OFFSET, RUN_SIZE, RUN_SOURCE_SIZE, Ints, Sharer
 from spark_jobs.splitting.specification import Specification
-
-RANGES_SCHEMA = pa.schema(
-    [
-        ("binlog", pa.dictionary(pa.int32(), pa.string())),
-        ("file", pa.int32()),
-        ("start", pa.int64()),
-        ("end", pa.int64()),
-        ("source_file", pa.int32()),
-        ("source_start", pa.int64()),
-        ("source_end", pa.int64()),
-    ]
-)
-"""A row a stretch of bytes that an output has as the source has them, but for end_log_pos and checksums: the output's
-name, the number of its file and the offsets there; the number of the source's file (from 0) and the offsets there. They
-differ in length where a compressed transaction went out in part."""
+from spark_jobs.splitting.transactions import TransactionsTable
 
 
 @dataclass(frozen=True)
@@ -79,6 +66,17 @@ class Staging:
         """The manifest's part about a range."""
         return Path(self.path, "out", "ranges", f"{number:06}.parquet")
 
+    def transactions(self, number: int) -> Path:
+        """The table of a range's transactions."""
+        return Path(self.path, "out", "transactions", f"{number:06}.parquet")
+
+    def save(self, table: pa.Table, target: Path) -> None:
+        """Write a table where nothing is published from, and rename it. Raises OutputError."""
+        beside = Path(self.path, "plan", f"{target.name}.{uuid.uuid4().hex}.tmp")
+        with writing(target):
+            pq.write_table(table, beside, compression="zstd")
+            os.replace(beside, target)
+
 
 def binlog_name(output: str, number: int) -> str:
     """``<name>-bin.NNNNNN``, as WL#2387 has it."""
@@ -105,12 +103,14 @@ class PlanRange:
             family = file.format_description.family
             known = _known(self.specification, family, self.everywhere)
             sharer, maker = Sharer(known.owners), PlanMaker(known.owners.names)
+            transactions = TransactionsTable(wanted.file, known.owners)
             for block in blocks_of(
                 file, wanted, known.subjects, known.sources, verify=self.verify, block_size=self.block_size
             ):
                 maker.add(block, sharer.share(block.segment, file.read))
+                transactions.add(block)
         plan = maker.finish(known.sources, family)
-        plan.cut, plan.first_cut = sharer.cut, sharer.first_cut
+        self.staging.save(transactions.table(known.sources, family), self.staging.transactions(wanted.number))
         plan.save(target)
 
 
@@ -175,11 +175,7 @@ class WriteRange:
             if field.name != "binlog"
         ]
         table = pa.Table.from_arrays([names, *others], schema=RANGES_SCHEMA)
-        target = self.staging.ranges(wanted.number)
-        beside = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
-        with writing(target):
-            pq.write_table(table, beside, compression="zstd")
-            os.replace(beside, target)
+        self.staging.save(table, self.staging.ranges(wanted.number))
 
 
 def _pieces(file: BinlogFile, plan: RangePlan) -> Iterator[tuple[str, npt.NDArray[np.uint8], int]]:

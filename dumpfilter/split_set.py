@@ -1,24 +1,96 @@
-"""The manifest of a split: what it was made of, and which part of the source each output file holds.
+"""What a split has written: the manifest, which says what it was made of and which part of the source each output file
+holds, and the tables beside it.
 
-It lies beside the binlogs as ``manifest.json``; ``ranges/`` (Parquet, see
-:data:`~spark_jobs.splitting.writing.RANGES_SCHEMA`) maps every stretch of bytes. A directory with a manifest is whole:
-both appear together. WL#2387, "Binlog extensions": backup and purge of different binlogs at different times.
+The manifest lies beside the binlogs as ``manifest.json``. In ``ranges/`` (Parquet, :data:`RANGES_SCHEMA`) every stretch
+of bytes stands with its place in the source, in ``transactions/`` (:data:`TRANSACTIONS_SCHEMA`) every transaction of
+the source. A directory with a manifest is whole: all appear together. WL#2387, "Binlog extensions": backup and purge of
+different binlogs at different times.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 import uuid
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from dumpfilter.binlog.sources import SourceKey
 from dumpfilter.binlog.writer import sync_path, writing
 from dumpfilter.errors import OutputError
 
 MANIFEST = "manifest.json"
+
+RANGES = "ranges"
+TRANSACTIONS = "transactions"
+"""The directories of the tables, a file for each range of the source: ``000000.parquet`` …"""
+
+RANGES_SCHEMA = pa.schema(
+    [
+        ("binlog", pa.dictionary(pa.int32(), pa.string())),
+        ("file", pa.int32()),
+        ("start", pa.int64()),
+        ("end", pa.int64()),
+        ("source_file", pa.int32()),
+        ("source_start", pa.int64()),
+        ("source_end", pa.int64()),
+    ]
+)
+"""A row a stretch of bytes that an output has as the source has them, but for end_log_pos and checksums: the output's
+name, the number of its file and the offsets there; the number of the source's file (from 0) and the offsets there. They
+differ in length where a compressed transaction went out in part."""
+
+TRANSACTIONS_SCHEMA = pa.schema(
+    [
+        ("source_file", pa.int32()),
+        ("end", pa.int64()),
+        ("gtid_source", pa.dictionary(pa.int32(), pa.string())),
+        ("gtid_number", pa.int64()),
+        ("server_id", pa.int64()),
+        ("events", pa.int64()),
+        ("of_file", pa.bool_()),
+        ("exact", pa.bool_()),
+        ("undecided", pa.list_(pa.string())),
+    ]
+)
+"""A row a transaction of the source, in its order; each begins where the one before ended. The number of the source's
+file, the offset there where it ends; its GTID (:func:`gtid_source_text` and a number; null: it has none), the server id
+in its first event's header, how many events it has. ``of_file``: it is no transaction but an event that belongs to the
+file, which no output has. ``exact``: what an output has of it can be made again as a dump of the source has it: in it
+every event says the end_log_pos that it has in the file, none belongs to the file, and none stands where no server
+writes it (a table map without rows at a statement's end). ``undecided``: for each event that a named binlog has because
+its filter could not decide it, the binlog's name (null: there is none)."""
+
+
+def gtid_source_text(key: SourceKey) -> str:
+    """A GTID source in a table.
+
+    >>> gtid_source_text((0, 11)), gtid_source_text((bytes(16), "tag"))
+    ('0-11', '00000000-0000-0000-0000-000000000000:tag')
+    """
+    first, second = key
+    if isinstance(first, bytes):
+        return f"{uuid.UUID(bytes=first)}:{second}" if second else str(uuid.UUID(bytes=first))
+    return f"{first}-{second}"
+
+
+def gtid_source_key(text: str) -> SourceKey:
+    """The reverse of :func:`gtid_source_text`."""
+    if text.count("-") == 1:
+        domain, server = text.split("-")
+        return int(domain), int(server)
+    name, _, tag = text.partition(":")
+    return uuid.UUID(name).bytes, tag
+
+
+def beginning_digest(format_description: bytes, prolog: bytes) -> str:
+    """Tells a binlog file from another one of the same name: of its format description event (``raw``, in which a file
+    that is in use does not say so) and its Previous_gtids or Gtid_list event, SHA-256."""
+    return hashlib.sha256(format_description + prolog).hexdigest()
 
 
 class _Model(BaseModel):
@@ -42,6 +114,11 @@ class SourceFile(_Model):
     transactions: int
     damage: str | None = None
     """Why it was not taken to its end."""
+    beginning: str = ""
+    """:func:`beginning_digest`."""
+    ranges: int = 0
+    """How many ranges it was cut into: so many files in :data:`RANGES` and in :data:`TRANSACTIONS` are about it, after
+    those of the files before."""
 
 
 class BinlogPart(_Model):
@@ -107,6 +184,8 @@ class Manifest(_Model):
     unassigned_transactions: int
     """That are in no binlog."""
     warnings: list[str]
+    verified: bool = False
+    """Whether the events' checksums were verified when the source was read."""
 
     def binlog(self, name: str) -> NamedBinlog:
         """A binlog by its name or its schema's. Raises OutputError."""
@@ -120,10 +199,10 @@ class Manifest(_Model):
     def save(self, directory: Path) -> None:
         """Write it into a directory: beside, synchronized, renamed. Raises OutputError."""
         target = directory / MANIFEST
-        beside = directory / f".{MANIFEST}.{uuid.uuid4().hex}"
+        beside = directory / f".{MANIFEST}.tmp"  # always the same: what a killed process left is replaced
         with writing(target):
             try:
-                with open(beside, "x", encoding="utf-8", errors="surrogateescape") as file:
+                with open(beside, "w", encoding="utf-8", errors="surrogateescape") as file:
                     file.write(self.model_dump_json(indent=1) + "\n")
                     file.flush()
                     os.fsync(file.fileno())

@@ -1,0 +1,41 @@
+"""``dumpfilter manifest``: what a split holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def manifest_command(
+    directory: Annotated[
+        Path, typer.Argument(help="The directory that dumpfilter split wrote.", show_default=False)
+    ],
+    binlog: Annotated[
+        str | None, typer.Option(help="Only this one, by its name or its schema's.", metavar="NAME")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+) -> None:
+    """Show what a split holds: of each binlog the files, what of the source is in each, and which were purged.
+
+    Example:
+
+        dumpfilter manifest parts --binlog shop
+    """
+    import json as json_module
+
+    from rich.console import Console
+
+    from dumpfilter.split_set import Manifest
+    from dumpfilter.split_set_output import render_manifest
+
+    manifest = Manifest.load(directory)
+    binlogs = manifest.binlogs if binlog is None else [manifest.binlog(binlog)]
+    if json:
+        found = manifest.model_dump(mode="json") | {
+            "binlogs": [one.model_dump(mode="json") for one in binlogs]
+        }
+        typer.echo(json_module.dumps(found, indent=1))
+    else:
+        render_manifest(manifest, binlogs, Console())

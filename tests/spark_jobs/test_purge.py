@@ -1,0 +1,288 @@
+"""Purging one binlog of a split: what goes, what stays, and what a kill at any moment leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from dumpfilter.binlog.fileset import BinlogSet, SegmentReader
+from dumpfilter.binlog.sources import SourceNumbers
+from dumpfilter.binlog.subjects import Subjects
+from dumpfilter.cli import app
+from dumpfilter.errors import OptionError, OutputError
+from dumpfilter.split_set import Manifest, NamedBinlog, gtid_source_key, gtid_source_text
+from master.server import MasterServer
+from master.store import BinlogStore
+from spark_jobs.split import SplitOptions, split
+from spark_jobs.splitting.purging import Purged, purge_split
+from tests.master.client import Client
+from tests.spark_jobs.here import shuffled, split_here
+from tests.spark_jobs.walking import ORACLE
+from tests.test_cli import run
+
+SOURCE = ORACLE / "mysql-row" / "bin.index"
+OPTIONS = SplitOptions(max_binlog_size=1200)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A split with several files a binlog."""
+    return split_here(SOURCE, tmp_path_factory.mktemp("split") / "parts", OPTIONS).directory
+
+
+@pytest.fixture
+def parts(whole: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(whole, tmp_path / "parts"))
+
+
+def shop(directory: Path) -> NamedBinlog:
+    return Manifest.load(directory).binlog("shop")
+
+
+def check(directory: Path, others: dict[str, bytes]) -> None:
+    """The shop's set is as the manifest says; nothing else has changed."""
+    present = [part.name for part in shop(directory).present]
+    assert BinlogSet.open(directory / "shop-bin.index").names == present
+    assert sorted(path.name for path in directory.glob("shop-bin.0*")) == present
+    assert contents(directory) == others
+    assert not [path for path in directory.iterdir() if path.name.startswith(".") or "purge" in path.name]
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {
+        path.name: path.read_bytes()
+        for path in directory.glob("*-bin.*")
+        if not path.name.startswith("shop-bin.")
+    }
+
+
+def test_there_is_something_to_purge(parts: Path) -> None:
+    assert len(shop(parts).parts) >= 4
+    assert [part.purged for part in shop(parts).parts] == [None] * len(shop(parts).parts)
+
+
+def test_before_a_file(parts: Path) -> None:
+    names, others = [part.name for part in shop(parts).parts], contents(parts)
+    sizes = [part.size for part in shop(parts).parts]
+    would = purge_split(parts, "shop", names[2], dry_run=True)
+    check(parts, others)
+    assert len(shop(parts).present) == len(names)
+    found = purge_split(parts, "shop", names[2])
+    assert found == would == Purged("shop", tuple(names[:2]), sum(sizes[:2]), tuple(names[2:]))
+    check(parts, others)
+    # what is gone is gone, and what it is named by is no error
+    for before in names[:3]:
+        assert purge_split(parts, "shop", before).files == ()
+    assert purge_split(parts, "shop", names[-1]).left == (names[-1],)
+    check(parts, others)
+
+
+@pytest.mark.parametrize("spelled", ["utc", "bare", "offset"])
+def test_before_a_time(parts: Path, spelled: str) -> None:
+    binlog, others = shop(parts), contents(parts)
+    third = binlog.parts[2]
+    assert third.last_time is not None
+    at = datetime.fromtimestamp(third.last_time, UTC)
+    texts = {
+        "utc": at.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "bare": at.strftime("%Y-%m-%d %H:%M:%S"),
+        "offset": at.astimezone(timezone(timedelta(hours=5, minutes=30))).isoformat(),
+    }
+    expected = []
+    for part in binlog.parts:
+        assert part.last_time is not None
+        if part.last_time >= third.last_time:
+            break
+        expected.append(part.name)
+    assert purge_split(parts, "shop", texts[spelled]).files == tuple(expected)
+    check(parts, others)
+    # never the newest
+    assert purge_split(parts, "shop", "2100-01-01").left == (binlog.parts[-1].name,)
+    assert purge_split(parts, "shop", "2100-01-01").files == ()
+    check(parts, others)
+
+
+def test_before_a_place_in_the_source(parts: Path) -> None:
+    binlog, others = shop(parts), contents(parts)
+    end = binlog.parts[1].source_end
+    assert purge_split(parts, "shop", f"{end.file}:{end.position - 1}").files == (binlog.parts[0].name,)
+    assert purge_split(parts, "shop", f"{end.file}:{end.position}").files == (binlog.parts[1].name,)
+    check(parts, others)
+
+
+@pytest.mark.parametrize(
+    ("directory", "binlog", "before", "kind", "said"),
+    [
+        ("", "shops", "2026-01-01", OutputError, "there is no binlog 'shops'; there are .*shop"),
+        (
+            "",
+            "shop",
+            "yesterday",
+            OptionError,
+            "'yesterday' is no file of shop .shop-bin.000001 to .*FILE:POS",
+        ),
+        ("", "shop", "2026-13-01", OptionError, "no date and time"),
+        ("", "shop", "other.000001:4", OptionError, "no place"),
+        ("", "shop", "bin.000001", OptionError, "say where in it, as bin.000001:4"),
+        ("..", "shop", "2026-01-01", OutputError, "no split was written here"),
+        ("nowhere", "shop", "2026-01-01", OutputError, "nowhere: no split was written here"),
+    ],
+)
+def test_errors(parts: Path, directory: str, binlog: str, before: str, kind: type, said: str) -> None:
+    files = sorted(parts.iterdir())
+    with pytest.raises(kind, match=said):
+        purge_split(parts / directory, binlog, before)
+    assert sorted(parts.iterdir()) == files
+
+
+def test_a_purge_that_is_killed_at_any_step_leaves_a_valid_set(whole: Path, tmp_path: Path) -> None:
+    """A child process ends at its first, second, third … step that touches the file system."""
+    steps = 0
+    for step in range(1, 200):
+        parts = Path(shutil.copytree(whole, tmp_path / str(step)))
+        names, others = [part.name for part in shop(parts).parts], contents(parts)
+        child = os.fork()
+        if not child:
+            left = [step]
+
+            def dying(event: str, _: tuple[Any, ...], left: list[int] = left) -> None:
+                if event in ("open", "os.rename", "os.remove"):
+                    left[0] -= 1
+                    if not left[0]:
+                        os._exit(9)
+
+            sys.addaudithook(dying)
+            purge_split(parts, "shop", names[3])
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        # what the index names is there, and reads
+        binlogs = BinlogSet.open(parts / "shop-bin.index")
+        assert binlogs.names in (names, names[3:])
+        for name in binlogs.names:
+            with binlogs.file(name) as file:
+                reader = SegmentReader(file, Subjects(), SourceNumbers())
+                while reader.next() is not None:
+                    pass
+                reader.check_end(last=name == names[-1])
+        assert contents(parts) == others
+        if os.waitstatus_to_exitcode(status) == 0:
+            check(parts, others)
+            break
+        assert os.waitstatus_to_exitcode(status) == 9
+        steps += 1
+        purge_split(parts, "shop", names[3])
+        check(parts, others)
+    assert steps >= 8
+
+
+def test_the_same_split_again_finds_it_done(parts: Path) -> None:
+    names = [part.name for part in shop(parts).parts]
+    purge_split(parts, "shop", names[2])
+    again = split(SOURCE, parts, shuffled, OPTIONS)
+    assert again.already
+    assert [part.name for part in again.manifest.binlog("shop").present] == names[2:]
+    assert not (parts / names[0]).exists()
+
+
+def test_two_at_once(parts: Path) -> None:
+    import fcntl
+
+    handle = os.open(parts, os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    with pytest.raises(OutputError, match="another purge is at work"):
+        purge_split(parts, "shop", "2100-01-01")
+    os.close(handle)
+    assert len(purge_split(parts, "shop", "2100-01-01").files) > 1
+
+
+def test_a_disk_that_says_no(parts: Path) -> None:
+    """A directory where the index file should be."""
+    names = [part.name for part in shop(parts).parts]
+    index = parts / "shop-bin.index"
+    kept = index.read_bytes()
+    index.unlink()
+    index.mkdir()
+    with pytest.raises(OutputError, match=r"shop-bin\.index: cannot be written: Is a directory"):
+        purge_split(parts, "shop", names[2])
+    assert (parts / names[0]).exists()
+    index.rmdir()
+    index.write_bytes(kept)
+    found = purge_split(parts, "shop", names[2])
+    assert (found.files, found.finished) == ((), tuple(names[:2]))
+    assert not (parts / names[0]).exists()
+
+
+def test_a_master_that_serves_it_goes_on(parts: Path) -> None:
+    names = [part.name for part in shop(parts).parts]
+    server = MasterServer(BinlogStore(parts / "shop-bin.index"))
+    server.start()
+    client = Client(server)
+    try:
+        before = b"".join(chunk.events for chunk in client.dump(client.register().slave_id))
+        # a dump that stands in the first file has it to its end
+        standing = client.dump(client.register(server_id=8).slave_id)
+        begun = [next(standing)]
+        purge_split(parts, "shop", names[2])
+        rest = [*begun, *standing]
+        assert b"".join(chunk.events for chunk in rest) == before
+        # the next one begins where the set begins now
+        later = list(client.dump(client.register(server_id=9).slave_id))
+        assert later[0].file == names[2]
+        with pytest.raises(grpc.RpcError) as caught:
+            list(
+                client.dump(
+                    client.register(server_id=10).slave_id, **{"from": {"file": names[0], "position": 4}}
+                )
+            )
+        assert names[2] in caught.value.details()
+    finally:
+        client.channel.close()
+        server.stop(0)
+
+
+def test_the_commands(parts: Path) -> None:
+    names = [part.name for part in shop(parts).parts]
+
+    def said(*arguments: str) -> str:
+        done = CliRunner().invoke(app, [arguments[0], str(parts), "--binlog", "shop", *arguments[1:]])
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    assert "would purge 2 files" in said("purge", "--before", names[2], "--dry-run")
+    assert json.loads(said("purge", "--before", names[2], "--json"))["files"] == names[:2]
+    assert "nothing to purge" in said("purge", "--before", names[2])
+    assert f"it begins with {names[3]} now" in said("purge", "--before", names[3])
+    shown = json.loads(said("manifest", "--json"))
+    assert [part["purged"] is None for part in shown["binlogs"][0]["parts"][:4]] == [
+        False,
+        False,
+        False,
+        True,
+    ]
+    table = said("manifest")
+    assert f"{len(names) - 3} of {len(names)} files there" in table
+    assert all(name in table for name in names)
+    wrong = run("purge", parts, "--binlog", "shop", "--before", "yesterday")
+    assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
+    assert "yesterday" in wrong.stderr
+
+
+NUMBERS = st.integers(0, 2**32 - 1)
+
+
+@given(
+    st.tuples(st.binary(min_size=16, max_size=16), st.text("abc_", max_size=32)) | st.tuples(NUMBERS, NUMBERS)
+)
+def test_gtid_sources_as_text(key: Any) -> None:
+    assert gtid_source_key(gtid_source_text(key)) == key
