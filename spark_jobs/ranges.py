@@ -22,9 +22,9 @@ from dumpfilter.binlog.subjects import Subject, Subjects
 from dumpfilter.binlog.xa import ALWAYS, Prepared
 from dumpfilter.errors import BinlogCorrupt, BinlogTruncated
 
-BLOCK_SIZE = 32 << 20
-"""Bytes scanned at a time: as much as a range has. Far larger than the dump thread's segments, since here each output
-in a block costs a fixed amount; small beside a machine's memory."""
+BLOCK_SIZE = 16 << 20
+"""Bytes scanned at a time. Larger than the dump thread's segments, since here each output in a block costs a fixed
+amount; small enough that the C library gives the same memory again (from 32 MiB on it asks the kernel each time)."""
 
 Held = tuple[Subject, ...] | None
 """What a prepared XA transaction holds: its subjects; None when some of it is sent whatever a filter says."""

@@ -61,6 +61,9 @@ would be byte 0 of it stands at this offset there."""
 Placement = dict[str, list[Stretch]]
 """Of one range, by output."""
 
+_MOST_WAITING = 1 << 16
+"""Transactions whose GTIDs are put aside."""
+
 Place = tuple[int, int]
 """A source file's number, and an offset in it."""
 
@@ -95,6 +98,23 @@ class _Output:
     """The source file whose format description its newest file has."""
     full: bool = False
     """Whether the newest file has reached its size: the next transaction goes to another."""
+    waiting: list[tuple[Ints, Sequence[SourceKey]]] = field(default_factory=list)
+    """GTIDs not among ``gtids`` yet, which are asked for when a file begins, and what their sources stand for."""
+    waiting_rows: int = 0
+
+    def add_gtids(self, gtids: Ints, sources: Sequence[SourceKey]) -> None:
+        """Note GTIDs of the newest file: the source's number and the GTID's."""
+        self.waiting.append((gtids, sources))
+        self.waiting_rows += len(gtids)
+        if self.waiting_rows > _MOST_WAITING:
+            self.take_gtids()
+
+    def take_gtids(self) -> None:
+        """Have all in ``gtids``."""
+        for gtids, sources in self.waiting:
+            self.gtids.add(gtids, sources)
+        self.waiting.clear()
+        self.waiting_rows = 0
 
 
 class Placing:
@@ -125,22 +145,25 @@ class Placing:
     def add(self, wanted: Range, plan: RangePlan) -> Placement:
         """Place a range's pieces."""
         placement: Placement = {}
-        first_transaction = np.cumsum(plan.pieces[:, P_TRANSACTIONS]) - plan.pieces[:, P_TRANSACTIONS]
-        for number, name in enumerate(plan.outputs):
-            mine = np.flatnonzero(plan.pieces[:, P_OUTPUT] == number)
+        owner = plan.pieces[:, P_OUTPUT]
+        order = np.argsort(owner, kind="stable")
+        bounds = np.searchsorted(owner[order], np.arange(len(plan.outputs) + 1)).tolist()
+        last_transaction = np.cumsum(plan.pieces[:, P_TRANSACTIONS])
+        for name, begin, end in zip(plan.outputs, bounds, bounds[1:], strict=False):
+            mine = order[begin:end]
             if not len(mine):
                 continue
             pieces = plan.pieces[mine]
+            counts = pieces[:, P_TRANSACTIONS]
             columns = pieces[:, [P_BYTES, P_EVENTS]]
             before = np.cumsum(columns, axis=0) - columns
-            rows = [
-                plan.transactions[first : first + count]
-                for first, count in zip(
-                    first_transaction[mine].tolist(), pieces[:, P_TRANSACTIONS].tolist(), strict=True
-                )
-            ]
-            counts = pieces[:, P_TRANSACTIONS]
-            transactions = np.concatenate(rows)
+            stops = last_transaction[mine].tolist()
+            transactions = np.concatenate(
+                [
+                    plan.transactions[stop - count : stop]
+                    for stop, count in zip(stops, counts.tolist(), strict=True)
+                ]
+            )
             transactions[:, [T_END, T_EVENTS]] += np.repeat(before, counts, axis=0)
             placement[name] = self._place(
                 self._outputs.get(name) or self._open(name),
@@ -195,6 +218,7 @@ class Placing:
         return max((fd.created for number, fd in self._fds.items() if before < number <= now), default=0)
 
     def _next_file(self, output: _Output, source: int, start: Place, *, started: int) -> None:
+        output.take_gtids()
         fd = self._fds[source]
         head = bytearray(fd.raw)
         head[_CREATED : _CREATED + 4] = started.to_bytes(4, "little")
@@ -228,7 +252,7 @@ def _count(output: _Output, file: OutputFile, transactions: Ints, sources: Seque
             file.first_time = int(times.min())
         file.last_time = max(file.last_time or 0, int(times.max()))
     file.transactions += len(transactions)
-    output.gtids.add(transactions, sources)
+    output.add_gtids(transactions[:, [T_SOURCE, T_NUMBER]], sources)
 
 
 def _identity(fd: FormatDescription) -> tuple[Any, ...]:
@@ -246,8 +270,8 @@ class _Gtids:
         """As a GTID set; None where the source does not say what came before it."""
         return None
 
-    def add(self, transactions: Ints, sources: Sequence[SourceKey]) -> None:
-        """Add those of transactions."""
+    def add(self, gtids: Ints, sources: Sequence[SourceKey]) -> None:
+        """Add some, (n, 2): the source's number (-1: there is none) and the GTID's."""
 
     def event(self, fd: FormatDescription) -> bytes:
         """The event, whole; empty where the source has none."""
@@ -268,9 +292,9 @@ class _PreviousGtids(_Gtids):
     def text(self) -> str:
         return str(self._set)
 
-    def add(self, transactions: Ints, sources: Sequence[SourceKey]) -> None:
-        for number in np.unique(transactions[transactions[:, T_SOURCE] >= 0, T_SOURCE]).tolist():
-            mine = transactions[transactions[:, T_SOURCE] == number, T_NUMBER]
+    def add(self, gtids: Ints, sources: Sequence[SourceKey]) -> None:
+        for number in np.unique(gtids[gtids[:, 0] >= 0, 0]).tolist():
+            mine = gtids[gtids[:, 0] == number, 1]
             add_numbers(self._set, sources[number], mine)
 
     def _body(self) -> bytes:
@@ -291,8 +315,8 @@ class _GtidListEntries(_Gtids):
     def text(self) -> str:
         return str(self._list().position())
 
-    def add(self, transactions: Ints, sources: Sequence[SourceKey]) -> None:
-        of = transactions[:, T_SOURCE]
+    def add(self, gtids: Ints, sources: Sequence[SourceKey]) -> None:
+        of = gtids[:, 0]
         # the order of their last transactions is the order of the list
         reverse, places = np.unique(of[::-1], return_index=True)
         for place in sorted((len(of) - 1 - places[reverse >= 0]).tolist()):
@@ -300,7 +324,7 @@ class _GtidListEntries(_Gtids):
             assert isinstance(domain, int)
             assert isinstance(server, int)
             self._last.pop((domain, server), None)
-            self._last[domain, server] = int(transactions[place, T_NUMBER])
+            self._last[domain, server] = int(gtids[place, 1])
 
     def _list(self) -> GtidList:
         by_domain: dict[int, list[MariadbGtid]] = {}

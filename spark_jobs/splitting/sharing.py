@@ -93,8 +93,8 @@ class _Events:
     """Of a transaction: the owner that all its events have; NOBODY when it has none or they differ."""
     missing: npt.NDArray[np.bool_]
     """Of a transaction: it is whole here, and no output has anything of it."""
-    parts: dict[tuple[int, int], bytes]
-    """By event and output, compressed transactions of which the output has a part."""
+    parts: dict[int, dict[int, bytes]]
+    """By output and event, compressed transactions of which the output has a part."""
 
 
 class Sharer:
@@ -154,7 +154,7 @@ class Sharer:
         owner[undecided] = owners.undecided
         for event in segment.unknown_ends:
             owner[event] = owners.ends
-        parts: dict[tuple[int, int], bytes] = {}
+        parts: dict[int, dict[int, bytes]] = {}
         for event, inner in segment.payloads.items():
             owner[event] = self._look_inside(segment, event, inner, read, parts)
         decides |= role >= R.KEEP
@@ -170,8 +170,8 @@ class Sharer:
         # a table map alone brings nobody anything
         alone = ~np.logical_or.reduceat(decides & (role != R.TABLE_MAP), first)
         uniform = np.where((lowest == highest) & ~alone, lowest, np.int32(NOBODY))
-        for event, _ in parts:
-            uniform[segment.transaction_of(event)] = NOBODY
+        for of_output in parts.values():
+            uniform[[segment.transaction_of(event) for event in of_output]] = NOBODY
         kept = role != R.FILE
         number = np.arange(len(uniform))
         missing = np.zeros(len(uniform), np.bool_)
@@ -193,7 +193,10 @@ class Sharer:
         txn_event = np.concatenate([[0], np.cumsum(lengths[some])]).astype(np.int64)
         if parts:
             places = np.cumsum(kept) - 1
-            parts = {(int(places[event]), output): data for (event, output), data in parts.items()}
+            parts = {
+                output: {int(places[event]): data for event, data in of_output.items()}
+                for output, of_output in parts.items()
+            }
         return _Events(
             segment.offset[kept],
             segment.size[kept],
@@ -207,7 +210,7 @@ class Sharer:
         )
 
     def _look_inside(
-        self, segment: Segment, event: int, inner: Segment, read: ReadAt, parts: dict[tuple[int, int], bytes]
+        self, segment: Segment, event: int, inner: Segment, read: ReadAt, parts: dict[int, dict[int, bytes]]
     ) -> int:
         """The owner of a compressed transaction; ``parts`` gets those that are not the whole of it."""
         if self._inside is None:
@@ -224,7 +227,7 @@ class Sharer:
             kept = render(share_plan(segment.file, share), data, 0, read, inner.format_description)
             closed = close_payload(kept, source, fd)
             if closed is not None:
-                parts[event, share.output] = closed
+                parts.setdefault(share.output, {})[event] = closed
         return self.owners.code(share.output for share in shares)
 
     def _pairs(
@@ -301,24 +304,17 @@ class Sharer:
         txn_event = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         at = np.arange(txn_event[-1]) + np.repeat(first - txn_event[:-1], lengths)
         offset, size, role, owner = events.offset[at], events.size[at], events.role[at], events.owner[at]
-        belongs = owner == mine
-        for code in np.unique(owner[owner < NOBODY]).tolist():
-            if mine in self.owners.members(code):
-                belongs |= owner == code
+        belongs = self._belongs(owner, mine)
         others = ((role & 0x7F) >= R.KEEP) & ~belongs
         replaced: dict[int, bytes] = {}
-        for (event, output), data in events.parts.items():
-            if output == mine:
-                k = int(np.searchsorted(at, event))
-                size[k] = len(data)
-                role[k] = R.REPLACED | (role[k] & R.ENDS)
-                replaced[int(offset[k])] = data
+        for event, data in events.parts.get(mine, {}).items():
+            k = int(np.searchsorted(at, event))
+            size[k] = len(data)
+            role[k] = R.REPLACED | (role[k] & R.ENDS)
+            replaced[int(offset[k])] = data
         # all of a transaction is one output's where all of its events are, or where it is nobody's
         uniform = events.uniform[txns]
-        whole = uniform == mine
-        for code in np.unique(uniform[uniform < NOBODY]).tolist():
-            if mine in self.owners.members(code):
-                whole |= uniform == code
+        whole = self._belongs(uniform, mine)
         if mine in self.owners.otherwise:
             whole |= events.missing[txns]
         role[others] = R.ROWS | (role[others] & R.ENDS)
@@ -344,9 +340,9 @@ class Sharer:
         ranges = self._ranges[: len(runs)]
         runs[:, RUN_OFFSET], runs[:, RUN_KIND] = ranges[:, K.C_OFFSET], ranges[:, K.C_PATCH]
         runs[:, RUN_SIZE] = runs[:, RUN_SOURCE_SIZE] = ranges[:, K.C_SIZE]
-        for k in np.flatnonzero(runs[:, RUN_KIND] == 2).tolist():
-            event = int(np.searchsorted(events.offset, runs[k, RUN_OFFSET]))
-            runs[k, RUN_SOURCE_SIZE] = events.size[event]
+        if replaced:
+            cut = runs[:, RUN_KIND] == 2
+            runs[cut, RUN_SOURCE_SIZE] = events.size[np.searchsorted(events.offset, runs[cut, RUN_OFFSET])]
         finished = events.txn_event[txns + 1][kept] - 1
         nbytes = _bytes_before(runs, events.offset[finished] + events.size[finished])
         inside = np.cumsum(_inside(runs, offset))
@@ -354,6 +350,15 @@ class Sharer:
         nevents = sent - inside[-1] + inside[txn_event[1:][kept] - 1]
         ends = np.column_stack([nbytes, nevents])
         return Share(mine, runs, sent, events.txn_number[txns[kept]], ends, replaced)
+
+    def _belongs(self, owners: npt.NDArray[np.int32], mine: int) -> npt.NDArray[np.bool_]:
+        """Which owners are an output, or have it among them."""
+        found = owners == mine
+        if self.owners.several:
+            for code in np.unique(owners[owners < NOBODY]).tolist():
+                if mine in self.owners.members(code):
+                    found |= owners == code
+        return np.asarray(found)
 
     def _decide(
         self,

@@ -179,9 +179,11 @@ class WriteRange:
 
 
 def _pieces(file: BinlogFile, plan: RangePlan) -> Iterator[tuple[str, npt.NDArray[np.uint8], int]]:
-    """Output, bytes and how many bytes of that output came before in the range; each array is the caller's."""
+    """Output, bytes and how many bytes of that output came before in the range; an array is the caller's until the
+    next."""
     fd = file.format_description
     buffer: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
+    room: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
     loaded = -1
     run = 0
     before = [0] * len(plan.outputs)
@@ -200,7 +202,9 @@ def _pieces(file: BinlogFile, plan: RangePlan) -> Iterator[tuple[str, npt.NDArra
             int(plan.runs[k, RUN_OFFSET]): plan.replaced[k]
             for k in (run + np.flatnonzero(runs[:, RUN_KIND] == 2)).tolist()
         }
-        out = np.empty(piece[P_BYTES], np.uint8)
+        if room.size < piece[P_BYTES]:
+            room = np.empty(piece[P_BYTES], np.uint8)
+        out = room[: piece[P_BYTES]]
         chunk = ChunkPlan(
             file.name, runs[:, [RUN_OFFSET, RUN_SIZE, RUN_KIND]], 0, 0, 0, _NONE, _NONE, replaced=replaced
         )
