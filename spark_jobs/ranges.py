@@ -7,6 +7,7 @@ are prepared there) comes with it, so that ranges can be read in any order, by a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -97,8 +98,13 @@ def blocks_of(
         statements=statements,
         prepared=prepared_of(dict(wanted.prepared), subjects) if statements and payloads else None,
     )
-    size = max(HEADER_LENGTH, min(block_size, wanted.end - wanted.start))
-    buffer: npt.NDArray[np.uint8] = np.empty(size, np.uint8)
+    with memory(max(HEADER_LENGTH, min(block_size, wanted.end - wanted.start))) as buffer:
+        yield from _blocks(file, wanted, scanner, buffer)
+
+
+def _blocks(
+    file: BinlogFile, wanted: Range, scanner: FileScanner, buffer: npt.NDArray[np.uint8]
+) -> Iterator[Block]:
     position = wanted.start
     while position < wanted.end:
         length = min(buffer.size, wanted.end - position)
@@ -115,3 +121,24 @@ def blocks_of(
             continue
         yield Block(segment, data)
         position = segment.end
+
+
+_free: list[npt.NDArray[np.uint8]] = []
+"""Memory that nobody uses. Fresh memory is handed out by the kernel a page at a time, which costs as much as the work
+that is done in it."""
+
+_MOST_FREE = 4
+"""Pieces of memory that are kept."""
+
+
+@contextmanager
+def memory(size: int) -> Iterator[npt.NDArray[np.uint8]]:
+    """Some memory, uint8, of at least ``size`` bytes, whatever is in it."""
+    buffer: npt.NDArray[np.uint8] = _free.pop() if _free else np.empty(size, np.uint8)
+    if buffer.size < size:
+        buffer = np.empty(size, np.uint8)
+    try:
+        yield buffer
+    finally:
+        if len(_free) < _MOST_FREE:
+            _free.append(buffer)

@@ -30,7 +30,7 @@ from dumpfilter.filter.collation import Family
 from dumpfilter.split_set import RANGES_SCHEMA
 from spark_jobs.cutting import FileIndex
 from spark_jobs.files import open_file
-from spark_jobs.ranges import BLOCK_SIZE, Range, blocks_of
+from spark_jobs.ranges import BLOCK_SIZE, Range, blocks_of, memory
 from spark_jobs.splitting.ownership import Owners
 from spark_jobs.splitting.placing import Placement, Stretch
 from spark_jobs.splitting.plans import P_BLOCK, P_BYTES, P_OUTPUT, P_RUNS, PlanMaker, RangePlan
@@ -182,36 +182,40 @@ def _pieces(file: BinlogFile, plan: RangePlan) -> Iterator[tuple[str, npt.NDArra
     """Output, bytes and how many bytes of that output came before in the range; an array is the caller's until the
     next."""
     fd = file.format_description
-    buffer: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
-    room: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
+    block_size = int(np.diff(plan.blocks).max(initial=0))
+    piece_size = int(plan.pieces[:, P_BYTES].max(initial=0))
     loaded = -1
     run = 0
     before = [0] * len(plan.outputs)
-    for piece in plan.pieces.tolist():
-        start, end = plan.blocks[piece[P_BLOCK]].tolist()
-        if loaded != piece[P_BLOCK]:
-            if buffer.size < end - start:
-                buffer = np.empty(end - start, np.uint8)
-            if file.read_into(buffer[: end - start], start) < end - start:
-                raise BinlogTruncated(
-                    "the file got shorter while it was read", file=file.name, position=start
-                )
-            loaded = piece[P_BLOCK]
-        runs = plan.runs[run : run + piece[P_RUNS]]
-        replaced = {
-            int(plan.runs[k, RUN_OFFSET]): plan.replaced[k]
-            for k in (run + np.flatnonzero(runs[:, RUN_KIND] == 2)).tolist()
-        }
-        if room.size < piece[P_BYTES]:
-            room = np.empty(piece[P_BYTES], np.uint8)
-        out = room[: piece[P_BYTES]]
-        chunk = ChunkPlan(
-            file.name, runs[:, [RUN_OFFSET, RUN_SIZE, RUN_KIND]], 0, 0, 0, _NONE, _NONE, replaced=replaced
-        )
-        render_into(out, chunk, buffer[: end - start], start, file.read, fd)
-        yield plan.outputs[piece[P_OUTPUT]], out, before[piece[P_OUTPUT]]
-        before[piece[P_OUTPUT]] += piece[P_BYTES]
-        run += piece[P_RUNS]
+    with memory(block_size) as buffer, memory(piece_size) as room:
+        for piece in plan.pieces.tolist():
+            start, end = plan.blocks[piece[P_BLOCK]].tolist()
+            if loaded != piece[P_BLOCK]:
+                if file.read_into(buffer[: end - start], start) < end - start:
+                    raise BinlogTruncated(
+                        "the file got shorter while it was read", file=file.name, position=start
+                    )
+                loaded = piece[P_BLOCK]
+            runs = plan.runs[run : run + piece[P_RUNS]]
+            replaced = {
+                int(plan.runs[k, RUN_OFFSET]): plan.replaced[k]
+                for k in (run + np.flatnonzero(runs[:, RUN_KIND] == 2)).tolist()
+            }
+            out = room[: piece[P_BYTES]]
+            chunk = ChunkPlan(
+                file.name,
+                runs[:, [RUN_OFFSET, RUN_SIZE, RUN_KIND]],
+                0,
+                0,
+                0,
+                _NONE,
+                _NONE,
+                replaced=replaced,
+            )
+            render_into(out, chunk, buffer[: end - start], start, file.read, fd)
+            yield plan.outputs[piece[P_OUTPUT]], out, before[piece[P_OUTPUT]]
+            before[piece[P_OUTPUT]] += piece[P_BYTES]
+            run += piece[P_RUNS]
 
 
 _NONE: Ints = np.empty((0, 3), np.int64)
