@@ -40,9 +40,10 @@ RANGES_SCHEMA = pa.schema(
         ("source_end", pa.int64()),
     ]
 )
-"""A row a stretch of bytes that an output has as the source has them, but for end_log_pos and checksums: the output's
-name, the number of its file and the offsets there; the number of the source's file (from 0) and the offsets there. They
-differ in length where a compressed transaction went out in part."""
+"""A row a stretch of bytes that an output has as the source has them, but for end_log_pos, checksums, and STMT_END_F on
+the last rows event that is kept of a statement: the output's name, the number of its file and the offsets there; the
+number of the source's file (from 0) and the offsets there. They differ in length where a compressed transaction went
+out in part."""
 
 TRANSACTIONS_SCHEMA = pa.schema(
     [

@@ -142,15 +142,16 @@ def _place(indexed: IndexedSet, staging: Staging, options: SplitOptions) -> tupl
 def _digest(files: Sequence[FileIndex], options: SplitOptions) -> str:
     """Equal of equal jobs."""
     about = [
-        [
-            (one.name, one.size, one.modified, one.end, one.transactions, one.format_description.hex())
-            for one in files
-        ],
+        [(one.name, one.size, one.modified, one.end, one.transactions, _beginning(one)) for one in files],
         options.specification.digest,
         (options.max_binlog_size, options.spanning, options.on_corrupt, options.verify),
         (options.range_size, options.block_size),
     ]
     return hashlib.sha256(json.dumps(about).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _beginning(index: FileIndex) -> str:
+    return beginning_digest(index.format_description, index.prolog)
 
 
 def _boot() -> str:
@@ -171,7 +172,7 @@ def _source_file(index: FileIndex) -> SourceFile:
         end=index.end,
         transactions=index.transactions,
         damage=damage,
-        beginning=beginning_digest(index.format_description, index.prolog),
+        beginning=_beginning(index),
         ranges=max(len(index.bounds) - 1, 0),
     )
 

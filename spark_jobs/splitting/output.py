@@ -23,6 +23,9 @@ from dumpfilter.errors import OutputError
 from dumpfilter.split_set import MANIFEST, Manifest
 from spark_jobs.splitting.writing import Staging
 
+_FORMAT = 1
+"""Of what is kept in the working directory; to be raised when it changes, since a job only goes on with its own."""
+
 _PARTS = ("plan", "placement", "written", "out", "out/ranges", "out/transactions")
 
 
@@ -41,7 +44,7 @@ class OutputDirectory:
         self._overwrite = overwrite
         self._job = job
         self._base = f".{self.directory.name}.split-"
-        self._work = self.directory.parent / f"{self._base}{job[:16]}"
+        self._work = self.directory.parent / f"{self._base}{_FORMAT}-{job[:16]}"
         self._lock = -1
         self.finished: Manifest | None = None
         """What the same job wrote before; then there is nothing to do."""

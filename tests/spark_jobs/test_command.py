@@ -1,28 +1,49 @@
-"""``dumpfilter split`` as a user starts it, where no Spark is needed for it."""
+"""``dumpfilter split`` as a user starts it: a process of its own, with Spark where it gets that far."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from spark_jobs.session import SparkMissing, check_java
+from spark_jobs.split import SplitOptions
+from spark_jobs.splitting.specification import load_specification
+from tests.spark_jobs.here import split_here
 from tests.spark_jobs.walking import ORACLE
 
 
-def test_without_java_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dumpfilter.cli import main
+def run(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """``dumpfilter split``, on one core."""
+    command = [sys.executable, "-m", "dumpfilter", "split", *map(str, arguments), "--master", "local[1]"]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "COLUMNS": "200", **environment},
+    )
+    assert "Traceback" not in done.stderr
+    return done
 
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(SparkMissing, match="apt-get install default-jre-headless"):
-        check_java()
-    out = tmp_path / "out"
-    monkeypatch.setattr("sys.argv", ["dumpfilter", "split", str(ORACLE / "mysql-row"), "--output", str(out)])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 2
-    assert not out.exists()
+
+def said(done: subprocess.CompletedProcess[str]) -> str:
+    return " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize(
+    "environment", [{"PATH": "/nothing", "JAVA_HOME": ""}, {"JAVA_HOME": "/nothing"}], ids=["none", "wrong"]
+)
+def test_without_java_it_says_what_to_install(environment: dict[str, str], tmp_path: Path) -> None:
+    done = run(ORACLE / "mysql-row", "--output", tmp_path / "out", **environment)
+    assert done.returncode == 2
+    assert "which needs Java 17 or newer" in said(done)
+    assert "apt-get install default-jre-headless" in said(done)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_old_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,3 +54,53 @@ def test_an_old_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(SparkMissing, match="is Java 8, Spark needs 17"):
         check_java()
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> Path:
+    """A set of three files, the first of which has a flipped bit."""
+    shutil.copytree(ORACLE / "mysql-row", tmp_path / "set")
+    file = tmp_path / "set" / "bin.000001"
+    data = bytearray(file.read_bytes())
+    data[100_000] ^= 1
+    file.write_bytes(data)
+    return tmp_path / "set"
+
+
+def test_a_corrupt_file_among_several(damaged: Path, tmp_path: Path) -> None:
+    """Its name and position, and nothing is left."""
+    done = run(damaged, "--output", tmp_path / "out")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "bin.000001: at " in said(done)
+    assert "checksum mismatch" in said(done)
+    assert [path.name for path in tmp_path.iterdir()] == ["set"]
+
+
+def test_named_binlogs_of_what_is_whole(damaged: Path, tmp_path: Path) -> None:
+    """A table and warnings; the bytes are those of a split in this process."""
+    specification = Path(__file__).parent / "data" / "areas.toml"
+    wanted = ["--specification", str(specification), "--on-corrupt", "skip"]
+    done = run(damaged, "--output", tmp_path / "out", *wanted)
+    assert done.returncode == 0, done.stderr
+    for word in ("binlog set", "sales-bin.index", "people-bin.index", "others-bin.index"):
+        assert word in done.stdout
+    assert "warning: bin.000001: from" in said(done)
+    assert "checksum mismatch" in said(done)
+    same = SplitOptions(specification=load_specification(specification), on_corrupt="skip")
+    for one in split_here(damaged, tmp_path / "here", same).sets:
+        for path in one.files:
+            assert (tmp_path / "out" / path.name).read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--max-binlog-size", "many"], "--max-binlog-size: 'many' is not a size"),
+        (["--max-binlog-size", "1K"], "too small: at least 4096"),
+        (["--specification", "/nothing.toml"], "/nothing.toml: cannot be read: No such file"),
+    ],
+)
+def test_options_that_cannot_be(options: list[str], reason: str, tmp_path: Path) -> None:
+    done = run(ORACLE / "mysql-row", "--output", tmp_path / "out", *options)
+    assert (done.returncode, list(tmp_path.iterdir())) == (2, [])
+    assert reason in said(done)

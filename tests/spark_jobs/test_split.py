@@ -1,179 +1,295 @@
-"""The split on Spark: recordings, real readers, a real replay, and what happens when it fails."""
+"""What the split refuses, what it passes over when told to, and what it tells; in this process."""
 
 from __future__ import annotations
 
-import json
 import os
+import resource
 import shutil
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from dumpfilter.errors import BinlogCorrupt, OutputError
-from spark_jobs.split import SparkFailed, SparkRunner, SplitOptions, SplitResult, split
-from spark_jobs.stages import SharePieces, WriteParts
-from tests.binlog_tools import complaints
-from tests.mariadb import MariaDb
-from tests.spark_jobs.here import split_here
-from tests.spark_jobs.walking import ORACLE, RECORDINGS, check_parts
+from dumpfilter.binlog.context_events import Rotate, encode_rotate
+from dumpfilter.binlog.events import EventType
+from dumpfilter.binlog.reader import iter_events
+from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogMissing, BinlogTruncated, OutputError
+from dumpfilter.filter import FilterSemantics
+from dumpfilter.split_set import Manifest
+from spark_jobs.split import SplitOptions, TransactionSpans
+from spark_jobs.splitting.specification import NamedBinlog, Specification
+from tests.spark_jobs.here import Made, split_here
+from tests.spark_jobs.walking import ORACLE, check_parts, walk
+from tests.strategies import DIALECTS, T, _Builder, query_body, rows_body, table_map_body
 
 SMALL = SplitOptions(range_size=8000, block_size=8192)
-"""Many ranges, so that several tasks write what belongs together."""
+SET = ["bin.000001", "bin.000002", "bin.000003"]
 
 
 @pytest.fixture
-def runner(spark: Any) -> SparkRunner:
-    return SparkRunner(lambda: spark)
+def copied(tmp_path: Path) -> Path:
+    """A set of three files that may be spoilt."""
+    shutil.copytree(ORACLE / "mysql-row", tmp_path / "set")
+    return tmp_path / "set" / "bin.index"
 
 
-def nothing_finished(folder: Path) -> bool:
-    return not list(folder.glob("*")) and not list(folder.glob(".*"))
+def nothing_but(folder: Path, *names: str) -> bool:
+    return sorted(path.name for path in folder.iterdir()) == sorted(names)
 
 
-@pytest.mark.parametrize("name", [name for name in RECORDINGS if name.startswith("oracle/")])
-def test_recordings(name: str, runner: SparkRunner, tmp_path: Path) -> None:
-    options = SMALL if name.endswith("-row") else SplitOptions()
-    result = split(RECORDINGS[name], tmp_path / "out", runner, options)
-    check_parts(RECORDINGS[name], result)
-    # the same bytes whoever runs the stages, however the ranges are cut
-    here = split_here(RECORDINGS[name], tmp_path / "here")
-    assert [found.name for found in here.sets] == [found.name for found in result.sets]
-    for ours, others in zip(result.sets, here.sets, strict=True):
-        assert [p.read_bytes() for p in ours.files] == [p.read_bytes() for p in others.files]
-
-
-@pytest.mark.parametrize("name", RECORDINGS)
-def test_the_servers_own_readers_have_no_complaint(name: str, tmp_path: Path) -> None:
-    result = split_here(RECORDINGS[name], tmp_path)
-    family = "mariadb" if "mariadb" in name else "mysql"
-    for found in result.sets:
-        for path in found.files:
-            assert complaints([path], family) == "", path.name
-
-
-NOT_SELF_CONTAINED = {
-    # statements keep the current database they ran in (USE shop; CREATE INDEX … ON hr.emp), so the other
-    # databases have to exist, and for one also what is in them:
-    # CREATE VIEW scratch.v1 AS SELECT … FROM shop.customers
-    "scratch": "shop",
-}
-
-
-def test_a_real_server_gets_from_the_parts_what_the_whole_gave(mariadb: MariaDb, tmp_path: Path) -> None:
-    recording = ORACLE / "mariadb-row"
-    state = json.loads((recording / "oracle.json").read_text())["source"]["state"]
-    sets = {found.name: found for found in split_here(recording / "bin.index", tmp_path, SMALL).sets}
-    names = {"db,3": "db@002c3"}
-    for schema, tables in state.items():
-        mariadb.empty()
-        for other in set(state) - {schema, NOT_SELF_CONTAINED.get(schema)}:
-            mariadb.sql(f"CREATE DATABASE `{other}`")
-        if schema in NOT_SELF_CONTAINED:
-            mariadb.replay(sets[NOT_SELF_CONTAINED[schema]].files)
-        mariadb.replay(sets[names.get(schema, schema)].files)
-        had = {
-            row[0] for row in mariadb.sql(f"SHOW FULL TABLES IN `{schema}` WHERE Table_type = 'BASE TABLE'")
-        }
-        assert had == set(tables)
-        for table, expected in tables.items():
-            ((rows,),) = mariadb.sql(f"SELECT COUNT(*) FROM `{schema}`.`{table}`")
-            ((_, checksum),) = mariadb.sql(f"CHECKSUM TABLE `{schema}`.`{table}`")
-            assert (int(rows), checksum) == (expected["rows"], expected["checksum"]), f"{schema}.{table}"
-    # a schema that was dropped again: its part ends with DROP DATABASE
-    mariadb.replay(sets["tmpdb"].files)
-    assert ["tmpdb"] not in mariadb.sql("SHOW DATABASES")
-
-
-def damaged(tmp_path: Path, at: int) -> Path:
-    folder = tmp_path / "damaged"
-    shutil.copytree(ORACLE / "mysql-row", folder)
-    file = folder / "bin.000001"
+def flip(file: Path, at: int) -> None:
     data = bytearray(file.read_bytes())
     data[at] ^= 1
     file.write_bytes(data)
-    return folder / "bin.index"
 
 
-def test_a_flipped_bit_in_a_body_is_found_by_a_task_and_named(runner: SparkRunner, tmp_path: Path) -> None:
-    out = tmp_path / "out"
+@pytest.mark.parametrize("options", [SMALL, SplitOptions()], ids=["many ranges", "one"])
+def test_a_flipped_bit_is_named(options: SplitOptions, copied: Path, tmp_path: Path) -> None:
+    flip(copied.with_name("bin.000001"), 100_000)
     with pytest.raises(BinlogCorrupt, match="checksum mismatch") as caught:
-        split(damaged(tmp_path, 100_000), out, runner, SMALL)
-    assert caught.value.file == "bin.000001"
-    assert caught.value.position is not None
-    assert caught.value.position <= 100_000
-    assert nothing_finished(out)
+        split_here(copied, tmp_path / "out", options)
+    events = iter_events(open(ORACLE / "mysql-row" / "bin.000001", "rb"), file="bin.000001")  # noqa: SIM115
+    hit = next(event for event in events if event.offset <= 100_000 < event.offset + len(event.raw))
+    assert (caught.value.file, caught.value.position) == ("bin.000001", hit.offset)
+    assert nothing_but(tmp_path, "set")
 
 
-def test_a_cut_file_is_found_before_spark_starts(tmp_path: Path) -> None:
-    folder = tmp_path / "cut"
-    shutil.copytree(ORACLE / "mysql-row", folder)
-    os.truncate(folder / "bin.000001", 100_000)
-    with pytest.raises(BinlogCorrupt.__mro__[1], match=r"bin\.000001: at \d+: the file ends"):
-        split_here(folder / "bin.index", tmp_path / "out")
-    assert nothing_finished(tmp_path / "out")
+def test_skip_takes_a_damaged_file_as_far_as_it_is_whole(copied: Path, tmp_path: Path) -> None:
+    flip(copied.with_name("bin.000001"), 100_000)
+    made = split_here(copied, tmp_path / "out", SplitOptions(on_corrupt="skip", range_size=8000))
+    first, *others = made.manifest.source
+    assert first.damage is not None
+    assert "checksum mismatch" in first.damage
+    assert first.damage.startswith("from ")
+    assert made.warnings[0].startswith(f"bin.000001: {first.damage.split(':')[0]} passed over: ")
+    assert [one.damage for one in others] == [None, None]
+    assert [one.end for one in others] == [one.size for one in others]
+    # the same as of files that are whole, of which the first ends there
+    cut = tmp_path / "cut"
+    shutil.copytree(ORACLE / "mysql-row", cut)
+    os.truncate(cut / "bin.000001", first.end)
+    assert 0 < first.end <= 100_000
+    check_parts(cut / "bin.index", made)
 
 
-class Killed(WriteParts):
-    """The second stage dies after it has written."""
-
-    def __call__(self, batches: Any) -> Any:
-        list(super().__call__(batches))
-        os._exit(1)
-
-
-def test_a_worker_that_is_killed_leaves_nothing(runner: SparkRunner, tmp_path: Path) -> None:
-    def run(share: SharePieces, write: WriteParts, options: SplitOptions) -> Any:
-        return runner(share, Killed(write.sources, write.staging), options)
-
-    with pytest.raises(SparkFailed):
-        split(ORACLE / "mysql-row", tmp_path / "out", run)
-    assert nothing_finished(tmp_path / "out")
-    # and the next one is not disturbed
-    check_parts(ORACLE / "mysql-row" / "bin.index", split(ORACLE / "mysql-row", tmp_path / "out", runner))
+@pytest.mark.parametrize("kind", ["empty", "text", "head"])
+def test_a_file_that_is_no_binlog(kind: str, copied: Path, tmp_path: Path) -> None:
+    spoilt = copied.with_name("bin.000002")
+    whole = spoilt.read_bytes()
+    spoilt.write_bytes({"empty": b"", "text": b"not a binlog\n", "head": whole[:50]}[kind])
+    with pytest.raises(BinlogError) as caught:
+        split_here(copied, tmp_path / "out")
+    assert caught.value.file == "bin.000002"
+    assert nothing_but(tmp_path, "set")
+    made = split_here(copied, tmp_path / "out", SplitOptions(on_corrupt="skip"))
+    assert [one.end > 0 for one in made.manifest.source] == [True, False, True]
+    assert made.warnings[0].startswith("bin.000002: all of it passed over: ")
+    check_parts_of(made, [copied.with_name("bin.000001"), copied.with_name("bin.000003")], tmp_path)
 
 
-def test_what_a_killed_job_left_is_removed_by_the_next(tmp_path: Path) -> None:
-    left = tmp_path / ".split-0123"
-    left.mkdir()
-    (left / "shop.000000.aa").write_bytes(b"half")
-    split_here(ORACLE / "mariadb-row", tmp_path)
-    assert not left.exists()
+def check_parts_of(made: Made, files: list[Path], tmp_path: Path) -> None:
+    """The output is that of these files."""
+    other = split_here(files, tmp_path / "of these")
+    for one, expected in zip(made.sets, other.sets, strict=True):
+        assert [path.read_bytes() for path in one.files] == [path.read_bytes() for path in expected.files]
 
 
-def test_what_is_there_is_replaced_only_when_asked(tmp_path: Path) -> None:
-    first = split_here(ORACLE / "mariadb-row", tmp_path)
+def test_no_file_can_be_read(tmp_path: Path) -> None:
+    (tmp_path / "bin.000001").write_bytes(b"nothing")
+    with pytest.raises(BinlogMissing, match="no file of the set can be read"):
+        split_here([tmp_path / "bin.000001"], tmp_path / "out", SplitOptions(on_corrupt="skip"))
+    assert nothing_but(tmp_path, "bin.000001")
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_cut_file(number: int, copied: Path, tmp_path: Path) -> None:
+    cut = copied.with_name(SET[number])
+    os.truncate(cut, cut.stat().st_size - 7)
+    with pytest.raises(BinlogTruncated, match="the file ends") as caught:
+        split_here(copied, tmp_path / "out")
+    assert caught.value.file == SET[number]
+    assert nothing_but(tmp_path, "set")
+    made = split_here(copied, tmp_path / "out", SplitOptions(on_corrupt="skip"))
+    assert [one.damage is not None for one in made.manifest.source] == [k == number for k in range(3)]
+
+
+def test_the_newest_file_may_be_growing(copied: Path, tmp_path: Path) -> None:
+    newest = copied.with_name("bin.000003")
+    os.truncate(newest, newest.stat().st_size - 7)
+    made = split_here(copied, tmp_path / "out")
+    assert made.manifest.source[2].damage is None
+    assert made.manifest.source[2].end < newest.stat().st_size
+    # when it has grown it is another job
+    shutil.copy(ORACLE / "mysql-row" / "bin.000003", newest)
     with pytest.raises(OutputError, match="--overwrite"):
-        split_here(ORACLE / "mariadb-row", tmp_path)
-    again = split_here(ORACLE / "mariadb-row" / "bin.000001", tmp_path, SplitOptions(overwrite=True))
-    assert [len(found.files) for found in again.sets if found.name == "shop"] == [1]
-    assert not (tmp_path / "shop-bin.000002").exists()
-    assert len(first.sets) == 8
+        split_here(copied, tmp_path / "out")
+    check_parts(copied, split_here(copied, tmp_path / "out", SplitOptions(overwrite=True)))
 
 
-def test_the_sources_directory_is_no_output(tmp_path: Path) -> None:
-    shutil.copytree(ORACLE / "mariadb-row", tmp_path / "set")
-    with pytest.raises(OutputError, match="another output directory"):
-        split_here(tmp_path / "set", tmp_path / "set", SplitOptions(overwrite=True))
-    assert (tmp_path / "set" / "bin.000001").exists()
+def test_a_file_is_missing(copied: Path, tmp_path: Path) -> None:
+    copied.with_name("bin.000002").unlink()
+    with pytest.raises(BinlogMissing, match="not there"):
+        split_here(copied, tmp_path / "out")
+    made = split_here(copied, tmp_path / "out", SplitOptions(on_corrupt="skip"))
+    assert [one.damage is not None for one in made.manifest.source] == [False, True, False]
 
 
-def test_a_disk_that_refuses(tmp_path: Path) -> None:
-    class NoRoom(WriteParts):
-        def __call__(self, batches: Any) -> Any:
-            shutil.rmtree(self.staging)
-            return super().__call__(batches)
-
-    def run(share: SharePieces, write: WriteParts, options: SplitOptions) -> Any:
-        from tests.spark_jobs.here import run_here
-
-        return run_here(share, NoRoom(write.sources, write.staging), options)
-
-    with pytest.raises(OutputError, match="No such file"):
-        split(ORACLE / "mariadb-row", tmp_path / "out", run)
-    assert nothing_finished(tmp_path / "out")
+def test_the_sources_directory_is_no_output(copied: Path) -> None:
+    with pytest.raises(OutputError, match="name another directory"):
+        split_here(copied, copied.parent, SplitOptions(overwrite=True))
+    assert copied.with_name("bin.000001").exists()
 
 
-def test_statements_over_several_schemas_are_counted(tmp_path: Path) -> None:
-    result: SplitResult = split_here(ORACLE / "mysql-statement", tmp_path)
-    assert any("several schemas" in warning for warning in result.warnings)
+@pytest.mark.parametrize("parent", ["file", "/proc", "/sys"])
+def test_nothing_can_be_written_there(parent: str, copied: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(OutputError, match=parent):
+        split_here(copied, tmp_path / parent / "out" / "deeper")
+    assert nothing_but(tmp_path, "set", "file")
+
+
+@contextmanager
+def small_files() -> Iterator[None]:
+    """No file may grow over 20 kB: writing one fails as it does on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_the_disk_is_full(copied: Path, tmp_path: Path) -> None:
+    with small_files(), pytest.raises(OutputError, match="File too large"):
+        split_here(copied, tmp_path / "out")
+    assert nothing_but(tmp_path, "set")
+
+
+def test_what_is_there_is_replaced_only_when_asked(copied: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    first = split_here(copied, out)
+    assert split_here(copied, out).manifest == first.manifest  # it is done
+    one = copied.with_name("bin.000001")
+    with pytest.raises(OutputError, match="--overwrite"):
+        split_here(one, out)
+    assert Manifest.load(out) == first.manifest
+    again = split_here(one, out, SplitOptions(overwrite=True))
+    assert again.set("shop").transactions < first.set("shop").transactions
+    check_parts(one, again)
+    assert nothing_but(tmp_path, "set", "out")
+
+
+def test_what_is_no_split_is_never_replaced(copied: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    split_here(copied, out)  # an empty directory is nothing
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "precious").write_text("data")
+    for options in (SplitOptions(), SplitOptions(overwrite=True)):
+        with pytest.raises(OutputError, match="no split wrote"):
+            split_here(copied, other, options)
+    assert nothing_but(other, "precious")
+
+
+def _named(**rules: str) -> Specification:
+    return Specification(tuple(NamedBinlog(name=name, rules=(rule,)) for name, rule in rules.items()))
+
+
+def _spanning() -> bytes:
+    """Two transactions of one schema, then one over two schemas, all with a large body."""
+    dialect = DIALECTS[0]
+    builder = _Builder(dialect)
+    builder.add(T.PREVIOUS_GTIDS, bytes(8))
+    for number, schemas in enumerate([["shop"], ["logs"], ["shop", "logs"]], 1):
+        builder.add(T.GTID, b"\1" + bytes(15) + b"\1" + number.to_bytes(8, "little") + b"\2" + bytes(16))
+        builder.boundary()
+        builder.add(T.QUERY, query_body(b"BEGIN"))
+        for table, schema in enumerate(schemas, 1):
+            builder.add(T.TABLE_MAP, table_map_body(table, schema, "orders"))
+            rows = rows_body(dialect, T.WRITE_ROWS, table, ends=True, rows=bytes(2000))
+            builder.add(T.WRITE_ROWS, rows)
+        builder.add(T.XID, bytes(8))
+    return bytes(builder.data)
+
+
+@pytest.mark.parametrize("block_size", [64, 3000, 1 << 20])
+def test_a_spanning_transaction_is_refused(block_size: int, tmp_path: Path) -> None:
+    source = tmp_path / "made.000001"
+    source.write_bytes(_spanning())
+    events = list(iter_events(open(source, "rb"), file=source.name))  # noqa: SIM115
+    third = [event.offset for event in events if event.type == EventType.GTID][2]
+    parts = _named(a="--replicate-do-db=shop", b="--replicate-do-db=logs")
+    refuse = SplitOptions(specification=parts, spanning="refuse", block_size=block_size)
+    with pytest.raises(TransactionSpans, match="belongs in part to a, b") as caught:
+        split_here(source, tmp_path / "out", refuse)
+    assert (caught.value.file, caught.value.position) == ("made.000001", third)
+    assert nothing_but(tmp_path, "made.000001")
+    # whole in each is no part
+    both = _named(a="--replicate-do-db=shop", b="--replicate-wild-do-table=%.orders")
+    split_here(source, tmp_path / "refused", SplitOptions(specification=_named(a="--replicate-do-db=shop")))
+    with pytest.raises(TransactionSpans):
+        split_here(source, tmp_path / "out", SplitOptions(specification=both, spanning="refuse"))
+    same = _named(a="--replicate-wild-do-table=%.o%", b="--replicate-wild-do-table=%.orders")
+    options = SplitOptions(specification=same, spanning="refuse", block_size=block_size)
+    made = split_here(source, tmp_path / "same", options)
+    assert made.set("a").transactions == made.set("b").transactions == 3
+    assert made.manifest.cut_transactions == 0
+
+
+def test_named_binlogs_with_nothing_in_them_exist(tmp_path: Path) -> None:
+    source = tmp_path / "made.000001"
+    source.write_bytes(_spanning())
+    parts = _named(none="--replicate-do-db=nothing", all="--replicate-ignore-db=nothing")
+    made = split_here(source, tmp_path / "out", SplitOptions(specification=parts))
+    (part,) = made.manifest.binlog("none").parts
+    assert (part.events, part.transactions, part.previous_gtids) == (0, 0, "")
+    kinds = [event.type for event in iter_events(open(tmp_path / "out" / part.name, "rb"), file=part.name)]  # noqa: SIM115
+    assert kinds == [EventType.FORMAT_DESCRIPTION, EventType.PREVIOUS_GTIDS]
+    assert made.manifest.unassigned_transactions == 0
+
+
+def test_what_is_nobodys_is_told(tmp_path: Path) -> None:
+    source = tmp_path / "made.000001"
+    source.write_bytes(_spanning())
+    parts = _named(shop="--replicate-do-db=shop")
+    made = split_here(source, tmp_path / "out", SplitOptions(specification=parts))
+    assert made.manifest.unassigned_transactions == 1
+    assert made.warnings == [
+        "1 transaction belongs to no binlog of the specification and is in none; a [rest] would have it"
+    ]
+
+
+def test_a_source_without_transactions(tmp_path: Path) -> None:
+    builder = _Builder(DIALECTS[0])
+    builder.add(T.PREVIOUS_GTIDS, bytes(8))
+    builder.add(T.ROTATE, encode_rotate(Rotate("made.000002", 4)))
+    source = tmp_path / "made.000001"
+    source.write_bytes(bytes(builder.data))
+    assert split_here(source, tmp_path / "schemas").sets == []
+    parts = Specification(
+        (NamedBinlog(name="a", semantics=FilterSemantics.EFFECTIVE, rules=("--do=a.%",)),), "rest"
+    )
+    made = split_here(source, tmp_path / "parts", SplitOptions(specification=parts))
+    assert [(one.name, one.events, len(one.files)) for one in made.sets] == [("a", 0, 1), ("rest", 0, 1)]
+
+
+def test_the_ends_of_unknown_xa_transactions(tmp_path: Path) -> None:
+    """In every schema's binlog, and in every named one; and that is told."""
+    data = (ORACLE / "mariadb-row" / "bin.000002").read_bytes()
+    whole = walk(ORACLE / "mariadb-row" / "bin.000002")
+    at = data.rfind(b"X'786131'")
+    source = tmp_path / "bin.000002"
+    source.write_bytes(data[:at] + b"X'786132'" + data[at + 9 :])
+    parts = _named(a="--replicate-do-db=nothing", b="--replicate-do-db=shop")
+    for name, specification, wanted in (("schemas", None, set(whole.changes)), ("parts", parts, {"a", "b"})):
+        options = SplitOptions(verify=False)
+        if specification is not None:
+            options = SplitOptions(verify=False, specification=specification)
+        made = split_here(source, tmp_path / name, options)
+        assert {one.name for one in made.sets if b"XA COMMIT" in one.files[0].read_bytes()} == wanted
+        assert "1 XA transaction ends here without having begun here" in made.warnings[0]

@@ -1,0 +1,73 @@
+"""The index pass: ranges end where transactions do, whatever the sizes, and XA transactions are known in each."""
+
+from __future__ import annotations
+
+import tempfile
+from itertools import pairwise
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dumpfilter.binlog.gtid_events import Xid
+from dumpfilter.binlog.subjects import TableSubject
+from spark_jobs.cutting import XaLook, follow_xa, index_file, look_for_xa, ranges_of
+from spark_jobs.ranges import Range
+from tests.spark_jobs.walking import ORACLE
+from tests.strategies import MadeBinlog, binlogs
+
+
+@settings(max_examples=60, deadline=None)
+@given(made=binlogs(), range_size=st.integers(1, 3000), block_size=st.integers(19, 3000))
+def test_ranges_are_whole_transactions(made: MadeBinlog, range_size: int, block_size: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "made.000001"
+        path.write_bytes(made.data)
+        found = index_file(3, str(path), last=False, range_size=range_size, block_size=block_size)
+    bounds = found.bounds
+    assert set(bounds) <= set(made.boundaries)
+    assert (found.end, found.damage) == (len(made.data), None)
+    ranges = ranges_of([found])
+    assert [(one.number, one.file, one.start, one.end) for one in ranges] == [
+        (number, 3, start, end) for number, (start, end) in enumerate(pairwise(bounds))
+    ]
+    if len(made.data) > made.first_event:
+        assert (bounds[0], bounds[-1]) == (made.first_event, len(made.data))
+    for start, end in pairwise(bounds[:-1]):
+        # as large as was asked for, and no larger than the transaction makes it
+        assert end - start >= range_size
+        assert not any(start + range_size <= between < end for between in made.boundaries)
+
+
+ONE, OTHER = Xid(1, b"a", b""), Xid(1, b"b", b"")
+HELD = (TableSubject("shop", "orders"),)
+
+
+def test_following_xa_transactions() -> None:
+    """Each range is told of those that end in it; of those that nobody began, the caller."""
+    ranges = [Range(number, 0, number, number + 1) for number in range(5)]
+    looks = [
+        XaLook({ONE: HELD}),
+        XaLook(),
+        XaLook({OTHER: None}, frozenset({ONE})),
+        XaLook({ONE: None}, frozenset({OTHER})),
+        XaLook({}, frozenset({ONE, OTHER})),
+    ]
+    followed, unknown = follow_xa(ranges, looks)
+    assert [one.prepared for one in followed] == [(), (), ((ONE, HELD),), ((OTHER, None),), ((ONE, None),)]
+    assert unknown == {OTHER}
+
+
+def test_looking_for_xa_transactions() -> None:
+    """A recording's, range by range, come to the same as in one."""
+    path = str(ORACLE / "mysql-row" / "bin.000002")
+    whole = index_file(0, path, last=False)
+    assert whole.has_xa
+    for range_size in (1, 3000, 1 << 30):
+        ranges = ranges_of([index_file(0, path, last=False, range_size=range_size)])
+        looks = [look_for_xa(path, one, block_size=2000) for one in ranges]
+        followed, unknown = follow_xa(ranges, looks)
+        assert unknown == frozenset()
+        ends = [xid for one in followed for xid, _ in one.prepared]
+        assert (len(ends) > 0) == (len(ranges) > 1)
+        assert len(set(ends)) == len(ends)
