@@ -55,7 +55,9 @@ def bandwidth_command(
     executor_memory: ExecutorMemory = "1g",
     environment: Environment = None,
     verify_checksum: VerifyChecksum = True,
-    json: Annotated[bool, typer.Option("--json", help="Print the results as JSON instead of a table.")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print the results as JSON instead of a table.")
+    ] = False,
 ) -> None:
     """Work out what each slave would be sent: without a filter, with its filter on the slave, and on the master.
 
