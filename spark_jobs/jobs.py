@@ -9,9 +9,9 @@ from __future__ import annotations
 import functools
 import threading
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -20,6 +20,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 from dumpfilter.errors import BinlogError, DumpfilterError
 from spark_jobs.reasons import reason
+from spark_jobs.session import check_java, spark_context
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -76,6 +77,35 @@ class SparkRunner:
                 results += _run(context, function, some, label, -(-len(some) // each))
                 progress.done += -(-len(some) // each)
         return results
+
+
+@dataclass(frozen=True)
+class SparkSettings:
+    """Where jobs run; see :func:`~spark_jobs.session.spark_context`."""
+
+    master: str = "local[*]"
+    driver_memory: str = "1g"
+    executor_memory: str = "1g"
+    environment: str | None = None
+
+
+@contextmanager
+def spark_runner(settings: SparkSettings, console: Console | None = None) -> Iterator[SparkRunner]:
+    """A :class:`SparkRunner` whose Spark starts with its first job and ends here. Raises SparkMissing at once where
+    there is no Java."""
+    check_java()
+    with ExitStack() as stack:
+        yield SparkRunner(
+            lambda: stack.enter_context(
+                spark_context(
+                    settings.master,
+                    driver_memory=settings.driver_memory,
+                    executor_memory=settings.executor_memory,
+                    environment=settings.environment,
+                )
+            ),
+            console,
+        )
 
 
 def _run(

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from dumpfilter.commands.spark_options import (
+    Binlogs,
     DriverMemory,
     Environment,
     ExecutorMemory,
+    OnCorrupt,
     RangeSize,
     SparkMaster,
     VerifyChecksum,
@@ -18,14 +20,7 @@ from dumpfilter.commands.spark_options import (
 
 
 def bandwidth_command(
-    binlogs: Annotated[
-        list[str],
-        typer.Argument(
-            help="The binlog set: its index file, its directory, or the files one by one; also as file:, hdfs: and "
-            "s3a: addresses.",
-            show_default=False,
-        ),
-    ],
+    binlogs: Binlogs,
     slaves: Annotated[
         Path,
         typer.Option(help="The slaves and their filters (TOML, see docs/bandwidth.md).", show_default=False),
@@ -42,10 +37,7 @@ def bandwidth_command(
             show_default=False,
         ),
     ] = None,
-    on_corrupt: Annotated[
-        Literal["stop", "skip"],
-        typer.Option(help="A damaged file: fail, or take it as far as it is whole and tell of the rest."),
-    ] = "stop",
+    on_corrupt: OnCorrupt = "stop",
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace other results that are there already.")
     ] = False,
@@ -70,6 +62,7 @@ def bandwidth_command(
         dumpfilter bandwidth s3a://backup/binlogs/binlog.index --slaves slaves.toml --output monday --bucket 1
     """
     from spark_jobs.bandwidth import BandwidthOptions
+    from spark_jobs.jobs import SparkSettings
     from spark_jobs.traffic.command import run_bandwidth
     from spark_jobs.traffic.slaves import load_slaves
 
@@ -84,9 +77,6 @@ def bandwidth_command(
             bucket_seconds=bucket,
         ),
         overwrite=overwrite,
-        master=master,
-        driver_memory=driver_memory,
-        executor_memory=executor_memory,
-        environment=environment,
+        spark=SparkSettings(master, driver_memory, executor_memory, environment),
         as_json=json,
     )

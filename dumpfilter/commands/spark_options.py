@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
+Binlogs = Annotated[
+    list[str],
+    typer.Argument(
+        help="The binlog set: its index file, its directory, or the files one by one; also as file:, hdfs: and s3a: "
+        "addresses.",
+        show_default=False,
+    ),
+]
+OnCorrupt = Annotated[
+    Literal["stop", "skip"],
+    typer.Option(help="A damaged file: fail, or take it as far as it is whole and tell of the rest."),
+]
 SparkMaster = Annotated[
     str,
     typer.Option(

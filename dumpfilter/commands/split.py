@@ -8,9 +8,11 @@ from typing import Annotated, Literal
 import typer
 
 from dumpfilter.commands.spark_options import (
+    Binlogs,
     DriverMemory,
     Environment,
     ExecutorMemory,
+    OnCorrupt,
     RangeSize,
     SparkMaster,
     VerifyChecksum,
@@ -19,14 +21,7 @@ from dumpfilter.sizes import parse_size
 
 
 def split_command(
-    binlogs: Annotated[
-        list[str],
-        typer.Argument(
-            help="The binlog set: its index file, its directory, or the files one by one; also as file:, hdfs: and "
-            "s3a: addresses.",
-            show_default=False,
-        ),
-    ],
+    binlogs: Binlogs,
     output: Annotated[
         Path, typer.Option(help="Directory for the sets; it appears when all is done.", show_default=False)
     ],
@@ -46,10 +41,7 @@ def split_command(
             help="A transaction over several binlogs: each gets the part that belongs to it, or the split fails."
         ),
     ] = "part",
-    on_corrupt: Annotated[
-        Literal["stop", "skip"],
-        typer.Option(help="A damaged file: fail, or take it as far as it is whole and tell of the rest."),
-    ] = "stop",
+    on_corrupt: OnCorrupt = "stop",
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace another split that is there already.")
     ] = False,
@@ -72,6 +64,7 @@ def split_command(
         dumpfilter split /var/lib/mysql/binlog.index --output /backup/by-schema
         dumpfilter split binlog.index --output parts --specification parts.toml --max-binlog-size 100M
     """
+    from spark_jobs.jobs import SparkSettings
     from spark_jobs.split import SplitOptions
     from spark_jobs.splitting.command import run_split
     from spark_jobs.splitting.specification import BY_SCHEMA, load_specification
@@ -89,9 +82,6 @@ def split_command(
         binlogs,
         output,
         options,
-        master=master,
-        driver_memory=driver_memory,
-        executor_memory=executor_memory,
-        environment=environment,
+        spark=SparkSettings(master, driver_memory, executor_memory, environment),
         as_json=json,
     )

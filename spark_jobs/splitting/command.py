@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from spark_jobs.jobs import SparkRunner
-from spark_jobs.session import check_java, spark_context
+from spark_jobs.jobs import SparkSettings, spark_runner
 from spark_jobs.split import SplitOptions, SplitResult, split
 
 
@@ -18,27 +16,12 @@ def run_split(
     output: Path,
     options: SplitOptions,
     *,
-    master: str,
-    driver_memory: str,
-    executor_memory: str,
-    environment: str | None,
+    spark: SparkSettings,
     as_json: bool,
 ) -> None:
     """Split and print. Raises what :func:`spark_jobs.split.split` and the session do."""
-    check_java()
     progress = Console(stderr=True)
-    with contextlib.ExitStack() as stack:
-        runner = SparkRunner(
-            lambda: stack.enter_context(
-                spark_context(
-                    master,
-                    driver_memory=driver_memory,
-                    executor_memory=executor_memory,
-                    environment=environment,
-                )
-            ),
-            progress,
-        )
+    with spark_runner(spark, progress) as runner:
         result = split(sources[0] if len(sources) == 1 else sources, output, runner, options)
     if as_json:
         print(result.manifest.model_dump_json(indent=1))

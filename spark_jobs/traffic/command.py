@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,8 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from spark_jobs.bandwidth import BandwidthOptions, bandwidth
-from spark_jobs.jobs import SparkRunner
-from spark_jobs.session import check_java, spark_context
+from spark_jobs.jobs import SparkSettings, spark_runner
 from spark_jobs.traffic.output import REPORT, check_output, write_results
 from spark_jobs.traffic.report.text import human_bytes, human_percent, visible
 from spark_jobs.traffic.results import Results
@@ -25,28 +23,13 @@ def run_bandwidth(
     options: BandwidthOptions,
     *,
     overwrite: bool,
-    master: str,
-    driver_memory: str,
-    executor_memory: str,
-    environment: str | None,
+    spark: SparkSettings,
     as_json: bool,
 ) -> None:
     """Measure, write and print. Raises what the job and the session do, and OutputError."""
-    check_java()
     check_output(output, overwrite=overwrite)
     progress = Console(stderr=True)
-    with contextlib.ExitStack() as stack:
-        runner = SparkRunner(
-            lambda: stack.enter_context(
-                spark_context(
-                    master,
-                    driver_memory=driver_memory,
-                    executor_memory=executor_memory,
-                    environment=environment,
-                )
-            ),
-            progress,
-        )
+    with spark_runner(spark, progress) as runner:
         results = bandwidth(sources[0] if len(sources) == 1 else sources, slaves, runner, options)
     write_results(results, output)
     if as_json:
