@@ -9,7 +9,18 @@ import sys
 from bench._common import Options
 from dumpfilter.sizes import parse_size
 
-ALL = ("scan", "decide", "hostile", "grpc_end_to_end", "filter_file", "relay", "memory", "split", "bandwidth")
+ALL = (
+    "scan",
+    "decide",
+    "hostile",
+    "grpc_end_to_end",
+    "filter_file",
+    "relay",
+    "memory",
+    "split",
+    "split_cluster",
+    "bandwidth",
+)
 
 
 def main() -> int:
