@@ -17,6 +17,10 @@ from spark_jobs.split import SplitOptions, split
 _SYSTEM_CALLS = frozenset({"open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "shutil.rmtree"})
 """The audit events (sys.audit) of what changes a directory; opening for writing among them."""
 
+_ROOT = str(Path(__file__).parents[2])
+if _ROOT not in sys.path:
+    sys.path.append(_ROOT)  # new processes get it, and find this module
+
 _processes = multiprocessing.get_context("forkserver")
 _processes.set_forkserver_preload(["spark_jobs.split"])
 
@@ -45,7 +49,11 @@ def count_calls(source: Path, output: Path, options: SplitOptions) -> int:
     receive, send = _processes.Pipe(duplex=False)
     process = _processes.Process(target=_run, args=(source, output, options, 0, send))
     process.start()
-    calls: int = receive.recv()
+    send.close()  # or it would be waited for, though the process has died
+    try:
+        calls: int = receive.recv()
+    except EOFError:
+        calls = 0
     process.join()
     assert process.exitcode == 0
     return calls
