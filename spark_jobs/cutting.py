@@ -18,7 +18,7 @@ from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.fileset import BinlogFile, SegmentReader
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_events import Xid
-from dumpfilter.binlog.index import SEGMENT_SIZE, Segment
+from dumpfilter.binlog.index import Segment
 from dumpfilter.binlog.sources import SourceNumbers
 from dumpfilter.binlog.subjects import Subject, Subjects
 from dumpfilter.errors import BinlogError, BinlogUnsupported
@@ -27,6 +27,11 @@ from spark_jobs.ranges import BLOCK_SIZE, NONE_HELD, Held, HeldByXid, Range, blo
 
 RANGE_SIZE = 32 << 20
 """Bytes of a range (one is larger when a transaction is)."""
+
+
+INDEX_BLOCK_SIZE = 8 << 20
+"""Bytes that the pass reads at a time: it writes nothing, so that less would fit better into a processor's cache, but a
+read from an object store should be worth its time."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +146,7 @@ class _Pass:
             SourceNumbers(),
             verify=verify,
             statements=False,
-            segment_size=min(block_size, SEGMENT_SIZE),
+            segment_size=min(block_size, INDEX_BLOCK_SIZE),
         )
         while (segment := reader.next()) is not None:
             if segment.type[0] == EventType.FORMAT_DESCRIPTION:

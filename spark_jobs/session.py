@@ -225,11 +225,11 @@ def spark_context(
         with _submitted_context() as context:
             yield context
         return
-    if pyspark.SparkContext._active_spark_context is not None:
-        raise SparkMissing("this process has a Spark context already; Spark allows one")
     given = settings(
         master, driver_memory=driver_memory, executor_memory=executor_memory, environment=environment
     )
+    if pyspark.SparkContext._active_spark_context is not None:
+        raise SparkMissing("this process has a Spark context already; Spark allows one")
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["PYSPARK_PYTHON"] = sys.executable if environment is None else f"./{ENVIRONMENT}/bin/python"
     with _launched_context(given) as context, _told_when_idle(context, given):

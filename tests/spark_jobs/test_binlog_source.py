@@ -39,7 +39,7 @@ def collect(frame: Any) -> list[dict[str, Any]]:
 
 
 def test_a_set_is_its_events_in_order(binlog: Any, wanted: list[dict[str, Any]]) -> None:
-    frame = binlog.read.format("binlog").option("rangeSize", "2k").load(str(MIXED))
+    frame = binlog.read.format("binlog").option("rangeSize", "12k").load(str(MIXED))
     assert frame.columns == list(TYPES)
     assert len(plan_ranges(SourceOptions(str(MIXED), range_size=2 << 10))) > 2 * len(FILES)
     assert collect(frame) == wanted
@@ -68,7 +68,7 @@ def test_sql_with_filters_answers_as_without(binlog: Any, wanted: list[dict[str,
 
 
 def test_a_cluster_finds_the_cuts_once(binlog: Any, wanted: list[dict[str, Any]], tmp_path: Path) -> None:
-    cuts = index_with_spark(binlog, [str(path) for path in FILES], rangeSize="9k")
+    cuts = index_with_spark(binlog, [str(path) for path in FILES], rangeSize="60k")
     assert len(cuts.ranges()) > len(FILES)
     assert cuts.damages == ()
     assert SetCuts.parse(cuts.option) == cuts

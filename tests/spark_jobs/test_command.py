@@ -67,15 +67,6 @@ def damaged(tmp_path: Path) -> Path:
     return tmp_path / "set"
 
 
-def test_a_corrupt_file_among_several(damaged: Path, tmp_path: Path) -> None:
-    """Its name and position, and nothing is left."""
-    done = run(damaged, "--output", tmp_path / "out")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "bin.000001: at " in said(done)
-    assert "checksum mismatch" in said(done)
-    assert [path.name for path in tmp_path.iterdir()] == ["set"]
-
-
 def test_named_binlogs_of_what_is_whole(damaged: Path, tmp_path: Path) -> None:
     """A table and warnings; the bytes are those of a split in this process."""
     specification = Path(__file__).parent / "data" / "areas.toml"

@@ -13,9 +13,8 @@ from dumpfilter.binlog.fileset import BinlogFile, BinlogSet
 from dumpfilter.binlog.generate import generate
 from dumpfilter.errors import BinlogCorrupt, BinlogMissing, BinlogTruncated, ConnectionLost, OptionError
 from spark_jobs.binlog_source import register
-from spark_jobs.cutting import index_file
+from spark_jobs.cutting import INDEX_BLOCK_SIZE, index_file
 from spark_jobs.files import file_name, find_set, open_file
-from spark_jobs.ranges import BLOCK_SIZE
 from tests.spark_jobs.plain_events import events_of
 from tests.spark_jobs.s3_server import ObjectStore, object_store
 from tests.support import DATA
@@ -119,7 +118,7 @@ def test_the_index_pass_reads_whole_blocks(store: ObjectStore, query: str, tmp_p
     here = index_file(0, str(path), last=True)
     assert there.bounds == here.bounds
     assert there.end == here.end == path.stat().st_size
-    blocks = -(-path.stat().st_size // BLOCK_SIZE)
+    blocks = -(-path.stat().st_size // INDEX_BLOCK_SIZE)
     # what a block's last transaction lacks is read again with the next
     assert len(store.reads) <= blocks + 3, store.reads
     assert sum(last - first + 1 for _, first, last in store.reads) < 1.2 * path.stat().st_size
