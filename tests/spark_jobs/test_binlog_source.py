@@ -68,7 +68,7 @@ def test_sql_with_filters_answers_as_without(binlog: Any, wanted: list[dict[str,
 
 
 def test_a_cluster_finds_the_cuts_once(binlog: Any, wanted: list[dict[str, Any]], tmp_path: Path) -> None:
-    cuts = index_with_spark(binlog, [str(path) for path in FILES], rangeSize="60k")
+    cuts = index_with_spark(binlog, [str(path) for path in FILES], rangeSize="20k")
     assert len(cuts.ranges()) > len(FILES)
     assert cuts.damages == ()
     assert SetCuts.parse(cuts.option) == cuts
