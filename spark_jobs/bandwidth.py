@@ -22,7 +22,7 @@ from spark_jobs.jobs import Runner
 from spark_jobs.ranges import Range
 from spark_jobs.splitting.ownership import encoded_schemas
 from spark_jobs.text import printable
-from spark_jobs.traffic.figures import Evaluate, ask, master_cost
+from spark_jobs.traffic.figures import Evaluate, FlagsOf, ask, master_cost
 from spark_jobs.traffic.measuring import Measured, MeasureRanges, merged
 from spark_jobs.traffic.results import Results, Series, SkippedFile, SourceFigures
 from spark_jobs.traffic.slaves import SlaveDefinition
@@ -35,6 +35,10 @@ _LENGTHS = (60, 300, 900, 3600, 6 * 3600, 86_400)
 
 _GROUPS = 512
 """Into so many tasks ranges are put at most: each task's findings come back to the driver."""
+
+
+_SLICES = 16
+"""Into so many tasks the filters are put at most."""
 
 
 @dataclass(frozen=True)
@@ -73,16 +77,19 @@ def bandwidth(
     )
     groups = _groups(indexed.ranges, options.range_size)
     measured = merged(run(measure, groups, "measuring") or [measure([])])
-    everything = measured.tallied.sent(None)
-    evaluate = Evaluate(measured)
-    found = run(evaluate, asked, "working out slaves", slices=min(len(asked), 64))
+    flags = run(
+        FlagsOf(measured.tallied.subjects), filters, "asking filters", slices=min(len(filters), _SLICES)
+    )
+    evaluate = Evaluate(measured, flags)
+    everything = evaluate.everything
+    found = [evaluate(one) for one in asked]
     figures = tuple(one for one, _ in found)
     return Results(
         source=_source(indexed, measured),
         bucket_seconds=seconds,
         bucket_starts=tuple((evaluate.buckets * seconds).tolist()),
         slaves=figures,
-        tables=evaluate.tables.figures(measured.tallied, everything),
+        tables=evaluate.tables.figures(evaluate.tallied, everything),
         series=Series(
             no_filter=tuple(evaluate.series(everything).tolist()),
             slaves={one.name: series for one, series in found},

@@ -11,7 +11,6 @@ import numpy.typing as npt
 from dumpfilter.binlog.subjects import Subject, Subjects, TableSubject
 from dumpfilter.dump.conditions import Mask
 from dumpfilter.dump.tallied import SubjectFlags, Tallied
-from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.collation import Family
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
 from spark_jobs.splitting.names import REST, decode_name
@@ -42,7 +41,7 @@ class Asked:
     definition: SlaveDefinition
     given: GivenFilter
     number: int
-    without: tuple[tuple[ReplicationFilter, int], ...]
+    without: tuple[int, ...]
     """A rule each."""
 
 
@@ -59,7 +58,7 @@ def ask(definitions: Sequence[SlaveDefinition], family: Family) -> tuple[list[As
             if key not in known:
                 known[key] = len(filters)
                 filters.append((one.filter(family, without=k), one.origin))
-            without.append((filters[known[key]][0], known[key]))
+            without.append(known[key])
         asked.append(Asked(one, filters[number], number, tuple(without)))
     return asked, filters
 
@@ -125,17 +124,33 @@ def _name(subject: Subject) -> tuple[str, tuple[str | None, str | None]]:
 
 
 def _sums(places: Ints, values: Ints, length: int) -> Ints:
-    found = np.zeros(length, np.int64)
-    np.add.at(found, places, values)
-    return found
+    # sums of bytes stay far below 2**53, up to which floats are exact
+    return np.bincount(places, weights=values, minlength=length).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class FlagsOf:
+    """Asks a filter about every subject of a tally. Picklable: with many slaves this is what takes long."""
+
+    subjects: tuple[Subject, ...]
+
+    def __call__(self, given: GivenFilter) -> SubjectFlags | None:
+        """Its flags, as :meth:`~dumpfilter.dump.tallied.Tallied.flags` has them."""
+        flags = TableFlags(given[0], Subjects())
+        if not flags.is_on:
+            return None
+        return np.fromiter((flags.bits(one) for one in self.subjects), np.uint32, len(self.subjects))
 
 
 class Evaluate:
-    """Works one slave out. Picklable: it runs where there is room."""
+    """Works slaves out. ``flags``: of each filter that was measured with.
 
-    def __init__(self, measured: Measured) -> None:
-        tallied = measured.tallied
-        self._tallied = tallied
+    What the filters do not tell apart is put together first, so that a slave costs little whatever the binlogs' size.
+    """
+
+    def __init__(self, measured: Measured, flags: Sequence[SubjectFlags | None]) -> None:
+        tallied = self.tallied = measured.tallied.folded(flags)
+        self._flags = flags
         self._schema_bytes = measured.schema_bytes
         self._an_event, _, self._a_byte = costs(measured.timing)
         self.buckets: Ints = np.unique(tallied.bucket[tallied.bucket > 0])
@@ -149,17 +164,22 @@ class Evaluate:
             if len(schemas) == 1:
                 self._ratios[condition] = measured.ratio(schemas[0])
 
+    @property
+    def everything(self) -> Mask:
+        """All units: what a slave without rules is sent."""
+        return self.tallied.sent(None)
+
     def series(self, mask: Mask) -> Ints:
         """Bytes of some units in each bucket."""
-        tallied = self._tallied
+        tallied = self.tallied
         places = np.clip(np.searchsorted(self.buckets, tallied.bucket[mask]), 0, len(self.buckets) - 1)
         return _sums(places, tallied.bytes[mask], len(self.buckets))
 
     def __call__(self, asked: Asked) -> tuple[SlaveFigures, tuple[int, ...]]:
         """The slave's figures, and its bytes in each bucket."""
-        tallied, definition = self._tallied, asked.definition
-        rules, origin = asked.given
-        flags = self._flags(rules)
+        tallied, definition = self.tallied, asked.definition
+        origin = asked.given[1]
+        flags = self._flags[asked.number]
         everything = tallied.sent(None, origin)
         sent = tallied.sent(flags, origin, asked.number)
         unsure = sent & tallied.unsure(flags)
@@ -170,8 +190,8 @@ class Evaluate:
         of_time = self.series(sent)
         sets = self._sets(flags)
         savings = []
-        for rule, (other, number) in zip(definition.rules, asked.without, strict=True):
-            without = int(tallied.bytes[tallied.sent(self._flags(other), origin, number)].sum())
+        for rule, number in zip(definition.rules, asked.without, strict=True):
+            without = int(tallied.bytes[tallied.sent(self._flags[number], origin, number)].sum())
             savings.append(RuleSaving(rule=rule, bytes_without=without, saving=without - figures.bytes))
         made = SlaveFigures(
             name=definition.name,
@@ -194,14 +214,11 @@ class Evaluate:
         )
         return made, tuple(of_time.tolist())
 
-    def _flags(self, rules: ReplicationFilter) -> SubjectFlags | None:
-        return self._tallied.flags(TableFlags(rules, Subjects()))
-
     def _peak(self, series: Ints) -> Peak | None:
         if not len(series) or not series.any():
             return None
         k = int(np.argmax(series))
-        seconds = self._tallied.bucket_seconds
+        seconds = self.tallied.bucket_seconds
         return Peak(
             start=int(self.buckets[k]) * seconds,
             bytes=int(series[k]),
@@ -211,7 +228,7 @@ class Evaluate:
     def _sets(self, flags: SubjectFlags | None) -> list[str]:
         """The schemas' binlogs that hold anything the slave applies, by encoded name."""
         needed: set[str] = set()
-        for number, subject in enumerate(self._tallied.subjects):
+        for number, subject in enumerate(self.tallied.subjects):
             if flags is None or flags[number] & FILTER_BINLOG_SEND_F:
                 needed.update(encoded_schemas(subject) or (REST,))
         if flags is None:
@@ -219,7 +236,7 @@ class Evaluate:
         return sorted(needed & self._schema_bytes.keys())
 
     def _compressed(self, mask: Mask) -> int:
-        tallied = self._tallied
+        tallied = self.tallied
         return round(float((tallied.bytes[mask] * self._ratios[tallied.condition[mask]]).sum()))
 
 
