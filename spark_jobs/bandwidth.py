@@ -20,7 +20,7 @@ from dumpfilter.errors import OptionError
 from spark_jobs.indexing import IndexedSet, ReadOptions, index_set
 from spark_jobs.jobs import Runner
 from spark_jobs.ranges import Range
-from spark_jobs.splitting.ownership import encoded_schemas
+from spark_jobs.splitting.ownership import schemas_among
 from spark_jobs.text import printable
 from spark_jobs.traffic.figures import Evaluate, FlagsOf, ask, master_cost
 from spark_jobs.traffic.measuring import Measured, MeasureRanges, merged
@@ -63,7 +63,7 @@ def bandwidth(
     indexed = index_set(source, run, options)
     seconds = options.bucket_seconds or _bucket_seconds(indexed)
     asked, filters = ask(slaves, indexed.family)
-    everywhere = tuple(sorted({name for one in indexed.subjects for name in encoded_schemas(one)}))
+    everywhere = schemas_among(indexed.subjects)
     measure = MeasureRanges(
         uuid.uuid4().hex,
         indexed.files,
@@ -102,7 +102,7 @@ def bandwidth(
             for one in indexed.files
             if one.damage is not None
         ),
-        warnings=tuple(_warnings(indexed)),
+        warnings=tuple(indexed.told_of_xa("sent to every slave")),
     )
 
 
@@ -122,16 +122,12 @@ def _groups(ranges: Sequence[Range], range_size: int) -> list[tuple[Range, ...]]
 
 
 def _bucket_seconds(indexed: IndexedSet) -> int:
-    first = [one.first_time for one in indexed.files if one.first_time is not None]
-    last = [one.last_time for one in indexed.files if one.last_time is not None]
-    span = max(last) - min(first) if first and last else 0
+    span = (indexed.last_time or 0) - (indexed.first_time or 0)
     return next((length for length in _LENGTHS if span <= length * _MOST_BUCKETS), _LENGTHS[-1])
 
 
 def _source(indexed: IndexedSet, measured: Measured) -> SourceFigures:
     everything = measured.tallied.sent(None)
-    first = [one.first_time for one in indexed.files if one.first_time is not None]
-    last = [one.last_time for one in indexed.files if one.last_time is not None]
     return SourceFigures(
         files=tuple(printable(one.name) for one in indexed.files),
         bytes=sum(one.size for one in indexed.files),
@@ -139,19 +135,9 @@ def _source(indexed: IndexedSet, measured: Measured) -> SourceFigures:
         transactions=int(measured.tallied.transactions[everything].sum()),
         family=indexed.family,
         server_version=printable(indexed.newest.server_version),
-        first_time=min(first, default=None),
-        last_time=max(last, default=None),
+        first_time=indexed.first_time,
+        last_time=indexed.last_time,
     )
-
-
-def _warnings(indexed: IndexedSet) -> list[str]:
-    if not indexed.unknown_xa:
-        return []
-    count = indexed.unknown_xa
-    return [
-        f"{count} XA transaction{'s end' if count > 1 else ' ends'} here without having begun here: the XA COMMIT or "
-        "XA ROLLBACK is sent to every slave"
-    ]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

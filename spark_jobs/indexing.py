@@ -59,6 +59,16 @@ class IndexedSet:
         return FormatDescription.parse(found.format_description, file=found.name)
 
     @property
+    def first_time(self) -> int | None:
+        """When its first transaction began to be written, Unix seconds; None without one."""
+        return min((one.first_time for one in self.files if one.first_time is not None), default=None)
+
+    @property
+    def last_time(self) -> int | None:
+        """The same of its last."""
+        return max((one.last_time for one in self.files if one.last_time is not None), default=None)
+
+    @property
     def nbytes(self) -> int:
         """Bytes in the ranges."""
         return sum(one.end - one.start for one in self.ranges)
@@ -69,6 +79,15 @@ class IndexedSet:
             f"{one.damage.file}: {passed_over(one.damage.position)} passed over: {one.damage.reason}"
             for one in self.files
             if one.damage is not None
+        ]
+
+    def told_of_xa(self, where: str) -> list[str]:
+        """What is to be told of ends of XA transactions that did not begin in it; they are ``where``."""
+        if not self.unknown_xa:
+            return []
+        end = "transactions end" if self.unknown_xa > 1 else "transaction ends"
+        return [
+            f"{self.unknown_xa} XA {end} here without having begun here: the XA COMMIT or XA ROLLBACK is {where}"
         ]
 
 

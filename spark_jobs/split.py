@@ -27,7 +27,7 @@ from spark_jobs.indexing import IndexedSet, ReadOptions, index_set, passed_over
 from spark_jobs.jobs import Runner, slices_for
 from spark_jobs.splitting.finishing import finish_set, sync_ranges
 from spark_jobs.splitting.output import OutputDirectory
-from spark_jobs.splitting.ownership import encoded_schemas
+from spark_jobs.splitting.ownership import schemas_among
 from spark_jobs.splitting.placing import Placing
 from spark_jobs.splitting.plans import RangePlan
 from spark_jobs.splitting.specification import BY_SCHEMA, Specification
@@ -76,9 +76,8 @@ def split(
     """
     options = options or SplitOptions()
     indexed = index_set(source, run, options)
-    files, ranges, warnings = indexed.files, indexed.ranges, indexed.warnings()
-    if indexed.unknown_xa:
-        warnings.append(_unknown_xa(indexed.unknown_xa))
+    files, ranges = indexed.files, indexed.ranges
+    warnings = indexed.warnings() + indexed.told_of_xa("in every binlog")
     job = _digest(files, options)
     paths = [Path(one.path) for one in files if "://" not in one.path]
     with OutputDirectory(output, job, overwrite=options.overwrite, sources=paths) as out:
@@ -86,7 +85,7 @@ def split(
             return SplitResult(out.finished, already=True)
         staging = out.staging
         slices = slices_for(indexed.nbytes, options.range_size, len(ranges))
-        everywhere = tuple(sorted({name for one in indexed.subjects for name in encoded_schemas(one)}))
+        everywhere = schemas_among(indexed.subjects)
         plan = PlanRange(
             files, options.specification, staging, everywhere, options.verify_ranges, options.block_size
         )
@@ -174,13 +173,6 @@ def _source_file(index: FileIndex) -> SourceFile:
         damage=damage,
         beginning=_beginning(index),
         ranges=max(len(index.bounds) - 1, 0),
-    )
-
-
-def _unknown_xa(count: int) -> str:
-    return (
-        f"{count} XA transaction{'s end' if count > 1 else ' ends'} here without having begun here: the XA COMMIT or "
-        "XA ROLLBACK is in every binlog"
     )
 
 

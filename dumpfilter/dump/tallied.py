@@ -61,9 +61,7 @@ class Tallied:
 
     def flags(self, flags: TableFlags) -> SubjectFlags | None:
         """A filter's flags of each of ``subjects``, for :meth:`sent`; None for a filter without rules."""
-        if not flags.is_on:
-            return None
-        return np.fromiter((flags.bits(subject) for subject in self.subjects), np.uint32, len(self.subjects))
+        return flags_of(flags, self.subjects)
 
     def sent(
         self, flags: SubjectFlags | None, origin: OriginFilter | None = None, number: int | None = None
@@ -133,6 +131,13 @@ class Tallied:
             table.conditions(),
             self.origins,
         )
+
+
+def flags_of(flags: TableFlags, subjects: Sequence[Subject]) -> SubjectFlags | None:
+    """A filter's flags of subjects, as :meth:`Tallied.flags` has them: for who has not got the tally."""
+    if not flags.is_on:
+        return None
+    return np.fromiter((flags.bits(subject) for subject in subjects), np.uint32, len(subjects))
 
 
 bytes_ = bytes

@@ -173,3 +173,8 @@ def schemas_of(subject: Subject) -> tuple[str, ...]:
 def encoded_schemas(subject: Subject) -> tuple[str, ...]:
     """The encoded names of a subject's schemas, sorted."""
     return tuple(sorted({encode_name(name) for name in schemas_of(subject)}))
+
+
+def schemas_among(subjects: Iterable[Subject]) -> tuple[str, ...]:
+    """The encoded names of all subjects' schemas, sorted."""
+    return tuple(sorted({name for one in subjects for name in encoded_schemas(one)}))

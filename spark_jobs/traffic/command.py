@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from spark_jobs.bandwidth import BandwidthOptions, bandwidth
+from spark_jobs.indexing import passed_over
 from spark_jobs.jobs import SparkSettings, spark_runner
 from spark_jobs.traffic.output import REPORT, check_output, write_results
 from spark_jobs.traffic.report.text import human_bytes, human_percent, visible
@@ -39,10 +40,8 @@ def run_bandwidth(
         render_results(results, console)
         console.print(f"report: {output / REPORT}", soft_wrap=True, highlight=False)
     for skipped in results.skipped:
-        where = "all of it" if skipped.position is None else f"from {skipped.position} on"
-        progress.print(
-            f"[yellow]warning:[/] {skipped.file}: {where} passed over: {skipped.reason}", soft_wrap=True
-        )
+        what = f"{skipped.file}: {passed_over(skipped.position)} passed over: {skipped.reason}"
+        progress.print(f"[yellow]warning:[/] {what}", soft_wrap=True)
     for warning in results.warnings:
         progress.print(f"[yellow]warning:[/] {warning}", soft_wrap=True)
 

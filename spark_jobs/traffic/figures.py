@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dumpfilter.binlog.subjects import Subject, Subjects, TableSubject
 from dumpfilter.dump.conditions import Mask
-from dumpfilter.dump.tallied import SubjectFlags, Tallied
+from dumpfilter.dump.tallied import SubjectFlags, Tallied, flags_of
 from dumpfilter.filter.collation import Family
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
 from spark_jobs.splitting.names import REST, decode_name
@@ -36,10 +36,9 @@ NO_TABLE = "(no table)"
 
 @dataclass(frozen=True)
 class Asked:
-    """A slave, its filter, and the numbers under which this and those without one rule each were measured."""
+    """A slave, and the numbers under which its filter and those without one rule each were measured."""
 
     definition: SlaveDefinition
-    given: GivenFilter
     number: int
     without: tuple[int, ...]
     """A rule each."""
@@ -59,7 +58,7 @@ def ask(definitions: Sequence[SlaveDefinition], family: Family) -> tuple[list[As
                 known[key] = len(filters)
                 filters.append((one.filter(family, without=k), one.origin))
             without.append(known[key])
-        asked.append(Asked(one, filters[number], number, tuple(without)))
+        asked.append(Asked(one, number, tuple(without)))
     return asked, filters
 
 
@@ -136,10 +135,7 @@ class FlagsOf:
 
     def __call__(self, given: GivenFilter) -> SubjectFlags | None:
         """Its flags, as :meth:`~dumpfilter.dump.tallied.Tallied.flags` has them."""
-        flags = TableFlags(given[0], Subjects())
-        if not flags.is_on:
-            return None
-        return np.fromiter((flags.bits(one) for one in self.subjects), np.uint32, len(self.subjects))
+        return flags_of(TableFlags(given[0], Subjects()), self.subjects)
 
 
 class Evaluate:
@@ -178,7 +174,7 @@ class Evaluate:
     def __call__(self, asked: Asked) -> tuple[SlaveFigures, tuple[int, ...]]:
         """The slave's figures, and its bytes in each bucket."""
         tallied, definition = self.tallied, asked.definition
-        origin = asked.given[1]
+        origin = definition.origin
         flags = self._flags[asked.number]
         everything = tallied.sent(None, origin)
         sent = tallied.sent(flags, origin, asked.number)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -86,9 +87,8 @@ def load_slaves(path: Path) -> list[SlaveDefinition]:
                 found[-1].filter("mysql")
             except OptionError as error:
                 raise OptionError(f"{path}: slave[{number}]: {error}") from None
-    names = [one.name for one in found]
-    for name in names:
-        if names.count(name) > 1:
+    for name, times in Counter(one.name for one in found).items():
+        if times > 1:
             raise OptionError(f"{path}: {name!r}: two slaves have this name")
     return found
 
