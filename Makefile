@@ -1,23 +1,36 @@
 # make demo   the main job end to end, on a real recording
 # make test   lint and tests
+# make fresh  the demo and the tests that need servers, in a bare Debian (SUITE=trixie); as root
 # make bench  the measured claims (minutes, gigabytes in bench/out)
 # make lint | proto | clean
 #
-# Each installs what is missing: the Debian packages below (as root; else it says which), and a virtual
-# environment in .venv with the versions of constraints.txt.
+# Each installs what is missing: Debian packages (tools/system_packages.py; when not root, it says which), and a
+# virtual environment in .venv with the versions of constraints.txt.
 
-PYTHON ?= python3
+# python3, or another one where python3 is too old or too new.
+ifndef PYTHON
+PYTHON := $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
+  $$python -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' 2>/dev/null && echo $$python && exit; \
+  done; echo python3)
+endif
 VENV   := .venv
 BIN    := $(VENV)/bin
+PYTEST := $(BIN)/pytest -n 2 --dist loadgroup -rs
 READY  := $(VENV)/.ready
 
-.PHONY: demo test bench lint proto clean packages
+.PHONY: demo test server-tests fresh bench lint proto clean packages test-packages
 
-demo: $(READY)
+demo: packages $(READY)
 	$(BIN)/dumpfilter demo
 
-test: $(READY) lint
-	$(BIN)/pytest -n 2 --dist loadgroup -rs
+test: test-packages $(READY) lint
+	$(PYTEST)
+
+# What differs from one distribution to the next: the servers' own programs, Java, the browser, a terminal.
+server-tests: test-packages $(READY)
+	$(PYTEST) tests/oracle/test_replay.py tests/oracle/test_readers.py tests/test_binlog_text.py tests/test_cli.py \
+	  tests/test_options_file.py tests/test_system_packages.py tests/console tests/master/test_live_server.py \
+	  tests/spark_jobs/test_session.py tests/spark_jobs/test_cluster.py tests/spark_jobs/test_report.py
 
 bench: $(READY)
 	$(BIN)/python -m bench
@@ -33,40 +46,23 @@ proto: $(READY)
 	  proto/dumpfilter/v1/dumpfilter.proto
 
 $(READY): pyproject.toml constraints.txt Makefile | packages
-	test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark,dev]'
 	@echo "compiling the kernels, once"
 	$(BIN)/python -m dumpfilter.warm_up
 	touch $(READY)
 
-# Java for Spark (17 or later), MariaDB for the tests with a real replica and mariadb-binlog, and for the tests
-# only a browser to open the bandwidth report in.
 packages:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-	  echo "dumpfilter needs Python 3.11 or later; say which with: make PYTHON=/path/to/python3" >&2; exit 1; }
-	@missing=; \
-	$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || missing="$$missing python3-venv"; \
-	command -v java >/dev/null || missing="$$missing java"; \
-	command -v mariadbd >/dev/null || missing="$$missing mariadb-server"; \
-	command -v mariadb-binlog >/dev/null || missing="$$missing mariadb-client"; \
-	case " $(MAKECMDGOALS) " in *" test "*|*" packages "*) \
-	  command -v chromium >/dev/null || command -v google-chrome >/dev/null || missing="$$missing chromium";; esac; \
-	case "$$missing" in *chromium*) apt-cache show chromium >/dev/null 2>&1 || apt-get update -qq || true; \
-	  apt-cache show chromium >/dev/null 2>&1 || { \
-	    echo "the tests open the report in a browser, and this system has no package chromium (Ubuntu's is a snap," >&2; \
-	    echo "which cannot read test files): install google-chrome-stable" >&2; exit 1; };; esac; \
-	test -z "$$missing" || { \
-	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	    export DEBIAN_FRONTEND=noninteractive; apt-get update -qq && \
-	    case "$$missing" in *java*) \
-	      for jre in openjdk-17-jre-headless openjdk-21-jre-headless default-jre-headless; do \
-	        apt-cache show $$jre >/dev/null 2>&1 && break; done; \
-	      missing=$$(echo "$$missing" | sed "s/java/$$jre/");; esac; \
-	    echo "installing:$$missing"; apt-get install -y -qq $$missing >/dev/null; \
-	  else \
-	    echo "missing:$$missing; install them as root:" >&2; \
-	    echo "  apt-get install python3-venv openjdk-17-jre-headless mariadb-server mariadb-client chromium" >&2; exit 1; \
-	  fi; }
+	@$(PYTHON) tools/system_packages.py
+
+test-packages:
+	@$(PYTHON) tools/system_packages.py --tests
+
+# A tree that FRESH keeps is used again, so that a second run costs only the tests.
+SUITE ?= trixie
+FRESH ?= /var/tmp/dumpfilter-$(SUITE)
+fresh:
+	tools/bare-debian $(SUITE) $(FRESH) make demo server-tests
 
 clean:
 	rm -rf $(VENV) demo bench/out build *.egg-info

@@ -15,7 +15,6 @@ import contextlib
 import logging
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -29,13 +28,11 @@ from typing import TYPE_CHECKING, Any
 
 from dumpfilter.errors import ConnectionLost, OptionError
 from spark_jobs.daemon import DRIVERS_CODE, code_digest
+from spark_jobs.java import JAVA_AT_LEAST, find_java, java_release
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
-
-JAVA_AT_LEAST = 17
-"""The oldest Java that Spark 4 runs on."""
 
 ARROW_RECORDS = 4096
 """Rows in an Arrow batch from Spark to a Python worker; a row is some hundred bytes."""
@@ -73,34 +70,19 @@ class SparkUnreachable(ConnectionLost):
 
 
 def check_java() -> str:
-    """The java that Spark will run. Raises SparkMissing when there is none that is new enough."""
-    home = os.environ.get("JAVA_HOME")
-    java = shutil.which(str(Path(home) / "bin" / "java")) if home else shutil.which("java")
+    """Return the java that Spark will run. Raises SparkMissing when there is none that is new enough."""
+    java = find_java()
     if java is None:
+        home = os.environ.get("JAVA_HOME")
         where = f"JAVA_HOME ({home}) has no bin/java" if home else "there is no java on the PATH"
         raise SparkMissing(f"this runs on Spark, which needs Java {JAVA_AT_LEAST} or newer: {where}. {_CURE}")
-    release = _java_version(java)
+    release = java_release(java)
     if release is not None and release < JAVA_AT_LEAST:
         raise SparkMissing(f"{java} is Java {release}, Spark needs {JAVA_AT_LEAST} or newer. {_CURE}")
     return java
 
 
 _CURE = "Install one (Debian, Ubuntu: apt-get install default-jre-headless) or let JAVA_HOME point to it"
-
-
-def _java_version(java: str) -> int | None:
-    try:
-        told = subprocess.run(
-            [java, "-version"], capture_output=True, text=True, timeout=60, check=False
-        ).stderr
-    except OSError:
-        return None
-    # openjdk version "17.0.21" …, java version "1.8.0_392" …
-    quoted = told.split('"')[1] if told.count('"') >= 2 else ""
-    numbers = [int(part) for part in quoted.replace("_", ".").split(".") if part.isdigit()]
-    if not numbers:
-        return None
-    return numbers[1] if numbers[0] == 1 and len(numbers) > 1 else numbers[0]
 
 
 def submitted() -> bool:

@@ -1,0 +1,33 @@
+"""Find Java and its version. Needs the standard library only: the Makefile asks before anything is installed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+JAVA_AT_LEAST = 17
+"""The oldest Java that Spark 4 runs on."""
+
+
+def find_java() -> str | None:
+    """Return the path of the java that Spark runs: ``JAVA_HOME``'s, else the first on the PATH. None without one."""
+    home = os.environ.get("JAVA_HOME")
+    return shutil.which(str(Path(home) / "bin" / "java")) if home else shutil.which("java")
+
+
+def java_release(java: str) -> int | None:
+    """Return the feature release that ``java -version`` tells (17, 21 …). None when it tells nothing readable."""
+    try:
+        told = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=60, check=False
+        ).stderr
+    except OSError:
+        return None
+    # openjdk version "17.0.21" …, java version "1.8.0_392" …
+    quoted = told.split('"')[1] if told.count('"') >= 2 else ""
+    numbers = [int(part) for part in quoted.replace("_", ".").split(".") if part.isdigit()]
+    if not numbers:
+        return None
+    return numbers[1] if numbers[0] == 1 and len(numbers) > 1 else numbers[0]

@@ -1,0 +1,100 @@
+"""The check for system packages: it looks for what a distribution has, and tells a plain user what to install."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tools.system_packages import candidate, choose, main, needs, python_problem
+
+ONLY_NAMED_BY_OTHERS = (
+    "openjdk-17-jre-headless:\n  Installed: (none)\n  Candidate: (none)\n  Version table:\n"
+)
+TO_BE_HAD = "openjdk-21-jre-headless:\n  Installed: (none)\n  Candidate: 21.0.8+9-1\n  Version table:\n"
+
+
+def test_a_package_that_others_merely_name_is_no_candidate() -> None:
+    assert not candidate(ONLY_NAMED_BY_OTHERS)
+    assert candidate(TO_BE_HAD)
+    assert not candidate("")
+
+
+@pytest.mark.parametrize(
+    ("installable", "chosen"),
+    [
+        ({"openjdk-17-jre-headless", "default-jre-headless"}, "openjdk-17-jre-headless"),  # Debian 12
+        ({"openjdk-21-jre-headless", "openjdk-25-jre-headless"}, "openjdk-21-jre-headless"),  # Debian 13
+        ({"openjdk-30-jre-headless", "default-jre-headless"}, "default-jre-headless"),
+        (set(), None),
+    ],
+)
+def test_java_is_looked_for(installable: set[str], chosen: str | None) -> None:
+    java = next(need for need in needs(tests=False) if need.title == "Java")
+    assert choose(java.packages, installable.__contains__) == chosen
+
+
+def test_the_demonstration_needs_no_server() -> None:
+    assert not any("maria" in need.title.lower() for need in needs(tests=False))
+
+
+@pytest.mark.parametrize("version", [(3, 11, 0), (3, 12, 4), (3, 13), (3, 14, 10)])
+def test_supported_pythons(version: tuple[int, ...]) -> None:
+    assert python_problem(version) is None
+
+
+@pytest.mark.parametrize("version", [(2, 7), (3, 10, 12), (3, 15)])
+def test_other_pythons_are_refused_with_the_cure(version: tuple[int, ...]) -> None:
+    assert "make PYTHON=" in str(python_problem(version))
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Return a function that makes shell scripts and puts their directory alone on a plain user's PATH."""
+
+    def make(**texts: str) -> None:
+        for name, text in texts.items():
+            script = tmp_path / name.replace("_", "-")
+            script.write_text(f"#!/bin/sh\n{text}\n")
+            script.chmod(0o755)
+
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    return make
+
+
+def test_a_plain_user_is_told_exactly_what_to_install(
+    programs: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy = 'case "$2" in *-21-*) echo "  Candidate: 21.0.8";; *) echo "  Candidate: (none)";; esac'
+    programs(apt_get="exit 9", apt_cache=policy)
+    assert main([]) == 1
+    said = capsys.readouterr().err
+    assert "missing: Java (java is not installed)" in said
+    assert said.endswith("  apt-get update\n  apt-get install openjdk-21-jre-headless\n")
+
+
+def test_an_old_java_is_not_enough(programs: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
+    programs(apt_get="exit 9", apt_cache="exit 9", java="echo 'openjdk version \"11.0.2\"' >&2")
+    assert main([]) == 1
+    said = capsys.readouterr().err
+    assert "is Java 11, and Spark needs 17 or later" in said
+    assert "apt-get install default-jre-headless" in said
+
+
+def test_an_old_mariadb_is_not_enough(
+    programs: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    programs(
+        apt_get="exit 9",
+        apt_cache="exit 9",
+        java="echo 'openjdk version \"21.0.2\"' >&2",
+        mariadb="echo 'mariadb  Ver 15.1 Distrib 10.5.29-MariaDB, for debian-linux-gnu'",
+    )
+    assert main(["--tests"]) == 1
+    said = capsys.readouterr().err
+    assert "is of MariaDB 10.5, and the tests need 10.11 or later" in said
+    assert "mariadb-client" in said
