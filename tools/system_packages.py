@@ -176,7 +176,7 @@ def main(arguments: Sequence[str]) -> int:
     if arguments not in ([], ["--tests"]):
         _say(str(__doc__))
         return 2
-    problem = python_problem(sys.version_info)
+    problem = python_problem(sys.version_info[:2])
     if problem:
         _say(problem)
         return 1
