@@ -81,13 +81,12 @@ def _absent(program: str) -> str | None:
 
 def _venv_missing() -> str | None:
     try:
-        import ensurepip
-        import venv  # noqa: F401 (Debian packs it apart from Python)
+        # Debian packs both apart from Python
+        import ensurepip  # noqa: F401
+        import venv  # noqa: F401
     except ImportError:
         return "this Python cannot make virtual environments"
-    # Debian leaves the module and takes its wheels away
-    bundled = Path(ensurepip.__file__).parent / "_bundled"
-    return None if bundled.is_dir() else "this Python cannot install pip into virtual environments"
+    return None
 
 
 def _java_missing() -> str | None:
