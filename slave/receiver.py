@@ -183,6 +183,9 @@ class Receiver:
                 f"the master went on to {chunk.file} inside a transaction of {here.source_file} "
                 f"(after {here.source_position})"
             )
+        # An applier that stops at the new file's beginning has to know what the master dropped at the old one's end.
+        self._save(synced=False)
+        here = self._info
         self._relay_log.rotate(chunk.file, chunk.start_position, chunk.format_description)
         self._another_master = False
         self._awaited_version = 0

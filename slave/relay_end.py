@@ -112,7 +112,11 @@ def _pairs(states: deque[Reached]) -> list[Reached]:
     kept = both[:1]
     rest = both[1:]
     for first, second in zip(rest[::2], rest[1::2], strict=False):
-        kept.append(Reached(second.info, Counter(first.hits) + Counter(second.hits)))
+        if first.info.relay_file == second.info.relay_file:
+            kept.append(Reached(second.info, Counter(first.hits) + Counter(second.hits)))
+        else:
+            # Only a file's last state knows what the master dropped after the last transaction of the file.
+            kept += [first, second]
     if len(rest) % 2:
         kept.append(rest[-1])
     return kept

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.binlog.events import EventType
@@ -531,8 +531,23 @@ STEPS = st.one_of(
 )
 
 
+PREDECESSOR_ENDS_WITH_DROPPED = [
+    ("RESTART", "--replicate-do-db=shop"),
+    ("STOP", "SQL_THREAD"),
+    ("START", ""),
+    ("STOP", "SQL_THREAD"),
+    ("UNTIL", "5"),
+    ("FILTER", "REPLICATE_WILD_DO_TABLE = ('s%.%', 'a_b.%')"),
+    ("UNTIL", "53"),
+    ("START", "IO_THREAD"),
+    ("MASTER", ""),
+    ("FILTER_ON", "SLAVE"),
+]
+
+
 @settings(max_examples=15, deadline=None)
 @given(steps=st.lists(STEPS, max_size=10))
+@example(steps=PREDECESSOR_ENDS_WITH_DROPPED)
 def test_any_statements_end_with_the_law(steps: list[tuple[str, str]]) -> None:
     with (
         tempfile.TemporaryDirectory() as directory,
