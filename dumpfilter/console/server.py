@@ -15,12 +15,15 @@ from dataclasses import dataclass
 
 import structlog
 
+from dumpfilter.console.auth import new_nonce
 from dumpfilter.console.connection import Connection
 from dumpfilter.console.executor import Executor
+from dumpfilter.console.login import Doorkeeper
 from dumpfilter.console.session import Session
 from dumpfilter.console.wire import ClientGone, PacketStream
 from dumpfilter.errors import OptionError
 from dumpfilter.sql.errors import SqlError
+from dumpfilter.tls import ServerTls, temporary_tls
 
 log = structlog.get_logger()
 
@@ -40,8 +43,8 @@ class _Client:
 class ConsoleServer:
     """A port that speaks MySQL's client protocol, in a thread of its own.
 
-    ``users`` are passwords by user name; with none nobody can log in. ``port`` 0 takes a free one. Start it with
-    :meth:`start` or as a context manager.
+    ``users`` are passwords by user name; with none nobody can log in. ``port`` 0 takes a free one. Without ``tls`` a
+    certificate is made, for as long as the process lives. Start it with :meth:`start` or as a context manager.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class ConsoleServer:
         port: int = 0,
         users: Mapping[str, str] | None = None,
         *,
+        tls: ServerTls | None = None,
         max_connections: int = DEFAULT_MAX_CONNECTIONS,
     ) -> None:
         self.host = host
@@ -58,6 +62,7 @@ class ConsoleServer:
         """Where it listens; the real one after :meth:`start`."""
         self._executor = executor
         self._users = dict(users or {})
+        self._tls = tls or temporary_tls(host)
         self._max_connections = max_connections
         self._clients: dict[int, _Client] = {}
         self._numbers = itertools.count(1)
@@ -87,6 +92,12 @@ class ConsoleServer:
         self._thread.start()
         ready.wait()
         log.info("console.listening", host=self.host, port=self.port)
+        for user in sorted(user for user, password in self._users.items() if not password):
+            log.warning(
+                "console.no_password",
+                user=user,
+                hint="a MariaDB client of 11.4 or later cannot verify the certificate, or refuses it: set a password",
+            )
         return self
 
     def stop(self) -> None:
@@ -164,12 +175,19 @@ class ConsoleServer:
         assert self._pool is not None
         address = writer.get_extra_info("peername")
         _keep_alive(writer)
-        connection = Connection(
-            PacketStream(reader, writer),
+        stream = PacketStream(reader, writer)
+        door = Doorkeeper(
+            stream,
             connection_id=number,
             peer=_account_host(address[0] if address else ""),
             users=self._users,
             server_version=str(self._executor.variables().get("version", "8.0.0-dumpfilter")),
+            tls=self._tls,
+            nonce=new_nonce(),
+        )
+        connection = Connection(
+            stream,
+            door,
             pool=self._pool,
             open_session=functools.partial(Session, self._executor, self),
         )
@@ -187,7 +205,7 @@ class ConsoleServer:
             pass
         finally:
             self._clients.pop(number, None)
-            writer.close()
+            stream.close()
             with contextlib.suppress(OSError, asyncio.CancelledError):
                 await writer.wait_closed()
 

@@ -517,7 +517,7 @@ class Raw:
         if plugin == auth.CACHING_SHA2 and password:
             assert reply == b"\x01" + auth.FAST_AUTH_SUCCESS
             reply = self.receive()
-        elif plugin == auth.NATIVE and not password:
+        elif not password:
             assert reply[:1] == b"\xfe"
             self.send(b"")
             reply = self.receive()
@@ -555,7 +555,7 @@ def alive(console: ConsoleServer) -> bool:
     [
         b"",
         b"\xff",
-        struct.pack("<IIB23x", Raw.CAPABILITIES | CLIENT.SSL, 1 << 24, 45),  # asks for TLS
+        struct.pack("<IIB23x", Raw.CAPABILITIES | CLIENT.SSL, 1 << 24, 45) + b"u\0\0",  # TLS, but a login
         struct.pack("<IIB23x", Raw.CAPABILITIES, 1 << 24, 45) + b"user that does not end",
         struct.pack("<IIB23x", Raw.CAPABILITIES, 1 << 24, 45) + b"u\0\xffshort",
         struct.pack("<IIB23x", 0, 1 << 24, 45) + b"u\0\0",
