@@ -99,7 +99,9 @@ class TlsChannel:
 
     async def _receive(self) -> None:
         self._flush()
-        data = await self._reader.read(_READ)
+        data = b""
+        with contextlib.suppress(OSError):
+            data = await self._reader.read(_READ)
         if not data:
             raise TlsFailed("the client left")
         self._from_client.write(data)

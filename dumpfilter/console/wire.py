@@ -35,6 +35,7 @@ class PacketStream:
     """Packets over one connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._unencrypted = reader, writer
         self._reader: asyncio.StreamReader | TlsChannel = reader
         self._writer: asyncio.StreamWriter | TlsChannel = writer
         self._sequence = 0
@@ -45,9 +46,7 @@ class PacketStream:
 
     async def start_tls(self, context: ssl.SSLContext) -> None:
         """Encrypt from here on. Raises TlsFailed."""
-        assert isinstance(self._reader, asyncio.StreamReader)
-        assert isinstance(self._writer, asyncio.StreamWriter)
-        channel = TlsChannel(self._reader, self._writer, context)
+        channel = TlsChannel(*self._unencrypted, context)
         await channel.handshake()
         self._reader = self._writer = self.tls = channel
 
