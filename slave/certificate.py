@@ -26,7 +26,7 @@ def kept_tls(directory: Path, host: str, ca: Path | None) -> ServerTls:
         load_tls(TlsFiles(certificate, key))
     except TlsFileError as unusable:
         if certificate.exists():
-            log.warning(f"{certificate}: a new certificate is made, because the old one {unusable.what}")
+            log.warning(f"{unusable.path}: {unusable.what}: a new certificate is made")
         made = make_key_pair(host)
         durable.replace(key, made.key, synced=True, mode=0o600)
         durable.replace(certificate, made.certificate, synced=True, mode=0o644)

@@ -449,6 +449,12 @@ def test_a_real_client(tmp_path: Path) -> None:
             "/nowhere/password: the password",
         ),
         (["--config", "/nowhere/master.toml"], "/nowhere/master.toml: cannot be read"),
+        (["--console-port", "0", "--tls-key", "/nowhere/key"], "--tls-key needs --tls-cert"),
+        # as the servers spell it
+        (
+            ["--console-port", "0", "--ssl_cert=/nowhere/cert", "--ssl-key=/nowhere/key"],
+            "--tls-cert=/nowhere/cert: cannot be read: No such file or directory",
+        ),
     ],
 )
 def test_options_that_cannot_be_used(tmp_path: Path, options: list[str], said: str) -> None:
