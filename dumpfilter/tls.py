@@ -54,7 +54,7 @@ class TlsFiles:
 
 @dataclass(frozen=True)
 class ServerTls:
-    """What a server needs for TLS.
+    """A server's certificate and key, loaded and checked.
 
     ``context`` is ready for Python's ``ssl``; the PEM texts are for libraries with a TLS of their own.
     """

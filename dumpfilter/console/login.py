@@ -12,7 +12,14 @@ from mysql_mimic.types import Capabilities, ServerStatus
 
 from dumpfilter.console import answers, auth
 from dumpfilter.console.tls_channel import TlsFailed
-from dumpfilter.console.wire import Login, MalformedPacket, PacketStream, asks_for_tls, parse_login
+from dumpfilter.console.wire import (
+    ClientGone,
+    Login,
+    MalformedPacket,
+    PacketStream,
+    asks_for_tls,
+    parse_login,
+)
 from dumpfilter.sql.errors import SqlError
 from dumpfilter.tls import ServerTls
 
@@ -81,10 +88,12 @@ class Doorkeeper:
                 answer = await self.stream.read_reply(_LOGIN_PACKET)
             return parse_login(answer, CAPABILITIES)
         except TlsFailed as failed:
-            log.warning(
-                "console.tls_failed", connection=self.connection_id, peer=self.peer, reason=str(failed)
-            )
+            self._say_tls_failed(str(failed))
             raise Refused from failed
+        except ClientGone:
+            if self.stream.tls is not None:
+                self._say_tls_failed("no login came: the client may not trust the certificate")
+            raise
         except (MalformedPacket, SqlError) as failed:
             log.info("console.bad_handshake", connection=self.connection_id, peer=self.peer)
             await self.refuse(SqlError(1043, "08S01", "Bad handshake"))
@@ -107,6 +116,9 @@ class Doorkeeper:
         if self.stream.tls is None:
             return b""
         return auth.certificate_proof(self.users[login.user], plugin, self.nonce, self.tls.fingerprint)
+
+    def _say_tls_failed(self, reason: str) -> None:
+        log.warning("console.tls_failed", connection=self.connection_id, peer=self.peer, reason=reason)
 
     async def refuse(self, error: SqlError) -> None:
         """Tell the client why it is not served."""

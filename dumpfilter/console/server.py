@@ -93,10 +93,10 @@ class ConsoleServer:
         ready.wait()
         log.info("console.listening", host=self.host, port=self.port)
         for user in sorted(user for user, password in self._users.items() if not password):
-            log.warning(
+            log.info(
                 "console.no_password",
                 user=user,
-                hint="a MariaDB client of 11.4 or later cannot verify the certificate, or refuses it: set a password",
+                hint="MariaDB's clients since 11.4 verify a self-signed certificate by the password",
             )
         return self
 

@@ -131,7 +131,10 @@ def test_mariadb_with_the_wrong_password(console: Served) -> None:
 
 
 def test_mariadb_refuses_a_strangers_certificate(console: Served, stranger: Path) -> None:
-    done = mariadb(console.port, "--ssl-verify-server-cert", f"--ssl-ca={stranger}")
+    with capture_logs() as logs:
+        done = mariadb(console.port, "--ssl-verify-server-cert", f"--ssl-ca={stranger}")
+        # older clients break off the handshake, newer ones end it and leave
+        assert len(reasons(logs)) == 1
     assert done.stdout == ""
     assert done.stderr.startswith("ERROR 2026 (HY000): TLS/SSL error: ")
 
@@ -281,7 +284,7 @@ class Encrypted(Raw):
 
 
 def proof(password: str, nonce: bytes, certificate: Path) -> bytes:
-    """What MariaDB's client computes, from the certificate as it sees it."""
+    """Return the proof as MariaDB's client computes it, from the certificate that it sees."""
     fingerprint = hashlib.sha256(ssl.PEM_cert_to_DER_cert(certificate.read_text())).digest()
     stored = hashlib.sha1(hashlib.sha1(password.encode()).digest()).digest()
     return b"\x01" + hashlib.sha256(stored + nonce + fingerprint).hexdigest().upper().encode()
