@@ -174,7 +174,7 @@ class ConsoleServer:
         number = next(self._numbers)
         assert self._pool is not None
         address = writer.get_extra_info("peername")
-        _keep_alive(writer)
+        _set_up(writer)
         stream = PacketStream(reader, writer)
         door = Doorkeeper(
             stream,
@@ -215,7 +215,10 @@ def _account_host(address: str) -> str:
     return "localhost" if address in ("127.0.0.1", "::1", "") else address
 
 
-def _keep_alive(writer: asyncio.StreamWriter) -> None:
-    """A peer that vanished without a word is noticed some day."""
+def _set_up(writer: asyncio.StreamWriter) -> None:
+    """Notice some day a peer that vanished without a word, and send short answers at once."""
+    connection = writer.get_extra_info("socket")
     with contextlib.suppress(OSError):
-        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        # asyncio sets it only where the listener names its protocol
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
