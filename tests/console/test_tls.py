@@ -155,39 +155,48 @@ def test_mariadb_refuses_a_man_in_the_middle(console: Served, stranger: Path) ->
 def man_in_the_middle(console: Served, certificate: Path) -> Iterator[tuple[int, list[bytes]]]:
     """A port where packets are read and passed on, and these packets."""
     theirs = load_tls(TlsFiles(certificate, certificate.with_name("key.pem")))
+    unverified = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    unverified.check_hostname = False
+    unverified.verify_mode = ssl.CERT_NONE
     passed_on: list[bytes] = []
 
-    def copy(reader: socket.socket, writer: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            while data := reader.recv(1 << 16):
-                passed_on.append(data)
-                writer.sendall(data)
-        with contextlib.suppress(OSError):
-            writer.shutdown(socket.SHUT_RDWR)
+    async def read(reader: asyncio.StreamReader | TlsChannel) -> bytes:
+        header = await reader.readexactly(4)
+        return header + await reader.readexactly(int.from_bytes(header[:3], "little"))
 
-    def serve() -> None:
-        client, _ = listener.accept()
-        server = socket.create_connection(("127.0.0.1", console.port), timeout=60)
-        client.sendall(server.recv(1 << 16))  # the greeting
-        server.sendall(client.recv(36, socket.MSG_WAITALL))  # the request for TLS
-        client = theirs.context.wrap_socket(client, server_side=True)
-        unverified = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        unverified.check_hostname = False
-        unverified.verify_mode = ssl.CERT_NONE
-        server = unverified.wrap_socket(server)
-        back = threading.Thread(target=copy, args=(server, client))
-        back.start()
-        copy(client, server)
-        back.join()
-        client.close()
-        server.close()
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        from_server, to_server = await asyncio.open_connection("127.0.0.1", console.port)
+        writer.write(await read(from_server))  # the greeting
+        to_server.write(await read(reader))  # the request for TLS
+        await to_server.start_tls(unverified)
+        client = TlsChannel(reader, writer, theirs.context)
+        await client.handshake()
 
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=serve)
-        thread.start()
-        yield listener.getsockname()[1], passed_on
-        thread.join(60)
-        assert not thread.is_alive()
+        async def copy(
+            source: asyncio.StreamReader | TlsChannel, target: asyncio.StreamWriter | TlsChannel
+        ) -> None:
+            with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+                while True:
+                    passed_on.append(await read(source))
+                    target.write(passed_on[-1])
+                    await target.drain()
+            to_server.close()
+            client.close()
+
+        await asyncio.gather(copy(client, to_server), copy(from_server, client))
+        done.set()
+
+    async def serve() -> None:
+        async with await asyncio.start_server(accept, sock=listener):
+            await asyncio.to_thread(done.wait, 60)
+
+    done = threading.Event()
+    listener = socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
+    thread.start()
+    yield listener.getsockname()[1], passed_on
+    thread.join(60)
+    assert done.is_set()
 
 
 def connect(port: int, context: ssl.SSLContext | None) -> pymysql.Connection:

@@ -454,7 +454,10 @@ def test_a_given_certificate(tmp_path: Path) -> None:
         tmp_path, "--defaults-file", tmp_path / "my.cnf", DUMPFILTER_CONSOLE_PASSWORD="hush"
     ) as port:
         connection = pymysql.connect(
-            host="127.0.0.1", port=port, user="root", password="hush",
+            host="127.0.0.1",
+            port=port,
+            user="root",
+            password="hush",
             ssl=client_context(authority.certificate),
         )
         with connection, connection.cursor() as cursor:
