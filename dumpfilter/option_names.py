@@ -16,6 +16,9 @@ ALIASES = {
     "master-verify-checksum": "verify-checksum",
     "source-verify-checksum": "verify-checksum",
     "skip-slave-start": "skip-replica-start",
+    "ssl-cert": "tls-cert",
+    "ssl-key": "tls-key",
+    "ssl-ca": "tls-ca",
 }
 """Names that servers have for options of ours: MySQL's before and after 8.0.26, MariaDB's."""
 

@@ -17,6 +17,7 @@ from dumpfilter.console.server import ConsoleServer
 from dumpfilter.console.users import DEFAULT_USER, check_users
 from dumpfilter.filter import Rule, WriteSemantics
 from dumpfilter.filter.factory import make_write_filter
+from dumpfilter.tls import TlsFiles, load_tls, temporary_tls
 from master.config import MasterConfig, load_config
 from master.console import MasterConsole
 from master.logs import printable
@@ -35,6 +36,7 @@ def run_master(
     console_port_file: Path | None = None,
     console_user: str | None = None,
     console_password: str = "",
+    tls_files: TlsFiles,
     verify: bool,
     cache_bytes: int,
     write_rules: tuple[Rule, ...] = (),
@@ -91,7 +93,8 @@ def run_master(
         executor = MasterConsole(
             server.service, port=server.port, lower_case_table_names=lower_case_table_names
         )
-        sql_console = ConsoleServer(executor, host, console_port, users).start()
+        tls = load_tls(tls_files) if tls_files.has_certificate else temporary_tls(host, tls_files.ca)
+        sql_console = ConsoleServer(executor, host, console_port, users, tls=tls).start()
     server.start()
     names = store.binlogs.names
     console.print(

@@ -27,9 +27,11 @@ from dumpfilter.filter.channels import (
     fold_channel,
     is_channel_name,
 )
+from dumpfilter.tls import TlsFiles, load_tls
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 from slave import durable
+from slave.certificate import kept_tls
 from slave.channel import Channel
 from slave.console import SlaveConsole
 from slave.slave import Configured, Slave, SlaveOptions, Watching
@@ -48,6 +50,7 @@ class ConsoleOptions:
     port: int
     port_file: Path | None
     users: Mapping[str, str]
+    tls: TlsFiles
 
 
 def masters_of(masters: Sequence[str], channel: str) -> list[tuple[str, str, int]]:
@@ -173,7 +176,11 @@ def _console(slave: Slave, options: ConsoleOptions | None) -> Iterator[None]:
         yield
         return
     executor = SlaveConsole(slave)
-    server = ConsoleServer(executor, options.host, options.port, options.users)
+    if options.tls.has_certificate:
+        tls = load_tls(options.tls)
+    else:
+        tls = kept_tls(slave.options.relay_dir, options.host, options.tls.ca)
+    server = ConsoleServer(executor, options.host, options.port, options.users, tls=tls)
     server.start()
     executor.port = server.port
     try:

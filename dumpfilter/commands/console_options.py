@@ -31,3 +31,23 @@ ConsolePasswordFile = Annotated[
         rich_help_panel=PANEL,
     ),
 ]
+TlsCert = Annotated[
+    Path | None,
+    typer.Option(
+        help="The console's certificate, PEM, and after it those of its issuers. Without it one is made.",
+        metavar="FILE",
+        rich_help_panel=PANEL,
+    ),
+]
+TlsKey = Annotated[
+    Path | None,
+    typer.Option(help="The certificate's private key, PEM.", metavar="FILE", rich_help_panel=PANEL),
+]
+TlsCa = Annotated[
+    Path | None,
+    typer.Option(
+        help="A client of the console that shows a certificate must have one signed by this CA, PEM.",
+        metavar="FILE",
+        rich_help_panel=PANEL,
+    ),
+]

@@ -8,7 +8,15 @@ from typing import Annotated
 
 import typer
 
-from dumpfilter.commands.console_options import PANEL, ConsolePasswordFile, ConsolePort, ConsolePortFile
+from dumpfilter.commands.console_options import (
+    PANEL,
+    ConsolePasswordFile,
+    ConsolePort,
+    ConsolePortFile,
+    TlsCa,
+    TlsCert,
+    TlsKey,
+)
 from dumpfilter.commands.option_files import DefaultsExtraFile, DefaultsFile
 from dumpfilter.commands.passwords import CONSOLE_VARIABLE, read_password
 
@@ -69,6 +77,9 @@ def master_command(
         ),
     ] = None,
     console_password_file: ConsolePasswordFile = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    tls_ca: TlsCa = None,
     do_db: Annotated[list[str] | None, _write_option("binlog-do-db")] = None,
     ignore_db: Annotated[list[str] | None, _write_option("binlog-ignore-db")] = None,
     do: Annotated[
@@ -120,6 +131,7 @@ def master_command(
     """
     from dumpfilter.filter import WriteRuleKind, WriteSemantics
     from dumpfilter.filter.rules import EffectiveRuleKind, make_rules
+    from dumpfilter.tls import TlsFiles
     from master.command import run_master
 
     run_master(
@@ -132,6 +144,7 @@ def master_command(
         console_port_file=console_port_file,
         console_user=console_user,
         console_password=read_password(console_password_file, CONSOLE_VARIABLE),
+        tls_files=TlsFiles(tls_cert, tls_key, tls_ca),
         verify=verify_checksum,
         cache_bytes=cache_size << 20,
         write_rules=tuple(

@@ -9,7 +9,15 @@ from typing import Annotated
 import typer
 
 from dumpfilter.commands import filter_options as options
-from dumpfilter.commands.console_options import PANEL, ConsolePasswordFile, ConsolePort, ConsolePortFile
+from dumpfilter.commands.console_options import (
+    PANEL,
+    ConsolePasswordFile,
+    ConsolePort,
+    ConsolePortFile,
+    TlsCa,
+    TlsCert,
+    TlsKey,
+)
 from dumpfilter.commands.filter_options import Semantics
 from dumpfilter.commands.option_files import DefaultsExtraFile, DefaultsFile
 from dumpfilter.commands.passwords import CONSOLE_VARIABLE, SOURCE_VARIABLE, read_password
@@ -147,6 +155,9 @@ def slave_command(
         ),
     ] = "root",
     console_password_file: ConsolePasswordFile = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    tls_ca: TlsCa = None,
     summary: Annotated[Summary, typer.Option(help="What to print at the end.")] = Summary.TABLE,
     summary_file: Annotated[
         Path | None, typer.Option(help="Write it to this file instead of standard output.")
@@ -175,6 +186,7 @@ def slave_command(
     from dumpfilter.filter import EffectiveRuleKind, FilterSemantics, RuleKind
     from dumpfilter.filter.channels import ChannelFilters, split_channel
     from dumpfilter.filter.rules import make_rule
+    from dumpfilter.tls import TlsFiles
     from slave.command import ConsoleOptions, masters_of, run_slave
     from slave.slave import SlaveOptions
     from slave.source_info import SourceInfo
@@ -224,7 +236,13 @@ def slave_command(
     console = None
     if console_port is not None:
         password = read_password(console_password_file, CONSOLE_VARIABLE)
-        console = ConsoleOptions(console_host, console_port, console_port_file, {console_user: password})
+        console = ConsoleOptions(
+            console_host,
+            console_port,
+            console_port_file,
+            {console_user: password},
+            TlsFiles(tls_cert, tls_key, tls_ca),
+        )
     run_slave(
         SlaveOptions(
             relay_dir=relay_dir,

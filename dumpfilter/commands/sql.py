@@ -13,6 +13,8 @@ from dumpfilter.console.rendering import Format
 from dumpfilter.errors import ConnectionLost, OptionError
 
 if TYPE_CHECKING:
+    import ssl
+
     from dumpfilter.console.script import ScriptStatement
 
 PASSWORD_VARIABLE = "DUMPFILTER_PASSWORD"
@@ -41,6 +43,14 @@ def sql_command(
     execute: Annotated[
         str | None, typer.Option("--execute", "-e", help="Statements instead of a file.", metavar="SQL")
     ] = None,
+    tls_ca: Annotated[
+        Path | None,
+        typer.Option(
+            help="Demand TLS, with a certificate that this CA has signed or that is in this file, and that names the "
+            "host. Without it TLS is used unverified.",
+            metavar="FILE",
+        ),
+    ] = None,
     format_: Annotated[Format, typer.Option("--format", help="How results are written.")] = Format.TABLE,
 ) -> None:
     """Run statements on the console of a slave or a master, and print what they answer.
@@ -65,12 +75,23 @@ def sql_command(
     else:
         text = Path(script).read_text("utf-8")
     statements = list(script_statements(text))
-    if not _run(host, port, user, password, statements, format_):
+    context = None
+    if tls_ca is not None:
+        from dumpfilter.tls import client_context
+
+        context = client_context(tls_ca)
+    if not _run(host, port, user, password, context, statements, format_):
         raise typer.Exit(1)
 
 
 def _run(
-    host: str, port: int, user: str, password: str, statements: Sequence[ScriptStatement], format_: Format
+    host: str,
+    port: int,
+    user: str,
+    password: str,
+    context: ssl.SSLContext | None,
+    statements: Sequence[ScriptStatement],
+    format_: Format,
 ) -> bool:
     """Whether all went well; the first error is printed as the mysql client prints it."""
     import pymysql
@@ -86,6 +107,7 @@ def _run(
             autocommit=None,
             connect_timeout=_CONNECT_SECONDS,
             conv=_decoders(),
+            ssl=context,  # None: TLS if the console has it
         ) as connection:
             for statement in statements:
                 line = statement.line

@@ -31,12 +31,12 @@ def error(failed: SqlError, charset: CharacterSet) -> bytes:
     return b"\xff" + struct.pack("<H", failed.number) + b"#" + state + text
 
 
-def ok(capabilities: Capabilities, status: ServerStatus, result: Result) -> bytes:
-    return bytes(
-        packets.make_ok(
-            capabilities, status, affected_rows=result.affected, warnings=min(len(result.notes), 0xFFFF)
-        )
+def ok(capabilities: Capabilities, status: ServerStatus, result: Result, info: bytes = b"") -> bytes:
+    """Return an OK packet; ``info`` is its text."""
+    packet = packets.make_ok(
+        capabilities, status, affected_rows=result.affected, warnings=min(len(result.notes), 0xFFFF)
     )
+    return bytes(packet) + (str_len(info) if info else b"")
 
 
 def end_of_rows(capabilities: Capabilities, status: ServerStatus, result: Result) -> bytes:

@@ -1,5 +1,7 @@
 """Who may log in: the two password plugins every client of today has one of, verified from the password itself.
 
+A server's certificate may be verified from the password too (:func:`certificate_proof`).
+
 ``caching_sha2_password`` is what MySQL's clients use since 8.0 (9.x has no other), ``mysql_native_password`` what
 MariaDB's and older ones do. Both prove the password with a digest over the server's nonce, so it never travels.
 A real server stores only a hash and needs TLS or RSA where that hash is not cached; we hold the password, so the
@@ -65,3 +67,17 @@ def proves_password(users: Mapping[str, str], user: str, plugin: str, nonce: byt
     # some clients end an empty response with a NUL
     given = b"" if response == b"\0" else response
     return hmac.compare_digest(expected, given) and user in users
+
+
+def certificate_proof(password: str, plugin: str, nonce: bytes, fingerprint: bytes) -> bytes:
+    """Return what proves to a MariaDB client since 11.4 that a self-signed certificate is this server's.
+
+    Only one who knows the password's hash can make it, for this login and this certificate. The client computes it
+    too, and compares. It stands in the OK packet that ends a login. Empty where the client cannot verify it: without a
+    password, and with a plugin other than mysql_native_password, whose hash it is.
+    """
+    if plugin != NATIVE or not password:
+        return b""
+    password_hash = hashlib.sha1(hashlib.sha1(password.encode()).digest()).digest()
+    proof = hashlib.sha256(password_hash + nonce + fingerprint).hexdigest()
+    return b"\x01" + proof.upper().encode()

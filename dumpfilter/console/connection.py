@@ -1,4 +1,4 @@
-"""One client's connection: the handshake, then command after command until it leaves.
+"""One client's connection: the login, then command after command until it leaves.
 
 Runs in the server's event loop; statements run in worker threads, so that a long one holds up nobody and can be
 interrupted.
@@ -10,17 +10,17 @@ import asyncio
 import contextlib
 import enum
 import struct
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor as ThreadPool
 from typing import Any
 
 import structlog
-from mysql_mimic import packets
 from mysql_mimic.charset import CharacterSet, Collation
 from mysql_mimic.types import Capabilities, ServerStatus
 
-from dumpfilter.console import answers, auth
+from dumpfilter.console import answers
 from dumpfilter.console.interrupt import Interrupt
+from dumpfilter.console.login import CAPABILITIES, Doorkeeper, Refused
 from dumpfilter.console.prepared import MAX_PREPARED_STATEMENTS, Prepared, read_execute
 from dumpfilter.console.session import Session
 from dumpfilter.console.wire import (
@@ -31,7 +31,6 @@ from dumpfilter.console.wire import (
     MalformedPacket,
     PacketStream,
     parse_change_user,
-    parse_login,
 )
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.sql.errors import SqlError
@@ -41,31 +40,8 @@ from dumpfilter.sql.select import query_interrupted
 
 log = structlog.get_logger()
 
-CAPABILITIES = (
-    Capabilities.CLIENT_LONG_PASSWORD
-    | Capabilities.CLIENT_FOUND_ROWS
-    | Capabilities.CLIENT_LONG_FLAG
-    | Capabilities.CLIENT_CONNECT_WITH_DB
-    | Capabilities.CLIENT_ODBC
-    | Capabilities.CLIENT_IGNORE_SPACE
-    | Capabilities.CLIENT_PROTOCOL_41
-    | Capabilities.CLIENT_INTERACTIVE
-    | Capabilities.CLIENT_TRANSACTIONS
-    | Capabilities.CLIENT_SECURE_CONNECTION
-    | Capabilities.CLIENT_MULTI_STATEMENTS
-    | Capabilities.CLIENT_MULTI_RESULTS
-    | Capabilities.CLIENT_PS_MULTI_RESULTS
-    | Capabilities.CLIENT_PLUGIN_AUTH
-    | Capabilities.CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA
-    | Capabilities.CLIENT_DEPRECATE_EOF
-)
-"""Not among them: TLS, compression, and what would only have to be read and thrown away (connection and query
-attributes)."""
-
 LOGIN_SECONDS = 10.0
 """As the server's ``connect_timeout``: how long a client may take to log in."""
-
-_LOGIN_PACKET = 1 << 16
 
 
 class Com(enum.IntEnum):
@@ -89,10 +65,6 @@ class Com(enum.IntEnum):
     RESET_CONNECTION = 0x1F
 
 
-class Refused(Exception):
-    """The client may not log in; it has been told."""
-
-
 def _malformed() -> SqlError:
     return SqlError(1835, "HY000", "Malformed communication packet.")
 
@@ -100,34 +72,28 @@ def _malformed() -> SqlError:
 class Connection:
     """One client.
 
-    ``open_session`` makes the session of a user who has logged in. ``peer`` is the client's host as the server
-    names it in an account.
+    ``open_session`` makes the session of a user who has logged in.
     """
 
     def __init__(
         self,
         stream: PacketStream,
+        door: Doorkeeper,
         *,
-        connection_id: int,
-        peer: str,
-        users: Mapping[str, str],
-        server_version: str,
         pool: ThreadPool,
         open_session: Callable[[int, str, str], Session],
     ) -> None:
-        self.id = connection_id
-        self.peer = peer
+        self.id = door.connection_id
+        self.peer = door.peer
+        """The client's host as the server names it in an account."""
         self.session: Session | None = None
         self.running: str | None = None
         """The text of the statement that is being executed."""
         self._stream = stream
-        self._users = users
-        self._server_version = server_version
+        self._door = door
         self._pool = pool
         self._open_session = open_session
         self._capabilities = CAPABILITIES
-        self._nonce = auth.new_nonce()
-        self._collation: int | None = None
         self._multi_statements = False
         self._interrupt: Interrupt | None = None
         self._killed = asyncio.Event()
@@ -155,7 +121,7 @@ class Connection:
         """Until the client leaves. Raises nothing but what cancels the task."""
         try:
             async with asyncio.timeout(LOGIN_SECONDS):
-                await self._handshake()
+                await self._log_in(await self._door.greet())
             await self._serve_commands()
         except TimeoutError:
             log.info("console.login_timeout", connection=self.id, peer=self.peer)
@@ -178,42 +144,17 @@ class Connection:
 
     async def refuse(self, error: SqlError) -> None:
         """Tell a client that it is not served, in place of the greeting."""
-        await self._stream.send(answers.error(error, CharacterSet.utf8mb4))
-
-    # The handshake
-
-    async def _handshake(self) -> None:
-        greeting = packets.make_handshake_v10(
-            capabilities=CAPABILITIES,
-            server_charset=CharacterSet.utf8mb4,
-            server_version=self._server_version,
-            connection_id=self.id,
-            auth_data=self._nonce + b"\0",
-            status_flags=self._status(),
-            auth_plugin_name=auth.CACHING_SHA2,
-        )
-        await self._stream.send(greeting)
-        try:
-            login = parse_login(await self._stream.read_reply(_LOGIN_PACKET), CAPABILITIES)
-        except (MalformedPacket, SqlError) as failed:
-            log.info("console.bad_handshake", connection=self.id, peer=self.peer)
-            await self._send_error(SqlError(1043, "08S01", "Bad handshake"))
-            raise Refused from failed
-        await self._log_in(login)
+        await self._door.refuse(error)
 
     async def _log_in(self, login: Login) -> None:
-        """Verify the user and open a session; raises Refused after telling the client."""
+        """Verify the user and open a session. Raises Refused after telling the client."""
         self._capabilities = login.capabilities
         self._multi_statements = Capabilities.CLIENT_MULTI_STATEMENTS in login.capabilities
-        plugin, response = login.plugin or auth.NATIVE, login.response
-        if not auth.is_known_plugin(plugin) or (plugin == auth.NATIVE and not response):
-            # a client that prefers another plugin than the greeting's may begin with an empty packet
-            plugin, response = await self._switch_plugin()
-        # the password must be proved before anything else is looked at
-        if not auth.proves_password(self._users, login.user, plugin, self._nonce, response):
-            await self._deny(login.user, with_password=bool(response.strip(b"\0")))
+        info = await self._door.verify(login)
         session = self._open_session(self.id, login.user, self.peer)
         session.character_set = _character_set(login.collation)
+        if self._stream.tls is not None:
+            session.tls_version, session.tls_cipher = self._stream.tls.version, self._stream.tls.cipher
         if login.database is not None:
             try:
                 session.use(login.database)
@@ -221,29 +162,14 @@ class Connection:
                 await self._send_error(unknown)
                 raise Refused from unknown
         self.session = session
-        if plugin == auth.CACHING_SHA2 and response.strip(b"\0"):
-            self._stream.put(bytes(packets.make_auth_more_data(auth.FAST_AUTH_SUCCESS)))
-        log.info("console.connected", connection=self.id, user=login.user, peer=self.peer)
-        await self._send_ok()
-
-    async def _switch_plugin(self) -> tuple[str, bytes]:
-        """Ask a client that began with another plugin for the one that every old client has."""
-        switch = packets.make_auth_switch_request(CharacterSet.utf8mb4, auth.NATIVE, self._nonce + b"\0")
-        await self._stream.send(bytes(switch))
-        try:
-            return auth.NATIVE, await self._stream.read_reply(_LOGIN_PACKET)
-        except SqlError as failed:
-            raise Refused from failed
-
-    async def _deny(self, user: str, *, with_password: bool) -> None:
-        log.warning("console.access_denied", connection=self.id, user=user[:80], peer=self.peer)
-        using = "YES" if with_password else "NO"
-        await self._send_error(
-            SqlError(
-                1045, "28000", f"Access denied for user '{user}'@'{self.peer}' (using password: {using})"
-            )
+        log.info(
+            "console.connected",
+            connection=self.id,
+            user=login.user,
+            peer=self.peer,
+            tls=session.tls_version or None,
         )
-        raise Refused
+        await self._stream.send(answers.ok(self._capabilities, self._status(), Result(), info))
 
     # Commands
 

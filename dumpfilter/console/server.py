@@ -15,12 +15,15 @@ from dataclasses import dataclass
 
 import structlog
 
+from dumpfilter.console.auth import new_nonce
 from dumpfilter.console.connection import Connection
 from dumpfilter.console.executor import Executor
+from dumpfilter.console.login import Doorkeeper
 from dumpfilter.console.session import Session
 from dumpfilter.console.wire import ClientGone, PacketStream
 from dumpfilter.errors import OptionError
 from dumpfilter.sql.errors import SqlError
+from dumpfilter.tls import ServerTls, temporary_tls
 
 log = structlog.get_logger()
 
@@ -40,8 +43,8 @@ class _Client:
 class ConsoleServer:
     """A port that speaks MySQL's client protocol, in a thread of its own.
 
-    ``users`` are passwords by user name; with none nobody can log in. ``port`` 0 takes a free one. Start it with
-    :meth:`start` or as a context manager.
+    ``users`` are passwords by user name; with none nobody can log in. ``port`` 0 takes a free one. Without ``tls`` a
+    certificate is made, for as long as the process lives. Start it with :meth:`start` or as a context manager.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class ConsoleServer:
         port: int = 0,
         users: Mapping[str, str] | None = None,
         *,
+        tls: ServerTls | None = None,
         max_connections: int = DEFAULT_MAX_CONNECTIONS,
     ) -> None:
         self.host = host
@@ -58,6 +62,7 @@ class ConsoleServer:
         """Where it listens; the real one after :meth:`start`."""
         self._executor = executor
         self._users = dict(users or {})
+        self._tls = tls or temporary_tls(host)
         self._max_connections = max_connections
         self._clients: dict[int, _Client] = {}
         self._numbers = itertools.count(1)
@@ -87,6 +92,12 @@ class ConsoleServer:
         self._thread.start()
         ready.wait()
         log.info("console.listening", host=self.host, port=self.port)
+        for user in sorted(user for user, password in self._users.items() if not password):
+            log.info(
+                "console.no_password",
+                user=user,
+                hint="MariaDB's clients since 11.4 verify a self-signed certificate by the password",
+            )
         return self
 
     def stop(self) -> None:
@@ -163,13 +174,20 @@ class ConsoleServer:
         number = next(self._numbers)
         assert self._pool is not None
         address = writer.get_extra_info("peername")
-        _keep_alive(writer)
-        connection = Connection(
-            PacketStream(reader, writer),
+        _set_up(writer)
+        stream = PacketStream(reader, writer)
+        door = Doorkeeper(
+            stream,
             connection_id=number,
             peer=_account_host(address[0] if address else ""),
             users=self._users,
             server_version=str(self._executor.variables().get("version", "8.0.0-dumpfilter")),
+            tls=self._tls,
+            nonce=new_nonce(),
+        )
+        connection = Connection(
+            stream,
+            door,
             pool=self._pool,
             open_session=functools.partial(Session, self._executor, self),
         )
@@ -187,7 +205,7 @@ class ConsoleServer:
             pass
         finally:
             self._clients.pop(number, None)
-            writer.close()
+            stream.close()
             with contextlib.suppress(OSError, asyncio.CancelledError):
                 await writer.wait_closed()
 
@@ -197,7 +215,10 @@ def _account_host(address: str) -> str:
     return "localhost" if address in ("127.0.0.1", "::1", "") else address
 
 
-def _keep_alive(writer: asyncio.StreamWriter) -> None:
-    """A peer that vanished without a word is noticed some day."""
+def _set_up(writer: asyncio.StreamWriter) -> None:
+    """Notice some day a peer that vanished without a word, and send short answers at once."""
+    connection = writer.get_extra_info("socket")
     with contextlib.suppress(OSError):
-        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        # asyncio sets it only where the listener names its protocol
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

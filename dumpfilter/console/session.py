@@ -51,6 +51,8 @@ class Session:
         self.user = user
         self.host = host
         self.connection_id = connection_id
+        self.tls_version = ""
+        self.tls_cipher = ""
         self.executor = executor
         self.processes = processes
         self.database: str | None = None

@@ -142,7 +142,12 @@ def _variables(session: Session, words: _Words, full: bool, interrupt: Interrupt
 
 
 def _status(session: Session, words: _Words, full: bool, interrupt: Interrupt) -> Result:
-    status: Mapping[str, int] = {**session.processes.status(), "Questions": session.questions}
+    status: Mapping[str, int | str] = {
+        **session.processes.status(),
+        "Questions": session.questions,
+        "Ssl_cipher": session.tls_cipher,
+        "Ssl_version": session.tls_version,
+    }
     return _filtered(session, _pairs([(k, str(v)) for k, v in sorted(status.items())]), words, interrupt)
 
 

@@ -52,7 +52,7 @@ SESSION_VARIABLES: Mapping[str, Value] = {
 GLOBAL_VARIABLES: Mapping[str, Value] = {
     "character_set_system": "utf8mb3",
     "default_storage_engine": "PERFORMANCE_SCHEMA",
-    "have_ssl": "DISABLED",
+    "have_ssl": "YES",
     "init_connect": "",
     "license": "",
     "lower_case_table_names": 0,

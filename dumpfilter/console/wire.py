@@ -7,11 +7,13 @@ What the server sends is made by :mod:`mysql_mimic.packets`. Its readers are not
 from __future__ import annotations
 
 import asyncio
+import ssl
 import struct
 from dataclasses import dataclass
 
 from mysql_mimic.types import Capabilities
 
+from dumpfilter.console.tls_channel import TlsChannel
 from dumpfilter.sql.errors import SqlError
 
 MAX_ALLOWED_PACKET = 16 << 20
@@ -33,11 +35,24 @@ class PacketStream:
     """Packets over one connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
+        self._unencrypted = reader, writer
+        self._reader: asyncio.StreamReader | TlsChannel = reader
+        self._writer: asyncio.StreamWriter | TlsChannel = writer
         self._sequence = 0
         self._received = 0
         self._pending = bytearray()
+        self.tls: TlsChannel | None = None
+        """The encryption, once :meth:`start_tls` has returned."""
+
+    async def start_tls(self, context: ssl.SSLContext) -> None:
+        """Encrypt from here on. Raises TlsFailed."""
+        channel = TlsChannel(*self._unencrypted, context)
+        await channel.handshake()
+        self._reader = self._writer = self.tls = channel
+
+    def close(self) -> None:
+        """Close the connection, after what was sent."""
+        self._writer.close()
 
     async def read_reply(self, limit: int) -> bytes:
         """The client's answer to what was sent last (see :meth:`read_command`)."""
@@ -86,9 +101,10 @@ class PacketStream:
     async def drain(self, *, above: int = 0) -> None:
         """Send what is queued, if it is more than ``above`` bytes; waits for a client that reads slowly."""
         if len(self._pending) > above:
-            self._writer.write(bytes(self._pending))
+            data = bytes(self._pending)
             self._pending.clear()
             try:
+                self._writer.write(data)
                 await self._writer.drain()
             except ConnectionError as error:
                 raise ClientGone("closed") from error
@@ -169,8 +185,24 @@ class Login:
     collation: int | None
 
 
+_TLS_REQUEST = 32
+"""Length of the packet that asks for TLS: the beginning of the one that logs in."""
+
+
+def asks_for_tls(data: bytes) -> bool:
+    """Return whether the answer to the greeting is a request for TLS instead of a login.
+
+    Raises MalformedPacket for a login that claims to be encrypted.
+    """
+    if Capabilities.CLIENT_SSL not in Capabilities(Fields(data).uint(4)):
+        return False
+    if len(data) != _TLS_REQUEST:
+        raise MalformedPacket
+    return True
+
+
 def parse_login(data: bytes, server: Capabilities) -> Login:
-    """Raises MalformedPacket; also for a TLS request, which we never offer."""
+    """Read a HandshakeResponse41. Raises MalformedPacket."""
     fields = Fields(data)
     capabilities = Capabilities(fields.uint(4)) & server
     if Capabilities.CLIENT_PROTOCOL_41 not in capabilities:

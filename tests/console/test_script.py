@@ -83,8 +83,14 @@ class Process:
         def here() -> bool:
             shown = self.run("-e", "SHOW REPLICA STATUS\\G").stdout
             behind = re.findall(r"Replica_SQL_Running: (\w+)(?s:.*?)Seconds_Behind_Source: (\w+)", shown)
-            return self.query(states) == [["0"]] and all(
-                seconds == "0" for running, seconds in behind if running == "Yes"
+            # the newest file has no transaction that would tell
+            files = re.findall(
+                r"^ *Source_Log_File: (\S*)$(?s:.*?)Replica_IO_Running: (\w+)", shown, re.MULTILINE
+            )
+            return (
+                self.query(states) == [["0"]]
+                and all(seconds == "0" for running, seconds in behind if running == "Yes")
+                and all(file == "bin.000003" for file, running in files if running == "Yes")
             )
 
         wait_until(here, lambda: self.launcher.log("slave"))
@@ -158,6 +164,15 @@ def test_a_wrong_password(process: Process) -> None:
         "ERROR 1045 (28000): Access denied for user 'root'@'localhost' (using password: YES)\n"
     )
     assert process.query("SELECT 1") == [["1"]]
+
+
+def test_a_slave_keeps_a_certificate(both: tuple[Process, Process]) -> None:
+    slave = both[1]
+    certificate = slave.launcher.directory / "relay" / "tls-cert.pem"
+    done = slave.run(
+        f"--ssl-ca={certificate}", "--ssl-verify-server-cert", "-e", "SHOW STATUS LIKE 'Ssl_version'"
+    )
+    assert done.stdout.splitlines()[-1] == "Ssl_version\tTLSv1.3"
 
 
 def test_control_c(process: Process) -> None:

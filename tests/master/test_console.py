@@ -20,12 +20,14 @@ from dumpfilter.filter import EffectiveFilter, WriteFilter
 from dumpfilter.sql.errors import SqlError
 from dumpfilter.sql.parser import parse_statement
 from dumpfilter.sql.result import Result
+from dumpfilter.tls import client_context
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from master.config import MasterConfig
 from master.console import MasterConsole
 from master.imposed import ImposedFilter
 from master.server import MasterServer
 from master.store import BinlogStore
+from tests.certificates import Authority
 from tests.mariadb import MariaDb
 from tests.master.client import Client
 from tests.master.test_service import files_of, wait_for
@@ -440,6 +442,29 @@ def test_a_real_client(tmp_path: Path) -> None:
             assert cursor.fetchall() == (("--ignore=logs.%",),)
 
 
+def test_a_given_certificate(tmp_path: Path) -> None:
+    """Its options stand in an option file, spelled as servers spell them; a server's own certificate is not ours."""
+    authority = Authority(tmp_path / "ca")
+    issued = authority.issue("master")
+    (tmp_path / "my.cnf").write_text(
+        f"[dumpfilter-master]\nssl_cert={issued.certificate}\nssl-key={issued.key}\n"
+        "[mysqld]\nssl-cert=/nowhere\nssl-ca=/nowhere\n"
+    )
+    with process(
+        tmp_path, "--defaults-file", tmp_path / "my.cnf", DUMPFILTER_CONSOLE_PASSWORD="hush"
+    ) as port:
+        connection = pymysql.connect(
+            host="127.0.0.1",
+            port=port,
+            user="root",
+            password="hush",
+            ssl=client_context(authority.certificate),
+        )
+        with connection, connection.cursor() as cursor:
+            cursor.execute("SHOW STATUS LIKE 'Ssl_version'")
+            assert cursor.fetchall() == (("Ssl_version", "TLSv1.3"),)
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -449,6 +474,12 @@ def test_a_real_client(tmp_path: Path) -> None:
             "/nowhere/password: the password",
         ),
         (["--config", "/nowhere/master.toml"], "/nowhere/master.toml: cannot be read"),
+        (["--console-port", "0", "--tls-key", "/nowhere/key"], "--tls-key needs --tls-cert"),
+        # as the servers spell it
+        (
+            ["--console-port", "0", "--ssl_cert=/nowhere/cert", "--ssl-key=/nowhere/key"],
+            "--tls-cert=/nowhere/cert: cannot be read: No such file or directory",
+        ),
     ],
 )
 def test_options_that_cannot_be_used(tmp_path: Path, options: list[str], said: str) -> None:

@@ -237,6 +237,10 @@ def last_line(launcher: Launcher) -> str:
         (["--master", "127.0.0.1:1", "--replicate-do-table=m1:x"], "--replicate-do-table=x"),
         (["--master", "127.0.0.1:1", "--replicate-rewrite-db=m1:x"], "--replicate-rewrite-db=x"),
         (["--master", "127.0.0.1:1", "--console-port", "0", "--console-host", "0.0.0.0"], "needs a password"),
+        (
+            ["--master", "127.0.0.1:1", "--console-port", "0", "--tls-cert", "/nowhere/c", "--tls-key", "/k"],
+            "--tls-cert=/nowhere/c: cannot be read: No such file or directory",
+        ),
         (["--master", "127.0.0.1:1", "--do-domain-ids=1", "--ignore-domain-ids=2"], "DO_DOMAIN_IDS"),
         (["--master", "127.0.0.1:1", "--auto-position", "--start-file", "bin.000001"], "--auto-position"),
         (["--master", "group_replication_applier=127.0.0.1:1"], "group_replication_applier"),

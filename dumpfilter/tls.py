@@ -1,0 +1,245 @@
+"""A server's certificate and key: given ones, which are checked, or one that is made."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import socket
+import ssl
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from dumpfilter.errors import OptionError
+
+CERTIFICATE_OPTION = "--tls-cert"
+KEY_OPTION = "--tls-key"
+CA_OPTION = "--tls-ca"
+
+_VALID = datetime.timedelta(days=3650)
+_CLOCK_SKEW = datetime.timedelta(days=1)
+"""How long a made certificate is valid already: clients whose clock is slow accept it."""
+
+
+class TlsFileError(OptionError):
+    """A file with a certificate or a key that cannot be used."""
+
+    def __init__(self, option: str, path: Path, what: str, cure: str = "") -> None:
+        self.path = path
+        self.what = what
+        super().__init__(f"{option}={path}: {what}" + (f": {cure}" if cure else ""))
+
+
+@dataclass(frozen=True)
+class TlsFiles:
+    """Paths of PEM files: the server's certificate (its issuers' after it) and key, and its clients' CA."""
+
+    certificate: Path | None = None
+    key: Path | None = None
+    ca: Path | None = None
+
+    @property
+    def has_certificate(self) -> bool:
+        """Whether a certificate is given, so that none is made."""
+        return self.certificate is not None or self.key is not None
+
+
+@dataclass(frozen=True)
+class ServerTls:
+    """A server's certificate and key, loaded and checked.
+
+    ``context`` is ready for Python's ``ssl``; the PEM texts are for libraries with a TLS of their own.
+    """
+
+    context: ssl.SSLContext
+    certificates: bytes
+    """The server's certificate and its issuers', PEM."""
+    key: bytes = field(repr=False)
+    """The private key, PEM."""
+    ca: bytes | None
+    """Certificates of the CAs that clients' certificates must have been signed by, PEM."""
+    fingerprint: bytes
+    """SHA-256 of the server's certificate."""
+
+
+@dataclass(frozen=True)
+class KeyPair:
+    """A certificate and its private key, PEM."""
+
+    certificate: bytes
+    key: bytes = field(repr=False)
+
+
+def load_tls(files: TlsFiles) -> ServerTls:
+    """Read and check a certificate, its key and perhaps a CA.
+
+    Raises OptionError with the option, the file and the cure.
+    """
+    if files.certificate is None or files.key is None:
+        given, missing = (KEY_OPTION, CERTIFICATE_OPTION) if files.key else (CERTIFICATE_OPTION, KEY_OPTION)
+        raise OptionError(f"{given} needs {missing}: give both, or none and a certificate is made")
+    certificates = _read(CERTIFICATE_OPTION, files.certificate)
+    leaf = _certificates(CERTIFICATE_OPTION, files.certificate, certificates)[0]
+    _check_period(files.certificate, leaf)
+    key = _read(KEY_OPTION, files.key)
+    if _public(_private_key(files.key, key)) != _public(leaf):
+        raise TlsFileError(
+            KEY_OPTION, files.key, f"is not the key of {files.certificate}, whose first certificate counts"
+        )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    try:
+        context.load_cert_chain(files.certificate, files.key)
+    except ssl.SSLError as error:
+        raise TlsFileError(CERTIFICATE_OPTION, files.certificate, f"OpenSSL: {ssl_reason(error)}") from None
+    ca = None
+    if files.ca is not None:
+        ca = _read(CA_OPTION, files.ca)
+        _certificates(CA_OPTION, files.ca, ca)
+        try:
+            context.load_verify_locations(cadata=ca.decode("ascii", "replace"))
+        except ssl.SSLError as error:
+            raise TlsFileError(CA_OPTION, files.ca, f"OpenSSL: {ssl_reason(error)}") from None
+        # as MySQL and MariaDB: a client without a certificate is served
+        context.verify_mode = ssl.CERT_OPTIONAL
+    return ServerTls(context, certificates, key, ca, leaf.fingerprint(hashes.SHA256()))
+
+
+def temporary_tls(host: str, ca: Path | None = None) -> ServerTls:
+    """Make a certificate that lasts as long as the process."""
+    made = make_key_pair(host)
+    # Python's ssl reads keys from files only
+    with tempfile.TemporaryDirectory(prefix="dumpfilter-tls-") as directory:
+        files = TlsFiles(Path(directory, "cert.pem"), Path(directory, "key.pem"), ca)
+        assert files.certificate is not None
+        assert files.key is not None
+        files.certificate.write_bytes(made.certificate)
+        files.key.write_bytes(made.key)
+        return load_tls(files)
+
+
+def client_context(ca: Path) -> ssl.SSLContext:
+    """Return the context of a client that accepts certificates signed by ``ca``, or ``ca`` itself.
+
+    The certificate must name the server's host. Raises OptionError.
+    """
+    _certificates(CA_OPTION, ca, _read(CA_OPTION, ca))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        context.load_verify_locations(ca)
+    except ssl.SSLError as error:
+        raise TlsFileError(CA_OPTION, ca, f"OpenSSL: {ssl_reason(error)}") from None
+    return context
+
+
+def make_key_pair(host: str) -> KeyPair:
+    """Make a key and a self-signed certificate for a server that listens on ``host``.
+
+    The certificate names this machine, loopback and ``host``. It has no key usage: OpenSSL 1.1 takes a certificate
+    for self-signed only if it may sign certificates.
+    """
+    key = ec.generate_private_key(ec.SECP256R1())
+    now = datetime.datetime.now(datetime.UTC)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "dumpfilter")])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _CLOCK_SKEW)
+        .not_valid_after(now + _VALID)
+        .add_extension(x509.SubjectAlternativeName(dict.fromkeys(_names(host))), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    return KeyPair(
+        certificate.public_bytes(serialization.Encoding.PEM),
+        key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        ),
+    )
+
+
+def _names(host: str) -> Iterator[x509.GeneralName]:
+    for name in ("localhost", "127.0.0.1", "::1", host, socket.gethostname()):
+        try:
+            address = ipaddress.ip_address(name)
+        except ValueError:
+            if name and name.isascii():
+                yield x509.DNSName(name)
+        else:
+            if not address.is_unspecified:
+                yield x509.IPAddress(address)
+
+
+def _read(option: str, path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise TlsFileError(option, path, f"cannot be read: {error.strerror or error}") from None
+
+
+def _certificates(option: str, path: Path, data: bytes) -> list[x509.Certificate]:
+    try:
+        return x509.load_pem_x509_certificates(data)
+    except ValueError:
+        raise TlsFileError(
+            option, path, "holds no certificate in PEM, which begins with -----BEGIN CERTIFICATE-----"
+        ) from None
+
+
+def _check_period(path: Path, certificate: x509.Certificate) -> None:
+    now = datetime.datetime.now(datetime.UTC)
+    if certificate.not_valid_after_utc < now:
+        raise TlsFileError(
+            CERTIFICATE_OPTION,
+            path,
+            f"expired on {certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC",
+            f"get a new one, or leave out {CERTIFICATE_OPTION} and {KEY_OPTION}, and one is made",
+        )
+    if certificate.not_valid_before_utc > now:
+        raise TlsFileError(
+            CERTIFICATE_OPTION,
+            path,
+            f"is not valid before {certificate.not_valid_before_utc:%Y-%m-%d %H:%M} UTC",
+            "is this machine's clock right?",
+        )
+
+
+def _private_key(path: Path, data: bytes) -> PrivateKeyTypes:
+    try:
+        return serialization.load_pem_private_key(data, None)
+    except TypeError:
+        raise TlsFileError(
+            KEY_OPTION,
+            path,
+            "is encrypted, and nobody is there to type its password",
+            f"write it without: openssl pkey -in {path} -out FILE",
+        ) from None
+    except (ValueError, UnsupportedAlgorithm):
+        raise TlsFileError(
+            KEY_OPTION, path, "holds no private key in PEM, which begins with -----BEGIN PRIVATE KEY-----"
+        ) from None
+
+
+def _public(of: PrivateKeyTypes | x509.Certificate) -> bytes:
+    return of.public_key().public_bytes(
+        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+
+
+def ssl_reason(error: ssl.SSLError) -> str:
+    """Return OpenSSL's reason in words, such as ``wrong version number``."""
+    return (error.reason or str(error)).replace("_", " ").lower()

@@ -1,0 +1,33 @@
+"""The slave's own certificate for its console, which is made once and kept beside its state."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import structlog
+
+from dumpfilter.tls import ServerTls, TlsFileError, TlsFiles, load_tls, make_key_pair
+from slave import durable
+
+CERTIFICATE = "tls-cert.pem"
+KEY = "tls-key.pem"
+
+log = structlog.get_logger("slave")
+
+
+def kept_tls(directory: Path, host: str, ca: Path | None) -> ServerTls:
+    """Return the certificate that is kept in ``directory``.
+
+    It is made where there is none that can be used: at the first start, after a crash between the two files, and when
+    it has expired. Raises OptionError for ``ca``, and OutputError.
+    """
+    certificate, key = directory / CERTIFICATE, directory / KEY
+    try:
+        load_tls(TlsFiles(certificate, key))
+    except TlsFileError as unusable:
+        if certificate.exists():
+            log.warning(f"{unusable.path}: {unusable.what}: a new certificate is made")
+        made = make_key_pair(host)
+        durable.replace(key, made.key, synced=True, mode=0o600)
+        durable.replace(certificate, made.certificate, synced=True, mode=0o644)
+    return load_tls(TlsFiles(certificate, key, ca))

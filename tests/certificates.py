@@ -1,0 +1,80 @@
+"""Certificates for tests: authorities, what they issue, and what is wrong with some."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.x509.oid import NameOID
+
+_NOW = datetime.datetime.now(datetime.UTC)
+_DAY = datetime.timedelta(days=1)
+
+
+@dataclass(frozen=True)
+class Issued:
+    """Files with a certificate and its key."""
+
+    certificate: Path
+    key: Path
+
+
+class Authority:
+    """A CA; ``certificate`` is its file."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir()
+        self._directory = directory
+        self._key = rsa.generate_private_key(65537, 2048)
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"CA {directory.name}")])
+        self.certificate = directory / "ca.pem"
+        built = self._builder(self._name, self._key, _NOW - _DAY, _NOW + _DAY).add_extension(
+            x509.BasicConstraints(ca=True, path_length=0), critical=True
+        )
+        self._write(self.certificate, built)
+
+    def issue(
+        self,
+        name: str,
+        *,
+        begins: datetime.datetime = _NOW - _DAY,
+        ends: datetime.datetime = _NOW + _DAY,
+        password: bytes | None = None,
+    ) -> Issued:
+        """Write a certificate of 127.0.0.1 and its key, encrypted if there is a password."""
+        key = rsa.generate_private_key(65537, 2048)
+        issued = Issued(self._directory / f"{name}.pem", self._directory / f"{name}-key.pem")
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        built = self._builder(subject, key, begins, ends).add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False
+        )
+        self._write(issued.certificate, built)
+        issued.key.write_bytes(
+            key.private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.PKCS8,
+                serialization.BestAvailableEncryption(password) if password else serialization.NoEncryption(),
+            )
+        )
+        return issued
+
+    def _builder(
+        self, subject: x509.Name, key: rsa.RSAPrivateKey, begins: datetime.datetime, ends: datetime.datetime
+    ) -> x509.CertificateBuilder:
+        return (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self._name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(begins)
+            .not_valid_after(ends)
+        )
+
+    def _write(self, path: Path, builder: x509.CertificateBuilder) -> None:
+        path.write_bytes(builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))

@@ -1,0 +1,640 @@
+"""TLS on the console: what clients and strangers meet, and the proof that the certificate is the server's."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import hashlib
+import re
+import socket
+import ssl
+import struct
+import subprocess
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pymysql
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from pymysql.constants import CLIENT
+from structlog.testing import capture_logs
+
+from dumpfilter.console import auth, connection
+from dumpfilter.console.server import ConsoleServer
+from dumpfilter.console.tls_channel import TlsChannel, TlsFailed
+from dumpfilter.console.wire import PacketStream
+from dumpfilter.tls import ServerTls, TlsFiles, client_context, load_tls, make_key_pair
+from tests.certificates import Authority
+from tests.console.small_executor import SmallExecutor
+from tests.console.test_clients import dumpfilter_sql
+from tests.console.test_console import Raw, answer
+from tests.slave.driven import wait_until
+
+USERS = {"root": "secret", "empty": ""}
+
+
+@dataclass(frozen=True)
+class Served:
+    """A console, and a file with its certificate."""
+
+    server: ConsoleServer
+    tls: ServerTls
+    certificate: Path
+
+    @property
+    def port(self) -> int:
+        return self.server.port
+
+
+def self_signed(directory: Path) -> TlsFiles:
+    """Write a new pair."""
+    made = make_key_pair("127.0.0.1")
+    files = directory / "cert.pem", directory / "key.pem"
+    files[0].write_bytes(made.certificate)
+    files[1].write_bytes(made.key)
+    return TlsFiles(*files)
+
+
+@contextlib.contextmanager
+def serving(files: TlsFiles) -> Iterator[Served]:
+    executor = SmallExecutor()
+    executor.release.set()
+    tls = load_tls(files)
+    assert files.certificate is not None
+    with ConsoleServer(executor, users=USERS, tls=tls) as server:
+        yield Served(server, tls, files.certificate)
+
+
+@pytest.fixture(scope="module")
+def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(self_signed(tmp_path_factory.mktemp("tls"))) as served:
+        yield served
+
+
+@pytest.fixture
+def stranger(tmp_path: Path) -> Path:
+    """A certificate that nobody serves with."""
+    found = self_signed(tmp_path).certificate
+    assert found is not None
+    return found
+
+
+# Programs and libraries
+
+CIPHER = "SHOW STATUS LIKE 'Ssl_cipher'"
+CLIENT_VERSION = tuple(
+    int(number)
+    for number in re.findall(
+        r"(\d+)\.(\d+)\.\d+-MariaDB",
+        subprocess.run(["mariadb", "--version"], capture_output=True, text=True, timeout=60).stdout,
+    )[0]
+)
+
+
+def mariadb(
+    port: int, *options: str, host: str = "127.0.0.1", password: str = "secret", sql: str = CIPHER
+) -> subprocess.CompletedProcess[str]:
+    address = ["--protocol=tcp", f"-h{host}", f"-P{port}", "-uroot", f"-p{password}"]
+    return subprocess.run(
+        ["mariadb", "--no-defaults", *address, *options, "-N", "-e", sql],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+# these clients take a certificate on 127.0.0.1 as it is, and verify it on "localhost"
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+@pytest.mark.parametrize("options", [[], ["--ssl"], ["--ssl-verify-server-cert", "--ssl-ca"], ["--ssl-ca"]])
+def test_mariadb_encrypts(console: Served, options: list[str], host: str) -> None:
+    if options[-1:] == ["--ssl-ca"]:
+        options = [*options[:-1], f"--ssl-ca={console.certificate}"]
+    done = mariadb(console.port, *options, host=host)
+    assert done.stderr == ""
+    assert done.stdout.split("\t")[1].strip()
+
+
+def test_mariadb_without_tls(console: Served) -> None:
+    done = mariadb(console.port, "--skip-ssl")
+    assert (done.stdout, done.stderr) == ("Ssl_cipher\t\n", "")
+
+
+def test_mariadb_with_the_wrong_password(console: Served) -> None:
+    done = mariadb(console.port, "--ssl", password="wrong")
+    assert done.stderr == (
+        "ERROR 1045 (28000): Access denied for user 'root'@'localhost' (using password: YES)\n"
+    )
+
+
+def test_mariadb_refuses_a_strangers_certificate(console: Served, stranger: Path) -> None:
+    with capture_logs() as logs:
+        done = mariadb(console.port, "--ssl-verify-server-cert", f"--ssl-ca={stranger}")
+        # older clients break off the handshake, newer ones end it and leave
+        assert len(reasons(logs)) == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith("ERROR 2026 (HY000): TLS/SSL error: ")
+
+
+def test_mariadb_refuses_a_man_in_the_middle(console: Served, stranger: Path) -> None:
+    """The man in the middle has a certificate of his own and passes on all else, also the server's proof."""
+    with man_in_the_middle(console, stranger) as (port, passed_on):
+        done = mariadb(port, host="localhost", sql="SELECT 'hush'")
+    # without a CA older clients verify nothing
+    verifies = CLIENT_VERSION >= (11, 4)
+    assert done.stdout == ("" if verifies else "hush\n")
+    assert done.stderr.startswith("ERROR 2026 (HY000): TLS/SSL error: " if verifies else "")
+    assert any(re.search(rb"\x01[0-9A-F]{64}$", packet) for packet in passed_on)
+    assert any(b"hush" in packet for packet in passed_on) != verifies
+
+
+@contextlib.contextmanager
+def man_in_the_middle(console: Served, certificate: Path) -> Iterator[tuple[int, list[bytes]]]:
+    """A port where packets are read and passed on, and these packets."""
+    theirs = load_tls(TlsFiles(certificate, certificate.with_name("key.pem")))
+    unverified = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    unverified.check_hostname = False
+    unverified.verify_mode = ssl.CERT_NONE
+    passed_on: list[bytes] = []
+
+    async def read(reader: asyncio.StreamReader | TlsChannel) -> bytes:
+        header = await reader.readexactly(4)
+        return header + await reader.readexactly(int.from_bytes(header[:3], "little"))
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        from_server, to_server = await asyncio.open_connection("127.0.0.1", console.port)
+        writer.write(await read(from_server))  # the greeting
+        to_server.write(await read(reader))  # the request for TLS
+        await to_server.start_tls(unverified)
+        client = TlsChannel(reader, writer, theirs.context)
+        await client.handshake()
+
+        async def copy(
+            source: asyncio.StreamReader | TlsChannel, target: asyncio.StreamWriter | TlsChannel
+        ) -> None:
+            with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+                while True:
+                    passed_on.append(await read(source))
+                    target.write(passed_on[-1])
+                    await target.drain()
+            to_server.close()
+            client.close()
+
+        await asyncio.gather(copy(client, to_server), copy(from_server, client))
+        done.set()
+
+    async def serve() -> None:
+        async with await asyncio.start_server(accept, sock=listener):
+            await asyncio.to_thread(done.wait, 60)
+
+    done = threading.Event()
+    listener = socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
+    thread.start()
+    yield listener.getsockname()[1], passed_on
+    thread.join(60)
+    assert done.is_set()
+
+
+def connect(port: int, context: ssl.SSLContext | None) -> pymysql.Connection:
+    return pymysql.connect(
+        host="127.0.0.1", port=port, user="root", password="secret", ssl=context, autocommit=None
+    )
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_pymysql(console: Served, version: ssl.TLSVersion) -> None:
+    context = client_context(console.certificate)
+    context.maximum_version = context.minimum_version = version
+    with connect(console.port, context) as client:
+        assert answer(client, "SHOW STATUS LIKE 'Ssl_version'") == (
+            ("Ssl_version", version.name.replace("_", ".")),
+        )
+        assert answer(client, "SELECT @@have_ssl") == (("YES",),)
+        # a statement, and a row, of several TLS records; many rows
+        assert answer(client, f"SELECT '{'é' * 100_000}'") == (("é" * 100_000,),)
+        digits = " CROSS JOIN ".join(
+            f"(SELECT 0 AS d UNION SELECT 1 UNION SELECT 2 UNION SELECT 3) d{i}" for i in range(8)
+        )
+        assert len(answer(client, f"SELECT REPEAT('x', 100) FROM {digits}")) == 4**8  # type: ignore[arg-type]
+
+
+def reasons(logs: Sequence[Mapping[str, object]]) -> list[object]:
+    """Return why handshakes failed, once one has."""
+
+    def found() -> list[object]:
+        return [line["reason"] for line in logs if line["event"] == "console.tls_failed"]
+
+    wait_until(found)
+    return found()
+
+
+def test_pymysql_refuses_a_strangers_certificate(console: Served, stranger: Path) -> None:
+    with capture_logs() as logs:
+        with pytest.raises(pymysql.err.OperationalError, match="CERTIFICATE_VERIFY_FAILED"):
+            connect(console.port, client_context(stranger))
+        assert reasons(logs) == ["tlsv1 alert unknown ca"]
+
+
+def test_dumpfilter_sql(console: Served, stranger: Path, tmp_path: Path) -> None:
+    given = ["--format=tsv", "-e", "SHOW STATUS LIKE 'Ssl_version'"]
+    for options in ([], ["--tls-ca", str(console.certificate)]):
+        assert (
+            dumpfilter_sql(console.port, *options, *given).stdout
+            == "Variable_name\tValue\nSsl_version\tTLSv1.3\n"
+        )
+    refused = dumpfilter_sql(console.port, "--tls-ca", str(stranger), *given)
+    assert (refused.returncode, refused.stdout) == (3, "")
+    assert "CERTIFICATE_VERIFY_FAILED" in refused.stderr
+    missing = dumpfilter_sql(console.port, "--tls-ca", str(tmp_path / "none"), *given)
+    assert missing.returncode == 2
+    assert f"--tls-ca={tmp_path / 'none'}: cannot be read: No such file" in missing.stderr
+
+
+# Clients' certificates
+
+
+def test_clients_certificates(tmp_path: Path) -> None:
+    ours, other = Authority(tmp_path / "ours"), Authority(tmp_path / "other")
+    server = ours.issue("server")
+    with serving(TlsFiles(server.certificate, server.key, ours.certificate)) as console:
+        context = client_context(ours.certificate)
+        connect(console.port, context).close()
+        shown = ours.issue("client")
+        context.load_cert_chain(shown.certificate, shown.key)
+        connect(console.port, context).close()
+        shown = other.issue("client")
+        context.load_cert_chain(shown.certificate, shown.key)
+        with pytest.raises(pymysql.err.OperationalError):
+            connect(console.port, context)
+
+
+# The proof of the certificate
+
+
+class Encrypted(Raw):
+    """A client that sends what it likes, encrypted."""
+
+    CAPABILITIES = Raw.CAPABILITIES | CLIENT.SSL
+
+    def __init__(self, console: Served) -> None:
+        super().__init__(console.server)
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        self._context.check_hostname = False
+        self._context.verify_mode = ssl.CERT_NONE
+
+    def greet(self) -> None:
+        super().greet()
+        self.send(struct.pack("<IIB23x", self.CAPABILITIES, 1 << 24, 45))
+        self._socket = self._context.wrap_socket(self._socket)
+
+
+def proof(password: str, nonce: bytes, certificate: Path) -> bytes:
+    """Return the proof as MariaDB's client computes it, from the certificate that it sees."""
+    fingerprint = hashlib.sha256(ssl.PEM_cert_to_DER_cert(certificate.read_text())).digest()
+    stored = hashlib.sha1(hashlib.sha1(password.encode()).digest()).digest()
+    return b"\x01" + hashlib.sha256(stored + nonce + fingerprint).hexdigest().upper().encode()
+
+
+def test_proof_for_who_has_proved_the_password(console: Served) -> None:
+    with Encrypted(console) as client:
+        client.greet()
+        reply = client.respond("root", "secret", auth.NATIVE)
+        expected = proof("secret", client.nonce, console.certificate)
+        assert reply == b"\0\0\0\2\0\0\0" + bytes([len(expected)]) + expected
+        client.sequence = 0
+        scramble = auth.native_scramble("secret", client.nonce)
+        client.send(b"\x11root\0\x14" + scramble + b"\0\x2d\0" + auth.NATIVE.encode() + b"\0")
+        assert client.receive() == reply
+        assert client.query("SELECT 1") == "rows"
+
+
+@pytest.mark.parametrize("plugin", [auth.NATIVE, auth.CACHING_SHA2, "client_ed25519"])
+@pytest.mark.parametrize(
+    ("user", "password"), [("root", "wrong"), ("root", ""), ("nobody", "secret"), ("empty", "x")]
+)
+def test_no_proof_for_a_stranger(console: Served, user: str, password: str, plugin: str) -> None:
+    with Encrypted(console) as client:
+        client.greet()
+        replies = [client.respond(user, password, plugin)]
+        if replies[0][:1] == b"\xfe":
+            client.send(auth.native_scramble(password, client.nonce))
+            replies.append(client.receive())
+        assert replies[-1][:3] == b"\xff" + struct.pack("<H", 1045)
+        assert client.receive() == b""
+        assert not any(re.search(rb"[0-9A-F]{64}", reply) for reply in replies)
+
+
+@pytest.mark.parametrize(
+    ("user", "password", "plugin"),
+    [("empty", "", auth.NATIVE), ("root", "secret", auth.CACHING_SHA2), ("empty", "", auth.CACHING_SHA2)],
+)
+def test_no_proof_that_no_client_could_verify(console: Served, user: str, password: str, plugin: str) -> None:
+    with Encrypted(console) as client:
+        client.login(user, password, plugin=plugin)
+        assert client.query("SELECT 1") == "rows"
+    with Raw(console.server) as unencrypted:
+        unencrypted.greet()
+        assert unencrypted.respond("root", "secret", auth.NATIVE) == b"\0\0\0\2\0\0\0"
+
+
+@given(
+    password=st.text(min_size=1),
+    other=st.text(),
+    nonce=st.binary(min_size=20, max_size=20),
+    fingerprint=st.binary(),
+)
+def test_another_password_is_another_proof(
+    password: str, other: str, nonce: bytes, fingerprint: bytes
+) -> None:
+    ours = auth.certificate_proof(password, auth.NATIVE, nonce, fingerprint)
+    assert (auth.certificate_proof(other, auth.NATIVE, nonce, fingerprint) == ours) == (other == password)
+    assert auth.certificate_proof(password, auth.NATIVE, nonce, fingerprint + b"x") != ours
+
+
+# Strangers
+
+
+TLS_REQUEST = struct.pack("<IIB23x", Encrypted.CAPABILITIES, 1 << 24, 45)
+
+
+def alive(console: Served) -> bool:
+    with connect(console.port, client_context(console.certificate)) as client:
+        return answer(client, "SELECT 1") == ((1,),)
+
+
+def test_client_that_leaves_during_the_handshake(console: Served) -> None:
+    with capture_logs() as logs:
+        with Raw(console.server) as client:
+            client.greet()
+            client.send(TLS_REQUEST)
+            # closing with a reset instead of an end
+            client._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        assert reasons(logs) == ["the client left"]
+
+
+@settings(deadline=None)
+@given(data=st.binary(max_size=200))
+@example(b"\x16\x03\x01\x00\xf4\x01\x00\x00\xf0\x03\x03")
+@example(b"")
+def test_any_bytes_instead_of_a_handshake(console: Served, data: bytes) -> None:
+    with Raw(console.server) as client:
+        client.greet()
+        with contextlib.suppress(ConnectionError):
+            client.send(TLS_REQUEST)
+            client.bytes(data)
+            client._socket.shutdown(socket.SHUT_WR)
+        while client.receive():
+            pass
+    assert alive(console)
+
+
+def test_what_was_sent_before_the_handshake_is_no_login(console: Served) -> None:
+    """Text that a man in the middle puts behind the request for TLS must not count as encrypted."""
+    with Raw(console.server) as client, capture_logs() as logs:
+        client.greet()
+        client.send(TLS_REQUEST)
+        reply = client.respond("root", "secret", auth.NATIVE)
+        assert not reply.startswith((b"\0", b"\xfe"))
+        while client.receive():
+            pass
+        assert len(reasons(logs)) == 1
+    assert "console.connected" not in {line["event"] for line in logs}
+    assert alive(console)
+
+
+def test_request_for_tls_within_tls(console: Served) -> None:
+    with Encrypted(console) as client:
+        client.greet()
+        client.send(TLS_REQUEST)
+        assert client.receive()[:3] == b"\xff" + struct.pack("<H", 1043)
+        assert client.receive() == b""
+
+
+def test_tls_1_1_is_refused(console: Served) -> None:
+    hello = b"\x03\x02" + bytes(32) + b"\0" + b"\0\x02\xc0\x09" + b"\x01\0"
+    handshake = b"\x01" + len(hello).to_bytes(3, "big") + hello
+    with Raw(console.server) as client:
+        client.greet()
+        client.send(TLS_REQUEST)
+        client.bytes(b"\x16\x03\x01" + len(handshake).to_bytes(2, "big") + handshake)
+        alert = client._exactly(7)
+        assert (alert[0], alert[3:]) == (0x15, b"\0\x02\x02\x46")  # fatal: protocol_version
+        assert client.receive() == b""
+    assert alive(console)
+
+
+def test_handshake_that_stops_half_way(console: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "LOGIN_SECONDS", 0.2)
+    with Raw(console.server) as client, capture_logs() as logs:
+        client.greet()
+        client.send(TLS_REQUEST)
+        client.bytes(b"\x16\x03\x01\x00\xf4\x01\x00\x00\xf0\x03\x03")
+        assert client.receive() == b""
+    assert "console.login_timeout" in {line["event"] for line in logs}
+
+
+# Between packets and bytes
+
+
+class Sink:
+    """The writing end of a connection: keeps what was written."""
+
+    def __init__(self) -> None:
+        self.written = bytearray()
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+    async def drain(self) -> None:
+        await asyncio.sleep(0)
+
+
+MANY = 1000
+"""Pieces after which a peer sends what it has."""
+
+
+class Peer:
+    """A client without a network: what it sends arrives in pieces of the given sizes."""
+
+    def __init__(self, sizes: list[int]) -> None:
+        self.reader = asyncio.StreamReader()
+        self.sink = Sink()
+        self._sizes = sizes
+        self._sent = 0
+        self._unsent = bytearray()
+        self._from_server, self._to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        self._tls = context.wrap_bio(self._from_server, self._to_server)
+
+    def send(self, data: bytes) -> None:
+        self._unsent += data
+
+    async def run(self, step: Callable[[], bytes | None]) -> bytes | None:
+        """Return what a step of OpenSSL's gives, once the server has answered as often as that takes."""
+        while True:
+            try:
+                return step()
+            except ssl.SSLWantReadError:
+                self._unsent += self._to_server.read()
+            await self.exchange()
+
+    async def exchange(self) -> None:
+        """Send the next piece, and take what the server sent."""
+        if self._unsent:
+            size = self._sizes[self._sent % len(self._sizes)] if self._sent < MANY else len(self._unsent)
+            self._sent += 1
+            self.reader.feed_data(bytes(self._unsent[:size]))
+            del self._unsent[:size]
+        await asyncio.sleep(0)
+        self._from_server.write(bytes(self.sink.written))
+        self.sink.written.clear()
+
+    async def handshake(self) -> None:
+        await self.run(self._tls.do_handshake)
+        self._unsent += self._to_server.read()
+
+    async def send_all(self) -> None:
+        while self._unsent:
+            await self.exchange()
+
+    def write(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[self._tls.write(rest) :]
+        self._unsent += self._to_server.read()
+
+    async def exactly(self, length: int) -> bytes:
+        got = b""
+        while len(got) < length:
+            got += await self.run(functools.partial(self._tls.read, length - len(got))) or b""
+        return got
+
+
+def packet(number: int, payload: bytes) -> bytes:
+    return struct.pack("<I", len(payload) | number << 24) + payload
+
+
+@settings(deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 40_000), min_size=1, max_size=6),
+    lengths=st.lists(st.sampled_from([0, 1, 100, 16_383, 16_384, 70_000]), max_size=4),
+)
+@example(sizes=[36], lengths=[1])  # the request for TLS, then the rest
+@example(sizes=[100_000], lengths=[1])  # the request and the ClientHello at once
+@example(sizes=[1], lengths=[100])
+def test_however_the_bytes_arrive(sizes: list[int], lengths: list[int], console: Served) -> None:
+    async def server(stream: PacketStream) -> None:
+        assert await stream.read_reply(1 << 16) == TLS_REQUEST
+        await stream.start_tls(console.tls.context)
+        for _ in lengths:
+            received = await stream.read_command(1 << 20)
+            stream.begin_answer()
+            await stream.send(received[::-1])
+
+    async def client(peer: Peer) -> None:
+        peer.send(packet(0, TLS_REQUEST))
+        await peer.handshake()
+        for length in lengths:
+            payload = bytes(number % 251 for number in range(length))
+            peer.write(packet(0, payload))
+            assert await peer.exactly(4 + length) == packet(1, payload[::-1])
+        await peer.send_all()
+
+    async def both() -> None:
+        peer = Peer(sizes)
+        stream = PacketStream(peer.reader, peer.sink)  # type: ignore[arg-type]
+        await asyncio.gather(server(stream), client(peer))
+
+    asyncio.run(asyncio.wait_for(both(), 60))
+
+
+@contextlib.asynccontextmanager
+async def tcp(console: Served) -> AsyncIterator[tuple[TlsChannel, asyncio.StreamWriter, ssl.SSLSocket]]:
+    """Both ends of an encrypted connection."""
+    accepted: asyncio.Future[tuple[TlsChannel, asyncio.StreamWriter]] = (
+        asyncio.get_running_loop().create_future()
+    )
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        channel = TlsChannel(reader, writer, console.tls.context)
+        await channel.handshake()
+        accepted.set_result((channel, writer))
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    plain = socket.create_connection(server.sockets[0].getsockname(), timeout=60)
+    client = await asyncio.to_thread(
+        client_context(console.certificate).wrap_socket, plain, server_hostname="127.0.0.1"
+    )
+    channel, writer = await accepted
+    try:
+        yield channel, writer, client
+    finally:
+        client.close()
+        channel.close()
+        server.close()
+
+
+def test_slow_reader_holds_back_the_writer(console: Served) -> None:
+    block = bytes(1 << 16)
+    blocks = 1000
+
+    async def both() -> None:
+        async with tcp(console) as (channel, writer, client):
+            written = 0
+
+            async def write() -> None:
+                nonlocal written
+                for _ in range(blocks):
+                    channel.write(block)
+                    await channel.drain()
+                    written += 1
+                channel.close()
+
+            task = asyncio.create_task(write())
+            before = -1
+            while written != before:  # until nothing moves any more
+                before = written
+                for _ in range(100):
+                    await asyncio.sleep(0)
+            assert written < blocks
+            assert writer.transport.get_write_buffer_size() < 4 * len(block)
+
+            def read() -> int:
+                length = 0
+                while data := client.recv(1 << 16):
+                    length += len(data)
+                return length
+
+            # the end is close_notify: without it the client would see an error
+            assert await asyncio.to_thread(read) == blocks * len(block)
+            await task
+
+    asyncio.run(asyncio.wait_for(both(), 60))
+
+
+def test_client_that_leaves(console: Served) -> None:
+    async def orderly() -> None:
+        async with tcp(console) as (channel, _, client):
+            client.sendall(b"abc")
+            leaving = asyncio.create_task(asyncio.to_thread(client.unwrap))
+            with pytest.raises(asyncio.IncompleteReadError) as caught:
+                await channel.readexactly(4)
+            assert caught.value.partial == b"abc"
+            channel.close()
+            await leaving
+
+    async def sudden() -> None:
+        async with tcp(console) as (channel, _, client):
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            client.close()
+            with pytest.raises(TlsFailed, match="the client left"):
+                await channel.readexactly(1)
+
+    asyncio.run(asyncio.wait_for(orderly(), 60))
+    asyncio.run(asyncio.wait_for(sudden(), 60))
