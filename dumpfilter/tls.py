@@ -103,12 +103,7 @@ def load_tls(files: TlsFiles) -> ServerTls:
         raise TlsFileError(CERTIFICATE_OPTION, files.certificate, f"OpenSSL: {ssl_reason(error)}") from None
     ca = None
     if files.ca is not None:
-        ca = _read(CA_OPTION, files.ca)
-        _certificates(CA_OPTION, files.ca, ca)
-        try:
-            context.load_verify_locations(cadata=ca.decode("ascii", "replace"))
-        except ssl.SSLError as error:
-            raise TlsFileError(CA_OPTION, files.ca, f"OpenSSL: {ssl_reason(error)}") from None
+        ca = _trust(context, files.ca)
         # as MySQL and MariaDB: a client without a certificate is served
         context.verify_mode = ssl.CERT_OPTIONAL
     return ServerTls(context, certificates, key, ca, leaf.fingerprint(hashes.SHA256()))
@@ -132,12 +127,8 @@ def client_context(ca: Path) -> ssl.SSLContext:
 
     The certificate must name the server's host. Raises OptionError.
     """
-    _certificates(CA_OPTION, ca, _read(CA_OPTION, ca))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    try:
-        context.load_verify_locations(ca)
-    except ssl.SSLError as error:
-        raise TlsFileError(CA_OPTION, ca, f"OpenSSL: {ssl_reason(error)}") from None
+    _trust(context, ca)
     return context
 
 
@@ -191,13 +182,29 @@ def _read(option: str, path: Path) -> bytes:
         raise TlsFileError(option, path, f"cannot be read: {error.strerror or error}") from None
 
 
+_NO_CERTIFICATE = "holds no certificate in PEM, which begins with -----BEGIN CERTIFICATE-----"
+
+
 def _certificates(option: str, path: Path, data: bytes) -> list[x509.Certificate]:
     try:
         return x509.load_pem_x509_certificates(data)
     except ValueError:
-        raise TlsFileError(
-            option, path, "holds no certificate in PEM, which begins with -----BEGIN CERTIFICATE-----"
-        ) from None
+        raise TlsFileError(option, path, _NO_CERTIFICATE) from None
+
+
+def _trust(context: ssl.SSLContext, ca: Path) -> bytes:
+    """Have the context trust a file of CA certificates, and return the file's content. Raises TlsFileError.
+
+    OpenSSL alone reads the file: bundles of CAs hold certificates that stricter readers warn of.
+    """
+    data = _read(CA_OPTION, ca)
+    if b"-----BEGIN CERTIFICATE-----" not in data:
+        raise TlsFileError(CA_OPTION, ca, _NO_CERTIFICATE)
+    try:
+        context.load_verify_locations(cadata=data.decode("ascii", "replace"))
+    except ssl.SSLError as error:
+        raise TlsFileError(CA_OPTION, ca, f"OpenSSL: {ssl_reason(error)}") from None
+    return data
 
 
 def _check_period(path: Path, certificate: x509.Certificate) -> None:
