@@ -61,6 +61,12 @@ class Recording:
         return [self.path / name for name in self.oracle["logs"]]
 
     @property
+    def rows_v1(self) -> bool:
+        """Whether MySQL wrote rows events of version 1, which the mysqlbinlog of MySQL 9.7 does not read."""
+        kinds = {kind for one in self.oracle["source"]["transactions"] for kind, _ in one["events"]}
+        return self.family == "mysql" and "Write_rows_v1" in kinds
+
+    @property
     def row_format(self) -> bool:
         return self.oracle["binlog_format"] == "row"
 

@@ -49,7 +49,7 @@ def _items(recording: Recording) -> Iterator[tuple[str, str, Event]]:
         with open(path, "rb") as file:
             for event in iter_events(file, file=path.name):
                 kind = reference.kind_of(event)
-                if kind == "gtid":
+                if kind == "gtid" and recording.oracle["gtid"]:
                     gtid = next(gtids)
                 yield gtid, kind, event
 
