@@ -11,7 +11,9 @@ from typing import Any
 
 DATA = Path(__file__).parent / "data"
 
-_GTID = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}:\d+|\b\d+-\d+-\d+\b")
+_GTID = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}:(?:[a-z_]\w*:)?\d+|\b\d+-\d+-\d+\b")
+_MISSING_TABLE = re.compile(r"Error executing row event: 'Table '(.*?)' doesn't exist'")
+_DATABASE_STATEMENT = re.compile(r"(use `.*`; )?(CREATE|ALTER|DROP) DATABASE\b", re.IGNORECASE)
 _TABLE_MAP = re.compile(r"^\((.*)\)$", re.DOTALL)
 
 
@@ -28,6 +30,10 @@ class Replica:
     """The statements it logged (without BEGIN, COMMIT and their like)."""
     failed: set[str]
     """GTIDs of transactions of which something passed the filter and then failed."""
+    unsaid: set[str]
+    """GTIDs of statements that the replica may have dropped or run: the recording does not say."""
+    missing_tables: set[str]
+    """``db.table`` of row changes that passed the filter and failed, where the log names no GTID."""
     until: int
     """How many of the source's transactions it got through; what comes after says nothing."""
 
@@ -55,8 +61,31 @@ class Recording:
         return [self.path / name for name in self.oracle["logs"]]
 
     @property
+    def rows_v1(self) -> bool:
+        """Whether MySQL wrote rows events of version 1, which the mysqlbinlog of MySQL 9.7 does not read."""
+        kinds = {kind for one in self.oracle["source"]["transactions"] for kind, _ in one["events"]}
+        return self.family == "mysql" and "Write_rows_v1" in kinds
+
+    @property
     def row_format(self) -> bool:
         return self.oracle["binlog_format"] == "row"
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        return tuple(map(int, re.findall(r"\d+", self.oracle["server"])[:2]))
+
+    @property
+    def single_threaded(self) -> bool:
+        """Whether the replicas apply with one thread and name no GTID in their logs (MySQL before 8.0)."""
+        return self.family == "mysql" and self.version < (8, 0)
+
+    @cached_property
+    def _database_statements(self) -> set[str]:
+        return {
+            _gtid(transaction["gtid"])
+            for transaction in self.oracle["source"]["transactions"]
+            if any(_DATABASE_STATEMENT.match(info) for _, info in transaction["events"])
+        }
 
     @property
     def gtids(self) -> list[str]:
@@ -84,17 +113,31 @@ class Recording:
         }
         gtids = self.gtids
         until = len(gtids)
-        if found["stopped"] or found["gtid"] != self.oracle["gtid"]:
+        unsaid: set[str] = set()
+        missing: set[str] = set()
+        if self.single_threaded:
+            # The log names no GTID, but what failed is missing in the GTID set. MySQL 5.6 also leaves out
+            # statements about databases that it dropped.
+            done = _numbers(found["gtid"])
+            until = until if found["reached_the_end"] else max(done, default=0)
+            failed = {gtid for n, gtid in enumerate(gtids[:until], 1) if gtid and n not in done}
+            missing = set(_MISSING_TABLE.findall("\n".join(found["passed_but_failed"])))
+            if self.version < (5, 7):
+                unsaid = failed & self._database_statements
+                failed -= unsaid
+        elif found["stopped"] or found["gtid"] != self.oracle["gtid"]:
             # parallel workers may have gone further in places: only what is complete says something
-            until = _complete(found["gtid"], gtids)
+            until = _complete(found["gtid"], gtids, failed if "reached_the_end" in found else set())
         if found["stopped"] and "died" in found["stopped"]["message"]:
             until = 0  # the replica's process died: its own binlog is not whole either
-        lower = 1 if "lower-case" in self.name else 0
-        return Replica(case, found["options"], lower, tables, statements, failed, until)
+        lower = self.oracle.get("lower_case_table_names", 1 if "lower-case" in self.name else 0)
+        return Replica(case, found["options"], lower, tables, statements, failed, unsaid, missing, until)
 
 
 def _gtid(text: str) -> str:
-    return _GTID.search(text)[0]
+    """The GTID in ``text``; empty in a recording without GTIDs."""
+    found = _GTID.search(text)
+    return found[0] if found else ""
 
 
 def _is_frame(info: str) -> bool:
@@ -102,8 +145,8 @@ def _is_frame(info: str) -> bool:
     return bool(re.match(r"(BEGIN|COMMIT|ROLLBACK|SAVEPOINT|XA )", text))
 
 
-def _complete(executed: str, gtids: list[str]) -> int:
-    """How many of ``gtids``, from the first on, are in the set ``executed``."""
+def _numbers(executed: str) -> set[int]:
+    """The transaction numbers in the set ``executed``."""
     numbers: set[int] = set()
     for piece in re.findall(r"(?<=:)\d+(?:-\d+)?(?=[:,\s]|$)|\d+-\d+-\d+", executed):
         bounds = [int(n) for n in piece.split("-")]
@@ -111,8 +154,14 @@ def _complete(executed: str, gtids: list[str]) -> int:
             numbers |= set(range(1, bounds[2] + 1))
         else:
             numbers |= set(range(bounds[0], bounds[-1] + 1))
+    return numbers
+
+
+def _complete(executed: str, gtids: list[str], failed: set[str]) -> int:
+    """How many of ``gtids``, from the first on, are in the set ``executed`` or failed."""
+    numbers = _numbers(executed)
     for n, gtid in enumerate(gtids):
-        if int(re.split(r"[:-]", gtid)[-1]) not in numbers:
+        if gtid not in failed and int(re.split(r"[:-]", gtid)[-1]) not in numbers:
             return n
     return len(gtids)
 
