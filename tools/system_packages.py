@@ -9,6 +9,7 @@ Runs on any Python from 3.7 with the standard library alone, since this is what 
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import shutil
@@ -66,6 +67,7 @@ def needs(*, tests: bool) -> list[Need]:
                 # Ubuntu's chromium is a snap, which cannot read files in /tmp
                 "install Google's package google-chrome-stable, since this system has no Debian package of Chromium",
             ),
+            Need("libatomic, for the Node.js of Playwright", ("libatomic1",), _libatomic_missing),
         ]
     return found
 
@@ -118,6 +120,14 @@ def _mariadb_missing(program: str) -> str | None:
 
 def _browser_missing() -> str | None:
     return None if shutil.which("chromium") or shutil.which("google-chrome") else "no Chromium and no Chrome"
+
+
+def _libatomic_missing() -> str | None:
+    try:
+        ctypes.CDLL("libatomic.so.1")
+    except OSError:
+        return "libatomic.so.1 is not installed"
+    return None
 
 
 def python_problem(version: Sequence[int]) -> str | None:

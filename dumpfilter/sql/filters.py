@@ -26,7 +26,8 @@ NAME_CHARS = 64
 _CLASSIC = {kind.value.upper().replace("-", "_"): kind for kind in RuleKind}
 _ALL: dict[str, BaseRuleKind] = {**_CLASSIC, **{kind.value.upper(): kind for kind in EffectiveRuleKind}}
 _OPTION_NAME = re.compile(r"[\w-]+", re.ASCII)
-_BARE = re.compile(r"""(?: (?!->) [^\s,;()'"`] )++ (?: \s*+->\s*+ [^\s,;()'"`]++ )?""", re.VERBOSE)
+# Not possessive as a whole: before 3.11.5, Python stays behind a part that does not match (gh-106052).
+_BARE = re.compile(r"""(?: (?!->) [^\s,;()'"`] )+ (?: \s*+->\s*+ [^\s,;()'"`]++ )?""", re.VERBOSE)
 """A value without quotes: ``mydb``, ``127.0.0.1``, ``db1.%->db2.%``."""
 
 

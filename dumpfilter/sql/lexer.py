@@ -55,12 +55,13 @@ class Token(NamedTuple):
 
 
 _WORD_CHARACTER = r"[0-9A-Za-z_$\u0080-\U0010ffff]"
+# Not possessive as a whole: before 3.11.5, Python stays behind a part that does not match (gh-106052).
 _SPACE = re.compile(
     r"""(?: [ \t\n\v\f\r]++
           | \#[^\n]*+
           | --(?=[\x00-\x20\x7f]|\Z)[^\n]*+
           | /\*(?!!)(?>.*?\*/)
-        )++""",
+        )+""",
     re.VERBOSE | re.DOTALL,
 )
 _CONDITIONAL = re.compile(r"/\*!([0-9]{5,6})?")
