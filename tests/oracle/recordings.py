@@ -61,6 +61,11 @@ class Recording:
         return [self.path / name for name in self.oracle["logs"]]
 
     @property
+    def executed(self) -> str:
+        """The source's GTID set. It may have some even where the replicas went by file and position."""
+        return self.oracle.get("executed", self.oracle["gtid"])
+
+    @property
     def rows_v1(self) -> bool:
         """Whether MySQL wrote rows events of version 1, which the mysqlbinlog of MySQL 9.7 does not read."""
         kinds = {kind for one in self.oracle["source"]["transactions"] for kind, _ in one["events"]}
