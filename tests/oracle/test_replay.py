@@ -149,7 +149,6 @@ def test_mariadb_with_lower_case_names(
 
 
 if MYSQL and MYSQLBINLOG:
-
     # MySQL 9.7 refuses BINLOG statements with the rows of MySQL 5.x
     @pytest.mark.parametrize(
         ("recording", "case"), [one for one in _cases("mysql") if one.values[0].version >= (8, 0)]
