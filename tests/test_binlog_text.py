@@ -82,13 +82,14 @@ def positions(text: bytes) -> list[bytes]:
     return [place for place, _ in itertools.groupby(p for p in _POSITIONS.findall(text) if p != b"0")]
 
 
-READABLE = [one for one in all_recordings() if one.family == "mariadb" or MYSQLBINLOG]
+READABLE = [one for one in all_recordings() if one.family == "mariadb" or one.rows_v1 or MYSQLBINLOG]
 
 
 @pytest.mark.parametrize("one", READABLE, ids=lambda one: one.name)
 def test_lists_the_events_that_the_servers_program_lists(one: Recording, tmp_path: Path) -> None:
     text, warnings = printed(one.files, tmp_path)
-    command = ["mariadb-binlog", "--no-defaults"] if one.family == "mariadb" else [*MYSQLBINLOG, "-vv"]
+    by_mariadb = one.family == "mariadb" or one.rows_v1
+    command = ["mariadb-binlog", "--no-defaults"] if by_mariadb else [*MYSQLBINLOG, "-vv"]
     theirs = subprocess.run([*command, *map(str, one.files)], capture_output=True, check=True).stdout
     assert positions(text) == positions(theirs)
     assert warnings == []

@@ -435,7 +435,8 @@ def test_the_recordings_hold_what_they_are_for(name, types, events):
 @given(st.data())
 @settings(deadline=None, max_examples=200)
 def test_damaged_server_rows_are_corrupt_or_parse(data):
-    path = data.draw(st.sampled_from([p for p in BINLOGS if p.parent.name.endswith("-types")]))
+    paths = [p for p in BINLOGS if p.parent.name.endswith("-types") and p.name == "bin.000001"]
+    path = data.draw(st.sampled_from(paths))
     found = list(rows_events(path))
     table, header, rows = found[data.draw(st.integers(0, len(found) - 1))]
     damaged = bytearray(rows)

@@ -61,10 +61,18 @@ class Recording:
         return [self.path / name for name in self.oracle["logs"]]
 
     @property
+    def executed(self) -> str:
+        """The source's GTID set. It may have some even where the replicas went by file and position."""
+        return self.oracle.get("executed", self.oracle["gtid"])
+
+    @property
     def rows_v1(self) -> bool:
-        """Whether MySQL wrote rows events of version 1, which the mysqlbinlog of MySQL 9.7 does not read."""
+        """Whether MySQL wrote rows events of version 1, which the mysqlbinlog of MySQL 9.7 does not read.
+
+        SHOW BINLOG EVENTS of MySQL 5.5 names them without the version.
+        """
         kinds = {kind for one in self.oracle["source"]["transactions"] for kind, _ in one["events"]}
-        return self.family == "mysql" and "Write_rows_v1" in kinds
+        return self.family == "mysql" and (self.version < (5, 6) or "Write_rows_v1" in kinds)
 
     @property
     def row_format(self) -> bool:
