@@ -40,7 +40,10 @@ def filters_of(recording: Recording, case: str) -> Filters:
     replica = recording.replica(case)
     return Filters(
         Filter.from_options(
-            replica.options, lower_case_table_names=replica.lower_case_table_names, family=recording.family
+            replica.options,
+            lower_case_table_names=replica.lower_case_table_names,
+            family=recording.family,
+            names=recording.names,
         )
     )
 
