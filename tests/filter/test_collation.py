@@ -116,7 +116,7 @@ def test_a_weight_weighs_itself(character: str) -> None:
 
 @given(character=BMP)
 def test_weights_with_accents_are_upper_case(character: str) -> None:
-    """What weighs another character differs from that one in case alone."""
+    """A character that weighs another one differs from it in case alone."""
     weighs = weight(character, NEW)
     if weighs != character:
         assert weighs.casefold() == character.casefold() or weighs.lower() == character.lower()
