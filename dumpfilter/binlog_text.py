@@ -184,10 +184,12 @@ class _Work:
     def __init__(self, binlogs: BinlogSet, options: BinlogOptions, log: Console) -> None:
         self._binlogs = binlogs
         self._log = log
-        with binlogs.file(binlogs.names[0]) as file:
-            family = file.format_description.family
+        with binlogs.file(binlogs.names[-1]) as newest:
+            family, names = newest.format_description.family, newest.format_description.names
         lower = options.lower_case_table_names
-        self.rules: ReplicationFilter = Filter(options.rules, lower_case_table_names=lower, family=family)
+        self.rules: ReplicationFilter = Filter(
+            options.rules, lower_case_table_names=lower, family=family, names=names
+        )
         self.also = AllFilters(
             [
                 WriteFilter(options.write_rules, lower_case_table_names=lower, family=family),

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dumpfilter.binlog.fileset import BinlogSet
+from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.errors import DumpfilterError, OutputError
 from dumpfilter.filter import Filter
 
@@ -181,14 +182,14 @@ def _print_slaves(
     table.add_column("law", no_wrap=True)
     everything = reports["everything"]
     relay_logs = sorted((output / "everything").glob("relay-bin.[0-9]*"))
-    family = _family(files)
+    description = _format_description(files)
     held = True
     for slave in SLAVES:
         report = reports[slave.name]
         counts = report["counts"]
         saved = 1 - counts["bytes_sent"] / max(counts["bytes_read"], 1)
         holds = (
-            report["summary"] == _summary_with(slave, relay_logs, family)
+            report["summary"] == _summary_with(slave, relay_logs, description)
             and report["position"] == everything["position"]
             and report["gtid_set"] == everything["gtid_set"]
         )
@@ -211,17 +212,18 @@ def _print_slaves(
     return held
 
 
-def _family(files: BinlogSet) -> Any:
-    with files.file(files.names[0]) as first:
-        return first.format_description.family
+def _format_description(files: BinlogSet) -> FormatDescription:
+    with files.file(files.names[-1]) as newest:
+        return newest.format_description
 
 
-def _summary_with(slave: DemoSlave, relay_logs: list[Path], family: Any) -> dict[str, Any]:
+def _summary_with(slave: DemoSlave, relay_logs: list[Path], description: FormatDescription) -> dict[str, Any]:
     """What the full relay log comes to under a slave's own filter."""
     # the only place where the shared package uses a part: a demonstration is of all of them
     from slave.applier import apply_files
     from slave.targets import SummaryTarget
 
     target = SummaryTarget()
-    apply_files(relay_logs, Filter.from_options(list(slave.options), family=family), target)
+    own = Filter.from_options(list(slave.options), family=description.family, names=description.names)
+    apply_files(relay_logs, own, target)
     return target.state()

@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from dumpfilter.binlog.format import NameCollation
 from dumpfilter.binlog.sources import SourceKey
 from dumpfilter.binlog.writer import sync_path, writing
 from dumpfilter.errors import OutputError
@@ -176,6 +177,8 @@ class Manifest(_Model):
     made: int
     """Unix seconds."""
     family: str
+    names: NameCollation = NameCollation.GENERAL_CI
+    """The collation by which the rules compared names."""
     lower_case_table_names: int = 0
     max_binlog_size: int
     source: list[SourceFile]

@@ -76,10 +76,16 @@ def run_master(
         write_rules,
         lower_case_table_names=lower_case_table_names,
         family=store.family,
+        names=store.names,
     )
     config = MasterConfig()
     if config_file is not None:
-        config = load_config(config_file, family=store.family, lower_case_table_names=lower_case_table_names)
+        config = load_config(
+            config_file,
+            family=store.family,
+            lower_case_table_names=lower_case_table_names,
+            names=store.names,
+        )
     users = dict(config.console_users)
     if console_user is not None or not users:
         users[console_user or DEFAULT_USER] = console_password

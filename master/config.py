@@ -11,7 +11,7 @@ from pydantic import Field, IPvAnyNetwork
 
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import FilterSemantics, make_filter, parse_option
-from dumpfilter.filter.collation import Family
+from dumpfilter.filter.collation import Family, NameCollation
 from dumpfilter.toml_file import Model, load_toml
 from master.imposed import ImposedFilter
 
@@ -50,9 +50,15 @@ class MasterConfig:
     imposed: tuple[ImposedFilter, ...] = ()
 
 
-def load_config(path: Path, *, family: Family, lower_case_table_names: int = 0) -> MasterConfig:
-    """Read a configuration file. ``family`` and ``lower_case_table_names`` are the served binlog's: imposed rules
-    compare names as its server does.
+def load_config(
+    path: Path,
+    *,
+    family: Family,
+    lower_case_table_names: int = 0,
+    names: NameCollation = NameCollation.GENERAL_CI,
+) -> MasterConfig:
+    """Read a configuration file. ``family``, ``lower_case_table_names`` and ``names`` are the served binlog's: imposed
+    rules compare names as its server does.
 
     Raises OptionError with the file and the key, and never with a value that may be a password.
     """
@@ -69,15 +75,21 @@ def load_config(path: Path, *, family: Family, lower_case_table_names: int = 0) 
                     f"{where}: users: there is no [[user]] {user!r}; without a password a slave can call "
                     "itself anything"
                 )
-        imposed.append(_imposed(where, one, family, lower_case_table_names))
+        imposed.append(_imposed(where, one, family, lower_case_table_names, names))
     return MasterConfig(users, _passwords(path, "console_user", parsed.console_user), tuple(imposed))
 
 
-def _imposed(where: str, one: _Imposed, family: Family, lower_case_table_names: int) -> ImposedFilter:
+def _imposed(
+    where: str, one: _Imposed, family: Family, lower_case_table_names: int, names: NameCollation
+) -> ImposedFilter:
     try:
         rules = [parse_option(rule, one.semantics) for rule in one.rules]
         rule_filter = make_filter(
-            one.semantics, rules, lower_case_table_names=lower_case_table_names, family=family
+            one.semantics,
+            rules,
+            lower_case_table_names=lower_case_table_names,
+            family=family,
+            names=names,
         )
         return ImposedFilter(
             one.name, rule_filter, frozenset(one.server_ids), frozenset(one.users), one.networks

@@ -256,6 +256,7 @@ class MasterConsole:
                     rules,
                     lower_case_table_names=self._lower_case_table_names,
                     family=self._store.family,
+                    names=self._store.names,
                 )
             except OptionError as error:
                 raise SqlError(1231, "42000", str(error)) from None

@@ -90,6 +90,7 @@ def _filter_of(manifest: Manifest, binlog: NamedBinlog) -> ReplicationFilter:
         [parse_option(rule, semantics) for rule in binlog.rules],
         lower_case_table_names=manifest.lower_case_table_names,
         family="mariadb" if manifest.family == "mariadb" else "mysql",
+        names=manifest.names,
     )
 
 
@@ -102,7 +103,8 @@ def _same(one: ReplicationFilter, other: ReplicationFilter) -> bool:
             for rule in rules.rules
             if isinstance(rules, EffectiveFilter) or rule.kind is RuleKind.REWRITE_DB
         ]
-        return (type(rules), rules.family, rules.lower_case_table_names, frozenset(rules.rules), ordered)
+        server = (rules.family, rules.names, rules.lower_case_table_names)
+        return (type(rules), server, frozenset(rules.rules), ordered)
 
     return about(one) == about(other)
 

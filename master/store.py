@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dumpfilter.binlog.fileset import BinlogFile, BinlogSet, SegmentReader, ends_with_rotation
-from dumpfilter.binlog.format import Family
+from dumpfilter.binlog.format import Family, NameCollation
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.index import SEGMENT_SIZE, Segment
@@ -110,6 +110,11 @@ class BinlogStore:
     def family(self) -> Family:
         """``mysql`` or ``mariadb``."""
         return self.format_description.family
+
+    @property
+    def names(self) -> NameCollation:
+        """The collation for names of the server that wrote the newest file when the store was opened."""
+        return self.format_description.names
 
     def open_file(self, name: str) -> _IndexedFile:
         """The file with its index, opened when it is first asked for."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from dumpfilter.binlog.format import Family
+from dumpfilter.binlog.format import Family, NameCollation
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import Filter, FilterSemantics, ReplicationFilter, Rule, make_filter
 from dumpfilter.filter.convert import filter_from_proto, filter_to_proto, origin_to_proto
@@ -195,13 +195,14 @@ class Channel:
         """How far the applier is."""
         return self._sql.info
 
-    def filter(self, family: Family) -> ReplicationFilter:
+    def filter(self, family: Family, names: NameCollation = NameCollation.GENERAL_CI) -> ReplicationFilter:
         """The channel's own filter."""
         return make_filter(
             self._options.semantics,
             self._options.rules,
             lower_case_table_names=self._options.lower_case_table_names,
             family=family,
+            names=names,
         )
 
     def start(
@@ -320,15 +321,19 @@ class Channel:
         on_master = options.filter_on is not FilterOn.SLAVE
         definition = filter_to_proto(self.filter("mysql") if on_master else Filter())
         definition.lower_case_table_names = options.lower_case_table_names
-        definition.family = pb.SERVER_FAMILY_UNSPECIFIED  # as the binlog's own server
+        # as the binlog's own server
+        definition.family = pb.SERVER_FAMILY_UNSPECIFIED
+        definition.names = pb.NAME_COLLATION_UNSPECIFIED
         if on_master:
             definition.origin.CopyFrom(origin_to_proto(options.origin))
         return definition
 
-    def _applied_filter(self, family: Family) -> ReplicationFilter:
+    def _applied_filter(self, family: Family, names: NameCollation) -> ReplicationFilter:
         """What the applier asks: its own filter, and what the master imposes, which it may have left undecided."""
-        own = self.filter(family)
-        imposed = [filter_from_proto(one.filter, default_family=family) for one in self._imposed]
+        own = self.filter(family, names)
+        imposed = [
+            filter_from_proto(one.filter, default_family=family, default_names=names) for one in self._imposed
+        ]
         asked = AllFilters([own, *imposed]) if imposed else own
         return TrustedRows(asked) if self._options.filter_on is FilterOn.MASTER else asked
 

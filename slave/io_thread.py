@@ -19,6 +19,7 @@ import structlog
 
 from dumpfilter.binlog.format import Family
 from dumpfilter.errors import BinlogCorrupt, BinlogMissing, ConnectionLost, DumpfilterError, PositionError
+from dumpfilter.filter.convert import names_from_proto, names_to_proto
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 from slave.backoff import Backoff
@@ -218,7 +219,7 @@ class IoThread:
         self, registration: _Registration, definition: pb.FilterDefinition, to: MasterInfo
     ) -> int | None:
         """Tell the master of the change; the version of the new filter, None when it could not take it up."""
-        request = pb.ChangeFilterRequest(slave_id=registration.slave_id, filter=definition)
+        request = pb.ChangeFilterRequest(slave_id=registration.slave_id, filter=self._with_names(definition))
         getattr(request, "from").CopyFrom(pb.BinlogPosition(file=to.source_file, position=to.source_position))
         try:
             answer = registration.stub.ChangeFilter(request, timeout=_REGISTER_TIMEOUT)
@@ -293,6 +294,7 @@ class IoThread:
         self._receiver.begin_stream(
             master_uuid=answer.master_uuid,
             family=_FAMILIES.get(answer.family, "mysql"),
+            names=names_from_proto(answer.filter.names),
             another_master=another_master,
         )
         call: _Dump = stub.Dump(self._dump_request(answer, by_gtid=another_master))
@@ -300,6 +302,19 @@ class IoThread:
         self._registration = _Registration(stub, answer.slave_id, answer.master_uuid)
         self.filter_version = answer.filter_version
         return call
+
+    def _with_names(self, definition: pb.FilterDefinition) -> pb.FilterDefinition:
+        """Return the definition with the collation for names that the relay logs were filtered with.
+
+        The slave keeps to it although the master's binlogs may come from a newer server by now: what the applier has
+        not reached yet was chosen with it.
+        """
+        named = pb.FilterDefinition()
+        named.CopyFrom(definition)
+        known = self._receiver.info.name_collation
+        if known is not None:
+            named.names = names_to_proto(known)
+        return named
 
     def _register(self, stub: rpc.DumpFilterStub) -> pb.RegisterResponse:
         options = self._options
@@ -309,7 +324,7 @@ class IoThread:
             host=options.report_host,
             port=options.report_port,
             channel=options.channel,
-            filter=options.filter,
+            filter=self._with_names(options.filter),
             user=options.user,
             password=options.password,
         )

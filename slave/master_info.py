@@ -12,6 +12,7 @@ from typing import Literal
 
 from pydantic import NonNegativeInt
 
+from dumpfilter.binlog.format import NameCollation
 from slave import state_file
 from slave.errors import AFRESH, StateCorrupt
 from slave.relay_log import BASENAME, RelayPosition
@@ -26,6 +27,8 @@ class MasterInfo(state_file.State):
     """The master's server_uuid (for binlogs without one, an id of that run of the master)."""
     family: Literal["", "mysql", "mariadb"] = ""
     """Whose binlogs they are; decides how ``retrieved`` is written."""
+    names: Literal["", "general_ci", "general1400_as_ci"] = ""
+    """The collation for names that master and slave agreed on with the first stream."""
     source_file: str = ""
     """Base name of the master's binlog file that is being read (``Relay_Master_Log_File``)."""
     source_position: NonNegativeInt = 0
@@ -45,6 +48,14 @@ class MasterInfo(state_file.State):
 
     other_filters: bool = False
     """Whether there was ever another filter: the applier may have prepared XA transactions that this one drops."""
+
+    @property
+    def name_collation(self) -> NameCollation | None:
+        """The collation for names that this slave keeps to; None before the first stream."""
+        if self.names:
+            return NameCollation(self.names)
+        # a release that knew one collation only wrote this state
+        return NameCollation.GENERAL_CI if self.source_file else None
 
     @property
     def relay_position(self) -> RelayPosition | None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from dumpfilter.binlog.events import MAGIC, EventHeader
-from dumpfilter.binlog.format import Family
+from dumpfilter.binlog.format import Family, NameCollation
 from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.filter.convert import hits_from_proto
 from dumpfilter.filter.rules import BaseRuleKind
@@ -75,8 +75,15 @@ class Receiver:
         ``retrieved`` is brought up to date when it is saved, so after :meth:`begin_stream` too."""
         return self._info
 
-    def begin_stream(self, *, master_uuid: str, family: Family, another_master: bool = False) -> None:
-        """A new stream follows, from :attr:`info`'s position on.
+    def begin_stream(
+        self,
+        *,
+        master_uuid: str,
+        family: Family,
+        names: NameCollation = NameCollation.GENERAL_CI,
+        another_master: bool = False,
+    ) -> None:
+        """A new stream follows, from :attr:`info`'s position on. ``names`` is the collation the master filters with.
 
         What an earlier stream left incomplete is given up. With ``another_master`` the files are another
         server's although they may have the same names: the next chunk begins a new relay log.
@@ -86,10 +93,15 @@ class Receiver:
                 raise StreamError(
                     f"the master's binlogs are {family}'s, the relay logs are {self._info.family}'s; {AFRESH}"
                 )
+            if self._info.name_collation not in (None, names):
+                raise StreamError(
+                    f"the master compares names by {names}, the relay logs were filtered by "
+                    f"{self._info.name_collation}; {AFRESH}"
+                )
             if not self._info.family:
                 self._retrieved = parse_gtid_set("", family)
             # a position of the old master's must not be taken for one of the new master's
-            kept = {"family": family, "filter_digest": self.filter_digest}
+            kept = {"family": family, "names": names.value, "filter_digest": self.filter_digest}
             if not another_master:
                 kept["master_uuid"] = master_uuid
             self._info = self._info.model_copy(update=kept)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, EventType
-from dumpfilter.binlog.format import Family
+from dumpfilter.binlog.format import Family, NameCollation
 from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.filter import ReplicationFilter
@@ -39,9 +39,9 @@ def _order(position: RelayPosition | None) -> tuple[int, int]:
 class SqlThread:
     """Applies the relay log up to its recorded end. :meth:`run` blocks, once; :meth:`stop` is for other threads.
 
-    ``make_filter`` makes the slave's own filter for the family of the master's binlogs. The target's state is
-    restored when the object is made. ``on_hits`` is told how often rules decided something, here and on the
-    master, since it was told last.
+    ``make_filter`` makes the slave's own filter for the family and the collation for names of the master's binlogs.
+    The target's state is restored when the object is made. ``on_hits`` is told how often rules decided something,
+    here and on the master, since it was told last.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class SqlThread:
         directory: Path,
         relay_end: RelayEnd,
         target: Target,
-        make_filter: Callable[[Family], ReplicationFilter],
+        make_filter: Callable[[Family, NameCollation], ReplicationFilter],
         *,
         origin: OriginFilter | None = None,
         on_hits: Callable[[Hits], None] = lambda hits: None,
@@ -171,7 +171,7 @@ class SqlThread:
                 self._executed = parse_gtid_set(self._info.executed, newest.family)
                 self._passed_over = parse_gtid_set(self._info.passed_over, newest.family)
             self._applier = EventApplier(
-                self._make_filter(newest.family),
+                self._make_filter(newest.family, newest.name_collation or NameCollation.GENERAL_CI),
                 self._target,
                 origin=self._origin,
                 on_complete=self._executed.add,

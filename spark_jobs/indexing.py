@@ -11,7 +11,7 @@ from typing import Literal
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.subjects import Subject
 from dumpfilter.errors import BinlogMissing
-from dumpfilter.filter.collation import Family
+from dumpfilter.filter.collation import Family, NameCollation
 from spark_jobs.cutting import RANGE_SIZE, FileIndex, XaLook, follow_xa, index_file, look_for_xa, ranges_of
 from spark_jobs.files import find_set
 from spark_jobs.jobs import Runner
@@ -51,6 +51,11 @@ class IndexedSet:
     def family(self) -> Family:
         """Of the server that wrote the newest file."""
         return self.newest.family
+
+    @property
+    def names(self) -> NameCollation:
+        """The collation for names of the same server."""
+        return self.newest.names
 
     @property
     def newest(self) -> FormatDescription:

@@ -87,7 +87,13 @@ def split(
         slices = slices_for(indexed.nbytes, options.range_size, len(ranges))
         everywhere = schemas_among(indexed.subjects)
         plan = PlanRange(
-            files, options.specification, staging, everywhere, options.verify_ranges, options.block_size
+            files,
+            options.specification,
+            staging,
+            indexed.names,
+            everywhere,
+            options.verify_ranges,
+            options.block_size,
         )
         run(plan, ranges, "deciding", slices=slices)
         placing, cut, unassigned = _place(indexed, staging, options)
@@ -102,6 +108,7 @@ def split(
             job=job,
             made=now(),
             family=indexed.family,
+            names=indexed.names,
             lower_case_table_names=options.specification.lower_case_table_names,
             max_binlog_size=options.max_binlog_size,
             source=[_source_file(one) for one in files],

@@ -40,7 +40,10 @@ def filters_of(recording: Recording, case: str) -> Filters:
     replica = recording.replica(case)
     return Filters(
         Filter.from_options(
-            replica.options, lower_case_table_names=replica.lower_case_table_names, family=recording.family
+            replica.options,
+            lower_case_table_names=replica.lower_case_table_names,
+            family=recording.family,
+            names=recording.names,
         )
     )
 
@@ -291,6 +294,29 @@ class TestCommand:
         }
         assert answers == {"mysql": "verdict: execute", "mariadb": "verdict: not written"}
 
+    def test_the_versions_of_mariadb_differ(self) -> None:
+        statement = ["--replicate-wild-do-table=cafe.%", "--statement=INSERT INTO `café`.t VALUES (1)"]
+        answers = {
+            version: run(*statement, "--family=mariadb", f"--server-version={version}")
+            for version in ("", "10.11", "11.8.9-MariaDB")
+        }
+        assert [done.stdout.splitlines()[-1] for done in answers.values()] == [
+            "verdict: execute, by --replicate-wild-do-table=cafe.%",
+            "verdict: execute, by --replicate-wild-do-table=cafe.%",
+            "verdict: ignore",
+        ]
+
+    def test_a_set_says_its_version(self) -> None:
+        sent = {}
+        for folder in ("mariadb-names", "mariadb118-names"):
+            done = run(str(DATA / "recordings" / folder), "--replicate-wild-do-table=cafe.%", "--json")
+            assert done.returncode == 0, done.stderr
+            subjects = json.loads(done.stdout)["subjects"]
+            sent[folder] = {
+                one["name"] for one in subjects if one["verdict"] == "execute" and one["kind"] == "rows"
+            }
+        assert sent == {"mariadb-names": {"café.t"}, "mariadb118-names": set()}
+
     def test_a_set(self) -> None:
         done = run(STATEMENTS, "--filter-semantics=effective", "--ignore=%.%", "--do=shop.orders", "--json")
         assert done.returncode == 0, done.stderr
@@ -314,6 +340,7 @@ class TestCommand:
             ([STATEMENTS, "--statement=BEGIN"], 2, "one of the two"),
             ([STATEMENTS, "--use=a"], 2, "--use goes with --statement"),
             ([STATEMENTS, "--family=mysql"], 2, "--family goes with --statement"),
+            ([STATEMENTS, "--server-version=11.8"], 2, "--server-version goes with --statement"),
             (["--statement=BEGIN", "--events"], 2, "--events goes with a binlog set"),
             (["nowhere"], 1, "nowhere"),
             (["--statement=BEGIN", "--replicate-do-table=t"], 2, "--replicate-do-table=t"),

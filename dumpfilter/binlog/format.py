@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import struct
 import zlib
 from collections.abc import Mapping
@@ -20,6 +21,30 @@ from dumpfilter.binlog.events import (
 from dumpfilter.errors import BinlogCorrupt, BinlogTruncated, BinlogUnsupported
 
 Family = Literal["mysql", "mariadb"]
+
+
+class NameCollation(enum.StrEnum):
+    """The collation by which a MariaDB server compares names in table rules and wild rules. MySQL has none."""
+
+    GENERAL_CI = "general_ci"
+    """``utf8mb3_general_ci``, before MariaDB 11.5: without case and without accents."""
+    GENERAL1400_AS_CI = "general1400_as_ci"
+    """``utf8mb3_general1400_as_ci``, from MariaDB 11.5 on: without case, with accents."""
+
+
+_ACCENTS_COUNT = (11, 5)
+"""The first MariaDB whose names compare with accents (MDEV-31340, in the change log of 11.5.1)."""
+
+
+def name_collation_of(family: Family, server_version: str) -> NameCollation:
+    """Return the collation for names of a server. A version that cannot be read counts as an old one.
+
+    >>> name_collation_of("mariadb", "11.8.9-MariaDB-log").value
+    'general1400_as_ci'
+    """
+    new = family == "mariadb" and _version(server_version) >= _ACCENTS_COUNT
+    return NameCollation.GENERAL1400_AS_CI if new else NameCollation.GENERAL_CI
+
 
 _FIXED = struct.Struct("<H50sIB")
 _MOST_TYPES_WITHOUT_CHECKSUMS = 34
@@ -103,6 +128,11 @@ class FormatDescription:
         family: Family = "mariadb" if "mariadb" in server_version.lower() or len(lengths) > 150 else "mysql"
         return cls(server_version, created, checksum, bytes(lengths), family, raw)
 
+    @property
+    def names(self) -> NameCollation:
+        """The collation for names of the server that wrote the file."""
+        return name_collation_of(self.family, self.server_version)
+
     def post_header_length(self, event_type: int) -> int:
         """The length of an event type's post-header, bytes; 0 for a type the writer did not know."""
         return (
@@ -145,9 +175,14 @@ class FormatDescription:
 
 def _knows_checksums(server_version: str) -> bool:
     """Whether this server writes a checksum algorithm (MySQL from 5.6.1, MariaDB from 5.3.0)."""
+    first = (5, 3, 0) if "mariadb" in server_version.lower() else (5, 6, 1)
+    return _version(server_version) >= first
+
+
+def _version(server_version: str) -> tuple[int, ...]:
+    """The three numbers of a version; 0 for one that cannot be read."""
     numbers = []
     for part in server_version.split("-")[0].split(".")[:3]:
         digits = "".join(c for c in part if c.isdigit())
         numbers.append(int(digits) if digits else 0)
-    product = tuple(numbers)
-    return product >= ((5, 3, 0) if "mariadb" in server_version.lower() else (5, 6, 1))
+    return tuple(numbers)

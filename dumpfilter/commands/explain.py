@@ -63,6 +63,13 @@ def explain_command(
         FamilyOption | None,
         typer.Option(help="Whose behaviour for --statement (mysql when not given); a binlog says itself."),
     ] = None,
+    server_version: Annotated[
+        str,
+        typer.Option(
+            help="Which version of MariaDB for --statement: from 11.5 on accents in table names count.",
+            metavar="VERSION",
+        ),
+    ] = "",
     binlog_do_db: Annotated[list[str] | None, _write_option("binlog-do-db")] = None,
     binlog_ignore_db: Annotated[list[str] | None, _write_option("binlog-ignore-db")] = None,
     binlog_filter_semantics: Annotated[
@@ -89,6 +96,7 @@ def explain_command(
 
     from dumpfilter import explaining_output as output
     from dumpfilter.binlog.fileset import BinlogSet
+    from dumpfilter.binlog.format import Family, NameCollation, name_collation_of
     from dumpfilter.errors import OptionError
     from dumpfilter.explaining import Filters, explain_events, explain_set, explain_statement
     from dumpfilter.filter import (
@@ -108,8 +116,9 @@ def explain_command(
         raise OptionError("--events goes with a binlog set")
     if not statement and use:
         raise OptionError("--use goes with --statement; a binlog has the current databases itself")
-    if not statement and family:
-        raise OptionError("--family goes with --statement; a binlog says itself who wrote it")
+    for option, told in (("--family", family), ("--server-version", server_version)):
+        if told and not statement:
+            raise OptionError(f"{option} goes with --statement; a binlog says itself who wrote it")
 
     given = {
         RuleKind.DO_DB: do_db,
@@ -127,25 +136,27 @@ def explain_command(
     }
     rules = make_rules(given)
 
-    def filters(whose: str) -> Filters:
+    def filters(whose: Family, names: NameCollation) -> Filters:
         return Filters(
             make_filter(
                 FilterSemantics(filter_semantics.value),
                 [rule for rule in rules if not isinstance(rule.kind, WriteRuleKind)],
                 lower_case_table_names=lower_case_table_names,
-                family="mariadb" if whose == "mariadb" else "mysql",
+                family=whose,
+                names=names,
             ),
             WriteFilter(
                 [rule for rule in rules if isinstance(rule.kind, WriteRuleKind)],
                 semantics=WriteSemantics(binlog_filter_semantics.value),
                 lower_case_table_names=lower_case_table_names,
-                family="mariadb" if whose == "mariadb" else "mysql",
+                family=whose,
             ),
         )
 
     console = Console(highlight=False)
     if statement:
-        ours = filters(family.value if family else "mysql")
+        whose: Family = "mariadb" if family is FamilyOption.MARIADB else "mysql"
+        ours = filters(whose, name_collation_of(whose, server_version))
         explained = explain_statement(statement, ours, current_database=use or None)
         if json:
             typer.echo(json_module.dumps(output.statement_as_dict(explained, ours), indent=1))
@@ -155,7 +166,7 @@ def explain_command(
     assert binlogs is not None
     source = BinlogSet.open(binlogs[0] if len(binlogs) == 1 else list(binlogs))
     with source.file(source.names[-1]) as newest:
-        ours = filters(newest.format_description.family)
+        ours = filters(newest.format_description.family, newest.format_description.names)
     if events:
         found = explain_events(source, ours, verify=verify_checksum)
         if json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 
 from dumpfilter.binlog.subjects import Subject, TableSubject
-from dumpfilter.filter.collation import Family
+from dumpfilter.filter.collation import Family, NameCollation
 from dumpfilter.filter.decision import Decision
 from dumpfilter.filter.rules import BaseRuleKind, Rule
 from dumpfilter.filter.verdict import Verdict
@@ -20,6 +20,7 @@ class ReplicationFilter(abc.ABC):
 
     rules: tuple[Rule, ...]
     family: Family
+    names: NameCollation
     lower_case_table_names: int
 
     @property

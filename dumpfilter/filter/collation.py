@@ -1,6 +1,7 @@
 """How names compare, which is where MySQL and MariaDB, and lower_case_table_names, differ.
 
-Asked of MySQL 9.7 and MariaDB 10.11 (tests/oracle/data/recordings/{mysql,mariadb}-{names,lower-case}):
+Asked of MySQL 9.7, MariaDB 10.11 and MariaDB 11.8
+(tests/oracle/data/recordings/{mysql,mariadb,mariadb118}-{names,lower-case}):
 
 ==================  ===========================  ==================================================
 what                MySQL                        MariaDB
@@ -8,12 +9,15 @@ what                MySQL                        MariaDB
 databases, FROM     bytes; with                  bytes; with lower_case_table_names the *name* is
                     lower_case_table_names by    lower-cased first, so that a rule with capitals
                     lower-cased characters       matches nothing
-do/ignore-table     as databases                 by utf8mb3_general_ci, when the byte lengths are
+do/ignore-table     as databases                 by a collation; before 11.5 only when the byte lengths are
                                                  equal
-wild rules          as databases; ``_`` is one   by utf8mb3_general_ci; ``_`` is one character
+wild rules          as databases; ``_`` is one   by a collation; ``_`` is one character
                     *byte* unless
                     lower_case_table_names
 ==================  ===========================  ==================================================
+
+MariaDB's collation is utf8mb3_general_ci before 11.5 and utf8mb3_general1400_as_ci from then on. The weights of each
+are in a JSON file of its name.
 """
 
 from __future__ import annotations
@@ -23,11 +27,11 @@ import json
 import re
 from collections.abc import Hashable
 from importlib import resources
-from typing import Literal, Protocol
+from typing import Protocol
 
+from dumpfilter.binlog.format import Family as Family
+from dumpfilter.binlog.format import NameCollation as NameCollation
 from dumpfilter.errors import OptionError
-
-Family = Literal["mysql", "mariadb"]
 
 
 class Collation(Protocol):
@@ -81,10 +85,12 @@ class LowerCollation:
         return lower if len(lower) == 1 else character
 
 
-class GeneralCiCollation:
-    """MariaDB: utf8mb3_general_ci for tables, bytes for databases."""
+class WeightCollation:
+    """MariaDB: one of its collations for tables, bytes for databases."""
 
-    def __init__(self, lower_case_table_names: int) -> None:
+    def __init__(self, names: NameCollation, lower_case_table_names: int) -> None:
+        self._weights = _weights(names)
+        self._lengths_count = names is NameCollation.GENERAL_CI
         self._lower = bool(lower_case_table_names)
 
     def database(self, name: str) -> Hashable:
@@ -94,21 +100,26 @@ class GeneralCiCollation:
         return name
 
     def table(self, name: str) -> Hashable:
-        return len(name.encode("utf-8", "surrogateescape")), "".join(map(self.unit, name))
+        weights = "".join(map(self.unit, name))
+        if self._lengths_count:
+            return len(name.encode("utf-8", "surrogateescape")), weights
+        return weights
 
     def units(self, text: str) -> str:
         return text
 
     def unit(self, character: str) -> str:
-        return general_ci(character)
+        return self._weights.get(character, character)
 
 
-def collation_of(family: Family, lower_case_table_names: int) -> Collation:
+def collation_of(
+    family: Family, lower_case_table_names: int, names: NameCollation = NameCollation.GENERAL_CI
+) -> Collation:
     """How a server with this setting compares. Raises OptionError when there is no such setting."""
     if lower_case_table_names not in (0, 1, 2):
         raise OptionError(f"lower_case_table_names={lower_case_table_names}: it is 0, 1 or 2")
     if family == "mariadb":
-        return GeneralCiCollation(lower_case_table_names)
+        return WeightCollation(names, lower_case_table_names)
     return LowerCollation() if lower_case_table_names else ByteCollation()
 
 
@@ -126,15 +137,17 @@ def as_parsed(name: str, family: Family) -> str:
 
 
 @functools.cache
-def _weights() -> dict[str, str]:
-    text = resources.files("dumpfilter.filter").joinpath("general_ci.json").read_text("utf-8")
+def _weights(names: NameCollation) -> dict[str, str]:
+    text = resources.files("dumpfilter.filter").joinpath(f"{names}.json").read_text("utf-8")
     return {chr(int(c, 16)): chr(int(w, 16)) for c, w in json.loads(text)["weights"].items()}
 
 
-def general_ci(character: str) -> str:
-    """The weight of one character in utf8mb3_general_ci, as a character.
+def weight(character: str, names: NameCollation = NameCollation.GENERAL_CI) -> str:
+    """Return the weight of one character in a collation, as a character.
 
-    >>> general_ci("é"), general_ci("ß"), general_ci("7")
+    >>> weight("é"), weight("ß"), weight("7")
     ('E', 'S', '7')
+    >>> weight("é", NameCollation.GENERAL1400_AS_CI), weight("ß", NameCollation.GENERAL1400_AS_CI)
+    ('É', 'ß')
     """
-    return _weights().get(character, character)
+    return _weights(names).get(character, character)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from dumpfilter.errors import OptionError
 from dumpfilter.filter.base import ReplicationFilter
-from dumpfilter.filter.collation import Family
+from dumpfilter.filter.collation import Family, NameCollation
 from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.filter.factory import make_filter
 from dumpfilter.filter.origin import OriginFilter
@@ -33,6 +33,11 @@ _KINDS: dict[BaseRuleKind, pb.RuleKind] = {
 }
 _KINDS_BACK = {number: kind for kind, number in _KINDS.items()}
 _FAMILIES: dict[int, Family] = {pb.MYSQL: "mysql", pb.MARIADB: "mariadb"}
+_NAMES: dict[NameCollation, pb.NameCollation] = {
+    NameCollation.GENERAL_CI: pb.GENERAL_CI,
+    NameCollation.GENERAL1400_AS_CI: pb.GENERAL1400_AS_CI,
+}
+_NAMES_BACK: dict[int, NameCollation] = {number: names for names, number in _NAMES.items()}
 _SEMANTICS: dict[int, FilterSemantics] = {
     pb.FILTER_SEMANTICS_UNSPECIFIED: FilterSemantics.CLASSIC,
     pb.CLASSIC: FilterSemantics.CLASSIC,
@@ -45,6 +50,20 @@ def family_to_proto(family: Family) -> pb.ServerFamily:
     return pb.MARIADB if family == "mariadb" else pb.MYSQL
 
 
+def names_to_proto(names: NameCollation) -> pb.NameCollation:
+    """Return the contract's number of a collation for names."""
+    return _NAMES[names]
+
+
+def names_from_proto(number: int, *, default: NameCollation = NameCollation.GENERAL_CI) -> NameCollation:
+    """Return the collation for names behind the contract's number. Raises OptionError for one that is not known."""
+    if number == pb.NAME_COLLATION_UNSPECIFIED:
+        return default
+    if number not in _NAMES_BACK:
+        raise OptionError(f"name collation {number} is not known; master and slave need the same dumpfilter")
+    return _NAMES_BACK[number]
+
+
 def filter_to_proto(rule_filter: ReplicationFilter) -> pb.FilterDefinition:
     """The definition of a slave's filter as it goes over the wire."""
     return pb.FilterDefinition(
@@ -52,13 +71,20 @@ def filter_to_proto(rule_filter: ReplicationFilter) -> pb.FilterDefinition:
         lower_case_table_names=rule_filter.lower_case_table_names,
         family=family_to_proto(rule_filter.family),
         semantics=pb.EFFECTIVE if isinstance(rule_filter, EffectiveFilter) else pb.CLASSIC,
+        names=names_to_proto(rule_filter.names),
     )
 
 
 def filter_from_proto(
-    definition: pb.FilterDefinition, *, default_family: Family = "mysql"
+    definition: pb.FilterDefinition,
+    *,
+    default_family: Family = "mysql",
+    default_names: NameCollation = NameCollation.GENERAL_CI,
 ) -> ReplicationFilter:
-    """The filter a definition describes; OptionError names the first rule that cannot be used."""
+    """The filter a definition describes; OptionError names the first rule that cannot be used.
+
+    The defaults stand for what the definition leaves to the binlog's own server.
+    """
     semantics = _SEMANTICS.get(definition.semantics)
     if semantics is None:
         raise OptionError(f"filter semantics {definition.semantics} are not known")
@@ -74,6 +100,7 @@ def filter_from_proto(
         rules,
         lower_case_table_names=definition.lower_case_table_names,
         family=_FAMILIES.get(definition.family, default_family),
+        names=names_from_proto(definition.names, default=default_names),
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 
 from dumpfilter.filter.base import ReplicationFilter
-from dumpfilter.filter.collation import Collation, Family, as_parsed, collation_of
+from dumpfilter.filter.collation import Collation, Family, NameCollation, as_parsed, collation_of
 from dumpfilter.filter.decision import Decision, Step
 from dumpfilter.filter.rules import (
     BaseRuleKind,
@@ -44,17 +44,24 @@ class EffectiveFilter(ReplicationFilter):
         rules: in any order; it does not matter, except that of several rewrites that match the first wins.
         lower_case_table_names: the slave's setting: 0 compares names as they are, 1 and 2 without case.
         family: whose way to compare names (that of its wild rules), where MySQL and MariaDB differ.
+        names: the collation of MariaDB's wild rules, which is the server version's.
 
     Raises OptionError for rules of another kind.
     """
 
     def __init__(
-        self, rules: Iterable[Rule] = (), *, lower_case_table_names: int = 0, family: Family = "mysql"
+        self,
+        rules: Iterable[Rule] = (),
+        *,
+        lower_case_table_names: int = 0,
+        family: Family = "mysql",
+        names: NameCollation = NameCollation.GENERAL_CI,
     ) -> None:
         self.rules = unique(rules)
         self.lower_case_table_names = lower_case_table_names
         self.family: Family = family
-        collation = collation_of(family, lower_case_table_names)
+        self.names = names
+        collation = collation_of(family, lower_case_table_names, names)
         of: dict[EffectiveRuleKind, list[Rule]] = {kind: [] for kind in EffectiveRuleKind}
         for rule in self.rules:
             FilterSemantics.EFFECTIVE.check(rule.kind)
@@ -65,7 +72,12 @@ class EffectiveFilter(ReplicationFilter):
 
     @classmethod
     def from_options(
-        cls, options: Sequence[str], *, lower_case_table_names: int = 0, family: Family = "mysql"
+        cls,
+        options: Sequence[str],
+        *,
+        lower_case_table_names: int = 0,
+        family: Family = "mysql",
+        names: NameCollation = NameCollation.GENERAL_CI,
     ) -> EffectiveFilter:
         """A filter from ``--do=db1.%`` or ``DO='db1.%'`` and their kin; OptionError names the first bad one.
 
@@ -82,6 +94,7 @@ class EffectiveFilter(ReplicationFilter):
             ],
             lower_case_table_names=lower_case_table_names,
             family=family,
+            names=names,
         )
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from dumpfilter.errors import OptionError
 from dumpfilter.filter.base import ReplicationFilter
-from dumpfilter.filter.collation import Family
+from dumpfilter.filter.collation import Family, NameCollation
 from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.rules import EffectiveRuleKind, FilterSemantics, Rule
@@ -19,13 +19,14 @@ def make_filter(
     *,
     lower_case_table_names: int = 0,
     family: Family = "mysql",
+    names: NameCollation = NameCollation.GENERAL_CI,
 ) -> ReplicationFilter:
     """A slave's filter. Raises OptionError for a rule that these semantics do not know."""
     rules = tuple(rules)
     for rule in rules:
         semantics.check(rule.kind)
     kind = EffectiveFilter if semantics is FilterSemantics.EFFECTIVE else Filter
-    return kind(rules, lower_case_table_names=lower_case_table_names, family=family)
+    return kind(rules, lower_case_table_names=lower_case_table_names, family=family, names=names)
 
 
 def make_write_filter(
@@ -34,6 +35,7 @@ def make_write_filter(
     *,
     lower_case_table_names: int = 0,
     family: Family = "mysql",
+    names: NameCollation = NameCollation.GENERAL_CI,
 ) -> ReplicationFilter:
     """A binlog's filter. In effective semantics its rules are DO and IGNORE (a binlog renames nothing), and the
     server's are unknown; otherwise the reverse. Raises OptionError.
@@ -54,4 +56,4 @@ def make_write_filter(
                 f"unknown option '--{rule.kind.value}' in effective filter semantics; the binlog's are: "
                 "--binlog-do, --binlog-ignore"
             )
-    return EffectiveFilter(rules, lower_case_table_names=lower_case_table_names, family=family)
+    return EffectiveFilter(rules, lower_case_table_names=lower_case_table_names, family=family, names=names)

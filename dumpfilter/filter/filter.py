@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 from dumpfilter.filter.base import ReplicationFilter
-from dumpfilter.filter.collation import Family, as_parsed, collation_of
+from dumpfilter.filter.collation import Family, NameCollation, as_parsed, collation_of
 from dumpfilter.filter.decision import Decision, Step
 from dumpfilter.filter.rules import BaseRuleKind, Rule, RuleKind, parse_option, unique
 from dumpfilter.filter.verdict import Verdict
@@ -24,15 +24,22 @@ class Filter(ReplicationFilter):
         rules: in any order; it does not matter, except that of several rewrites with one FROM the first wins.
         lower_case_table_names: the slave's setting: 0 compares names as they are, 1 and 2 without case.
         family: whose behaviour, where MySQL and MariaDB differ.
+        names: the collation of MariaDB's table rules and wild rules, which is the server version's.
     """
 
     def __init__(
-        self, rules: Iterable[Rule] = (), *, lower_case_table_names: int = 0, family: Family = "mysql"
+        self,
+        rules: Iterable[Rule] = (),
+        *,
+        lower_case_table_names: int = 0,
+        family: Family = "mysql",
+        names: NameCollation = NameCollation.GENERAL_CI,
     ) -> None:
         self.rules = unique(rules)
         self.lower_case_table_names = lower_case_table_names
         self.family: Family = family
-        collation = self._collation = collation_of(family, lower_case_table_names)
+        self.names = names
+        collation = self._collation = collation_of(family, lower_case_table_names, names)
 
         def of(kind: RuleKind) -> list[Rule]:
             return [rule for rule in self.rules if rule.kind is kind]
@@ -61,7 +68,12 @@ class Filter(ReplicationFilter):
 
     @classmethod
     def from_options(
-        cls, options: Sequence[str], *, lower_case_table_names: int = 0, family: Family = "mysql"
+        cls,
+        options: Sequence[str],
+        *,
+        lower_case_table_names: int = 0,
+        family: Family = "mysql",
+        names: NameCollation = NameCollation.GENERAL_CI,
     ) -> Filter:
         """A filter from options in the server's spelling; OptionError names the first bad one.
 
@@ -72,6 +84,7 @@ class Filter(ReplicationFilter):
             [parse_option(option) for option in options],
             lower_case_table_names=lower_case_table_names,
             family=family,
+            names=names,
         )
 
     @property

@@ -18,6 +18,7 @@ class TrustedRows(ReplicationFilter):
         self._filter = rule_filter
         self.rules = rule_filter.rules
         self.family = rule_filter.family
+        self.names = rule_filter.names
         self.lower_case_table_names = rule_filter.lower_case_table_names
 
     @property

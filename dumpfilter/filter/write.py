@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterable, Sequence
 
 from dumpfilter.errors import OptionError
 from dumpfilter.filter.base import ReplicationFilter
-from dumpfilter.filter.collation import Family, collation_of
+from dumpfilter.filter.collation import Family, NameCollation, collation_of
 from dumpfilter.filter.decision import Decision, Step
 from dumpfilter.filter.rules import BaseRuleKind, Rule, make_rule, unique
 from dumpfilter.filter.verdict import Verdict
@@ -63,6 +63,7 @@ class WriteFilter(ReplicationFilter):
         self.semantics = semantics
         self.lower_case_table_names = lower_case_table_names
         self.family: Family = family
+        self.names = NameCollation.GENERAL_CI  # it has no table rules
         self._collation = collation_of(family, lower_case_table_names)
         if semantics is WriteSemantics.EFFECTIVE:
             raise OptionError(

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
-from dumpfilter.filter.collation import general_ci
+from dumpfilter.filter.collation import weight
 
 MAX_TEXT = 16 << 20
 """Characters of a function's result (``max_allowed_packet``): NULL beyond."""
@@ -63,7 +63,7 @@ def _function(
 
 def fold(text: str) -> str:
     """What a text compares as: without case and accents, as utf8mb4_0900_ai_ci for the usual letters."""
-    return text.upper() if text.isascii() else "".join(map(general_ci, text))
+    return text.upper() if text.isascii() else "".join(map(weight, text))
 
 
 _ORDER = "\t\n\v\f\r _-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"

@@ -32,6 +32,12 @@ class ServerFamily(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     SERVER_FAMILY_UNSPECIFIED: _ClassVar[ServerFamily]
     MYSQL: _ClassVar[ServerFamily]
     MARIADB: _ClassVar[ServerFamily]
+
+class NameCollation(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    NAME_COLLATION_UNSPECIFIED: _ClassVar[NameCollation]
+    GENERAL_CI: _ClassVar[NameCollation]
+    GENERAL1400_AS_CI: _ClassVar[NameCollation]
 FILTER_SEMANTICS_UNSPECIFIED: FilterSemantics
 CLASSIC: FilterSemantics
 EFFECTIVE: FilterSemantics
@@ -49,6 +55,9 @@ EFFECTIVE_REWRITE: RuleKind
 SERVER_FAMILY_UNSPECIFIED: ServerFamily
 MYSQL: ServerFamily
 MARIADB: ServerFamily
+NAME_COLLATION_UNSPECIFIED: NameCollation
+GENERAL_CI: NameCollation
+GENERAL1400_AS_CI: NameCollation
 
 class Rule(_message.Message):
     __slots__ = ("kind", "value")
@@ -59,18 +68,20 @@ class Rule(_message.Message):
     def __init__(self, kind: _Optional[_Union[RuleKind, str]] = ..., value: _Optional[str] = ...) -> None: ...
 
 class FilterDefinition(_message.Message):
-    __slots__ = ("rules", "lower_case_table_names", "family", "semantics", "origin")
+    __slots__ = ("rules", "lower_case_table_names", "family", "semantics", "origin", "names")
     RULES_FIELD_NUMBER: _ClassVar[int]
     LOWER_CASE_TABLE_NAMES_FIELD_NUMBER: _ClassVar[int]
     FAMILY_FIELD_NUMBER: _ClassVar[int]
     SEMANTICS_FIELD_NUMBER: _ClassVar[int]
     ORIGIN_FIELD_NUMBER: _ClassVar[int]
+    NAMES_FIELD_NUMBER: _ClassVar[int]
     rules: _containers.RepeatedCompositeFieldContainer[Rule]
     lower_case_table_names: int
     family: ServerFamily
     semantics: FilterSemantics
     origin: OriginFilter
-    def __init__(self, rules: _Optional[_Iterable[_Union[Rule, _Mapping]]] = ..., lower_case_table_names: _Optional[int] = ..., family: _Optional[_Union[ServerFamily, str]] = ..., semantics: _Optional[_Union[FilterSemantics, str]] = ..., origin: _Optional[_Union[OriginFilter, _Mapping]] = ...) -> None: ...
+    names: NameCollation
+    def __init__(self, rules: _Optional[_Iterable[_Union[Rule, _Mapping]]] = ..., lower_case_table_names: _Optional[int] = ..., family: _Optional[_Union[ServerFamily, str]] = ..., semantics: _Optional[_Union[FilterSemantics, str]] = ..., origin: _Optional[_Union[OriginFilter, _Mapping]] = ..., names: _Optional[_Union[NameCollation, str]] = ...) -> None: ...
 
 class OriginFilter(_message.Message):
     __slots__ = ("ignore_server_ids", "do_domain_ids", "ignore_domain_ids", "own_server_id")

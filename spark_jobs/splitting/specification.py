@@ -19,7 +19,7 @@ from dumpfilter.binlog.subjects import Subjects
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import FilterSemantics, make_filter, parse_option
 from dumpfilter.filter.base import ReplicationFilter
-from dumpfilter.filter.collation import Family
+from dumpfilter.filter.collation import Family, NameCollation
 from dumpfilter.toml_file import Model, load_toml
 from spark_jobs.splitting.ownership import FilterOwners, Owners, SchemaOwners
 
@@ -77,26 +77,38 @@ class Specification:
             "lower_case_table_names": self.lower_case_table_names,
         }
 
-    def filters(self, family: Family) -> list[tuple[str, ReplicationFilter]]:
-        """The named binlogs' filters, for a binlog of this family. Raises OptionError that names the binlog."""
-        return [(one.name, self._filter(one, family)) for one in self.binlogs]
+    def filters(
+        self, family: Family, names: NameCollation = NameCollation.GENERAL_CI
+    ) -> list[tuple[str, ReplicationFilter]]:
+        """The named binlogs' filters, for a binlog of this family whose server compares names so.
 
-    def _filter(self, one: NamedBinlog, family: Family) -> ReplicationFilter:
+        Raises OptionError that names the binlog.
+        """
+        return [(one.name, self._filter(one, family, names)) for one in self.binlogs]
+
+    def _filter(self, one: NamedBinlog, family: Family, names: NameCollation) -> ReplicationFilter:
         try:
             return make_filter(
                 one.semantics,
                 [parse_option(rule, one.semantics) for rule in one.rules],
                 lower_case_table_names=self.lower_case_table_names,
                 family=family,
+                names=names,
             )
         except OptionError as error:
             raise OptionError(f"binlog {one.name!r}: rules: {error}") from None
 
-    def owners(self, subjects: Subjects, family: Family, everywhere: tuple[str, ...] = ()) -> Owners:
+    def owners(
+        self,
+        subjects: Subjects,
+        family: Family,
+        names: NameCollation,
+        everywhere: tuple[str, ...] = (),
+    ) -> Owners:
         """Who owns what, of a scan's subjects. ``everywhere``: see :class:`SchemaOwners`."""
         if self.by_schema:
             return SchemaOwners(subjects, everywhere)
-        return FilterOwners(subjects, self.filters(family), self.rest)
+        return FilterOwners(subjects, self.filters(family, names), self.rest)
 
 
 BY_SCHEMA = Specification()

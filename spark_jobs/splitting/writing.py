@@ -26,7 +26,7 @@ from dumpfilter.binlog.subjects import Subjects
 from dumpfilter.binlog.writer import rebase_array, writing
 from dumpfilter.dump.thread import ChunkPlan, render_into
 from dumpfilter.errors import BinlogTruncated
-from dumpfilter.filter.collation import Family
+from dumpfilter.filter.collation import Family, NameCollation
 from dumpfilter.split_set import RANGES_SCHEMA
 from spark_jobs.cutting import FileIndex
 from spark_jobs.files import open_file
@@ -90,6 +90,8 @@ class PlanRange:
     files: tuple[FileIndex, ...]
     specification: Specification
     staging: Staging
+    names: NameCollation
+    """That of the whole set: a named binlog has one filter for all files."""
     everywhere: tuple[str, ...] = ()
     verify: bool = True
     block_size: int = BLOCK_SIZE
@@ -101,7 +103,7 @@ class PlanRange:
             return
         with open_file(self.files[wanted.file].path) as file:
             family = file.format_description.family
-            known = _known(self.specification, family, self.everywhere)
+            known = _known(self.specification, family, self.names, self.everywhere)
             sharer, maker = Sharer(known.owners), PlanMaker(known.owners.names)
             transactions = TransactionsTable(wanted.file, known.owners)
             for block in blocks_of(
@@ -124,10 +126,12 @@ class _Known:
 
 
 @functools.lru_cache(maxsize=1)
-def _known(specification: Specification, family: Family, everywhere: tuple[str, ...]) -> _Known:
+def _known(
+    specification: Specification, family: Family, names: NameCollation, everywhere: tuple[str, ...]
+) -> _Known:
     """Of this process, which does one range after the other."""
     subjects = Subjects()
-    return _Known(subjects, SourceNumbers(), specification.owners(subjects, family, everywhere))
+    return _Known(subjects, SourceNumbers(), specification.owners(subjects, family, names, everywhere))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dumpfilter.binlog.subjects import Subject, Subjects, TableSubject
 from dumpfilter.dump.conditions import Mask
 from dumpfilter.dump.tallied import SubjectFlags, Tallied, flags_of
-from dumpfilter.filter.collation import Family
+from dumpfilter.filter.collation import Family, NameCollation
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
 from spark_jobs.splitting.names import REST, decode_name
 from spark_jobs.splitting.ownership import encoded_schemas, schemas_of
@@ -44,9 +44,13 @@ class Asked:
     """A rule each."""
 
 
-def ask(definitions: Sequence[SlaveDefinition], family: Family) -> tuple[list[Asked], list[GivenFilter]]:
+def ask(
+    definitions: Sequence[SlaveDefinition],
+    family: Family,
+    names: NameCollation = NameCollation.GENERAL_CI,
+) -> tuple[list[Asked], list[GivenFilter]]:
     """The slaves, and all filters to measure with: theirs first, one each."""
-    filters: list[GivenFilter] = [(one.filter(family), one.origin) for one in definitions]
+    filters: list[GivenFilter] = [(one.filter(family, names), one.origin) for one in definitions]
     asked = []
     known: dict[tuple[object, ...], int] = {}
     for number, one in enumerate(definitions):
@@ -56,7 +60,7 @@ def ask(definitions: Sequence[SlaveDefinition], family: Family) -> tuple[list[As
             key = (rules, one.semantics, one.lower_case_table_names, one.origin)
             if key not in known:
                 known[key] = len(filters)
-                filters.append((one.filter(family, without=k), one.origin))
+                filters.append((one.filter(family, names, without=k), one.origin))
             without.append(known[key])
         asked.append(Asked(one, number, tuple(without)))
     return asked, filters

@@ -12,7 +12,7 @@ from pydantic import Field
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import FilterSemantics, make_filter, parse_option
 from dumpfilter.filter.base import ReplicationFilter
-from dumpfilter.filter.collation import Family
+from dumpfilter.filter.collation import Family, NameCollation
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.toml_file import Model, load_toml
 
@@ -47,9 +47,17 @@ class SlaveDefinition:
     server_id: int | None = None
     origin: OriginFilter | None = None
 
-    def filter(self, family: Family, *, without: int | None = None) -> ReplicationFilter:
-        """Its filter for a binlog of this family, one of the rules left out by number. Raises OptionError that names
-        the slave."""
+    def filter(
+        self,
+        family: Family,
+        names: NameCollation = NameCollation.GENERAL_CI,
+        *,
+        without: int | None = None,
+    ) -> ReplicationFilter:
+        """Its filter for a binlog of this family whose server compares names so, one of the rules left out by number.
+
+        Raises OptionError that names the slave.
+        """
         try:
             return make_filter(
                 self.semantics,
@@ -60,6 +68,7 @@ class SlaveDefinition:
                 ],
                 lower_case_table_names=self.lower_case_table_names,
                 family=family,
+                names=names,
             )
         except OptionError as error:
             raise OptionError(f"slave {self.name!r}: rules: {error}") from None

@@ -185,7 +185,9 @@ def filters_of(recording: Recording) -> list[Filter]:
     replicas = [recording.replica(case) for case in recording.oracle["cases"]]
     different = {(tuple(replica.options), replica.lower_case_table_names) for replica in replicas}
     return [
-        Filter.from_options(options, lower_case_table_names=lower, family=recording.family)
+        Filter.from_options(
+            options, lower_case_table_names=lower, family=recording.family, names=recording.names
+        )
         for options, lower in sorted(different)
     ]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from dumpfilter.filter import Rule, RuleKind
-from dumpfilter.filter.collation import general_ci
+from dumpfilter.filter.collation import NameCollation, weight
 from dumpfilter.statement import Statement
 
 
@@ -50,6 +50,10 @@ class Names:
 
     family: str = "mysql"
     lower: bool = False
+    collation: NameCollation = NameCollation.GENERAL_CI
+
+    def _weights(self, name: str) -> list[str]:
+        return [weight(c, self.collation) for c in name]
 
     def _lower(self, name: str) -> str:
         return "".join(c.lower() if len(c.lower()) == 1 else c for c in name)
@@ -61,15 +65,20 @@ class Names:
 
     def tables(self, name: str, rule: str) -> bool:
         if self.family == "mariadb":
-            return len(name.encode("utf-8", "surrogateescape")) == len(
-                rule.encode("utf-8", "surrogateescape")
-            ) and [general_ci(c) for c in name] == [general_ci(c) for c in rule]
+            old = self.collation is NameCollation.GENERAL_CI
+            return (
+                not old
+                or len(name.encode("utf-8", "surrogateescape"))
+                == len(rule.encode("utf-8", "surrogateescape"))
+            ) and self._weights(name) == self._weights(rule)
         return self.databases(name, rule)
 
     def wild(self, name: str, rule: str) -> bool:
         if self.family == "mariadb":
-            pattern = [(e[0], general_ci(e[1])) if e[0] == "is" else e for e in parse_pattern(rule)]
-            return naive_match(pattern, [general_ci(c) for c in name])
+            pattern = [
+                (e[0], weight(e[1], self.collation)) if e[0] == "is" else e for e in parse_pattern(rule)
+            ]
+            return naive_match(pattern, self._weights(name))
         if self.lower:
             return naive_match(parse_pattern(self._lower(rule)), self._lower(name))
         units = [bytes([b]).decode("latin-1") for b in rule.encode("utf-8", "surrogateescape")]

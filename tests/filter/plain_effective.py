@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dumpfilter.filter import EffectiveRuleKind, Rule
-from dumpfilter.filter.collation import general_ci
+from dumpfilter.filter.collation import weight
 from dumpfilter.statement import Statement, StatementKind
 from tests.filter.plain import Names
 
@@ -64,7 +64,7 @@ class PlainEffectiveFilter:
     def same(self, one: str, other: str) -> bool:
         """Whether two characters compare as equal."""
         if self.names.family == "mariadb":
-            return general_ci(one) == general_ci(other)
+            return weight(one, self.names.collation) == weight(other, self.names.collation)
         if self.names.lower:
             return self.names._lower(one) == self.names._lower(other)
         return one == other

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import EffectiveFilter, EffectiveRuleKind, Filter, Rule, RuleKind, make_rule
+from dumpfilter.filter.collation import NameCollation
 from dumpfilter.filter.convert import family_to_proto, filter_from_proto, filter_to_proto
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.strategies import rules
@@ -19,13 +20,16 @@ from tests.strategies import rules
     given_rules=rules(),
     lower_case=st.sampled_from([0, 1, 2]),
     family=st.sampled_from(["mysql", "mariadb"]),
+    names=st.sampled_from(NameCollation),
 )
-def test_round_trip(given_rules: list[Rule], lower_case: int, family: Literal["mysql", "mariadb"]) -> None:
-    before = Filter(given_rules, lower_case_table_names=lower_case, family=family)
+def test_round_trip(
+    given_rules: list[Rule], lower_case: int, family: Literal["mysql", "mariadb"], names: NameCollation
+) -> None:
+    before = Filter(given_rules, lower_case_table_names=lower_case, family=family, names=names)
     definition = pb.FilterDefinition.FromString(filter_to_proto(before).SerializeToString())
     after = filter_from_proto(definition)
     assert after.rules == before.rules
-    assert (after.lower_case_table_names, after.family) == (lower_case, family)
+    assert (after.lower_case_table_names, after.family, after.names) == (lower_case, family, names)
 
 
 @given(
@@ -35,17 +39,21 @@ def test_round_trip(given_rules: list[Rule], lower_case: int, family: Literal["m
     ),
     lower_case=st.sampled_from([0, 1, 2]),
     family=st.sampled_from(["mysql", "mariadb"]),
+    names=st.sampled_from(NameCollation),
 )
 def test_effective_round_trip(
-    values: list[tuple[EffectiveRuleKind, str]], lower_case: int, family: Literal["mysql", "mariadb"]
+    values: list[tuple[EffectiveRuleKind, str]],
+    lower_case: int,
+    family: Literal["mysql", "mariadb"],
+    names: NameCollation,
 ) -> None:
     given_rules = [make_rule(kind, f"{side}.%") for kind, side in values]
     given_rules.append(make_rule(EffectiveRuleKind.REWRITE, "a.%->b.%"))
-    before = EffectiveFilter(given_rules, lower_case_table_names=lower_case, family=family)
+    before = EffectiveFilter(given_rules, lower_case_table_names=lower_case, family=family, names=names)
     after = filter_from_proto(pb.FilterDefinition.FromString(filter_to_proto(before).SerializeToString()))
     assert isinstance(after, EffectiveFilter)
     assert after.rules == before.rules
-    assert (after.lower_case_table_names, after.family) == (lower_case, family)
+    assert (after.lower_case_table_names, after.family, after.names) == (lower_case, family, names)
     assert filter_to_proto(after) == filter_to_proto(before)
 
 
@@ -68,6 +76,15 @@ def test_classic_when_nothing_is_said() -> None:
     assert filter_to_proto(filter_from_proto(old)).semantics == pb.CLASSIC
 
 
+def test_the_default_names() -> None:
+    assert filter_from_proto(pb.FilterDefinition()).names is NameCollation.GENERAL_CI
+    for names in NameCollation:
+        assert filter_from_proto(pb.FilterDefinition(), default_names=names).names is names
+    told = pb.FilterDefinition(names=pb.GENERAL_CI)
+    after = filter_from_proto(told, default_names=NameCollation.GENERAL1400_AS_CI)
+    assert after.names is NameCollation.GENERAL_CI
+
+
 def test_the_default_family() -> None:
     assert filter_from_proto(pb.FilterDefinition()).family == "mysql"
     assert filter_from_proto(pb.FilterDefinition(), default_family="mariadb").family == "mariadb"
@@ -81,6 +98,7 @@ def test_the_default_family() -> None:
         (pb.FilterDefinition(rules=[pb.Rule(kind=pb.REPLICATE_DO_TABLE, value="t")]), "replicate-do-table=t"),
         (pb.FilterDefinition(lower_case_table_names=7), "lower_case_table_names=7"),
         (pb.FilterDefinition(semantics=9), "filter semantics 9 are not known"),
+        (pb.FilterDefinition(names=9), "name collation 9 is not known"),
         (
             pb.FilterDefinition(rules=[pb.Rule(kind=pb.EFFECTIVE_IGNORE, value="a.%")]),
             "unknown option '--ignore' in classic filter semantics",

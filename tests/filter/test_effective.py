@@ -21,6 +21,7 @@ from dumpfilter.filter import (
     Verdict,
     make_rule,
 )
+from dumpfilter.filter.collation import NameCollation
 from dumpfilter.statement import Statement, StatementKind, TableName
 from tests.filter.plain import Names
 from tests.filter.plain_effective import PlainEffectiveFilter
@@ -104,6 +105,7 @@ statements = st.builds(
     given_rules=rule_lists,
     family=families,
     lower_case=lower,
+    collation=st.sampled_from(NameCollation),
     several=st.lists(tables, min_size=1, max_size=4),
     statement=statements,
 )
@@ -111,11 +113,12 @@ def test_against_the_worklog(
     given_rules: list[Rule],
     family: Family,
     lower_case: int,
+    collation: NameCollation,
     several: list[tuple[str, str]],
     statement: Statement,
 ) -> None:
-    rules = EffectiveFilter(given_rules, lower_case_table_names=lower_case, family=family)
-    plain = PlainEffectiveFilter(given_rules, Names(family, bool(lower_case)))
+    rules = EffectiveFilter(given_rules, lower_case_table_names=lower_case, family=family, names=collation)
+    plain = PlainEffectiveFilter(given_rules, Names(family, bool(lower_case), collation))
     for database, table in several:
         assert rules.rewrite_db(database) == plain.rewrite_db(database)
         assert rules.rewrite_table(database, table) == plain.rewrite_table(database, table)
@@ -151,7 +154,9 @@ def _has_a_reason(decision: Decision, rules: EffectiveFilter) -> None:
     else:
         assert decision.rule in rules.rules
         assert decision.rule.kind is kind
-        plain = PlainEffectiveFilter(rules.rules, Names(rules.family, bool(rules.lower_case_table_names)))
+        plain = PlainEffectiveFilter(
+            rules.rules, Names(rules.family, bool(rules.lower_case_table_names), rules.names)
+        )
         assert any(
             plain.matches(decision.rule.value, decision.name[:k], decision.name[k + 1 :])
             for k, c in enumerate(decision.name)

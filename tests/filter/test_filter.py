@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 from dumpfilter.binlog.subjects import TableSubject
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import Filter, Rule, RuleKind, Verdict, make_rule
+from dumpfilter.filter.collation import NameCollation
 from dumpfilter.statement import Statement, StatementKind
 from tests.filter.plain import Names, PlainFilter
 
 Family = Literal["mysql", "mariadb"]
 
 # Names whose case, accents and width matter. What servers make of them is in plain.Names.
-DATABASES = ["shop", "Shop", "logs", "a_b", "axb", "é", "e", "ß", "🙂", ""]
-TABLES = ["t", "T", "t_1", "tx1", "é", "ß", "ss", "d.t"]
+DATABASES = ["shop", "Shop", "logs", "a_b", "axb", "é", "É", "e", "ß", "🙂", ""]
+TABLES = ["t", "T", "t_1", "tx1", "é", "ß", "s", "ſ", "ss", "d.t"]
 
 names = st.sampled_from(DATABASES)
 tables = st.tuples(names, st.sampled_from(TABLES))
@@ -67,6 +68,7 @@ statements = st.builds(
 )
 families = st.sampled_from(["mysql", "mariadb"])
 lower = st.sampled_from([0, 1, 2])
+collations = st.sampled_from(NameCollation)
 
 
 @settings(max_examples=1000, deadline=None)
@@ -74,6 +76,7 @@ lower = st.sampled_from([0, 1, 2])
     given_rules=rule_lists(),
     family=families,
     lower_case=lower,
+    collation=collations,
     database=names,
     several=st.lists(tables, max_size=4),
     statement=statements,
@@ -82,12 +85,13 @@ def test_against_the_manual(
     given_rules: list[Rule],
     family: Family,
     lower_case: int,
+    collation: NameCollation,
     database: str,
     several: list[tuple[str, str]],
     statement: Statement,
 ) -> None:
-    rules = Filter(given_rules, lower_case_table_names=lower_case, family=family)
-    plain = PlainFilter(given_rules, Names(family, bool(lower_case)))
+    rules = Filter(given_rules, lower_case_table_names=lower_case, family=family, names=collation)
+    plain = PlainFilter(given_rules, Names(family, bool(lower_case), collation))
     assert rules.db_ok(database) == plain.db_ok(database)
     assert rules.db_ok(None) == plain.db_ok(None)
     assert rules.rewrite_db(database) == plain.rewrite(database)

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from dumpfilter.binlog.fileset import BinlogSet
+from dumpfilter.binlog.format import Family, NameCollation
 from dumpfilter.binlog.sources import empty_set
 from dumpfilter.cli import app
 from dumpfilter.dump import Counts
@@ -54,6 +55,7 @@ SPECIFICATION = Specification(
         NamedBinlog(name="shop", rules=SHOP),
         NamedBinlog(name="wild", rules=WILD),
         NamedBinlog(name="others", rules=("--replicate-ignore-db=shop", "--replicate-rewrite-db=hr->staff")),
+        NamedBinlog(name="accents", rules=("--replicate-wild-ignore-table=cafe.%",)),
         NamedBinlog(name="effective", rules=EFFECTIVE, semantics=FilterSemantics.EFFECTIVE),
     ),
     rest="rest",
@@ -80,13 +82,16 @@ class Streamed:
         return self.chunks[-1].file, self.chunks[-1].end_position
 
 
-def filter_of(family: str, options: Sequence[str]) -> ReplicationFilter:
+def filter_of(
+    family: Family, options: Sequence[str], names: NameCollation = NameCollation.GENERAL_CI
+) -> ReplicationFilter:
     semantics = (
         FilterSemantics.EFFECTIVE
         if options[0].startswith(("--do=", "--ignore="))
         else FilterSemantics.CLASSIC
     )
-    return make_filter(semantics, [parse_option(one, semantics) for one in options], family=family)  # type: ignore[arg-type]
+    given_rules = [parse_option(one, semantics) for one in options]
+    return make_filter(semantics, given_rules, family=family, names=names)
 
 
 class Slave:
@@ -174,7 +179,7 @@ def test_recordings(name: str, tmp_path: Path) -> None:
     store = BinlogStore(RECORDINGS[name])
     served = 0
     for one in SPECIFICATION.binlogs:
-        wanted = filter_of(store.family, one.rules)
+        wanted = filter_of(store.family, one.rules, store.names)
         for chunk_size in (1, 1 << 18) if one.name == "wild" else (1,):
             ours = Slave(store, wanted, made.directory).stream(chunk_size=chunk_size)
             same(ours, Slave(store, wanted).stream(chunk_size=chunk_size))

@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from dumpfilter.binlog.format import Family, NameCollation, name_collation_of
+
 DATA = Path(__file__).parent / "data"
 
 _GTID = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}:(?:[a-z_]\w*:)?\d+|\b\d+-\d+-\d+\b")
@@ -43,7 +45,7 @@ class Recording:
     """One folder with binlogs and oracle.json."""
 
     path: Path
-    family: str = field(init=False)
+    family: Family = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "family", "mariadb" if "MariaDB" in self.oracle["server"] else "mysql")
@@ -51,6 +53,11 @@ class Recording:
     @cached_property
     def oracle(self) -> dict[str, Any]:
         return json.loads((self.path / "oracle.json").read_text())
+
+    @property
+    def names(self) -> NameCollation:
+        """The collation for names of the server that made the recording."""
+        return name_collation_of(self.family, self.oracle["server"])
 
     @property
     def name(self) -> str:

@@ -76,7 +76,7 @@ def channel(tmp_path, masters):
                 tmp_path,
                 self.relay_end,
                 target,
-                lambda family: Filter.from_options(list(options), family=family),
+                lambda family, names: Filter.from_options(list(options), family=family, names=names),
             )
 
         def receive_all(self):

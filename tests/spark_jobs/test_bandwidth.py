@@ -45,6 +45,7 @@ SLAVES = [
     SlaveDefinition("effective", ("--do=shop.%", "--ignore=%.customers"), EFFECTIVE, 0),
     SlaveDefinition("nothing", ("--replicate-do-db=nowhere",), CLASSIC, 0),
     SlaveDefinition("other origin", (), CLASSIC, 0, 902, OriginFilter(frozenset({1, 11}))),
+    SlaveDefinition("no accents", ("--replicate-wild-do-table=cafe.%",), CLASSIC, 0),
 ]
 
 
@@ -53,6 +54,7 @@ class Sent:
 
     def __init__(self, client: Client, definition: SlaveDefinition, family: str) -> None:
         wanted = filter_to_proto(definition.filter(family))  # type: ignore[arg-type]
+        wanted.names = pb.NAME_COLLATION_UNSPECIFIED  # as the binlog's own server
         if definition.origin is not None:
             wanted.origin.CopyFrom(origin_to_proto(definition.origin))
         request = pb.RegisterRequest(

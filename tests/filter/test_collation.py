@@ -1,0 +1,128 @@
+"""How names compare, by family, by version and by lower_case_table_names."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dumpfilter.binlog.format import Family, NameCollation, name_collation_of
+from dumpfilter.errors import OptionError
+from dumpfilter.filter import EffectiveFilter, Filter
+from dumpfilter.filter.collation import collation_of, weight
+
+OLD, NEW = NameCollation.GENERAL_CI, NameCollation.GENERAL1400_AS_CI
+BMP = st.characters(max_codepoint=0xFFFF, exclude_categories=["Cs"])
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        ("5.5.68-MariaDB", OLD),
+        ("10.11.19-MariaDB-0+deb12u1-log", OLD),
+        ("11.4.9-MariaDB-log", OLD),
+        ("11.5.1-MariaDB", NEW),
+        ("11.8.9-MariaDB-4 from Debian-log", NEW),
+        ("12.0.2-MariaDB", NEW),
+        ("MariaDB", OLD),
+        ("", OLD),
+    ],
+)
+def test_the_version_decides(version: str, expected: NameCollation) -> None:
+    assert name_collation_of("mariadb", version) is expected
+
+
+def test_mysql_has_no_collation_to_choose() -> None:
+    assert name_collation_of("mysql", "26.0.0") is OLD
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "collations"),
+    [
+        ("cafe", "CAFE", {OLD, NEW}),
+        ("привет", "ПРИВЕТ", {OLD, NEW}),
+        ("é", "É", {OLD, NEW}),
+        ("é", "è", {OLD}),
+        ("й", "и", set()),
+        ("ί", "Ι", {OLD}),
+        ("ⱥ", "Ⱥ", {NEW}),  # younger than the old weights, and of another byte length
+        ("ა", "Ა", {NEW}),
+    ],
+)
+def test_wild_rules(one: str, other: str, collations: set[NameCollation]) -> None:
+    for name, rule in ((one, other), (other, one)):
+        for names in NameCollation:
+            given_rules = Filter.from_options(
+                [f"--replicate-wild-do-table={rule}.%"], family="mariadb", names=names
+            )
+            assert given_rules.rows_ok(name, "t") == (names in collations)
+            effective = EffectiveFilter.from_options(
+                ["--ignore=%.%", f"--do={rule}.%"], family="mariadb", names=names
+            )
+            assert effective.rows_ok(name, "t") == (names in collations)
+
+
+@pytest.mark.parametrize(
+    ("name", "rule", "collations"),
+    [
+        ("cafe", "CAFE", {OLD, NEW}),
+        ("é", "è", {OLD}),
+        ("é", "e", set()),
+        ("ſ", "s", {NEW}),  # two bytes and one byte
+        ("ⱥ", "Ⱥ", {NEW}),  # three bytes and two bytes
+    ],
+)
+def test_table_rules(name: str, rule: str, collations: set[NameCollation]) -> None:
+    for names in NameCollation:
+        given_rules = Filter.from_options([f"--replicate-do-table={rule}.t"], family="mariadb", names=names)
+        assert given_rules.rows_ok(name, "T") == (names in collations)
+
+
+@pytest.mark.parametrize("names", NameCollation)
+@pytest.mark.parametrize("lower", [0, 1])
+def test_databases_compare_by_bytes(names: NameCollation, lower: int) -> None:
+    given_rules = Filter.from_options(
+        ["--replicate-do-db=CAFÉ", "--replicate-do-db=é", "--replicate-rewrite-db=X->é"],
+        family="mariadb",
+        names=names,
+        lower_case_table_names=lower,
+    )
+    assert given_rules.rows_ok("é", "t")
+    assert given_rules.rows_ok("É", "t") == bool(lower)
+    assert given_rules.rows_ok("CAFÉ", "t") == (not lower)
+    assert given_rules.rows_ok("X", "t") == (not lower)
+    assert not given_rules.rows_ok("x", "t")
+
+
+def test_without_a_version_the_old_collation_decides() -> None:
+    given_rules = Filter.from_options(["--replicate-wild-do-table=cafe.%"], family="mariadb")
+    assert given_rules.names is OLD
+    assert given_rules.rows_ok("café", "t")
+
+
+@pytest.mark.parametrize("lower", [0, 1, 2])
+@given(name=st.text(st.sampled_from("aAéÉèſsßẞ"), max_size=4), rule=st.text(st.sampled_from("aAéÉèſsßẞ")))
+def test_mysql_never_asks_the_collation(lower: int, name: str, rule: str) -> None:
+    family: Family = "mysql"
+    old, new = (collation_of(family, lower, names) for names in (OLD, NEW))
+    assert (old.table(name) == old.table(rule)) == (new.table(name) == new.table(rule))
+    assert list(map(old.unit, old.units(name))) == list(map(new.unit, new.units(name)))
+
+
+@given(character=BMP)
+def test_a_weight_weighs_itself(character: str) -> None:
+    assert weight(weight(character, NEW), NEW) == weight(character, NEW)
+
+
+@given(character=BMP)
+def test_weights_with_accents_are_upper_case(character: str) -> None:
+    """A character that weighs another one differs from it in case alone."""
+    weighs = weight(character, NEW)
+    if weighs != character:
+        assert weighs.casefold() == character.casefold() or weighs.lower() == character.lower()
+    assert len(weighs) == 1
+
+
+def test_a_setting_that_there_is_not() -> None:
+    with pytest.raises(OptionError, match="lower_case_table_names=3"):
+        collation_of("mariadb", 3, NEW)

@@ -1,0 +1,227 @@
+"""Master and slave compare names alike, whichever version of MariaDB wrote the binlogs, over real gRPC."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from dumpfilter.binlog.fileset import BinlogSet
+from dumpfilter.binlog.format import NameCollation
+from dumpfilter.filter import EffectiveFilter, Filter, FilterSemantics
+from master.config import MasterConfig
+from master.imposed import ImposedFilter
+from slave import state_file
+from slave.channel import Channel, ChannelOptions, FilterOn, Threads
+from slave.errors import StreamError
+from slave.io_thread import SourceOptions
+from slave.master_info import NAME, MasterInfo, MasterInfoFile
+from slave.receiver import Receiver
+from slave.relay_end import RelayEnd
+from slave.relay_log import RelayLog
+from slave.targets import SummaryTarget
+from tests.slave.driven import Master, driven, serving, wait_until
+
+RECORDINGS = Path(__file__).parents[1] / "oracle" / "data" / "recordings"
+OLD, NEW = NameCollation.GENERAL_CI, NameCollation.GENERAL1400_AS_CI
+WRITTEN_BY = {OLD: RECORDINGS / "mariadb-names", NEW: RECORDINGS / "mariadb118-names"}
+CAFE = ["--replicate-wild-do-table=cafe.%", "--replicate-do-table=È.t", "--replicate-do-table=ПРИВЕТ.t"]
+FOUND = {OLD: {"café.t", "é.t", "привет.t"}, NEW: {"привет.t"}}
+"""Of the recordings' tables those that pass CAFE, as real replicas of the two versions decided."""
+
+
+@pytest.fixture(params=NameCollation)
+def names(request: pytest.FixtureRequest) -> NameCollation:
+    return request.param  # type: ignore[no-any-return]
+
+
+def channel(
+    directory: Path,
+    master: Master,
+    options: Sequence[str] = CAFE,
+    *,
+    semantics: FilterSemantics = FilterSemantics.CLASSIC,
+    filter_on: FilterOn = FilterOn.BOTH,
+) -> Channel:
+    """A slave in this process, for one round."""
+    kind = EffectiveFilter if semantics is FilterSemantics.EFFECTIVE else Filter
+    return Channel(
+        ChannelOptions(
+            source=SourceOptions(address=f"127.0.0.1:{master.port}", server_id=101, uuid="", once=True),
+            relay_dir=directory,
+            rules=kind.from_options(options).rules,
+            semantics=semantics,
+            filter_on=filter_on,
+        ),
+        SummaryTarget(),
+    )
+
+
+def run(one: Channel, threads: Threads = Threads.BOTH) -> Channel:
+    one.start(threads)
+    one.wait()
+    return one
+
+
+def tables(one: Channel) -> set[str]:
+    """The tables of which the slave has applied rows."""
+    return set(one.relay_log_info.target["tables"])
+
+
+def own_filter(options: Sequence[str], names: NameCollation) -> Filter:
+    return Filter.from_options(options, family="mariadb", names=names)
+
+
+@pytest.fixture
+def upgraded(tmp_path: Path) -> Path:
+    """A set that MariaDB 10.11 began; :func:`upgrade` adds what 11.8 wrote after its upgrade."""
+    directory = tmp_path / "master"
+    directory.mkdir()
+    shutil.copy(WRITTEN_BY[OLD] / "bin.000001", directory / "bin.000001")
+    (directory / "bin.index").write_text("./bin.000001\n")
+    return directory
+
+
+def upgrade(directory: Path) -> None:
+    shutil.copy(WRITTEN_BY[NEW] / "bin.000001", directory / "bin.000002")
+    (directory / "bin.index").write_text("./bin.000001\n./bin.000002\n")
+
+
+def test_the_binlogs_tell_the_collation() -> None:
+    for names, directory in WRITTEN_BY.items():
+        with BinlogSet.open(directory).file("bin.000001") as file:
+            assert file.format_description.names is names
+
+
+@pytest.mark.parametrize("filter_on", FilterOn)
+def test_wherever_the_filter_is(tmp_path: Path, names: NameCollation, filter_on: FilterOn) -> None:
+    with serving(WRITTEN_BY[names]) as master:
+        one = run(channel(tmp_path / "slave", master, filter_on=filter_on))
+    assert tables(one) == FOUND[names]
+    assert one.master_info.name_collation is names
+    dropped = one.received.counts["events_dropped"]
+    assert (dropped == 0) if filter_on is FilterOn.SLAVE else (dropped > 0)
+    assert one.received.counts["events_undecided"] == 0
+
+
+def test_a_table_rule_without_accents(tmp_path: Path, names: NameCollation) -> None:
+    """By bytes or by accents, neither version takes ``café`` for ``cafe`` in a table rule."""
+    with serving(WRITTEN_BY[names]) as master:
+        one = run(channel(tmp_path / "slave", master, ["--replicate-do-table=cafe.t"]))
+    assert tables(one) == set()
+    assert one.received.counts["events_sent"] < one.received.counts["events_dropped"]
+
+
+def test_effective_filters(tmp_path: Path, names: NameCollation) -> None:
+    options = ["--ignore=%.%", "--do=cafe.%", "--do=ПРИВЕТ.%"]
+    with serving(WRITTEN_BY[names]) as master:
+        one = run(channel(tmp_path / "slave", master, options, semantics=FilterSemantics.EFFECTIVE))
+    assert tables(one) == FOUND[names] - {"é.t"}
+
+
+def test_imposed_filters(tmp_path: Path, names: NameCollation) -> None:
+    imposed = ImposedFilter("no-cafe", own_filter(["--replicate-wild-ignore-table=cafe.%"], names))
+    with serving(WRITTEN_BY[names], MasterConfig(imposed=(imposed,))) as master:
+        one = run(channel(tmp_path / "slave", master, []))
+    assert ("café.t" in tables(one)) == (names is NEW)
+    assert "shop.orders" in tables(one)
+
+
+@pytest.mark.parametrize("filter_on", ["MASTER", "SLAVE", "BOTH"])
+def test_a_slave_that_restarts_without_its_master(
+    tmp_path: Path, names: NameCollation, filter_on: str
+) -> None:
+    """What the I/O thread has relayed is applied by a process that never hears from a master."""
+    with driven(tmp_path / "slave", *CAFE) as slave:
+        with serving(WRITTEN_BY[names]) as master:
+            slave.follow(master, FILTER_ON=f"'{filter_on}'")
+            slave.sql("START REPLICA IO_THREAD")
+            slave.catch_up(master, executed=False)
+        slave.restart(*CAFE)
+        assert slave.summary()["tables"] == {}
+        slave.sql("START REPLICA SQL_THREAD")
+        wait_until(lambda: slave.place() == slave.received(), slave.status)
+        slave.sql("STOP REPLICA")
+        assert set(slave.summary()["tables"]) == FOUND[names]
+
+
+def test_an_upgrade_in_the_middle_of_a_set(tmp_path: Path, upgraded: Path) -> None:
+    """The slave goes on as it began; one that is set up afterwards compares as the newest binlog's server does."""
+    directory = tmp_path / "slave"
+    with serving(upgraded) as master:
+        assert tables(run(channel(directory, master))) == FOUND[OLD]
+    upgrade(upgraded)
+    with serving(upgraded) as master:
+        went_on = run(channel(directory, master))
+        all_of_it = run(channel(tmp_path / "full", master, filter_on=FilterOn.SLAVE))
+        begun_late = run(channel(tmp_path / "late", master))
+    assert went_on.master_info.name_collation is OLD
+    assert tables(went_on) == FOUND[OLD]
+    assert went_on.relay_log_info.target["tables"]["café.t"]["inserted"] == 2
+    assert begun_late.master_info.name_collation is all_of_it.master_info.name_collation is NEW
+    assert tables(begun_late) == tables(all_of_it) == FOUND[NEW]
+    assert begun_late.relay_log_info.target == all_of_it.relay_log_info.target
+
+
+def test_reset_replica_takes_the_collation_anew(tmp_path: Path, upgraded: Path) -> None:
+    with serving(upgraded) as master, driven(tmp_path / "slave", *CAFE) as slave:
+        slave.follow(master)
+        slave.sql("START REPLICA")
+        slave.catch_up(master)
+        assert slave.channel().master_info.name_collation is OLD
+        upgrade(upgraded)
+        master.stop()
+        master.start()
+        slave.catch_up(master)
+        assert slave.channel().master_info.name_collation is OLD
+        slave.sql("STOP REPLICA")
+        slave.sql("RESET REPLICA")
+        assert slave.channel().master_info.name_collation is None
+        slave.sql("START REPLICA")
+        slave.catch_up(master)
+        assert slave.channel().master_info.name_collation is NEW
+
+
+def test_a_filter_that_changes_keeps_the_collation(tmp_path: Path, upgraded: Path) -> None:
+    """What is fetched anew with another filter compares as what the applier has already."""
+    with serving(upgraded) as master, driven(tmp_path / "slave", *CAFE) as slave:
+        slave.follow(master)
+        slave.sql("START REPLICA")
+        slave.catch_up(master)
+        slave.sql("STOP REPLICA SQL_THREAD")
+        upgrade(upgraded)
+        master.stop()
+        master.start()
+        slave.catch_up(master, executed=False)
+        slave.sql("CHANGE REPLICATION FILTER REPLICATE_WILD_DO_TABLE = ('cafe.%'), REPLICATE_DO_TABLE = ()")
+        slave.sql("START REPLICA SQL_THREAD")
+        slave.catch_up(master)
+        inserted = {name: found["inserted"] for name, found in slave.summary()["tables"].items()}
+        assert inserted == {"café.t": 2, "é.t": 1, "привет.t": 1}
+        assert slave.channel().master_info.name_collation is OLD
+
+
+def test_state_of_a_release_that_knew_one_collation(tmp_path: Path, upgraded: Path) -> None:
+    directory = tmp_path / "slave"
+    with serving(upgraded) as master:
+        run(channel(directory, master))
+    known = state_file.load(directory / NAME, NAME, MasterInfo)
+    assert known is not None
+    state_file.save(directory / NAME, NAME, known.model_copy(update={"names": ""}), synced=True)
+    upgrade(upgraded)
+    with serving(upgraded) as master:
+        went_on = run(channel(directory, master))
+    assert went_on.master_info.names == OLD
+    assert tables(went_on) == FOUND[OLD]
+
+
+def test_a_master_that_does_not_keep_to_it(tmp_path: Path) -> None:
+    """A master that answers with another collation than it was asked for is refused: it would drop other rows."""
+    receiver = Receiver(RelayLog(tmp_path), MasterInfoFile(tmp_path), RelayEnd())
+    receiver.begin_stream(master_uuid="m", family="mariadb", names=OLD)
+    with pytest.raises(StreamError, match="compares names by general1400_as_ci"):
+        receiver.begin_stream(master_uuid="m", family="mariadb", names=NEW)
+    receiver.begin_stream(master_uuid="m", family="mariadb", names=OLD)
+    receiver.close()
