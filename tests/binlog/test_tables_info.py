@@ -51,7 +51,7 @@ from tests.strategies import (
     query_body,
     with_checksum,
 )
-from tests.support import RECORDED_SETS, recording_id, segments
+from tests.support import RECORDED_SETS, binlogs_in, recording_id, segments
 
 T = EventType
 MYSQL_55 = next(dialect for dialect in DIALECTS if dialect.name == "mysql 5.5")
@@ -298,7 +298,7 @@ def positions_are_right(data: bytes) -> None:
 
 @pytest.mark.parametrize("folder", RECORDED_SETS, ids=recording_id)
 def test_every_recording_there_and_back(folder: Path, tmp_path: Path) -> None:
-    source = BinlogSet.open(sorted(p for p in folder.glob("*.0*") if p.suffix[1:].isdigit()))
+    source = BinlogSet.open(binlogs_in(folder))
     extended, usual, counts = there_and_back(source, tmp_path)
     assert len(extended) == len(usual) == len(source.names)
     statements = 0
@@ -570,7 +570,7 @@ RULES = [
 @pytest.mark.parametrize("folder", RECORDED_SETS, ids=recording_id)
 def test_filtered_alike(rule: tuple[RuleKind, str], folder: Path, tmp_path: Path) -> None:
     """The law: what a slave is sent does not depend on the format."""
-    source = BinlogSet.open(sorted(p for p in folder.glob("*.0*") if p.suffix[1:].isdigit()))
+    source = BinlogSet.open(binlogs_in(folder))
     with source.file(source.names[0]) as file:
         family = file.format_description.family
     rules = Filter((make_rule(*rule),), lower_case_table_names=0, family=family)
