@@ -19,6 +19,7 @@ from dumpfilter.filter import RuleKind
 from tests.mariadb import MariaDb
 from tests.oracle.recordings import Recording, all_cases
 from tests.oracle.test_recordings import filter_of
+from tests.support import binlogs_in
 
 MYSQL = shlex.split(os.environ.get("DUMPFILTER_MYSQL", ""))
 """The mysql client with what it needs to reach an empty server (lower_case_table_names=0)."""
@@ -55,14 +56,16 @@ class Server:
         assert force or done.returncode == 0, done.stderr.decode()
         return [line.split("\t") for line in done.stdout.decode().splitlines()]
 
-    def empty(self, databases: list[str]) -> None:
-        """Only these databases, and no accounts but root."""
+    def empty(self, databases: list[str], collation: int) -> None:
+        """Leave only these databases, with this default collation, and no accounts but root."""
         names = [name for (name,) in self.sql("SHOW DATABASES") if name not in _OWN]
         users = self.sql(
             "SELECT CONCAT(QUOTE(user), '@', QUOTE(host)) FROM mysql.user WHERE user REGEXP '^[ur][0-9]$'"
         )
         statements = [f"DROP DATABASE {_quoted(name)};" for name in names]
         statements += [f"DROP USER {user};" for (user,) in users]
+        # rows of another character set than the recorded ones' fit in no column
+        statements.append(f"SET collation_server = {collation};")
         statements += [f"CREATE DATABASE {_quoted(name)};" for name in databases]
         self.sql("\n".join(statements), force=True)
 
@@ -127,9 +130,9 @@ def check(server: Server, recording: Recording, case: str, directory: Path) -> N
     """Filter, replay, compare."""
     rules = filter_of(recording, case)
     filter_set(BinlogSet.open(recording.path / "bin.index"), rules, directory, "bin")
-    files = sorted(directory.glob("bin.0*"))
+    files = binlogs_in(directory)
     # as the recorder did: the databases are there, so that a filter on tables has somewhere to land
-    server.empty([*recording.oracle["source"]["state"], "store", "people"])
+    server.empty([*recording.oracle["source"]["state"], "store", "people"], recording.collation)
     rewrites = [rule.pair for rule in rules.rules if rule.kind is RuleKind.REWRITE_DB]
     server.replay(files, *(f"--rewrite-db={source}->{target}" for source, target in rewrites))
     assert server.state() == recording.oracle["cases"][case]["state"]
