@@ -29,7 +29,7 @@ _HEADER = struct.Struct("<IBIIIH")
 
 
 class EventType(enum.IntEnum):
-    """Every event type of MySQL 5.0 to 9.x and MariaDB 10.x to 11.x."""
+    """Every event type of MySQL 5.0 to 9.x and MariaDB 10.x to 12.x."""
 
     UNKNOWN = 0
     START_V3 = 1
@@ -87,6 +87,7 @@ class EventType(enum.IntEnum):
     WRITE_ROWS_COMPRESSED = 169
     UPDATE_ROWS_COMPRESSED = 170
     DELETE_ROWS_COMPRESSED = 171
+    PARTIAL_ROW_DATA = 172
 
 
 _NAMES = {

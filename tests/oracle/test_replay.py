@@ -16,7 +16,7 @@ import pytest
 from dumpfilter.binlog.fileset import BinlogSet
 from dumpfilter.dump.files import filter_set
 from dumpfilter.filter import RuleKind
-from tests.mariadb import MariaDb
+from tests.mariadb import MariaDb, mariadb_version
 from tests.oracle.recordings import Recording, all_cases
 from tests.oracle.test_recordings import filter_of
 from tests.support import binlogs_in
@@ -37,8 +37,14 @@ NOT_AS_A_REPLICA = {
     "mariadb-rewrite-statement-databases-d2-to-c",
     "mariadb-lower-case-replica-only-rewrite-shop-store",
     "mariadb-lower-case-replica-only-rewrite-SHOP-store",
+    # nor the database of an ALTER in two phases, which the reader prints as an event
+    "mariadb118-alter-rewrite",
+    "mariadb1189-alter-rewrite",
 }
 """Cases whose replay by a client differs from what a replica does, whatever the filter."""
+
+NEEDS = {"mariadb118-current": (11, 8), "mariadb1189-current": (11, 8)}
+"""Recordings that only a server of that version or a later one can replay: it has the types and variables in them."""
 
 _OWN = {"mysql", "information_schema", "performance_schema", "sys", "test"}
 _HIDDEN = ", ".join(f"'{name}'" for name in sorted(_OWN))
@@ -105,7 +111,8 @@ def _cases(family: str, *, lower: bool = False) -> list[Any]:
     for recording, case in all_cases():
         ended = recording.oracle["cases"][case]
         whole = not ended["stopped"] and ended["gtid"] == recording.oracle["gtid"]
-        if recording.family == family and whole and ("lower-case" in recording.name) == lower:
+        replayable = family == "mysql" or NEEDS.get(recording.name, (0, 0)) <= mariadb_version()
+        if replayable and recording.family == family and whole and ("lower-case" in recording.name) == lower:
             name = f"{recording.name}-{case}"
             if name not in NOT_AS_A_REPLICA:
                 chosen.append(pytest.param(recording, case, id=name))
