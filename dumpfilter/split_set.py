@@ -63,9 +63,9 @@ TRANSACTIONS_SCHEMA = pa.schema(
 file, the offset there where it ends; its GTID (:func:`gtid_source_text` and a number; null: it has none), the server id
 in its first event's header, how many events it has. ``of_file``: it is no transaction but an event that belongs to the
 file, which no output has. ``exact``: what an output has of it can be made again as a dump of the source has it: in it
-every event says the end_log_pos that it has in the file, none belongs to the file, and none stands where no server
-writes it (a table map without rows at a statement's end). ``undecided``: for each event that a named binlog has because
-its filter could not decide it, the binlog's name (null: there is none)."""
+every event says the end_log_pos that it has in the file, or 0. None belongs to the file, and none stands where no
+server writes it (a table map without rows at a statement's end). ``undecided``: for each event that a named binlog has
+because its filter could not decide it, the binlog's name (null: there is none)."""
 
 
 def gtid_source_text(key: SourceKey) -> str:

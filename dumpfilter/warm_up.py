@@ -40,7 +40,7 @@ def warm_up(directory: Path) -> None:
         thread.start_file(segment.start, reader.file.read)
         thread.plan(segment)
         tally.add(segment, reader.file.read)
-        _kernels.rebase(np.frombuffer(bytearray(reader.data[:0]), np.uint8), 4, True)
+        _kernels.rebase(np.frombuffer(bytearray(reader.data[:0]), np.uint8), 4, True, True)
         restore(reader.data.copy(), segment.size, segment.offset, True)
         RowCounter().count(
             reader.data,

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 
-from dumpfilter.binlog.fileset import BinlogSet
+from dumpfilter.binlog.fileset import BinlogSet, gtid_index_of
 from dumpfilter.sql.catalogue import ER_UNKNOWN_TARGET_BINLOG, ER_WARN_PURGE_LOG_IS_ACTIVE
 from dumpfilter.sql.errors import SqlError
 from dumpfilter.sql.result import Note
@@ -29,6 +29,7 @@ def purge(
     Never the newest file. ``reading`` are the files that dumps are at: from the first of them on all are kept, and a
     warning says so (``MYSQL_BIN_LOG::purge_logs``). The index is written beside the old one, synced and put in its
     place before any file goes: a crash leaves a set that is valid, and at worst files that it no longer names.
+    A file's GTID index goes with it.
 
     Raises SqlError: 1373 for a ``to`` that the set does not have, 1375 where purging is not this process's business
     (a server is writing the set, or there is no index), 1377 when the disk says no. A set that
@@ -68,6 +69,7 @@ def purge(
         _take_out(index, set(going))
         binlogs.refresh()
         for path in paths:
+            gtid_index_of(path).unlink(missing_ok=True)
             path.unlink(missing_ok=True)
     except OSError as error:
         raise _failed(error) from error

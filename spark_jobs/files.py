@@ -20,7 +20,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.binlog.fileset import BinlogFile, BinlogSet
+from dumpfilter.binlog.fileset import BinlogFile, BinlogSet, kept_beside
 from dumpfilter.binlog.reader import read_format_description
 from dumpfilter.errors import BinlogMissing, ConnectionLost, OptionError
 
@@ -48,7 +48,10 @@ def find_set(source: str | Sequence[str]) -> list[str]:
         binlogs = BinlogSet.open(local[0])
         return [str(binlogs.path(name).resolve()) for name in binlogs.names]
     found = []
+    names = {file_name(one) for one in given}
     for one, path in zip(given, local, strict=True):
+        if kept_beside(file_name(one), names):
+            continue
         # of several each is a file
         found += (
             _remote_files([one])

@@ -16,7 +16,11 @@ def reason(error: BaseException) -> str:
     ...     "(host1 executor 3): ExecutorLostFailure (executor 3 exited): Reason: killed\\n\\nDriver stacktrace:"))
     'ExecutorLostFailure (executor 3 exited): Reason: killed'
     """
-    text = str(error)
+    return _line(str(error)) or type(error).__name__
+
+
+def _line(text: str) -> str:
+    """The line that helps; empty when the text has none."""
     last = re.search(r"most recent failure: Lost task [^:]*?\((?P<host>[^()]*)\): (?P<what>.*)", text, re.S)
     if last is not None:
         text = last["what"].split("Driver stacktrace:")[0]
@@ -35,7 +39,7 @@ def reason(error: BaseException) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     lines = [line for line in lines if not line.startswith(("at ", "..."))] or lines
     if not lines:
-        return type(error).__name__
+        return ""
     # py4j's own "An error occurred while calling …" says nothing about why
     told = lines[1] if len(lines) > 1 and lines[0].startswith("An error occurred while calling") else lines[0]
     told = told.split(" Consider setting ")[0]  # settings that would show more to who debugs PySpark

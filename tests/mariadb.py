@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import re
 import shutil
 import socket
 import subprocess
 import time
 from pathlib import Path
+
+
+@functools.cache
+def mariadb_version() -> tuple[int, int]:
+    """Return the first two numbers of the version of the MariaDB that is installed."""
+    command = [shutil.which("mariadbd") or "/usr/sbin/mariadbd", "--no-defaults", "--version"]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    found = re.search(r"Ver (\d+)\.(\d+)", text)
+    assert found is not None, text
+    return int(found[1]), int(found[2])
 
 
 class MariaDb:

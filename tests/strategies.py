@@ -32,7 +32,7 @@ from dumpfilter.binlog.gtid import (
     encode_previous_gtids,
     encode_varlen,
 )
-from dumpfilter.binlog.gtid_events import Xid
+from dumpfilter.binlog.gtid_events import FL_EXTRA_THREAD_ID, Xid
 from dumpfilter.binlog.rows import packed_integer
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.filter import Rule, RuleKind, make_rule
@@ -62,6 +62,8 @@ class Dialect:
     gtids: str
     """"mysql", "tagged", "anonymous", "mariadb" or "none"."""
     checksum: bool = True
+    end_log_pos: bool = True
+    """Whether events inside a transaction say where they end. In MariaDB 11.8 they have 0."""
 
     @property
     def family(self) -> str:
@@ -107,6 +109,10 @@ DIALECTS += [
     for checksum in (True, False)
 ]
 DIALECTS += [
+    Dialect("mariadb 11.8", "11.8.6-MariaDB-log", _LENGTHS_MARIADB, "mariadb", checksum, end_log_pos=False)
+    for checksum in (True, False)
+]
+DIALECTS += [
     Dialect("mysql 5.5", "5.5.62-log", _LENGTHS_55, "none", False),
     Dialect("mysql 5.1.3", "5.1.3-beta", _LENGTHS_5103, "none", False),
 ]
@@ -147,6 +153,12 @@ class MadeBinlog:
         return 4 + len(self.fd.raw)
 
 
+_PLACED = frozenset(
+    {T.MARIADB_GTID, T.GTID_LIST, T.BINLOG_CHECKPOINT, T.XID, T.XA_PREPARE, T.INCIDENT, T.ROTATE, T.STOP}
+)
+"""Events that begin or end a transaction, and those between transactions."""
+
+
 class _Builder:
     """Appends events and keeps the end_log_pos."""
 
@@ -177,7 +189,7 @@ class _Builder:
             body,
             timestamp=self.time,
             server_id=server_id,
-            end_log_pos=end,
+            end_log_pos=end if self.dialect.end_log_pos or kind in _PLACED else 0,
             flags=flags,
             checksum=checksum,
         )
@@ -307,7 +319,13 @@ class _Source:
             # one domain's numbers go up whatever the server
             number = self._next(domain)
             self.builder.gtids[-1] = ((domain, server), number)
-            body = struct.pack("<QIB", number, domain, flags) + (xid or b"\0" * 6)
+            body = struct.pack("<QIB", number, domain, flags) + xid
+            if self.builder.dialect.name == "mariadb 11.8":
+                body += struct.pack("<BI", FL_EXTRA_THREAD_ID, 7)
+                # before a large transaction the event fills a page
+                body += bytes(self.draw(st.sampled_from([1, 1, 300])))
+            elif not xid:
+                body += bytes(6)
             self.builder.add(T.MARIADB_GTID, body, server_id=server)
         elif gtids == "anonymous":
             self.builder.add(T.ANONYMOUS_GTID, b"\1" + bytes(24) + b"\2" + bytes(16))

@@ -16,7 +16,14 @@ from dumpfilter.binlog.sources import SourceNumbers
 from dumpfilter.binlog.subjects import Subjects
 
 DATA = Path(__file__).parent / "oracle" / "data"
-RECORDED = sorted(path for path in DATA.glob("*/*/*.0*") if path.suffix[1:].isdigit())
+
+
+def binlogs_in(directory: Path, pattern: str = "*") -> list[Path]:
+    """Return the binlogs in a directory in order, without the GTID indexes that MariaDB keeps beside them."""
+    return sorted(path for path in directory.glob(f"{pattern}.[0-9]*") if path.suffix[1:].isdigit())
+
+
+RECORDED = binlogs_in(DATA, "*/*/*")
 RECORDED_SETS = sorted({path.parent for path in RECORDED})
 
 

@@ -25,6 +25,7 @@ BAD_CHECKSUM = 5
 BAD_EVENT = 6  # the event is too short for its type or contradicts itself
 ENCRYPTED = 7
 OUTPUT_FULL = 8
+FRAGMENT = 9  # a piece of a rows event
 
 # The scalars of a scan's state.
 S_GROUP = 0  # 0 between transactions, 1 after a GTID, 2 after BEGIN, 3 after XA START
@@ -397,6 +398,9 @@ def scan(
         elif kind == 164:
             code = ENCRYPTED
             break
+        elif kind == 172:
+            code = FRAGMENT
+            break
         elif kind == 40:  # Transaction_payload: the whole transaction, compressed
             role = R.KEEP
             if resolve:
@@ -589,9 +593,10 @@ def rehash_table_ids(table_ids, table_subjects, new_ids, new_subjects):
 
 
 @njit(cache=True, nogil=True)
-def rebase(data, position, checksum):
+def rebase(data, position, checksum, fill):
     """Give the events in ``data`` (uint8) the end_log_pos they have when the first stands at ``position``, and
-    the checksum that goes with it. Returns -1, or where an event does not fit."""
+    the checksum that goes with it. Without ``fill`` an end_log_pos of 0 stays: MariaDB 11.8 writes no other in the
+    midst of a transaction. Returns -1, or where an event does not fit."""
     base = _U(data.ctypes.data)
     at = np.int64(0)
     while at < data.size:
@@ -600,9 +605,10 @@ def rebase(data, position, checksum):
         length = np.int64(load_u32(base + _U(at + 9)))
         if length < 19 + (4 if checksum else 0) or at + length > data.size:
             return at
-        end = np.uint32(position + at + length)
-        for k in range(4):
-            data[at + 13 + k] = np.uint8((end >> np.uint32(8 * k)) & np.uint32(0xFF))
+        if fill or load_u32(base + _U(at + 13)):
+            end = np.uint32(position + at + length)
+            for k in range(4):
+                data[at + 13 + k] = np.uint8((end >> np.uint32(8 * k)) & np.uint32(0xFF))
         if checksum:
             crc = crc32(base + _U(at), _U(length - 4))
             for k in range(4):

@@ -16,6 +16,9 @@ MAGIC = b"\xfebin"
 ENCRYPTED_MAGIC = b"\xfdbin"
 """The first four bytes of a binlog that MySQL has encrypted."""
 
+GTID_INDEX_MAGIC = b"\xfe\xfe\x0c\x01"
+"""The first four bytes of a GTID index, which MariaDB 11.4 and later keep beside a binlog."""
+
 HEADER_LENGTH = 19
 """Length of the common header, bytes (``LOG_EVENT_HEADER_LEN``)."""
 
@@ -26,7 +29,7 @@ _HEADER = struct.Struct("<IBIIIH")
 
 
 class EventType(enum.IntEnum):
-    """Every event type of MySQL 5.0 to 9.x and MariaDB 10.x to 11.x."""
+    """Every event type of MySQL 5.0 to 9.x and MariaDB 10.x to 12.x."""
 
     UNKNOWN = 0
     START_V3 = 1
@@ -84,6 +87,7 @@ class EventType(enum.IntEnum):
     WRITE_ROWS_COMPRESSED = 169
     UPDATE_ROWS_COMPRESSED = 170
     DELETE_ROWS_COMPRESSED = 171
+    PARTIAL_ROW_DATA = 172
 
 
 _NAMES = {
@@ -148,6 +152,9 @@ LOG_EVENT_SUPPRESS_USE_F = 0x0008
 
 LOG_EVENT_ARTIFICIAL_F = 0x0020
 """Flag of an event that is in the stream but in no file."""
+
+LOG_EVENT_RELAY_LOG_F = 0x0040
+"""Flag of the format description event of a relay log."""
 
 LOG_EVENT_IGNORABLE_F = 0x0080
 """Flag of an event that a reader may pass over when it does not know its type."""

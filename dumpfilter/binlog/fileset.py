@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.binlog.events import HEADER_LENGTH, LOG_EVENT_BINLOG_IN_USE_F, EventHeader, EventType
+from dumpfilter.binlog.events import (
+    HEADER_LENGTH,
+    LOG_EVENT_BINLOG_IN_USE_F,
+    LOG_EVENT_RELAY_LOG_F,
+    EventHeader,
+    EventType,
+)
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.index import SEGMENT_SIZE, FileScanner, Segment
 from dumpfilter.binlog.reader import MAX_EVENT, read_format_description
 from dumpfilter.binlog.sources import SourceNumbers
 from dumpfilter.binlog.subjects import Subjects
 from dumpfilter.binlog.xa import NONE_PREPARED, Prepared
-from dumpfilter.errors import BinlogCorrupt, BinlogMissing, BinlogTruncated
+from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogMissing, BinlogTruncated
 
 
 class BinlogFile:
@@ -201,6 +207,7 @@ class BinlogSet:
     def open(cls, source: str | Path | Sequence[str | Path]) -> BinlogSet:
         """A set from its index file, its directory, or files named one by one.
 
+        Of several files, :func:`kept_beside` ones are passed over, so that ``bin.*`` names a set.
         Raises BinlogMissing, saying what was looked for.
         """
         if isinstance(source, str | Path):
@@ -211,6 +218,8 @@ class BinlogSet:
                 return cls.from_index(path)
             source = [path]
         paths = [Path(p) for p in source]
+        names = {path.name for path in paths}
+        paths = [path for path in paths if not kept_beside(path.name, names)]
         if not paths:
             raise BinlogMissing("no binlog is named")
         for path in paths:
@@ -292,9 +301,40 @@ class BinlogSet:
                 reader.check_end(last=name == names[-1])
 
 
+def gtid_index_of(binlog: Path) -> Path:
+    """Return the path of a binlog's GTID index, which MariaDB 11.4 and later keep beside the binlog.
+
+    >>> gtid_index_of(Path("/data/bin.000001")).name
+    'bin.000001.idx'
+    """
+    return binlog.with_name(f"{binlog.name}.idx")
+
+
+def kept_beside(name: str, others: Collection[str]) -> bool:
+    """Whether a server keeps the file ``name`` beside a binlog of ``others``.
+
+    Such files are the binlog's GTID index, the set's index and, in MariaDB, the set's state.
+
+    >>> [kept_beside(name, ["bin.000001"]) for name in ("bin.000001.idx", "bin.index", "bin.state", "bin.000002")]
+    [True, True, True, False]
+    """
+    stem, _, ending = name.rpartition(".")
+    if ending == "idx":
+        return stem in others
+    if ending not in ("index", "state"):
+        return False
+    return any(base == stem and number.isdigit() for base, _, number in (n.rpartition(".") for n in others))
+
+
 def find_index(directory: Path) -> Path:
-    """The one index file in a directory. Raises BinlogMissing when there is none, or more than one."""
+    """Return the one index file of binlogs in a directory.
+
+    A replica keeps its relay logs' index beside it, which is passed over. Raises BinlogMissing when there is none, or
+    more than one.
+    """
     found = sorted(directory.glob("*.index"))
+    if len(found) > 1:
+        found = [index for index in found if not _names_relay_logs(index)] or found
     if len(found) == 1:
         return found[0]
     if not found:
@@ -303,6 +343,15 @@ def find_index(directory: Path) -> Path:
         f"several index files ({', '.join(p.name for p in found)}): name the one that is meant",
         file=str(directory),
     )
+
+
+def _names_relay_logs(index: Path) -> bool:
+    try:
+        binlogs = BinlogSet.from_index(index)
+        with binlogs.file(binlogs.names[-1]) as newest:
+            return bool(newest.format_description.header.flags & LOG_EVENT_RELAY_LOG_F)
+    except BinlogError:
+        return False  # whoever opens it is told what is wrong
 
 
 def ends_with_rotation(segment: Segment) -> bool:

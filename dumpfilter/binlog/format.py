@@ -12,6 +12,7 @@ from typing import Literal
 from dumpfilter.binlog.events import (
     CHECKSUM_LENGTH,
     ENCRYPTED_MAGIC,
+    GTID_INDEX_MAGIC,
     HEADER_LENGTH,
     LOG_EVENT_BINLOG_IN_USE_F,
     MAGIC,
@@ -52,12 +53,18 @@ _CHECKSUM_ALGORITHMS = {0: False, 1: True, 255: False}  # OFF, CRC32, UNDEF
 
 
 def check_magic(head: bytes, *, file: str) -> None:
-    """Raise unless ``head`` (the first 4 bytes of a file) is a binlog's; tells encrypted files apart."""
+    """Raise unless ``head`` (the first 4 bytes of a file) is a binlog's, and tell what else it may be."""
     if head == MAGIC:
         return
     if head == ENCRYPTED_MAGIC:
         raise BinlogUnsupported(
             "the file is encrypted; decrypt it (mysqlbinlog --read-from-remote-server --raw fetches it in clear)",
+            file=file,
+            position=0,
+        )
+    if head == GTID_INDEX_MAGIC:
+        raise BinlogUnsupported(
+            "a GTID index, which MariaDB keeps beside a binlog: name the binlog, without .idx",
             file=file,
             position=0,
         )

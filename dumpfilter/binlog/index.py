@@ -465,11 +465,12 @@ class FileScanner:
             K.BAD_CHECKSUM: f"checksum mismatch in a {name} event of {header.size} bytes",
             K.BAD_EVENT: f"{name} event of {header.size} bytes is malformed, or stands inside a transaction",
         }
-        if code == K.ENCRYPTED:
-            raise BinlogUnsupported(
-                "the events from here on are encrypted; decrypt the binlog first "
-                "(mariadb-binlog --read-from-remote-server --raw)",
-                file=self.file,
-                position=offset + at,
-            )
+        unsupported = {
+            K.ENCRYPTED: "the events from here on are encrypted; decrypt the binlog first "
+            "(mariadb-binlog --read-from-remote-server --raw)",
+            K.FRAGMENT: "a rows event is cut into pieces, which are not read; have the server write it whole "
+            "(binlog_row_event_fragment_threshold)",
+        }
+        if code in unsupported:
+            raise BinlogUnsupported(unsupported[code], file=self.file, position=offset + at)
         raise BinlogCorrupt(what[code], file=self.file, position=offset + at)

@@ -185,6 +185,8 @@ def _read(event: Event, group: int, tables: dict[int, Subject]) -> tuple[int, An
         return R.FILE if group == _BETWEEN else R.KEEP, R.NOTHING, group
     if kind == EventType.START_ENCRYPTION:
         raise BinlogUnsupported("the events from here on are encrypted")
+    if kind == EventType.PARTIAL_ROW_DATA:
+        raise BinlogUnsupported("a rows event is cut into pieces")
     if kind == EventType.TRANSACTION_PAYLOAD:
         return R.PAYLOAD, R.PENDING, _BETWEEN
     if kind == EventType.INCIDENT and group == _IN_GROUP:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from dumpfilter.binlog.compression import uncompress
+from dumpfilter.binlog.gtid_events import FL_COMMIT_ALTER_E1, FL_ROLLBACK_ALTER_E1, FL_START_ALTER_E1
 from dumpfilter.errors import BinlogCorrupt, BinlogUnsupported
 from dumpfilter.statement.statement import TableName
 
@@ -70,6 +71,9 @@ class StatusVariables:
     default_table_encryption: int | None = None  # 20
     gtid_flags_extra: int | None = None  # MariaDB's Q_GTID_FLAGS3 130; FL_START_ALTER_E1 …
     start_alter_seq_no: int | None = None  # 130, with COMMIT and ROLLBACK ALTER
+    character_set_collations: tuple[tuple[int, int], ...] | None = None
+    """MariaDB's Q_CHARACTER_SET_COLLATIONS 131 (11.2 and later): for some character sets, the number of one of the
+    set's collations and the number of the one that the session takes for the set."""
     unknown: bytes = b""
     """From the first variable of an unknown code on. (MySQL 9.7 writes a code 21, of one byte.)"""
 
@@ -124,7 +128,7 @@ _ONE_NUMBER = {
 
 def decode_status_variables(data: bytes | memoryview) -> StatusVariables:
     """Read a Query event's status variables: each a code of one byte, then a value whose length only
-    the code tells, in the order of their codes. So an unknown code ends the reading, as in the server.
+    the code tells, mostly in the order of their codes. So an unknown code ends the reading, as in the server.
     Raises BinlogCorrupt.
 
     >>> decode_status_variables(bytes.fromhex("0c02610062006366")).updated_dbs
@@ -166,8 +170,13 @@ def _status_variables(data: bytes) -> StatusVariables:
                 found["updated_dbs"] = tuple(reader.terminated_name() for _ in range(count))
         elif code == 130:  # Q_GTID_FLAGS3
             found["gtid_flags_extra"] = reader.number(1)
-            if found["gtid_flags_extra"] & 12:  # FL_COMMIT_ALTER_E1 | FL_ROLLBACK_ALTER_E1
+            if found["gtid_flags_extra"] & (FL_COMMIT_ALTER_E1 | FL_ROLLBACK_ALTER_E1):
                 found["start_alter_seq_no"] = reader.number(8)
+        elif code == 131:  # Q_CHARACTER_SET_COLLATIONS; stands before Q_CHARSET_CODE
+            count = reader.number(1)
+            found["character_set_collations"] = tuple(
+                (reader.number(2), reader.number(2)) for _ in range(count)
+            )
         else:
             found["unknown"] = bytes(reader.data[start:])
             break
@@ -196,6 +205,12 @@ class QueryEvent:
     tables_info: tuple[TableName, ...] | None
     """The tables the event names, ``database`` None: in the default database. None in the usual format, which
     names none; empty when the statement has no tables *or its writer could not tell them*."""
+
+    @property
+    def is_committed_later(self) -> bool:
+        """Whether this is MariaDB's START ALTER or ROLLBACK ALTER, which change no data. COMMIT ALTER has the statement
+        again."""
+        return bool((self.status.gtid_flags_extra or 0) & (FL_START_ALTER_E1 | FL_ROLLBACK_ALTER_E1))
 
     @property
     def updated_dbs(self) -> tuple[str, ...] | None:
@@ -421,7 +436,7 @@ _CODECS: dict[int, str] = {
     }.items()
     for number in numbers
 }
-_CODECS.update(dict.fromkeys((576, 577, 578, 608, 609, 610), "utf-8"))  # MariaDB's own
+_CODECS.update(dict.fromkeys((576, 577, 578, 579, 608, 609, 610, 611), "utf-8"))  # MariaDB's own
 _NOPAD = range(1025, 2048)  # MariaDB: the collation 1024 lower, without padding
 _UCA1400_UTF8 = range(2048, 2048 + 2 * 256)  # MariaDB: utf8mb3, then utf8mb4; ucs2 and so on follow
 

@@ -54,13 +54,17 @@ def rebase(events: bytes | bytearray, position: int, *, checksum: bool) -> bytea
     """The events as they stand in a file where the first begins at ``position``: end_log_pos and checksums
     are made right. Raises BinlogCorrupt when ``events`` is not a run of whole events."""
     data = bytearray(events)
-    rebase_array(np.frombuffer(data, np.uint8), position, checksum=checksum)
+    _rebase(np.frombuffer(data, np.uint8), position, checksum=checksum, fill=True)
     return data
 
 
 def rebase_array(events: npt.NDArray[np.uint8], position: int, *, checksum: bool) -> None:
-    """As :func:`rebase`, in place (uint8)."""
-    wrong = K.rebase(events, position, checksum)
+    """Rebase events of another file in place (uint8), as :func:`rebase` does. An end_log_pos of 0 stays 0."""
+    _rebase(events, position, checksum=checksum, fill=False)
+
+
+def _rebase(events: npt.NDArray[np.uint8], position: int, *, checksum: bool, fill: bool) -> None:
+    wrong = K.rebase(events, position, checksum, fill)
     if wrong >= 0:
         raise BinlogCorrupt("not a whole event", position=position + int(wrong))
 
@@ -113,13 +117,8 @@ class BinlogSetWriter:
         self._position = 4 + len(head)
 
     def append(self, events: bytes | bytearray) -> None:
-        """Add whole events; their end_log_pos and checksums become this file's."""
-        if self._file is None or self._fd is None:
-            raise OutputError(f"{self.base}: no file is open")
-        rebased = rebase(events, self._position, checksum=self._fd.checksum)
-        with writing(self._beside):
-            self._file.write(rebased)
-        self._position += len(events)
+        """Add whole events; their end_log_pos (but not 0) and checksums become this file's."""
+        self.append_array(np.frombuffer(bytearray(events), np.uint8))
 
     def append_array(self, events: npt.NDArray[np.uint8]) -> None:
         """As :meth:`append`, without a copy: ``events`` itself is changed."""
@@ -134,15 +133,14 @@ class BinlogSetWriter:
         """End the open file with a Rotate event that names the next one."""
         assert self._fd is not None
         following = f"{self.base}.{len(self.names) + 1:06}"
-        self.append(
-            make_event(
-                EventType.ROTATE,
-                encode_rotate(Rotate(following, 4)),
-                timestamp=timestamp,
-                server_id=self._fd.header.server_id,
-                checksum=self._fd.checksum,
-            )
+        event = make_event(
+            EventType.ROTATE,
+            encode_rotate(Rotate(following, 4)),
+            timestamp=timestamp,
+            server_id=self._fd.header.server_id,
+            checksum=self._fd.checksum,
         )
+        self.append(rebase(event, self._position, checksum=self._fd.checksum))
         self.end()
 
     def end(self) -> None:

@@ -120,6 +120,9 @@ class CleverFilter:
         """Passes when any table it renames is followed. Each pair sees what those before it did, so that tables
         change places: ``RENAME TABLE t1 TO tmp, t2 TO t1, tmp TO t2``."""
         thread = query.thread_id
+        if query.is_committed_later:
+            followed = [self._followed(self._full(old, query.db), thread) for old, _ in parsed.renames]
+            return Verdict.EXECUTE if any(followed) else Verdict.IGNORE
         followed = []
         for old, new in parsed.renames:
             before, after = self._full(old, query.db), self._full(new, query.db)

@@ -1,6 +1,6 @@
 """The names of collations and character sets by number, as ``SET`` and literals need them.
 
-Asked of MySQL 9.7 and MariaDB 10.11 (INFORMATION_SCHEMA.COLLATIONS, COLLATION_CHARACTER_SET_APPLICABILITY).
+Asked of MySQL 9.7, MariaDB 10.11 and 11.8 (INFORMATION_SCHEMA.COLLATIONS, COLLATION_CHARACTER_SET_APPLICABILITY).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import re
 from dumpfilter.binlog.events import LOG_EVENT_SUPPRESS_USE_F, EventHeader
 from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.binlog.query import QueryEvent
-from dumpfilter.printing.collations import charset_name
+from dumpfilter.printing.collations import charset_name, collation_name
 from dumpfilter.printing.literals import quoted_name, quoted_text
 
 _NOT_AUTOCOMMIT = 1 << 19
@@ -132,6 +132,15 @@ class Session:
             # for the client program: where a character of several bytes ends
             lines.append(f"/*!\\C {name} */".encode())
         self._several(lines, "charsets", wanted)
+        chosen = status.character_set_collations
+        if chosen is not None and self._changed("character_set_collations", chosen):
+            pairs = (
+                (charset_name(of_set, self.family), collation_name(number, self.family))
+                for of_set, number in chosen
+            )
+            # a set that is left out has the target's default
+            text = ",".join(f"{charset}={name}" for charset, name in pairs if charset and name)
+            lines.append(f"SET @@session.character_set_collations='{text}'".encode())
 
     def _changed(self, key: str, value: object) -> bool:
         if self._set.get(key) == value:

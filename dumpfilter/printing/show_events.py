@@ -116,10 +116,10 @@ def _check_place(head: bytes, position: int, family: Family) -> None:
 
 
 def _believable(event: Event) -> bool:
-    """Whether an event stands where somebody pointed: known, or its end where it says. (A relay log's end is the
-    master's; there the type and the length, and mostly a checksum, have to do.)"""
+    """Whether an event stands where somebody pointed: known, or its end where it says, if it says one. (A relay log's
+    end is the master's; there the type and the length, and mostly a checksum, have to do.)"""
     known = not event_type(event.type).startswith("Unknown")
-    return known and (event.fd.checksum or event.header.end_log_pos == event.offset + event.header.size)
+    return known and (event.fd.checksum or event.header.end_log_pos in (0, event.offset + event.header.size))
 
 
 def _wrong(family: Family, position: int, reason: str) -> SqlError:

@@ -19,8 +19,6 @@ from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import decode_gtid_list, decode_previous_gtids
 from dumpfilter.binlog.gtid_events import (
     FL_PREPARED_XA,
-    FL_ROLLBACK_ALTER_E1,
-    FL_START_ALTER_E1,
     MysqlGtidEvent,
     decode_gtid_tagged,
     decode_mariadb_gtid,
@@ -237,8 +235,7 @@ class TextPrinter:
     def _query(self, header: EventHeader, query: QueryEvent) -> None:
         self._tail(f"thread_id={query.thread_id}\texec_time={query.exec_time}\terror_code={query.error_code}")
         assert self._session is not None
-        if (query.status.gtid_flags_extra or 0) & (FL_START_ALTER_E1 | FL_ROLLBACK_ALTER_E1):
-            # the first half of an ALTER in two phases, or one that came to nothing: COMMIT ALTER has it again
+        if query.is_committed_later:
             self._comment(query.raw)
             return
         frame = query.raw.upper() in _KEYWORDS or query.raw[:20].upper().startswith(_FRAMES)

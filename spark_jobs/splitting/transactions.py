@@ -61,7 +61,9 @@ class TransactionsTable:
         of_file = segment.txn_source == R.KEPT
         end = segment.offset + segment.size
         stray = OF_FILES[segment.type] & ~np.repeat(of_file, events)
-        exact = (_end_log_pos(block) == (end & 0xFFFFFFFF)) & ~stray & _is_regular(segment, self._last_role)
+        said = _end_log_pos(block)
+        placed = (said == (end & 0xFFFFFFFF)) | (said == 0)
+        exact = placed & ~stray & _is_regular(segment, self._last_role)
         for event, payload in segment.payloads.items():
             exact[event] &= _is_regular(payload).all()
         self._last_role = int(segment.role[-1]) if segment.open else R.ENDS

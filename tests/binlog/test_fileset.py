@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dumpfilter.binlog.events import EventType
+from dumpfilter.binlog.events import GTID_INDEX_MAGIC, LOG_EVENT_RELAY_LOG_F, EventType
 from dumpfilter.binlog.fileset import (
     BinlogFile,
     BinlogSet,
@@ -70,6 +71,33 @@ class TestIndex:
             assert found.after("bin.000002") is None
             assert found.after("bin.000099") is None
         assert BinlogSet.open(tmp_path / "bin.000001").names == ["bin.000001"]
+
+    def test_files_that_a_server_keeps_beside(self, tmp_path: Path) -> None:
+        _set(tmp_path, "bin.000001\nbin.000002\n", "bin.000001", "bin.000002")
+        for name in ("bin.000001.idx", "bin.000002.idx", "bin.state"):
+            (tmp_path / name).write_bytes(GTID_INDEX_MAGIC)
+        for pattern in ("bin.0*", "bin.*"):
+            found = BinlogSet.open(sorted(tmp_path.glob(pattern)))
+            assert found.names == ["bin.000001", "bin.000002"]
+        alone = BinlogSet.open([tmp_path / "bin.000001", tmp_path / "bin.000002.idx"])
+        assert alone.names == ["bin.000001", "bin.000002.idx"]
+        with pytest.raises(
+            BinlogUnsupported, match=r"bin\.000002\.idx: at 0: a GTID index, .*: name the binlog"
+        ):
+            alone.file("bin.000002.idx")
+
+    def test_a_replicas_relay_logs_are_passed_over(self, tmp_path: Path) -> None:
+        index = _set(tmp_path, "bin.000001\n", "bin.000001")
+        relay = bytearray(EMPTY)
+        relay[4 + 17] |= LOG_EVENT_RELAY_LOG_F
+        relay[-4:] = zlib.crc32(relay[4:-4]).to_bytes(4, "little")
+        (tmp_path / "relay-bin.000007").write_bytes(relay)
+        relays = tmp_path / "relay-bin.index"
+        relays.write_text("./relay-bin.000006\n./relay-bin.000007\n")
+        assert find_index(tmp_path) == index
+        assert BinlogSet.open(tmp_path).names == ["bin.000001"]
+        index.unlink()
+        assert find_index(tmp_path) == relays
 
     def test_absolute_names(self, tmp_path: Path) -> None:
         _set(tmp_path / "data", "", "bin.000001")

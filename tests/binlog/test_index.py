@@ -313,6 +313,7 @@ GTID_BODY = b"\1" + bytes(16) + b"\1" + bytes(7) + b"\2" + bytes(16)
         [(T.QUERY, bytes(11) + b"\xff\xff" + bytes(5))],
         [(T.EXECUTE_LOAD_QUERY, bytes(20))],
         [(T.START_ENCRYPTION, b"\1" + bytes(16))],
+        [(T.PARTIAL_ROW_DATA, bytes(20))],
     ],
 )
 def test_bad_events(events: list[tuple[int, bytes]]) -> None:

@@ -30,7 +30,8 @@ def test_recordings(path: Path) -> None:
     assert b"\xfebin" + b"".join(event.raw for event in events) == data
     for event in events:
         assert event.header == EventHeader.unpack(data, event.offset)
-        assert event.header.end_log_pos == event.offset + len(event.raw)
+        if event.header.end_log_pos or not path.parent.name.startswith("mariadb118"):
+            assert event.header.end_log_pos == event.offset + len(event.raw)
         assert event.name.split("(")[0] != "Unknown"
         description = event.type == EventType.FORMAT_DESCRIPTION
         trailer = 4 if event.fd.checksum or (description and event.fd.ends_in_checksum) else 0

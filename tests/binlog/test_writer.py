@@ -39,6 +39,20 @@ def test_rebase(events: list[tuple[int, bytes]], position: int, checksum: bool) 
                 rebase(run[:cut], position, checksum=checksum)
 
 
+def test_a_place_that_is_not_told_stays_so(tmp_path: Path) -> None:
+    """MariaDB 11.8 writes an end_log_pos of 0 in the midst of transactions. What is copied keeps it."""
+    dialect = DIALECTS[0]
+    with BinlogSetWriter(tmp_path, "copy") as writer:
+        writer.begin(MadeBinlog(dialect, b"\xfebin" + dialect.format_description(), [], []).fd)
+        writer.append(
+            make_event(EventType.XID, bytes(8)) + make_event(EventType.XID, bytes(8), end_log_pos=9)
+        )
+    with open(tmp_path / "copy.000001", "rb") as source:
+        _, first, second = iter_events(source, file="copy.000001")
+    assert first.header.end_log_pos == 0
+    assert second.header.end_log_pos == second.offset + len(second.raw)
+
+
 def _ends(run: bytes) -> list[int]:
     ends, at = [], 0
     while at < len(run):

@@ -270,24 +270,33 @@ def _plain_events(group: list[Event], effects: Effects) -> Iterable[Event]:
 
 def validate(fd: FormatDescription, stream: bytes, source: bytes) -> None:
     """Assert that ``stream`` is a valid stream made from ``source`` (both events without their file's head)."""
-    originals = {event.header.end_log_pos: event for event in events_of(fd, source)}
+    originals = iter(events_of(fd, source))
     unused = _maps_without_rows(fd, events_of(fd, source))
-    before = 0
     for group in transactions_of(events_of(fd, stream)):
         for event in group:
-            original = originals[event.header.end_log_pos]
+            original = next((one for one in originals if _is_from(one, event)), None)
+            assert original is not None, f"{event.name} is not in the source, or in another place"
             if event.raw != original.raw and event.type == T.TRANSACTION_PAYLOAD:
                 _part_of(original, event)
-            else:
-                _unchanged(original, event)
-            assert event.header.end_log_pos > before, "events in another order"
-            before = event.header.end_log_pos
         _validate_transaction(fd, group, unused)
+
+
+def _is_from(original: Event, event: Event) -> bool:
+    """Whether an event is as the source wrote it, but for a moved STMT_END_F (and its checksum, which was verified).
+
+    A compressed transaction may hold less than the source's.
+    """
+    if event.type == T.TRANSACTION_PAYLOAD:
+        return event.header._replace(size=0) == original.header._replace(size=0)
+    if event.header != original.header:
+        return False
+    return bytes(event.body) == bytes(original.body) or (
+        kind_of(event) == "rows" and _is_ended(original, event)
+    )
 
 
 def _part_of(original: Event, event: Event) -> None:
     """A compressed transaction holds a part of the original's events, in their order, and is smaller."""
-    assert event.header._replace(size=0) == original.header._replace(size=0)
     assert event.header.size < original.header.size
     had, has = opened(original), opened(event)
     assert had
@@ -328,7 +337,7 @@ def _validate_transaction(fd: FormatDescription, group: list[Event], unused: set
         if kind == "map":
             table = decode_table_map(event.body, fd.post_header_length(T.TABLE_MAP))
             maps.add(table.table_id)
-            if (event.header.end_log_pos, bytes(event.body)) in unused:
+            if (event.header, bytes(event.body)) in unused:
                 used.add(table.table_id)
             rows_open = True
         elif kind == "rows":
@@ -348,14 +357,14 @@ def _validate_transaction(fd: FormatDescription, group: list[Event], unused: set
 
 
 def _maps_without_rows(fd: FormatDescription, source: Iterable[Event]) -> set[Any]:
-    """The table maps (their end_log_pos and body) that the source itself uses no rows for."""
+    """The table maps (their header and body) that the source itself uses no rows for."""
     found: set[Any] = set()
     maps: dict[int, Any] = {}
     for event in source:
         kind = kind_of(event)
         if kind == "map":
             number = decode_table_map(event.body, fd.post_header_length(T.TABLE_MAP)).table_id
-            maps[number] = (event.header.end_log_pos, bytes(event.body))
+            maps[number] = (event.header, bytes(event.body))
         elif kind in ("rows", "dummy"):
             header = decode_rows_header(event.type, event.body, fd.post_header_length(event.type))
             maps.pop(header.table_id, None)
@@ -363,14 +372,6 @@ def _maps_without_rows(fd: FormatDescription, source: Iterable[Event]) -> set[An
                 found |= set(maps.values())
                 maps = {}
     return found
-
-
-def _unchanged(original: Event, event: Event) -> None:
-    """An event is as the source wrote it, but for a moved STMT_END_F (and its checksum, which was verified)."""
-    assert event.header == original.header
-    if bytes(event.body) != bytes(original.body):
-        assert kind_of(event) == "rows"
-        assert _is_ended(original, event)
 
 
 def _is_ended(original: Event, event: Event) -> bool:

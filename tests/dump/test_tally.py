@@ -42,7 +42,7 @@ from tests.strategies import (
     rules,
     table_map_body,
 )
-from tests.support import RECORDED_SETS, MemoryFile, recording_id
+from tests.support import RECORDED_SETS, MemoryFile, binlogs_in, recording_id
 
 SEGMENT_SIZES = st.integers(1, 1200) | st.just(1 << 16)
 SlaveFilter = tuple[ReplicationFilter, OriginFilter | None]
@@ -196,7 +196,7 @@ def filters_of(recording: Recording) -> list[Filter]:
 @pytest.mark.parametrize("segment_size", [5000, 1 << 20])
 def test_recordings(path: Path, segment_size: int) -> None:
     """Sets of real servers with the filters that their replicas had, and others."""
-    binlogs = BinlogSet.open(sorted(file for file in path.glob("*.0*") if file.suffix[1:].isdigit()))
+    binlogs = BinlogSet.open(binlogs_in(path))
     family = binlogs.file(binlogs.names[0]).format_description.family
     filters: list[ReplicationFilter] = [Filter.from_options(each, family=family) for each in GENERAL]
     if path in RECORDINGS:

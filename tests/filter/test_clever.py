@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.gtid_events import FL_COMMIT_ALTER_E1, FL_ROLLBACK_ALTER_E1, FL_START_ALTER_E1
 from dumpfilter.binlog.query import QueryEvent, StatusVariables
 from dumpfilter.binlog.reader import read_format_description
 from dumpfilter.filter import Filter
@@ -21,8 +22,9 @@ with RECORDED[0].open("rb") as _source:
     FD: FormatDescription = read_format_description(_source, file="recorded")
 
 
-def query(text: str, *, db: str = "d", thread: int = 1) -> QueryEvent:
-    return QueryEvent(thread, 0, 0, db, StatusVariables(), text.encode(), text, True, None)
+def query(text: str, *, db: str = "d", thread: int = 1, phase: int | None = None) -> QueryEvent:
+    status = StatusVariables(gtid_flags_extra=phase)
+    return QueryEvent(thread, 0, 0, db, status, text.encode(), text, True, None)
 
 
 class Stream:
@@ -75,6 +77,19 @@ def test_it_goes_on_from_table_to_table() -> None:
     assert stream.rows("t3")
     assert not stream.passes("CREATE TABLE IF NOT EXISTS t2 (i INT)")  # it is there: nothing was made
     assert not stream.rows("t2")
+
+
+@pytest.mark.parametrize("end", [FL_COMMIT_ALTER_E1, FL_ROLLBACK_ALTER_E1])
+def test_a_table_is_renamed_when_its_alter_is_committed(end: int) -> None:
+    stream = Stream("ignore-table=d.t1")
+    rename = "ALTER TABLE t1 RENAME TO t2"
+    assert not stream.passes(rename, phase=FL_START_ALTER_E1)
+    assert not stream.rows("t1")
+    assert stream.rows("t2")
+    assert not stream.passes(rename, phase=end)
+    committed = end == FL_COMMIT_ALTER_E1
+    # another table of the old name goes by its name
+    assert (stream.rows("t1"), stream.rows("t2")) == (False, not committed)
 
 
 def test_a_renamed_table_is_followed() -> None:

@@ -14,7 +14,8 @@ from pathlib import Path
 import grpc
 import pytest
 
-from dumpfilter.binlog.fileset import BinlogSet
+from dumpfilter.binlog.events import GTID_INDEX_MAGIC
+from dumpfilter.binlog.fileset import BinlogSet, gtid_index_of
 from dumpfilter.binlog.generate import generate
 from dumpfilter.filter import Filter
 from dumpfilter.sql.errors import SqlError
@@ -29,7 +30,7 @@ from master.writers import writer_of
 from tests.master.client import Client
 from tests.master.test_service import code_of, files_of
 from tests.oracle.dumping import dump
-from tests.support import DATA
+from tests.support import DATA, binlogs_in
 
 NAMES = ["bin.000001", "bin.000002", "bin.000003"]
 
@@ -50,7 +51,7 @@ def mark(path: Path, *, in_use: bool) -> None:
 
 
 def files(directory: Path) -> list[str]:
-    return sorted(path.name for path in directory.glob("bin.0*"))
+    return [path.name for path in binlogs_in(directory)]
 
 
 def test_to_a_file(directory: Path) -> None:
@@ -88,6 +89,14 @@ def test_before_a_time(directory: Path) -> None:
         1868,
         "file bin.000003 was not purged because it is the active log file.",
     )
+
+
+def test_a_gtid_index_goes_with_its_binlog(directory: Path) -> None:
+    indexes = [gtid_index_of(directory / name) for name in NAMES]
+    for index in indexes:
+        index.write_bytes(GTID_INDEX_MAGIC)
+    purge(BinlogSet.open(directory), to="bin.000003")
+    assert [index.exists() for index in indexes] == [False, False, True]
 
 
 def test_an_unknown_file(directory: Path) -> None:

@@ -9,7 +9,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import Family, NameCollation, name_collation_of
+from dumpfilter.binlog.query import decode_query
+from dumpfilter.binlog.reader import iter_events
 
 DATA = Path(__file__).parent / "data"
 
@@ -66,6 +69,18 @@ class Recording:
     @property
     def files(self) -> list[Path]:
         return [self.path / name for name in self.oracle["logs"]]
+
+    @cached_property
+    def collation(self) -> int:
+        """The number of the source's default collation, which its sessions have as ``collation_server``."""
+        for path in self.files:
+            with path.open("rb") as source:
+                for event in iter_events(source, file=path.name):
+                    if event.type == EventType.QUERY:
+                        found = decode_query(event.body).status.collation_server
+                        if found is not None:
+                            return found
+        raise AssertionError(f"{self.name}: no statement tells the collation")
 
     @property
     def executed(self) -> str:

@@ -17,7 +17,7 @@ from slave.applier import _short_keyword, apply_files
 from slave.groups import Keyword, keyword
 from slave.targets.summary import SummaryTarget
 from tests.strategies import DIALECTS, query_body
-from tests.support import RECORDED_SETS, recording_id
+from tests.support import RECORDED_SETS, binlogs_in, recording_id
 
 
 def applied(paths: list[Path]) -> tuple[dict[str, object], list[str]]:
@@ -37,7 +37,7 @@ def test_no_keyword_is_seen_where_there_is_none() -> None:
 
 @pytest.mark.parametrize("folder", RECORDED_SETS, ids=recording_id)
 def test_extended_recordings(folder: Path, tmp_path: Path) -> None:
-    source = BinlogSet.open(sorted(p for p in folder.glob("*.0*") if p.suffix[1:].isdigit()))
+    source = BinlogSet.open(binlogs_in(folder))
     with_tables_info(source, tmp_path, "x")
     usual = applied([source.path(name) for name in source.names])
     assert usual[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dumpfilter.binlog.events import GTID_INDEX_MAGIC
 from dumpfilter.binlog.fileset import BinlogFile, BinlogSet
 from dumpfilter.binlog.generate import generate
 from dumpfilter.errors import BinlogCorrupt, BinlogMissing, BinlogTruncated, ConnectionLost, OptionError
@@ -188,6 +190,15 @@ def test_spark_reads_from_it(spark: Any, store: ObjectStore, query: str) -> None
     found = frame.load(f"s3a://bucket/logs of{query}").collect()
     wanted = [row for path in FILES for row in events_of(path.read_bytes(), path.name)]
     assert [tuple(row) for row in found] == [(row["file"], row["position"], row["inner"]) for row in wanted]
+
+
+@pytest.mark.parametrize("place", ["{0}/{1}", "file://{0}/{1}"])
+def test_what_a_server_keeps_beside_is_passed_over(tmp_path: Path, place: str) -> None:
+    shutil.copytree(MIXED, tmp_path, dirs_exist_ok=True)
+    for name in ("bin.000001.idx", "bin.state"):
+        (tmp_path / name).write_bytes(GTID_INDEX_MAGIC)
+    named = sorted(path.name for path in tmp_path.glob("bin.*"))
+    assert find_set([place.format(tmp_path, name) for name in named]) == find_set(str(tmp_path))
 
 
 def test_a_local_set_is_found_as_ever() -> None:

@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import cast
 
+import numpy as np
 import pyarrow.parquet as pq
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -31,7 +32,7 @@ from dumpfilter.binlog.gtid import (
 from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.binlog.sources import add_run, empty_set
-from dumpfilter.binlog.writer import rebase, with_body
+from dumpfilter.binlog.writer import rebase_array, with_body
 from dumpfilter.dump.files import filter_set
 from dumpfilter.filter import FilterSemantics, ReplicationFilter
 from dumpfilter.filter.collation import Family
@@ -105,7 +106,8 @@ def _remade(
         if event.type in (EventType.PREVIOUS_GTIDS, EventType.GTID_LIST) and before:
             body = _before(made.dialect, before)
             raw = bytearray(with_body(event.header, body, checksum=checksum))
-        out += rebase(raw, len(out), checksum=checksum)
+        rebase_array(np.frombuffer(raw, np.uint8), len(out), checksum=checksum)
+        out += raw
     return bytes(out), [*bounds, len(out)]
 
 

@@ -105,6 +105,8 @@ org.apache.spark.SparkException: EOFException occurred while reading the port nu
             id="an old environment",
         ),
         pytest.param("", "Exception", id="nothing"),
+        pytest.param(":", "Exception", id="only a colon"),
+        pytest.param("Error from python worker:\n", "Exception", id="a worker that says nothing"),
     ],
 )
 def test_the_line_that_helps(text: str, told: str) -> None:
