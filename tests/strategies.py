@@ -445,7 +445,8 @@ def binlogs(
         query(draw(st.sampled_from(_SAVEPOINTS)), draw(names))
 
     def unknown() -> None:
-        builder.add(draw(st.sampled_from([28, 77, 200])), b"??", flags=0x80)
+        # also group replication's Transaction_context and View_change
+        builder.add(draw(st.sampled_from([28, 36, 37, 77, 200])), b"??", flags=0x80)
 
     def unreadable_statement() -> None:
         context()

@@ -104,13 +104,20 @@ class FormatDescription:
         def corrupt(what: str) -> BinlogCorrupt:
             return BinlogCorrupt(f"format description event: {what}", file=file, position=position)
 
-        if len(event) < HEADER_LENGTH + _FIXED.size + EventType.TABLE_MAP:
+        if len(event) < HEADER_LENGTH:
             raise corrupt(f"only {len(event)} bytes")
         header = EventHeader.unpack(event)
+        if header.type == EventType.START_V3:  # shorter than a format description event
+            raise BinlogUnsupported(
+                "a binlog of MySQL 4.1 or older (format before v4) is not read; replicate it through a MySQL 5.x "
+                "server, which writes format v4",
+                file=file,
+                position=position,
+            )
         if header.type != EventType.FORMAT_DESCRIPTION:
-            if header.type == EventType.START_V3:
-                raise BinlogUnsupported("binlog format before v4 (MySQL 5.0)", file=file, position=position)
             raise corrupt(f"event type {header.type} stands in its place")
+        if len(event) < HEADER_LENGTH + _FIXED.size + EventType.TABLE_MAP:
+            raise corrupt(f"only {len(event)} bytes")
         version, server, created, header_length = _FIXED.unpack_from(event, HEADER_LENGTH)
         if version != 4:
             raise BinlogUnsupported(f"binlog format version {version}, not 4", file=file, position=position)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import struct
 from pathlib import Path
 
 import pytest
 
 from dumpfilter.binlog.events import EventType
+from dumpfilter.binlog.fileset import BinlogSet
 from dumpfilter.binlog.format import FormatDescription, check_magic
 from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogTruncated, BinlogUnsupported
 from tests.strategies import DIALECTS, Dialect, with_checksum
@@ -104,6 +106,19 @@ def test_errors() -> None:
     changed[-5] = 7
     with pytest.raises(BinlogCorrupt, match="algorithm 7"):
         FormatDescription.parse(with_checksum(bytes(changed)))
+
+
+@pytest.mark.parametrize(("version", "server", "header"), [(1, b"3.23.58-log", 13), (3, b"4.1.22-log", 19)])
+def test_a_binlog_before_v4_is_refused(version: int, server: bytes, header: int, tmp_path: Path) -> None:
+    """Its first event (Start_v3) as the servers wrote it, with the header of its version."""
+    rest = struct.pack("<H50sI", version, server, 1_100_000_000)
+    start = struct.pack("<IBII", 1_100_000_000, EventType.START_V3, 1, header + len(rest))
+    if header == 19:
+        start += struct.pack("<IH", 4 + header + len(rest), 0)
+    path = tmp_path / "bin.000001"
+    path.write_bytes(b"\xfebin" + start + rest)
+    with pytest.raises(BinlogUnsupported, match=r"bin.000001.*MySQL 4.1 or older.*replicate it through"):
+        BinlogSet.open([path]).file("bin.000001")
 
 
 def test_magic() -> None:

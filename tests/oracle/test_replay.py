@@ -159,7 +159,7 @@ def test_mariadb_with_lower_case_names(
 
 
 if MYSQL and MYSQLBINLOG:
-    # MySQL 9.7 refuses BINLOG statements with the rows of MySQL 5.x
+    # after a statement that fails, MySQL 9.7 answers error 1105 to BINLOG with the rows of MySQL 5.7
     @pytest.mark.parametrize(
         ("recording", "case"), [one for one in _cases("mysql") if one.values[0].version >= (8, 0)]
     )
