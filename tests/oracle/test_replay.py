@@ -106,14 +106,23 @@ def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def replayable(name: str) -> bool:
+    """Whether the MariaDB that is installed can replay the recording of that name."""
+    return name not in NEEDS or NEEDS[name] <= mariadb_version()
+
+
 def _cases(family: str, *, lower: bool = False) -> list[Any]:
     chosen = []
     for recording, case in all_cases():
         ended = recording.oracle["cases"][case]
         reached = ended.get("reached_the_end", ended["gtid"] == recording.oracle["gtid"])
         whole = not ended["stopped"] and reached
-        replayable = family == "mysql" or NEEDS.get(recording.name, (0, 0)) <= mariadb_version()
-        if replayable and recording.family == family and whole and ("lower-case" in recording.name) == lower:
+        if (
+            replayable(recording.name)
+            and recording.family == family
+            and whole
+            and ("lower-case" in recording.name) == lower
+        ):
             name = f"{recording.name}-{case}"
             if name not in NOT_AS_A_REPLICA:
                 chosen.append(pytest.param(recording, case, id=name))
