@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
+
+# A busy machine is no defect: how long an example takes belongs into the benchmarks.
+settings.register_profile("dumpfilter", deadline=None)
+settings.load_profile("dumpfilter")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

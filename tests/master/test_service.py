@@ -260,7 +260,7 @@ def test_a_slow_slave_holds_back_only_itself(tmp_path: Path) -> None:
     head = (ORACLE / "mysql-row" / "bin.000003").read_bytes()
     fd_end = 4 + EventHeader.unpack(head, 4).size
     big = make_event(2, b"\0" * 13 + b"\0" + b"/* " + b"x" * 100_000 + b" */")
-    events = rebase(big * 600, fd_end, checksum=True)
+    events = rebase(big * 1200, fd_end, checksum=True)
     (tmp_path / "bin.000001").write_bytes(head[:fd_end] + events)
     server = MasterServer(BinlogStore(tmp_path / "bin.000001"))
     server.start()
@@ -272,7 +272,8 @@ def test_a_slow_slave_holds_back_only_itself(tmp_path: Path) -> None:
         assert sum(len(chunk.events) for chunk in client.dump(quick.slave_id)) == len(events)
         time.sleep(0.3)
         slaves = {s.slave_id: s for s in client.stub.ListSlaves(pb.ListSlavesRequest()).slaves}
-        assert slaves[slow.slave_id].counts.bytes_sent < len(events) // 2
+        # gRPC holds some tens of megabytes ahead, more on a busy machine
+        assert slaves[slow.slave_id].counts.bytes_sent < len(events) * 3 // 4
         assert sum(len(chunk.events) for chunk in stalled) == len(events)
         client.channel.close()
     finally:
