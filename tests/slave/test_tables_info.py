@@ -40,5 +40,5 @@ def test_extended_recordings(folder: Path, tmp_path: Path) -> None:
     source = BinlogSet.open(binlogs_in(folder))
     with_tables_info(source, tmp_path, "x")
     usual = applied([source.path(name) for name in source.names])
-    assert usual[1]
+    assert usual[0] != SummaryTarget().state()
     assert applied(sorted(tmp_path.glob("x.0*"))) == usual
