@@ -307,7 +307,9 @@ class Channel:
         definition = self._registered_filter()
         digest = _digest(definition)
         info = self._receiver.info
-        if not refetch and (not info.source_file or info.filter_digest in ("", digest)):
+        # a running thread may have registered with another filter although no chunk has come yet
+        begun = self._io_worker.running or (info.source_file and info.filter_digest)
+        if not refetch and (not begun or info.filter_digest == digest):
             self._receiver.filter_digest = digest
             self._io.set_filter(definition)
             return

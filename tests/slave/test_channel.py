@@ -511,6 +511,17 @@ def test_other_servers_are_ignored_from_here_on(of_servers: Path, tmp_path: Path
         assert slave.received() == master.end
 
 
+@pytest.mark.parametrize("attempt", range(15))
+def test_a_filter_that_changes_before_the_first_chunk(tmp_path: Path, attempt: int) -> None:
+    """The I/O thread may be registering, or have registered and received nothing. (Several attempts: it is a race.)"""
+    with serving(DATA / "mysql-row") as master, driven(tmp_path, OLD) as slave:
+        slave.follow(master)
+        slave.sql("START REPLICA IO_THREAD")
+        slave.sql("CHANGE REPLICATION FILTER REPLICATE_DO_DB = (shop, hr), REPLICATE_IGNORE_DB = ()")
+        slave.sql("START REPLICA SQL_THREAD")
+        slave.expect_law(master)
+
+
 # -- anything, in any order
 
 

@@ -29,7 +29,7 @@ OLD, NEW = NameCollation.GENERAL_CI, NameCollation.GENERAL1400_AS_CI
 WRITTEN_BY = {OLD: RECORDINGS / "mariadb-names", NEW: RECORDINGS / "mariadb118-names"}
 CAFE = ["--replicate-wild-do-table=cafe.%", "--replicate-do-table=È.t", "--replicate-do-table=ПРИВЕТ.t"]
 FOUND = {OLD: {"café.t", "é.t", "привет.t"}, NEW: {"привет.t"}}
-"""Of the recordings' tables those that pass CAFE, as real replicas of the two versions decided."""
+"""The recorded tables that pass CAFE, as real replicas of the two versions decided."""
 
 
 @pytest.fixture(params=NameCollation)
@@ -133,7 +133,7 @@ def test_imposed_filters(tmp_path: Path, names: NameCollation) -> None:
 def test_a_slave_that_restarts_without_its_master(
     tmp_path: Path, names: NameCollation, filter_on: str
 ) -> None:
-    """What the I/O thread has relayed is applied by a process that never hears from a master."""
+    """A process that never hears from a master applies what the I/O thread had relayed."""
     with driven(tmp_path / "slave", *CAFE) as slave:
         with serving(WRITTEN_BY[names]) as master:
             slave.follow(master, FILTER_ON=f"'{filter_on}'")
@@ -185,7 +185,7 @@ def test_reset_replica_takes_the_collation_anew(tmp_path: Path, upgraded: Path) 
 
 
 def test_a_filter_that_changes_keeps_the_collation(tmp_path: Path, upgraded: Path) -> None:
-    """What is fetched anew with another filter compares as what the applier has already."""
+    """The master keeps to the collation when it sends anew, filtered anew."""
     with serving(upgraded) as master, driven(tmp_path / "slave", *CAFE) as slave:
         slave.follow(master)
         slave.sql("START REPLICA")
