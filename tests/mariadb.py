@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import getpass
 import os
 import re
 import shutil
@@ -10,6 +11,9 @@ import socket
 import subprocess
 import time
 from pathlib import Path
+
+_USER = getpass.getuser()
+"""The server's system user: a plain user cannot give the data directory to somebody else."""
 
 
 @functools.cache
@@ -31,7 +35,7 @@ class MariaDb:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-        install = ["mariadb-install-db", "--no-defaults", f"--datadir={root}/d", "--user=root"]
+        install = ["mariadb-install-db", "--no-defaults", f"--datadir={root}/d", f"--user={_USER}"]
         install += ["--skip-test-db", "--auth-root-authentication-method=normal"]
         # temporary tables of servers that start together have been seen to collide in a shared directory
         (root / "tmp").mkdir()
@@ -39,11 +43,16 @@ class MariaDb:
         made = subprocess.run(install, env=own, capture_output=True, check=False)
         assert made.returncode == 0, made.stdout.decode() + made.stderr.decode()
         command = [shutil.which("mariadbd") or "/usr/sbin/mariadbd", "--no-defaults", f"--datadir={root}/d"]
-        command += [f"--socket={self.socket}", f"--port={port}", "--bind-address=127.0.0.1", "--user=root"]
+        command += [
+            f"--socket={self.socket}",
+            f"--port={port}",
+            "--bind-address=127.0.0.1",
+            f"--user={_USER}",
+        ]
         command += [f"--pid-file={root}/pid", f"--log-error={root}/err.log", "--innodb-buffer-pool-size=16M"]
         command += ["--innodb-flush-log-at-trx-commit=0", "--server-id=99", *options]
         self._server = subprocess.Popen(command, env=own)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 240
         while subprocess.run([*self.client, "-e", "SELECT 1"], capture_output=True, check=False).returncode:
             assert self._server.poll() is None, (root / "err.log").read_text()
             assert time.monotonic() < deadline, (root / "err.log").read_text()
