@@ -19,7 +19,7 @@ from dumpfilter.filter import Filter
 from slave.applier import apply_files
 from slave.targets.summary import SummaryTarget
 from tests.oracle.dumping import dump
-from tests.oracle.recordings import Recording, all_cases, all_recordings
+from tests.oracle.recordings import Recording, all_cases
 
 CASES = [pytest.param(recording, case, id=f"{recording.name}-{case}") for recording, case in all_cases()]
 ROW_CASES = [p for p in CASES if p.values[0].row_format]
@@ -77,7 +77,7 @@ def test_rows_that_survive_are_those_of_the_real_replica(
         for transaction, gtid in zip(recording.oracle["source"]["transactions"], recording.gtids, strict=True)
     }
     logged_as_rows = {gtid for gtid, tables in mapped.items() if tables}
-    changed = changed_tables(recording.name)
+    changed = changed_tables(recording)
     for gtid in gtids:
         tables = observer.tables.get(gtid, set()) if gtid else set().union(*observer.tables.values())
         ours = {fold(name) for name in tables}
@@ -94,9 +94,8 @@ def test_rows_that_survive_are_those_of_the_real_replica(
 
 
 @cache
-def changed_tables(name: str) -> dict[str, set[str]]:
+def changed_tables(recording: Recording) -> dict[str, set[str]]:
     """The tables of which the source wrote rows, by GTID; all together where the recording goes without GTIDs."""
-    recording = next(one for one in all_recordings() if one.name == name)
     observer = Observer()
     with tempfile.TemporaryDirectory() as directory:
         everything = Filter(family=recording.family)

@@ -181,6 +181,7 @@ class NoneOf(ReplicationFilter):
         self.others = others
         self.rules = ()
         self.family = others[0].family
+        self.names = others[0].names
         self.lower_case_table_names = 0
 
     @property

@@ -96,6 +96,8 @@ def walk(index: Path) -> Walked:
             unused.clear()
         if kind in GTIDS:
             gtid = body
+        elif kind == EventType.ANONYMOUS_GTID:
+            gtid = b""
         tag = gtid if kind in IN_TRANSACTIONS else b""
         key = (header.timestamp, kind, header.server_id, what, tag)
         if kind == EventType.TABLE_MAP:
