@@ -159,7 +159,7 @@ def load(writer: int) -> str:
 def test_a_data_directory_under_load(
     server: MariaDb, replica: MariaDb, empty: Server, tmp_path: Path
 ) -> None:
-    """What is followed live, filtered, printed and split gives a server the tables of a replica that filters."""
+    """Streams, sets, text and parts each give a server the tables of a replica that filters for itself."""
     data = server.root / "d"
     server.sql("DROP DATABASE IF EXISTS shop; DROP DATABASE IF EXISTS logs; RESET MASTER")
     large_files = bool(server.sql("SHOW VARIABLES LIKE 'binlog_large_commit_threshold'"))
@@ -236,7 +236,7 @@ def test_a_data_directory_under_load(
 
 
 def printed_text(binlogs: BinlogSet, rules: Filter, loads: Path) -> bytes:
-    """What passes, as text."""
+    """Print what passes."""
     out: list[bytes] = []
     printer = TextPrinter(out.append, load_files=LoadFiles(loads))
     for number, kept in enumerate(kept_events(binlogs, rules)):
