@@ -340,7 +340,7 @@ RECORDINGS = sorted(path.parent for path in DATA.glob("oracle/*/oracle.json"))
 
 
 def test_there_are_the_recordings_of_both_families() -> None:
-    assert len(RECORDINGS) == 8
+    assert len(RECORDINGS) == 11
 
 
 @pytest.mark.parametrize("folder", RECORDINGS, ids=lambda path: path.name)
