@@ -15,6 +15,7 @@ from dumpfilter.binlog.compression import decode_transaction_payload
 from dumpfilter.binlog.context_events import decode_xa_prepare
 from dumpfilter.binlog.events import (
     HEADER_LENGTH,
+    LOG_EVENT_IGNORABLE_F,
     ROWS,
     STMT_END_F,
     EventHeader,
@@ -184,6 +185,8 @@ def _read(event: Event, group: int, tables: dict[int, Subject]) -> tuple[int, An
     if kind in _FILE:
         return R.FILE if group == _BETWEEN else R.KEEP, R.NOTHING, group
     if kind == EventType.START_ENCRYPTION:
+        if event.header.flags & LOG_EVENT_IGNORABLE_F:
+            return R.FILE if group == _BETWEEN else R.KEEP, R.NOTHING, group
         raise BinlogUnsupported("the events from here on are encrypted")
     if kind == EventType.PARTIAL_ROW_DATA:
         raise BinlogUnsupported("a rows event is cut into pieces")

@@ -72,8 +72,8 @@ class StatusVariables:
     gtid_flags_extra: int | None = None  # MariaDB's Q_GTID_FLAGS3 130; FL_START_ALTER_E1 …
     start_alter_seq_no: int | None = None  # 130, with COMMIT and ROLLBACK ALTER
     character_set_collations: tuple[tuple[int, int], ...] | None = None
-    """MariaDB's Q_CHARACTER_SET_COLLATIONS 131 (11.2 and later): for some character sets, the number of one of the
-    set's collations and the number of the one that the session takes for the set."""
+    """MariaDB's Q_CHARACTER_SET_COLLATIONS 131. A pair stands for a character set: the number of any of its collations,
+    and of the collation that the session takes for it."""
     unknown: bytes = b""
     """From the first variable of an unknown code on. (MySQL 9.7 writes a code 21, of one byte.)"""
 

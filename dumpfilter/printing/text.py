@@ -406,6 +406,7 @@ _ABOUT_FILE: dict[EventType, Callable[[bytes | memoryview], str]] = {
     T.PREVIOUS_GTIDS: lambda body: str(decode_previous_gtids(body)) or "[empty]",
     T.GTID_LIST: lambda body: f"[{decode_gtid_list(body).position()}]",
     T.BINLOG_CHECKPOINT: lambda body: decode_name(bytes(body[4:])),
+    T.START_ENCRYPTION: lambda body: "",
     T.HEARTBEAT: lambda body: "",
     T.HEARTBEAT_V2: lambda body: "",
     T.IGNORABLE: lambda body: "",

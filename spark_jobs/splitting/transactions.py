@@ -23,6 +23,7 @@ OF_FILES[
         EventType.PREVIOUS_GTIDS,
         EventType.GTID_LIST,
         EventType.BINLOG_CHECKPOINT,
+        EventType.START_ENCRYPTION,
         EventType.ROTATE,
         EventType.STOP,
     ]

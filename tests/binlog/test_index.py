@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.binlog import _roles as R
-from dumpfilter.binlog.events import EventType
+from dumpfilter.binlog.events import LOG_EVENT_IGNORABLE_F, EventType
 from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.index import Segment
 from dumpfilter.binlog.index_reference import Transaction, index_events
@@ -319,6 +319,16 @@ GTID_BODY = b"\1" + bytes(16) + b"\1" + bytes(7) + b"\2" + bytes(16)
 def test_bad_events(events: list[tuple[int, bytes]]) -> None:
     _error((T.QUERY, query_body(b"DROP TABLE t")), *events)
     _error(*events)
+
+
+def test_what_a_server_has_decrypted_is_read() -> None:
+    """A server that sends an encrypted binlog marks Start_encryption as ignorable, and the rest is in clear."""
+    builder = _Builder(next(dialect for dialect in DIALECTS if dialect.family == "mariadb"))
+    builder.add(T.START_ENCRYPTION, b"\1" + bytes(16), flags=LOG_EVENT_IGNORABLE_F)
+    builder.add(T.QUERY, query_body(b"DROP TABLE t"))
+    _check(bytes(builder.data), 1 << 16)
+    (_, segment), *_ = segments(bytes(builder.data), 1 << 16)
+    assert segment.role.tolist() == [R.FILE | R.ENDS, R.STATEMENT | R.ENDS]
 
 
 UNREADABLE = [

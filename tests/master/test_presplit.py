@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from dumpfilter.binlog.fileset import BinlogSet
-from dumpfilter.binlog.format import Family, NameCollation
+from dumpfilter.binlog.format import Family, NameCollation, name_collation_of
 from dumpfilter.binlog.sources import empty_set
 from dumpfilter.cli import app
 from dumpfilter.dump import Counts
@@ -204,7 +204,8 @@ def test_recordings(name: str, tmp_path: Path) -> None:
 def test_made(
     made: MadeBinlog, given_rules: list[Rule], range_size: int, block_size: int, chunk_size: int
 ) -> None:
-    wanted = Filter(given_rules, family=made.dialect.family)
+    names = name_collation_of(made.dialect.family, made.dialect.version)
+    wanted = Filter(given_rules, family=made.dialect.family, names=names)
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "made.000001"
         source.write_bytes(made.data)

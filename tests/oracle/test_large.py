@@ -34,7 +34,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
 
 
 def test_they_have_files_of_their_own(recording: Recording) -> None:
-    """Of three files two begin with a large transaction, and smaller ones follow it."""
+    """Two of three files begin with a large transaction. Smaller ones follow it."""
     sizes = []
     for path in recording.files:
         with path.open("rb") as file:
