@@ -395,9 +395,8 @@ def scan(
                 group = 1
         elif kind == 35 or kind == 163 or kind == 161 or kind == 4 or kind == 3:
             role = R.FILE if group == 0 else R.KEEP
-        elif (
-            kind == 164
-        ):  # Start_encryption; marked as ignorable where a server has sent what follows in clear
+        elif kind == 164:
+            # Start_encryption: a server that sends the events behind it in clear marks it as ignorable
             if not load_u16(event + _U(17)) & np.uint16(0x80):
                 code = ENCRYPTED
                 break
