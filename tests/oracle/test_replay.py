@@ -143,6 +143,17 @@ def lower_mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     server.close()
 
 
+def comparable(state: dict[str, dict[str, dict[str, Any]]]) -> dict[str, dict[str, dict[str, Any]]]:
+    """Leave out the checksum of a table with a stored generated column, where the server computes it in another way.
+
+    CHECKSUM TABLE of equal data differs between MariaDB 10.11.19 and 11.8.6. ``old-types.sql`` has such a table.
+    """
+    if mariadb_version() <= (10, 11) or "documents" not in state.get("ty", {}):
+        return state
+    documents = {"rows": state["ty"]["documents"]["rows"]}
+    return {**state, "ty": {**state["ty"], "documents": documents}}
+
+
 def check(server: Server, recording: Recording, case: str, directory: Path) -> None:
     """Filter, replay, compare."""
     rules = filter_of(recording, case)
@@ -152,7 +163,7 @@ def check(server: Server, recording: Recording, case: str, directory: Path) -> N
     server.empty([*recording.oracle["source"]["state"], "store", "people"], recording.collation)
     rewrites = [rule.pair for rule in rules.rules if rule.kind is RuleKind.REWRITE_DB]
     server.replay(files, *(f"--rewrite-db={source}->{target}" for source, target in rewrites))
-    assert server.state() == recording.oracle["cases"][case]["state"]
+    assert comparable(server.state()) == comparable(recording.oracle["cases"][case]["state"])
 
 
 @pytest.mark.parametrize(("recording", "case"), _cases("mariadb"))
