@@ -83,17 +83,23 @@ def stop_at_the_end(server: MariaDb, slaves: list[Channel]) -> str:
     return file
 
 
+def started_slaves(master: MasterServer, directory: Path) -> list[Channel]:
+    """Start a slave whose filter the master runs, and one that is sent everything and filters for itself."""
+    slaves = [
+        slave_of(master.port, directory / "filtered", 1, SHOP, on_master=True),
+        slave_of(master.port, directory / "full", 2, SHOP, on_master=False),
+    ]
+    for slave in slaves:
+        slave.start()
+    return slaves
+
+
 def test_a_live_binlog_is_followed(server: MariaDb, tmp_path: Path) -> None:
     server.sql("CREATE DATABASE shop; CREATE DATABASE logs;")
     server.sql("CREATE TABLE shop.t (i INT PRIMARY KEY, v VARCHAR(200)); CREATE TABLE logs.t LIKE shop.t;")
     master = MasterServer(BinlogStore(server.root / "d" / "bin.index"))
     master.start()
-    slaves = [
-        slave_of(master.port, tmp_path / "filtered", 1, SHOP, on_master=True),
-        slave_of(master.port, tmp_path / "full", 2, SHOP, on_master=False),
-    ]
-    for slave in slaves:
-        slave.start()
+    slaves = started_slaves(master, tmp_path)
     # the writer is a process of its own; each statement is a transaction, and the binlog rotates on the way
     writer = subprocess.Popen([*server.client], stdin=subprocess.PIPE, text=True)
     statements = []
@@ -168,12 +174,7 @@ def test_a_data_directory_under_load(
     server.sql("CREATE USER repl@'%' IDENTIFIED BY 'repl'; GRANT REPLICATION SLAVE ON *.* TO repl@'%'")
     master = MasterServer(BinlogStore(data))
     master.start()
-    slaves = [
-        slave_of(master.port, tmp_path / "filtered", 1, SHOP, on_master=True),
-        slave_of(master.port, tmp_path / "full", 2, SHOP, on_master=False),
-    ]
-    for slave in slaves:
-        slave.start()
+    slaves = started_slaves(master, tmp_path)
     ((port,),) = server.sql("SELECT @@port")
     replica.sql(
         f"CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={port}, MASTER_USER='repl', MASTER_PASSWORD='repl', "
