@@ -7,7 +7,7 @@ import importlib
 import sys
 
 from bench._common import Options
-from dumpfilter.sizes import parse_size
+from dumpfilter.options.sizes import parse_size
 
 ALL = (
     "scan",

@@ -15,8 +15,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from dumpfilter.binlog.generate import GeneratedSet, Style, generate, schemas_for
 from dumpfilter.filter import Filter, RuleKind, make_rule
+from dumpfilter.workload.generate import GeneratedSet, Style, generate, schemas_for
 
 OUT = Path(__file__).parent / "out"
 REPOSITORY = Path(__file__).parent.parent

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from bench._common import do_db, peak_rss
 from dumpfilter.filter.convert import filter_to_proto
-from slave.io_thread import IoThread, SourceOptions
-from slave.master_info import MasterInfoFile
-from slave.receiver import Receiver
-from slave.relay_end import RelayEnd
-from slave.relay_log import RelayLog
+from dumpfilter.slave.io_thread import IoThread, SourceOptions
+from dumpfilter.slave.master_info import MasterInfoFile
+from dumpfilter.slave.receiver import Receiver
+from dumpfilter.slave.relay_end import RelayEnd
+from dumpfilter.slave.relay_log import RelayLog
 
 
 def receive(address: str, directory: Path, sync: int, names: list[str]) -> dict[str, float]:

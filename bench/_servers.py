@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench._common import MYSQL_ROOT, OUT, has_mysql
-from dumpfilter.binlog.generate import GeneratedSet
+from dumpfilter.workload.generate import GeneratedSet
 
 _QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 

@@ -15,13 +15,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from dumpfilter.binlog.generate import generate, schema_names
 from dumpfilter.filter import FilterSemantics
-from spark_jobs.bandwidth import BandwidthOptions, bandwidth
-from spark_jobs.jobs import SparkRunner
-from spark_jobs.session import spark_context
-from spark_jobs.split import SplitOptions, split
-from spark_jobs.traffic.slaves import SlaveDefinition
+from dumpfilter.spark_jobs.bandwidth.job import BandwidthOptions, bandwidth
+from dumpfilter.spark_jobs.bandwidth.slaves import SlaveDefinition
+from dumpfilter.spark_jobs.spark.context import spark_context
+from dumpfilter.spark_jobs.spark.jobs import SparkRunner
+from dumpfilter.spark_jobs.split.job import SplitOptions, split
+from dumpfilter.workload.generate import generate, schema_names
 
 
 def main() -> None:

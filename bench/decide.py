@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from bench._common import Options, Report, binlogs, do_db, interleaved, timed, warm
 from bench.scan import scan
-from dumpfilter.binlog.fileset import BinlogSet
-from dumpfilter.binlog.index import Segment
-from dumpfilter.binlog.sources import SourceNumbers
-from dumpfilter.binlog.subjects import Subjects
+from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump import DumpThread
 from dumpfilter.filter.flags import TableFlags
+from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.index.segment import Segment
+from dumpfilter.index.subjects import Subjects
 
 SLAVES = (1, 16, 64, 256)
 

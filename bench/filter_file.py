@@ -22,8 +22,8 @@ from bench._common import (
     timed,
     warm,
 )
-from dumpfilter.binlog.fileset import BinlogSet
-from dumpfilter.dump.files import filter_set
+from dumpfilter.dump.filter_set import filter_set
+from dumpfilter.index.fileset import BinlogSet
 
 
 def mysqlbinlog(files: list[Path]) -> tuple[str, list[str]]:
@@ -62,7 +62,7 @@ def run(options: Options) -> bool:
         shutil.rmtree(target, ignore_errors=True)
         code = (
             "import sys; from pathlib import Path; from bench._common import do_db; "
-            "from dumpfilter.binlog.fileset import BinlogSet; from dumpfilter.dump.files import filter_set; "
+            "from dumpfilter.index.fileset import BinlogSet; from dumpfilter.dump.filter_set import filter_set; "
             "filter_set(BinlogSet.open(sys.argv[1]), do_db([sys.argv[2]]), Path(sys.argv[3]), 'kept')"
         )
         return timed(

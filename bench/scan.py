@@ -7,12 +7,12 @@ import numpy.typing as npt
 from numba import njit
 
 from bench._common import Options, Report, binlogs, interleaved, timed, warm
-from dumpfilter.binlog._native import load_u32
-from dumpfilter.binlog.fileset import BinlogFile, BinlogSet
-from dumpfilter.binlog.generate import GeneratedSet
-from dumpfilter.binlog.index import SEGMENT_SIZE
-from dumpfilter.binlog.sources import SourceNumbers
-from dumpfilter.binlog.subjects import Subjects
+from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.binlog.native import load_u32
+from dumpfilter.index.fileset import BinlogFile, BinlogSet
+from dumpfilter.index.scanner import SEGMENT_SIZE
+from dumpfilter.index.subjects import Subjects
+from dumpfilter.workload.generate import GeneratedSet
 
 
 @njit(nogil=True)

@@ -23,7 +23,7 @@ from bench._common import (
     timed,
     warm,
 )
-from dumpfilter.binlog.generate import GeneratedSet
+from dumpfilter.workload.generate import GeneratedSet
 
 _RUNS = 3
 """Timed runs of a case at most: they take long."""

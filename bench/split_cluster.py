@@ -85,7 +85,7 @@ def _processes(driver: int) -> Iterator[tuple[int, str]]:
             continue
         if any(word.endswith(b"CoarseGrainedExecutorBackend") for word in words):
             yield int(entry.name), "executor, Java"
-        elif b"spark_jobs.daemon" in words:
+        elif b"dumpfilter.spark_jobs.spark.daemon" in words:
             yield int(entry.name), "executor, Python"
         elif parent == driver and words[0].endswith(b"java"):
             yield int(entry.name), "driver, Java"

@@ -1,7 +1,7 @@
-"""``python -m dumpfilter.warm_up``: compiles the kernels once, into numba's cache beside them.
+"""``python -m dumpfilter.warm_up``: compile the kernels once, into numba's cache beside them.
 
-Without it the first command that needs a kernel compiles it (some seconds each), and of several that start
-together each does.
+Without a cache the first command that needs a kernel compiles it, for some seconds each. Several commands that start
+together would each compile it.
 """
 
 from __future__ import annotations
@@ -9,28 +9,26 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-import numpy as np
-
-from dumpfilter.binlog import _kernels
-from dumpfilter.binlog._restore_kernels import restore
 from dumpfilter.binlog.events import ROWS, EventType
-from dumpfilter.binlog.fileset import BinlogSet
-from dumpfilter.binlog.generate import generate
+from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.row_counts import RowCounter
 from dumpfilter.binlog.row_image import row_images
-from dumpfilter.binlog.rows import decode_rows_header, decode_table_map
-from dumpfilter.binlog.sources import SourceNumbers
-from dumpfilter.binlog.subjects import Subjects
+from dumpfilter.binlog.rows import TableMap, decode_rows_header, decode_table_map
+from dumpfilter.binlog.writer import rebase_array
 from dumpfilter.dump.tally import Tally
 from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
+from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.index.subjects import Subjects
+from dumpfilter.split_set.restore import restore
 from dumpfilter.statement import statement_shape
+from dumpfilter.workload.generate import generate
 
 
 def warm_up(directory: Path) -> None:
-    """Run everything that is compiled over a small binlog made in ``directory``."""
+    """Run everything that is compiled over a small binlog, which is written to ``directory``."""
     made = generate(directory, 1 << 18)
     subjects, sources = Subjects(), SourceNumbers()
     flags = TableFlags(Filter.from_options(["--replicate-do-db=nowhere"]), subjects)
@@ -40,7 +38,7 @@ def warm_up(directory: Path) -> None:
         thread.start_file(segment.start, reader.file.read)
         thread.plan(segment)
         tally.add(segment, reader.file.read)
-        _kernels.rebase(np.frombuffer(bytearray(reader.data[:0]), np.uint8), 4, True, True)
+        rebase_array(reader.data[:0].copy(), 4, checksum=True)
         restore(reader.data.copy(), segment.size, segment.offset, True)
         RowCounter().count(
             reader.data,
@@ -55,9 +53,13 @@ def warm_up(directory: Path) -> None:
     tallied.sent(tallied.flags(flags))
     subjects.grow()
     statement_shape("SELECT 1")
-    with made.files[0].open("rb") as source:
-        tables = {}
-        for event in iter_events(source, file=made.files[0].name):
+    _walk_one_row_image(made.files[0])
+
+
+def _walk_one_row_image(file: Path) -> None:
+    with file.open("rb") as source:
+        tables: dict[int, TableMap] = {}
+        for event in iter_events(source, file=file.name):
             if event.type == EventType.TABLE_MAP:
                 table = decode_table_map(event.body)
                 tables[table.table_id] = table

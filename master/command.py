@@ -17,12 +17,12 @@ from dumpfilter.console.server import ConsoleServer
 from dumpfilter.console.users import DEFAULT_USER, check_users
 from dumpfilter.filter import Rule, WriteSemantics
 from dumpfilter.filter.factory import make_write_filter
-from dumpfilter.tls import TlsFiles, load_tls, temporary_tls
-from master.config import MasterConfig, load_config
-from master.console import MasterConsole
-from master.logs import printable
-from master.server import MasterServer
-from master.store import BinlogStore
+from dumpfilter.master.config import MasterConfig, load_config
+from dumpfilter.master.console import MasterConsole
+from dumpfilter.master.server import MasterServer
+from dumpfilter.master.store import BinlogStore
+from dumpfilter.printable import printable
+from dumpfilter.security.tls import TlsFiles, load_tls, temporary_tls
 
 
 def run_master(
@@ -52,7 +52,7 @@ def run_master(
     """
     presplit = None
     if splits:
-        from master.presplit import Presplit
+        from dumpfilter.master.presplit import Presplit
 
         presplit = Presplit(splits)
     console = Console(stderr=True, highlight=False)

@@ -12,8 +12,8 @@ from pydantic import Field, IPvAnyNetwork
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import FilterSemantics, make_filter, parse_option
 from dumpfilter.filter.collation import Family, NameCollation
-from dumpfilter.toml_file import Model, load_toml
-from master.imposed import ImposedFilter
+from dumpfilter.master.imposed import ImposedFilter
+from dumpfilter.options.toml_file import Model, load_toml
 
 _Name = Annotated[str, Field(min_length=1, max_length=64)]
 _ServerId = Annotated[int, Field(ge=1, le=0xFFFFFFFF)]

@@ -15,13 +15,12 @@ from dumpfilter.filter import EffectiveRuleKind, FilterSemantics, ReplicationFil
 from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.filter.factory import make_write_filter
 from dumpfilter.filter.write import WriteRuleKind
+from dumpfilter.master.imposed import ImposedFilter
+from dumpfilter.master.purge import purge
+from dumpfilter.master.register import RegisteredSlave
+from dumpfilter.master.service import DumpFilterService
 from dumpfilter.printing.show_events import no_events, show_events
 from dumpfilter.sql import commands as C
-from dumpfilter.sql.catalogue import (
-    ER_BAD_REPLICA,
-    ER_REPLICA_CHANNEL_DOES_NOT_EXIST,
-    ER_REPLICA_CHANNEL_WAS_NOT_RUNNING,
-)
 from dumpfilter.sql.columns import (
     PERFORMANCE_SCHEMA,
     binary_log_status_columns,
@@ -30,10 +29,11 @@ from dumpfilter.sql.columns import (
 )
 from dumpfilter.sql.errors import SqlError
 from dumpfilter.sql.result import OK, Column, ColumnType, Note, Result, Table
-from master.imposed import ImposedFilter
-from master.purge import purge
-from master.register import RegisteredSlave
-from master.service import DumpFilterService
+from dumpfilter.sql.server_errors import (
+    ER_BAD_REPLICA,
+    ER_REPLICA_CHANNEL_DOES_NOT_EXIST,
+    ER_REPLICA_CHANNEL_WAS_NOT_RUNNING,
+)
 
 _INTEGER, _TIMESTAMP = ColumnType.INTEGER, ColumnType.TIMESTAMP
 

@@ -12,18 +12,18 @@ import numpy.typing as npt
 import structlog
 
 from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
-from dumpfilter.binlog.sources import SourceKey
+from dumpfilter.binlog.gtid_sources import SourceKey
 from dumpfilter.dump import DEFAULT_CHUNK_SIZE, ChunkPlan, Counts, DumpThread, render
 from dumpfilter.dump.thread import GtidRuns, check_start
 from dumpfilter.errors import PositionError
 from dumpfilter.filter.convert import hits_to_proto
+from dumpfilter.master.register import Register, RegisteredSlave
+from dumpfilter.master.store import BinlogStore
+from dumpfilter.printable import printable
 from dumpfilter.v1 import dumpfilter_pb2 as pb
-from master.logs import printable
-from master.register import Register, RegisteredSlave
-from master.store import BinlogStore
 
 if TYPE_CHECKING:  # it brings in pyarrow, which a master without splits does without
-    from master.presplit import Presplit
+    from dumpfilter.master.presplit import Presplit
 
 log = structlog.get_logger("dumpfilter.master")
 

@@ -7,7 +7,7 @@ import re
 import uuid as uuids
 from pathlib import Path
 
-from dumpfilter.binlog.fileset import BinlogSet
+from dumpfilter.index.fileset import BinlogSet
 
 _SERVER_UUID = re.compile(r"^\s*server[-_]uuid\s*=\s*([0-9a-fA-F-]{36})\s*$", re.MULTILINE)
 

@@ -14,7 +14,7 @@ import grpc
 import structlog
 from google.protobuf.message import DecodeError
 
-from master.logs import printable
+from dumpfilter.printable import printable
 
 log = structlog.get_logger("dumpfilter.master")
 

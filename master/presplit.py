@@ -19,10 +19,9 @@ import numpy.typing as npt
 import structlog
 
 from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader, EventType
-from dumpfilter.binlog.fileset import BinlogFile
 from dumpfilter.binlog.gtid import GtidSet
-from dumpfilter.binlog.sources import Membership, SourceKey
-from dumpfilter.dump import _kernels as K
+from dumpfilter.binlog.gtid_sources import Membership, SourceKey
+from dumpfilter.dump import decide as K
 from dumpfilter.dump.thread import Counts, GtidRuns
 from dumpfilter.errors import BinlogMissing, OutputError
 from dumpfilter.filter import FilterSemantics, make_filter, parse_option
@@ -30,11 +29,12 @@ from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.filter.rules import RuleKind
-from dumpfilter.split_set import Manifest, NamedBinlog, beginning_digest
-from master.dump import ReadyPlan
-from master.logs import printable
-from master.register import FilterChange
-from master.split_directory import SplitDirectory, SplitGone, Stretches, Transactions, read_stretches
+from dumpfilter.index.fileset import BinlogFile
+from dumpfilter.master.dump import ReadyPlan
+from dumpfilter.master.register import FilterChange
+from dumpfilter.printable import printable
+from dumpfilter.split_set.directory import SplitDirectory, SplitGone, Stretches, Transactions, read_stretches
+from dumpfilter.split_set.manifest import Manifest, NamedBinlog, beginning_digest
 
 log = structlog.get_logger("dumpfilter.master")
 
@@ -203,7 +203,7 @@ class NamedSource:
         return True
 
     def events(self, wanted: Stretches, out: npt.NDArray[np.uint8], *, checksum: bool) -> int:
-        """See :func:`~master.split_directory.read_stretches`."""
+        """See :func:`~dumpfilter.split_set.directory.read_stretches`."""
         for number in np.unique(wanted.file).tolist():
             if number not in self._files:
                 self._files[number] = self._open.enter_context(self._split.open(self.binlog, number))

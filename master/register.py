@@ -7,13 +7,13 @@ import time
 import uuid as uuids
 from dataclasses import dataclass, field, replace
 
-from dumpfilter.binlog.subjects import Subjects
 from dumpfilter.dump import Counts
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.origin import OriginFilter
-from master.imposed import ImposedFilter
+from dumpfilter.index.subjects import Subjects
+from dumpfilter.master.imposed import ImposedFilter
 
 MOST_IDLE = 10_000
 """How many slaves may be registered without a dump."""

@@ -11,15 +11,15 @@ from grpc_reflection.v1alpha import reflection
 
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import ReplicationFilter
+from dumpfilter.master.config import MasterConfig
+from dumpfilter.master.malformed import MalformedRequests
+from dumpfilter.master.service import DumpFilterService
+from dumpfilter.master.store import BinlogStore
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
-from master.config import MasterConfig
-from master.malformed import MalformedRequests
-from master.service import DumpFilterService
-from master.store import BinlogStore
 
 if TYPE_CHECKING:
-    from master.presplit import Presplit
+    from dumpfilter.master.presplit import Presplit
 
 MAX_DUMPS = 1000
 """How many slaves can dump at once: each holds a thread, most of them waiting."""
@@ -40,7 +40,7 @@ OPTIONS = [
 
 class MasterServer:
     """Serves one binlog store. ``port`` 0 takes a free one; see :attr:`port`. For ``write_filter`` and ``presplit`` see
-    :class:`~master.service.DumpFilterService`."""
+    :class:`~dumpfilter.master.service.DumpFilterService`."""
 
     def __init__(
         self,

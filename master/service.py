@@ -24,20 +24,20 @@ from dumpfilter.filter.convert import (
     filter_to_proto,
     origin_from_proto,
 )
+from dumpfilter.master.access import AccessDenied, check_password
+from dumpfilter.master.ahead import Ahead
+from dumpfilter.master.config import MasterConfig
+from dumpfilter.master.dump import Dump, check_boundary, counts_to_proto, start_at, start_of
+from dumpfilter.master.identity import uuid_of
+from dumpfilter.master.imposed import ImposedFilter, imposed_on
+from dumpfilter.master.register import AlreadyRegistered, NotRegistered, Register, RegisteredSlave
+from dumpfilter.master.store import BinlogStore
+from dumpfilter.printable import printable
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
-from master.access import AccessDenied, check_password
-from master.ahead import Ahead
-from master.config import MasterConfig
-from master.dump import Dump, check_boundary, counts_to_proto, start_at, start_of
-from master.identity import uuid_of
-from master.imposed import ImposedFilter, imposed_on
-from master.logs import printable
-from master.register import AlreadyRegistered, NotRegistered, Register, RegisteredSlave
-from master.store import BinlogStore
 
 if TYPE_CHECKING:
-    from master.presplit import Presplit
+    from dumpfilter.master.presplit import Presplit
 
 MAX_RULES = 10_000
 """How many rules a filter may have."""

@@ -14,17 +14,18 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from dumpfilter.binlog.fileset import BinlogFile, BinlogSet, SegmentReader, ends_with_rotation
 from dumpfilter.binlog.format import Family, NameCollation
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.gtid_events import Xid
-from dumpfilter.binlog.index import SEGMENT_SIZE, Segment
-from dumpfilter.binlog.previous_gtids import previous_gtids
-from dumpfilter.binlog.sources import SourceNumbers, add_numbers
-from dumpfilter.binlog.subjects import Subjects
-from dumpfilter.binlog.xa import ALWAYS, Prepared
+from dumpfilter.binlog.gtid_sources import SourceNumbers, add_numbers
 from dumpfilter.errors import BinlogTruncated, DumpfilterError, PositionError
-from master.watcher import Watcher
+from dumpfilter.index.fileset import BinlogFile, BinlogSet, SegmentReader, ends_with_rotation
+from dumpfilter.index.previous_gtids import previous_gtids
+from dumpfilter.index.scanner import SEGMENT_SIZE
+from dumpfilter.index.segment import Segment
+from dumpfilter.index.subjects import Subjects
+from dumpfilter.index.xa import ALWAYS, Prepared
+from dumpfilter.master.watcher import Watcher
 
 CACHE_BYTES = 32 << 20
 """How much the columns of scanned segments may take together, bytes."""

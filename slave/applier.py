@@ -2,7 +2,7 @@
 
 It runs the slave's own filter, which is in force whatever the master filtered, and its rewrite rules.
 :class:`EventApplier` is the pure core; :func:`apply_files` runs it over files;
-:class:`slave.sql_thread.SqlThread` lets it follow a growing relay log.
+:class:`dumpfilter.slave.sql_thread.SqlThread` lets it follow a growing relay log.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from dumpfilter.binlog.gtid_events import decode_gtid_tagged, decode_mariadb_gti
 from dumpfilter.binlog.query import QUERY_HEADER_LENGTH
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.binlog.rows import TableMap, decode_rows_header, decode_table_map
-from dumpfilter.binlog.statements import decode_statement_event, statement_of
 from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogTruncated
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.filter.rules import BaseRuleKind
-from slave.errors import SlaveIncident
-from slave.groups import Groups, Keyword, keyword
-from slave.gtids import GTIDS, gtid_of
+from dumpfilter.index.statements import decode_statement_event, statement_of
+from dumpfilter.slave.errors import SlaveIncident
+from dumpfilter.slave.groups import Groups, Keyword, keyword
+from dumpfilter.slave.gtids import GTIDS, gtid_of
 
 if TYPE_CHECKING:
-    from slave.targets import Target
+    from dumpfilter.slave.targets import Target
 
 _QUERIES = frozenset({EventType.QUERY, EventType.QUERY_COMPRESSED, EventType.EXECUTE_LOAD_QUERY})
 _SHORT = {b"BEGIN": Keyword.BEGIN, b"COMMIT": Keyword.END, b"ROLLBACK": Keyword.END}

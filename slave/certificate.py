@@ -6,8 +6,8 @@ from pathlib import Path
 
 import structlog
 
-from dumpfilter.tls import ServerTls, TlsFileError, TlsFiles, load_tls, make_key_pair
-from slave import durable
+from dumpfilter.security.tls import ServerTls, TlsFileError, TlsFiles, load_tls, make_key_pair
+from dumpfilter.slave import durable
 
 CERTIFICATE = "tls-cert.pem"
 KEY = "tls-key.pem"

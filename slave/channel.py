@@ -19,26 +19,26 @@ from dumpfilter.filter.convert import filter_from_proto, filter_to_proto, origin
 from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.filter.trusted import TrustedRows
+from dumpfilter.slave import durable, imposed_info
+from dumpfilter.slave.durable import DirectoryLock
+from dumpfilter.slave.io_thread import IoThread, Received, SourceOptions
+from dumpfilter.slave.master_info import MasterInfo, MasterInfoFile
+from dumpfilter.slave.receiver import Receiver
+from dumpfilter.slave.relay_end import Hits, RelayEnd
+from dumpfilter.slave.relay_log import RelayLog
+from dumpfilter.slave.relay_log_info import RelayLogInfo, RelayLogInfoFile
+from dumpfilter.slave.server_uuid import server_uuid
+from dumpfilter.slave.sql_thread import SqlThread
+from dumpfilter.slave.until import Until
+from dumpfilter.slave.worker import Worker
 from dumpfilter.sql.commands import Threads
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
-from slave import durable, imposed_info
-from slave.durable import DirectoryLock
-from slave.io_thread import IoThread, Received, SourceOptions
-from slave.master_info import MasterInfo, MasterInfoFile
-from slave.receiver import Receiver
-from slave.relay_end import Hits, RelayEnd
-from slave.relay_log import RelayLog
-from slave.relay_log_info import RelayLogInfo, RelayLogInfoFile
-from slave.server_uuid import server_uuid
-from slave.sql_thread import SqlThread
-from slave.until import Until
-from slave.worker import Worker
 
 if TYPE_CHECKING:
-    from slave.targets import Target
+    from dumpfilter.slave.targets import Target
 
-log = structlog.get_logger("slave.channel")
+log = structlog.get_logger("dumpfilter.slave.channel")
 
 
 class FilterOn(enum.StrEnum):

@@ -27,17 +27,17 @@ from dumpfilter.filter.channels import (
     fold_channel,
     is_channel_name,
 )
-from dumpfilter.tls import TlsFiles, load_tls
+from dumpfilter.security.tls import TlsFiles, load_tls
+from dumpfilter.slave import durable
+from dumpfilter.slave.certificate import kept_tls
+from dumpfilter.slave.channel import Channel
+from dumpfilter.slave.console import SlaveConsole
+from dumpfilter.slave.slave import Configured, Slave, SlaveOptions, Watching
+from dumpfilter.slave.source_info import SourceInfo
+from dumpfilter.slave.status import imposed_rules
+from dumpfilter.slave.targets import SummaryTarget
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
-from slave import durable
-from slave.certificate import kept_tls
-from slave.channel import Channel
-from slave.console import SlaveConsole
-from slave.slave import Configured, Slave, SlaveOptions, Watching
-from slave.source_info import SourceInfo
-from slave.status import imposed_rules
-from slave.targets import SummaryTarget
 
 log = structlog.get_logger("slave")
 

@@ -23,8 +23,13 @@ from dumpfilter.filter.channels import (
 )
 from dumpfilter.printing.show_events import COLUMNS as EVENT_COLUMNS
 from dumpfilter.printing.show_events import no_events, show_events
-from dumpfilter.sql import catalogue as errors
+from dumpfilter.slave import status
+from dumpfilter.slave.relay_log import read_index
+from dumpfilter.slave.slave import Configured, Slave
+from dumpfilter.slave.source_info import SourceInfo
+from dumpfilter.slave.until import Until, UntilGtids, UntilRelay, UntilSource
 from dumpfilter.sql import commands
+from dumpfilter.sql import server_errors as errors
 from dumpfilter.sql.columns import (
     PERFORMANCE_SCHEMA,
     binary_log_status_columns,
@@ -34,11 +39,6 @@ from dumpfilter.sql.columns import (
 from dumpfilter.sql.commands import Command, Threads
 from dumpfilter.sql.errors import SqlError
 from dumpfilter.sql.result import OK, Note, Result, Table
-from slave import status
-from slave.relay_log import read_index
-from slave.slave import Configured, Slave
-from slave.source_info import SourceInfo
-from slave.until import Until, UntilGtids, UntilRelay, UntilSource
 
 MAX_CHANNELS = 256
 """As a server's ``MAX_CHANNELS``."""

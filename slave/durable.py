@@ -1,6 +1,6 @@
 """The few ways in which this package changes files: every one is a step between which a crash may fall.
 
-What the steps promise together is in :mod:`slave.relay_log` and :mod:`slave.state_file`; the tests place a
+What the steps promise together is in ``relay_log.py`` and ``state_file.py``; the tests place a
 crash before, inside and after each of them. An ``OSError`` becomes an OutputError that names the
 file.
 """
@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from dumpfilter.binlog.writer import sync_path, writing
-from slave.errors import DirectoryBusy
+from dumpfilter.slave.errors import DirectoryBusy
 
 
 def create(path: Path, mode: int = 0o640) -> int:

@@ -1,6 +1,6 @@
 """Groups: which events form a transaction, or a statement that stands for itself.
 
-The same rules as the index's (:mod:`dumpfilter.binlog.index`), for one event at a time: a group is opened by
+The same rules as the index's (:mod:`dumpfilter.index.scanner`), for one event at a time: a group is opened by
 a GTID event (in binlogs without GTIDs by BEGIN, or by the first event of a statement) and closed by Xid,
 COMMIT, ROLLBACK, XA PREPARE, a compressed payload, or, where nothing said BEGIN, by its only statement.
 """

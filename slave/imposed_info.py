@@ -10,9 +10,9 @@ from pathlib import Path
 from google.protobuf.message import DecodeError
 from pydantic import Field
 
+from dumpfilter.slave import state_file
+from dumpfilter.slave.errors import AFRESH, StateCorrupt
 from dumpfilter.v1 import dumpfilter_pb2 as pb
-from slave import state_file
-from slave.errors import AFRESH, StateCorrupt
 
 NAME = "imposed.info"
 

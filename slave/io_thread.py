@@ -1,4 +1,4 @@
-"""The I/O thread: the gRPC shell around :class:`slave.receiver.Receiver`.
+"""The I/O thread: the gRPC shell around :class:`dumpfilter.slave.receiver.Receiver`.
 
 It registers the slave with its filter, asks for a dump from where the receiver is, hands it every chunk,
 and comes back after the connection was lost. Chunks are written before the next one is asked for; what
@@ -20,14 +20,14 @@ import structlog
 from dumpfilter.binlog.format import Family
 from dumpfilter.errors import BinlogCorrupt, BinlogMissing, ConnectionLost, DumpfilterError, PositionError
 from dumpfilter.filter.convert import names_from_proto, names_to_proto
+from dumpfilter.slave.backoff import Backoff
+from dumpfilter.slave.errors import DumpTakenOver, RegistrationRefused, StreamError
+from dumpfilter.slave.master_info import MasterInfo
+from dumpfilter.slave.receiver import Receiver
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
-from slave.backoff import Backoff
-from slave.errors import DumpTakenOver, RegistrationRefused, StreamError
-from slave.master_info import MasterInfo
-from slave.receiver import Receiver
 
-log = structlog.get_logger("slave.io_thread")
+log = structlog.get_logger("dumpfilter.slave.io_thread")
 
 CHANNEL_OPTIONS = (
     ("grpc.max_receive_message_length", -1),

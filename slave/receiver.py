@@ -17,12 +17,12 @@ from dumpfilter.binlog.format import Family, NameCollation
 from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.filter.convert import hits_from_proto
 from dumpfilter.filter.rules import BaseRuleKind
+from dumpfilter.slave.errors import AFRESH, StreamError
+from dumpfilter.slave.gtids import add_runs
+from dumpfilter.slave.master_info import MasterInfo, MasterInfoFile
+from dumpfilter.slave.relay_end import RelayEnd
+from dumpfilter.slave.relay_log import RelayLog
 from dumpfilter.v1 import dumpfilter_pb2 as pb
-from slave.errors import AFRESH, StreamError
-from slave.gtids import add_runs
-from slave.master_info import MasterInfo, MasterInfoFile
-from slave.relay_end import RelayEnd
-from slave.relay_log import RelayLog
 
 SAVE_PERIOD = 0.02
 """How long, seconds, ``master.info`` may stay behind what has been received. A file replaced costs about

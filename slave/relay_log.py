@@ -30,8 +30,8 @@ from dumpfilter.binlog.events import (
     EventType,
 )
 from dumpfilter.binlog.format import FormatDescription
-from slave import durable
-from slave.errors import AFRESH, StateCorrupt
+from dumpfilter.slave import durable
+from dumpfilter.slave.errors import AFRESH, StateCorrupt
 
 BASENAME = "relay-bin"
 """``--relay-log``."""

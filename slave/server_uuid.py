@@ -6,8 +6,8 @@ import configparser
 import uuid
 from pathlib import Path
 
-from slave import durable
-from slave.errors import StateCorrupt
+from dumpfilter.slave import durable
+from dumpfilter.slave.errors import StateCorrupt
 
 
 def server_uuid(directory: Path) -> str:

@@ -1,7 +1,7 @@
 """A slave: a process with any number of channels, their filters, and what statements do to them.
 
 The server's ``Multisource_info`` and its channel map. Which statement is allowed when, and with what number it is
-refused, is :mod:`slave.console`'s.
+refused, is :mod:`dumpfilter.slave.console`'s.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ import structlog
 from dumpfilter.filter.channels import ChannelFilters, UnknownChannel, fold_channel
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.filter.rules import FilterClause
+from dumpfilter.slave import durable, source_info
+from dumpfilter.slave.channel import Channel, ChannelOptions, FilterOn, check, check_server_id
+from dumpfilter.slave.durable import DirectoryLock
+from dumpfilter.slave.io_thread import SourceOptions
+from dumpfilter.slave.server_uuid import server_uuid
+from dumpfilter.slave.source_info import SourceInfo
+from dumpfilter.slave.targets import SummaryTarget, Target
 from dumpfilter.sql.commands import Threads
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
-from slave import durable, source_info
-from slave.channel import Channel, ChannelOptions, FilterOn, check, check_server_id
-from slave.durable import DirectoryLock
-from slave.io_thread import SourceOptions
-from slave.server_uuid import server_uuid
-from slave.source_info import SourceInfo
-from slave.targets import SummaryTarget, Target
 
 log = structlog.get_logger("slave")
 
@@ -58,7 +58,7 @@ class SlaveOptions:
     apply: bool = True
     """Whether :meth:`Slave.start` starts the appliers."""
     alone: bool = False
-    """See :class:`~slave.channel.Channel`."""
+    """See :class:`~dumpfilter.slave.channel.Channel`."""
     sync_relay_log: int = 10_000
     sync_master_info: int = 10_000
 

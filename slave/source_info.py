@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from slave import state_file
+from dumpfilter.slave import state_file
 
 NAME = "source.info"
 
@@ -36,7 +36,7 @@ class SourceInfo(state_file.State):
     do_domain_ids: list[int] = Field(default_factory=list)
     ignore_domain_ids: list[int] = Field(default_factory=list)
     filter_on: Literal["MASTER", "SLAVE", "BOTH"] = "BOTH"
-    """See :class:`~slave.channel.FilterOn`."""
+    """See :class:`~dumpfilter.slave.channel.FilterOn`."""
 
     @property
     def address(self) -> str:

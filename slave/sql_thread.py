@@ -14,17 +14,17 @@ from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.origin import OriginFilter
-from slave.applier import EventApplier
-from slave.errors import AFRESH, StateCorrupt, StreamError
-from slave.gtids import gtids_between, up_to
-from slave.master_info import MasterInfo
-from slave.relay_end import Hits, Reached, RelayEnd
-from slave.relay_log import RelayPosition, file_number, read_index
-from slave.relay_log_info import RelayLogInfo, RelayLogInfoFile
-from slave.until import Ahead, Until
+from dumpfilter.slave.applier import EventApplier
+from dumpfilter.slave.errors import AFRESH, StateCorrupt, StreamError
+from dumpfilter.slave.gtids import gtids_between, up_to
+from dumpfilter.slave.master_info import MasterInfo
+from dumpfilter.slave.relay_end import Hits, Reached, RelayEnd
+from dumpfilter.slave.relay_log import RelayPosition, file_number, read_index
+from dumpfilter.slave.relay_log_info import RelayLogInfo, RelayLogInfoFile
+from dumpfilter.slave.until import Ahead, Until
 
 if TYPE_CHECKING:
-    from slave.targets import Target
+    from dumpfilter.slave.targets import Target
 
 SAVE_PERIOD = 1.0
 """How often ``relay-log.info`` is replaced at most, seconds."""

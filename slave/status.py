@@ -15,13 +15,13 @@ from dumpfilter.errors import BinlogError, ConnectionLost, DumpfilterError
 from dumpfilter.filter.channels import ChannelFilters, Setting
 from dumpfilter.filter.convert import filter_from_proto
 from dumpfilter.filter.rules import RuleKind
+from dumpfilter.slave.channel import Channel
+from dumpfilter.slave.errors import DumpTakenOver, RegistrationRefused, SlaveIncident
+from dumpfilter.slave.slave import Configured
+from dumpfilter.slave.worker import Worker
 from dumpfilter.sql.columns import PERFORMANCE_SCHEMA, replica_status_columns
 from dumpfilter.sql.commands import Threads
 from dumpfilter.sql.result import Column, ColumnType, Table
-from slave.channel import Channel
-from slave.errors import DumpTakenOver, RegistrationRefused, SlaveIncident
-from slave.slave import Configured
-from slave.worker import Worker
 
 _I = ColumnType.INTEGER
 _STATUS = [column.name for column in replica_status_columns()]

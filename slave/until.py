@@ -8,9 +8,9 @@ from typing import Protocol
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, parse_gtid_set
 from dumpfilter.binlog.reader import Event
-from slave.gtids import gtid_of
-from slave.relay_log import file_number
-from slave.relay_log_info import RelayLogInfo
+from dumpfilter.slave.gtids import gtid_of
+from dumpfilter.slave.relay_log import file_number
+from dumpfilter.slave.relay_log_info import RelayLogInfo
 
 _OF_A_FILE = frozenset({EventType.FORMAT_DESCRIPTION, EventType.ROTATE})
 

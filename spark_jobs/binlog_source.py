@@ -2,7 +2,7 @@
 
 ::
 
-    from spark_jobs.binlog_source import register
+    from dumpfilter.spark_jobs.binlog_source import register
 
     register(spark)
     events = spark.read.format("binlog").load("/var/lib/mysql/binlog.index")
@@ -29,13 +29,13 @@ from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 from pyspark.sql.types import StructType
 
 from dumpfilter.errors import BinlogError, OptionError
-from spark_jobs.source.columns import TYPES
-from spark_jobs.source.options import SourceOptions
-from spark_jobs.source.plainly import plainly
-from spark_jobs.source.planning import SetCuts, index_with_spark, plan_ranges
-from spark_jobs.source.pushdown import Predicate, cheap_first, predicate_of
-from spark_jobs.source.reading import FileRange, read_batches
-from spark_jobs.source.streaming import BinlogStreamReader
+from dumpfilter.spark_jobs.source.columns import TYPES
+from dumpfilter.spark_jobs.source.options import SourceOptions
+from dumpfilter.spark_jobs.source.planning import SetCuts, index_with_spark, plan_ranges
+from dumpfilter.spark_jobs.source.pushdown import Predicate, cheap_first, predicate_of
+from dumpfilter.spark_jobs.source.reading import FileRange, read_batches
+from dumpfilter.spark_jobs.source.streaming import BinlogStreamReader
+from dumpfilter.spark_jobs.source.user_errors import plainly
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

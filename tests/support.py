@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.binlog.fileset import BinlogFile, SegmentReader
-from dumpfilter.binlog.index import Segment
+from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.reader import read_format_description
-from dumpfilter.binlog.sources import SourceNumbers
-from dumpfilter.binlog.subjects import Subjects
+from dumpfilter.index.fileset import BinlogFile, SegmentReader
+from dumpfilter.index.segment import Segment
+from dumpfilter.index.subjects import Subjects
 
 DATA = Path(__file__).parent / "oracle" / "data"
 

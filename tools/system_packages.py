@@ -93,7 +93,7 @@ def _venv_missing() -> str | None:
 
 def _java_missing() -> str | None:
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-    from spark_jobs.java import JAVA_AT_LEAST, find_java, java_release
+    from dumpfilter.spark_jobs.spark.java import JAVA_AT_LEAST, find_java, java_release
 
     java = find_java()
     if java is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from dumpfilter.binlog import _roles as R
+from dumpfilter.binlog import roles as R
 from dumpfilter.binlog._row_kernels import PARTIAL_JSON_UPDATES, _skip_image
 
 # Why a count came back.

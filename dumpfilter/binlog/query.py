@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 from dumpfilter.binlog.compression import uncompress
 from dumpfilter.binlog.gtid_events import FL_COMMIT_ALTER_E1, FL_ROLLBACK_ALTER_E1, FL_START_ALTER_E1
 from dumpfilter.errors import BinlogCorrupt, BinlogUnsupported
-from dumpfilter.statement.statement import TableName
 
 QUERY_HEADER_LENGTH = 13
 """Length of a Query event's post-header, bytes (``QUERY_HEADER_LEN``)."""
@@ -39,6 +38,13 @@ _HEADER = struct.Struct("<IIBHH")
 _EXTENSION = struct.Struct("<HH")
 _U16_MAX = 0xFFFF
 _LOAD_HEADER = struct.Struct("<IIIB")
+
+
+class TableName(NamedTuple):
+    """A table as a statement names it: ``database`` is None for a name that is not qualified."""
+
+    database: str | None
+    table: str
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Plain reading of a binlog or relay log, one event object at a time.
 
-For cold paths (the applier, inspect, tests): the dump thread uses :mod:`dumpfilter.binlog.index`.
+For cold paths (the applier, inspect, tests): the dump thread uses :mod:`dumpfilter.index.scanner`.
 """
 
 from __future__ import annotations

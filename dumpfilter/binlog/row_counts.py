@@ -76,7 +76,7 @@ class RowCounter:
         counted (no table map, malformed, or of a server before 5.1.18).
 
         Event k stands in ``data`` (uint8) from ``start[k]`` on and has ``size[k]`` bytes; the other columns are a
-        :class:`~dumpfilter.binlog.index.Segment`'s, all of one length.
+        :class:`~dumpfilter.index.segment.Segment`'s, all of one length.
         """
         counts: npt.NDArray[np.int32] = np.full(start.size, UNKNOWN, np.int32)
         if start.size:

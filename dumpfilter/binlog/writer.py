@@ -12,7 +12,7 @@ from typing import BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.binlog import _kernels as K
+from dumpfilter.binlog import rebase as kernel
 from dumpfilter.binlog.context_events import Rotate, encode_rotate
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, MAGIC, EventHeader, EventType
 from dumpfilter.binlog.format import FormatDescription
@@ -64,7 +64,7 @@ def rebase_array(events: npt.NDArray[np.uint8], position: int, *, checksum: bool
 
 
 def _rebase(events: npt.NDArray[np.uint8], position: int, *, checksum: bool, fill: bool) -> None:
-    wrong = K.rebase(events, position, checksum, fill)
+    wrong = kernel.rebase(events, position, checksum, fill)
     if wrong >= 0:
         raise BinlogCorrupt("not a whole event", position=position + int(wrong))
 

@@ -61,10 +61,10 @@ def bandwidth_command(
         dumpfilter bandwidth /var/lib/mysql/binlog.index --slaves slaves.toml
         dumpfilter bandwidth s3a://backup/binlogs/binlog.index --slaves slaves.toml --output monday --bucket 1
     """
-    from spark_jobs.bandwidth import BandwidthOptions
-    from spark_jobs.jobs import SparkSettings
-    from spark_jobs.traffic.command import run_bandwidth
-    from spark_jobs.traffic.slaves import load_slaves
+    from dumpfilter.spark_jobs.bandwidth.command import run_bandwidth
+    from dumpfilter.spark_jobs.bandwidth.job import BandwidthOptions
+    from dumpfilter.spark_jobs.bandwidth.slaves import load_slaves
+    from dumpfilter.spark_jobs.spark.jobs import SparkSettings
 
     run_bandwidth(
         binlogs,

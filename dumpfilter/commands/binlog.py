@@ -173,13 +173,13 @@ def binlog_command(
 
     from rich.console import Console
 
-    from dumpfilter.binlog.fileset import BinlogSet
-    from dumpfilter.binlog_text import BinlogOptions, print_binlog, rules_of, write_binlog
     from dumpfilter.errors import OptionError
     from dumpfilter.filter import RuleKind
     from dumpfilter.filter.kinds import KindFilter
     from dumpfilter.filter.rules import make_rules
     from dumpfilter.filter.write import WriteRuleKind
+    from dumpfilter.index.fileset import BinlogSet
+    from dumpfilter.printing.print_set import BinlogOptions, print_binlog, rules_of, write_binlog
 
     if raw and output is None:
         raise OptionError("--raw: name a directory for the set with --output=DIR")

@@ -32,6 +32,6 @@ def demo_command(
 
         dumpfilter demo tests/oracle/data/oracle/mariadb-row --output /tmp/demo
     """
-    from dumpfilter.demo import run_demo
+    from dumpfilter.demo.run import run_demo
 
     run_demo(binlogs, output, split=split)

@@ -94,11 +94,10 @@ def explain_command(
 
     from rich.console import Console
 
-    from dumpfilter import explaining_output as output
-    from dumpfilter.binlog.fileset import BinlogSet
     from dumpfilter.binlog.format import Family, NameCollation, name_collation_of
     from dumpfilter.errors import OptionError
-    from dumpfilter.explaining import Filters, explain_events, explain_set, explain_statement
+    from dumpfilter.explain import output
+    from dumpfilter.explain.explanation import Filters, explain_events, explain_set, explain_statement
     from dumpfilter.filter import (
         EffectiveRuleKind,
         FilterSemantics,
@@ -109,6 +108,7 @@ def explain_command(
         make_filter,
     )
     from dumpfilter.filter.rules import make_rules
+    from dumpfilter.index.fileset import BinlogSet
 
     if bool(binlogs) == bool(statement.strip()):
         raise OptionError("name a binlog set or a statement (--statement), one of the two")

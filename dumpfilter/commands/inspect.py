@@ -30,8 +30,8 @@ def inspect_command(
 
     from rich.console import Console
 
-    from dumpfilter.binlog.fileset import BinlogSet
-    from dumpfilter.inspection import inspect_set, render_inspection
+    from dumpfilter.index.fileset import BinlogSet
+    from dumpfilter.index.inspection import inspect_set, render_inspection
 
     found = inspect_set(
         BinlogSet.open(binlogs[0] if len(binlogs) == 1 else list(binlogs)),

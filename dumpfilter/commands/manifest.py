@@ -27,8 +27,8 @@ def manifest_command(
 
     from rich.console import Console
 
-    from dumpfilter.split_set import Manifest
-    from dumpfilter.split_set_output import render_manifest
+    from dumpfilter.split_set.manifest import Manifest
+    from dumpfilter.split_set.manifest_tables import render_manifest
 
     manifest = Manifest.load(directory)
     binlogs = manifest.binlogs if binlog is None else [manifest.binlog(binlog)]

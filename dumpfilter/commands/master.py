@@ -131,8 +131,8 @@ def master_command(
     """
     from dumpfilter.filter import WriteRuleKind, WriteSemantics
     from dumpfilter.filter.rules import EffectiveRuleKind, make_rules
-    from dumpfilter.tls import TlsFiles
-    from master.command import run_master
+    from dumpfilter.master.command import run_master
+    from dumpfilter.security.tls import TlsFiles
 
     run_master(
         binlogs[0] if len(binlogs) == 1 else list(binlogs),

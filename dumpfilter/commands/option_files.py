@@ -15,8 +15,8 @@ import typer
 from typer.core import TyperCommand
 
 from dumpfilter.errors import OptionError
-from dumpfilter.option_names import Named, OptionNames, UnknownOption
-from dumpfilter.options_file import FileOption, read_options_file
+from dumpfilter.options.my_cnf import FileOption, read_options_file
+from dumpfilter.options.names import Named, OptionNames, UnknownOption
 
 _PANEL = "Option files"
 DefaultsFile = Annotated[

@@ -30,7 +30,7 @@ def package_environment_command(
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
-    from spark_jobs.environment import package_environment
+    from dumpfilter.spark_jobs.spark.environment import package_environment
 
     console = Console(stderr=True)
     with Progress(

@@ -39,7 +39,7 @@ def purge_command(
     """
     import json as json_module
 
-    from spark_jobs.splitting.purging import purge_split
+    from dumpfilter.spark_jobs.split.purge import purge_split
 
     purged = purge_split(directory, binlog, before, dry_run=dry_run)
     if json:

@@ -186,10 +186,10 @@ def slave_command(
     from dumpfilter.filter import EffectiveRuleKind, FilterSemantics, RuleKind
     from dumpfilter.filter.channels import ChannelFilters, split_channel
     from dumpfilter.filter.rules import make_rule
-    from dumpfilter.tls import TlsFiles
-    from slave.command import ConsoleOptions, masters_of, run_slave
-    from slave.slave import SlaveOptions
-    from slave.source_info import SourceInfo
+    from dumpfilter.security.tls import TlsFiles
+    from dumpfilter.slave.command import ConsoleOptions, masters_of, run_slave
+    from dumpfilter.slave.slave import SlaveOptions
+    from dumpfilter.slave.source_info import SourceInfo
 
     given = {
         RuleKind.DO_DB: do_db,

@@ -17,7 +17,7 @@ from dumpfilter.commands.spark_options import (
     SparkMaster,
     VerifyChecksum,
 )
-from dumpfilter.sizes import parse_size
+from dumpfilter.options.sizes import parse_size
 
 
 def split_command(
@@ -64,10 +64,10 @@ def split_command(
         dumpfilter split /var/lib/mysql/binlog.index --output /backup/by-schema
         dumpfilter split binlog.index --output parts --specification parts.toml --max-binlog-size 100M
     """
-    from spark_jobs.jobs import SparkSettings
-    from spark_jobs.split import SplitOptions
-    from spark_jobs.splitting.command import run_split
-    from spark_jobs.splitting.specification import BY_SCHEMA, load_specification
+    from dumpfilter.spark_jobs.spark.jobs import SparkSettings
+    from dumpfilter.spark_jobs.split.command import run_split
+    from dumpfilter.spark_jobs.split.job import SplitOptions
+    from dumpfilter.spark_jobs.split.specification import BY_SCHEMA, load_specification
 
     options = SplitOptions(
         specification=BY_SCHEMA if specification is None else load_specification(specification),

@@ -77,7 +77,7 @@ def sql_command(
     statements = list(script_statements(text))
     context = None
     if tls_ca is not None:
-        from dumpfilter.tls import client_context
+        from dumpfilter.security.tls import client_context
 
         context = client_context(tls_ca)
     if not _run(host, port, user, password, context, statements, format_):

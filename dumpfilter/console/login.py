@@ -20,8 +20,8 @@ from dumpfilter.console.wire import (
     asks_for_tls,
     parse_login,
 )
+from dumpfilter.security.tls import ServerTls
 from dumpfilter.sql.errors import SqlError
-from dumpfilter.tls import ServerTls
 
 log = structlog.get_logger()
 

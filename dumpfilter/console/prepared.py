@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from mysql_mimic.types import ColumnType as WireType
 
 from dumpfilter.console.wire import Fields, MalformedPacket
-from dumpfilter.sql.catalogue import ER_WRONG_ARGUMENTS
 from dumpfilter.sql.errors import SqlError
 from dumpfilter.sql.lexer import TokenKind
 from dumpfilter.sql.select import tokens
+from dumpfilter.sql.server_errors import ER_WRONG_ARGUMENTS
 
 Value = str | int | float | bytes | None
 

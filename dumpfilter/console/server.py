@@ -22,8 +22,8 @@ from dumpfilter.console.login import Doorkeeper
 from dumpfilter.console.session import Session
 from dumpfilter.console.wire import ClientGone, PacketStream
 from dumpfilter.errors import OptionError
+from dumpfilter.security.tls import ServerTls, temporary_tls
 from dumpfilter.sql.errors import SqlError
-from dumpfilter.tls import ServerTls, temporary_tls
 
 log = structlog.get_logger()
 

@@ -17,7 +17,7 @@ from dumpfilter.console.executor import Executor
 from dumpfilter.console.information_schema import SCHEMA, information_schema_table, schemas_of
 from dumpfilter.console.interrupt import Interrupt
 from dumpfilter.console.variables import Value, Variables
-from dumpfilter.sql import catalogue
+from dumpfilter.sql import server_errors as catalogue
 from dumpfilter.sql.commands import Query
 from dumpfilter.sql.errors import SqlError
 from dumpfilter.sql.lexer import Token, TokenKind

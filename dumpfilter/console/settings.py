@@ -10,7 +10,7 @@ from mysql_mimic.charset import CharacterSet
 
 from dumpfilter.console.interrupt import Interrupt
 from dumpfilter.console.variables import Value
-from dumpfilter.sql import catalogue
+from dumpfilter.sql import server_errors as catalogue
 from dumpfilter.sql.errors import SqlError
 from dumpfilter.sql.lexer import Token, TokenKind
 

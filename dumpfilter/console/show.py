@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dumpfilter.console.information_schema import SCHEMA, schemas_of
 from dumpfilter.console.interrupt import Interrupt
-from dumpfilter.sql import catalogue
+from dumpfilter.sql import server_errors as catalogue
 from dumpfilter.sql.lexer import Token, TokenKind
 from dumpfilter.sql.result import Column, ColumnType, Note, Result, Table
 from dumpfilter.sql.select import no_such_table

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from dumpfilter.console.wire import MAX_ALLOWED_PACKET
-from dumpfilter.sql import catalogue
+from dumpfilter.sql import server_errors as catalogue
 from dumpfilter.sql.errors import SqlError
 
 Value = str | int | float | None

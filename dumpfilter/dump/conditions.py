@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.dump import _tally_kernels as K
+from dumpfilter.dump import _tally as K
 
 ALWAYS = K.ALWAYS
 """Sent whatever the filter says: what belongs to the file, and what cannot be decided."""

@@ -7,17 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from dumpfilter.binlog import _roles as R
+from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.context_events import decode_xa_prepare
 from dumpfilter.binlog.events import EventType
-from dumpfilter.binlog.fileset import BinlogSet
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_events import Xid
-from dumpfilter.binlog.index import Segment
-from dumpfilter.binlog.sources import SourceNumbers
-from dumpfilter.binlog.statements import decode_statement_event, statement_of
-from dumpfilter.binlog.subjects import Subjects, TableSubject
-from dumpfilter.binlog.xa import ended_xid
+from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.payload import open_payload
 from dumpfilter.dump.selection import Range, Selection
 from dumpfilter.dump.thread import ReadAt
@@ -31,6 +26,11 @@ from dumpfilter.filter.flags import (
 )
 from dumpfilter.filter.kinds import AllFilters, KindFilter
 from dumpfilter.filter.verdict import Verdict
+from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.index.segment import Segment
+from dumpfilter.index.statements import decode_statement_event, statement_of
+from dumpfilter.index.subjects import Subjects, TableSubject
+from dumpfilter.index.xa import ended_xid
 
 EVERYTHING = Range()
 """No bound."""

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.binlog import _roles as R
-from dumpfilter.binlog.fileset import BinlogSet, SegmentReader
+from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.gtid import GtidSet
-from dumpfilter.binlog.index import Segment
-from dumpfilter.binlog.sources import Membership, SourceNumbers
-from dumpfilter.binlog.subjects import Subjects
+from dumpfilter.binlog.gtid_sources import Membership, SourceNumbers
 from dumpfilter.errors import PositionError
+from dumpfilter.index.fileset import BinlogSet, SegmentReader
+from dumpfilter.index.segment import Segment
+from dumpfilter.index.subjects import Subjects
 
 Flags = npt.NDArray[np.bool_]
 

@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.binlog.subjects import Subject
-from dumpfilter.dump import _tally_kernels as K
+from dumpfilter.dump import _tally as K
 from dumpfilter.dump.conditions import ALWAYS, EVERYTHING, EXACTLY, ONE, Conditions, ConditionTable, Mask
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
 from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.index.subjects import Subject
 
 SubjectFlags = npt.NDArray[np.uint32]
 """A filter's flags of each of a tally's subjects."""
@@ -41,7 +41,7 @@ class Tallied:
     ``events``, ``transactions`` and ``undecided`` (events that count as undecided where they are sent only for that).
 
     ``subjects``: what the conditions' numbers of subjects stand for; sets of subjects
-    (:meth:`~dumpfilter.binlog.subjects.Subjects.members`) are not among them. ``given_only``: it holds for the filters
+    (:meth:`~dumpfilter.index.subjects.Subjects.members`) are not among them. ``given_only``: it holds for the filters
     that the tally was given alone, since compressed transactions of several subjects are decided already, or
     conditions folded.
     """

@@ -20,16 +20,16 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.binlog import _roles as R
-from dumpfilter.binlog.index import Segment
-from dumpfilter.binlog.sources import SourceNumbers
-from dumpfilter.binlog.subjects import Subject, Subjects
-from dumpfilter.dump import _tally_kernels as K
+from dumpfilter.binlog import roles as R
+from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.dump import _tally as K
 from dumpfilter.dump.conditions import EVERYTHING, Conditions, ConditionTable, Mask, empty_slots, longer
 from dumpfilter.dump.tallied import Origin, Tallied, merge
 from dumpfilter.dump.thread import Inside, InsideKept, ReadAt
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
 from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.index.segment import Segment
+from dumpfilter.index.subjects import Subject, Subjects
 
 BUCKET_SECONDS = 60
 """A minute: what rates are told by."""
@@ -302,7 +302,7 @@ class Tally:
 
 
 class _Payloads(NamedTuple):
-    """See :func:`dumpfilter.dump._tally_kernels.tally`."""
+    """See :func:`dumpfilter.dump._tally.tally`."""
 
     event: npt.NDArray[np.int64]
     start: npt.NDArray[np.int64]

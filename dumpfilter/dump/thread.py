@@ -15,19 +15,19 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.binlog import _roles as R
+from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.events import HEADER_LENGTH, STMT_END_F
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.gtid_events import Xid
-from dumpfilter.binlog.index import Segment
-from dumpfilter.binlog.sources import Membership, SourceNumbers
-from dumpfilter.dump import _kernels as K
+from dumpfilter.binlog.gtid_sources import Membership, SourceNumbers
+from dumpfilter.dump import decide as K
 from dumpfilter.dump.payload import close_payload, open_payload
 from dumpfilter.errors import PositionError
 from dumpfilter.filter.flags import FILTER_HIT_F, FILTER_UNDECIDED_F, TableFlags
 from dumpfilter.filter.hits import COLUMN, KINDS, Hits
 from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.index.segment import Segment
 
 WHOLE_SEGMENT = 1 << 40
 """A chunk's size that no segment reaches: one chunk a segment."""

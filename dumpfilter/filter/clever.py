@@ -14,10 +14,10 @@ from typing import Literal
 
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.query import QueryEvent
-from dumpfilter.binlog.statements import statement_of
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.decision import Step
 from dumpfilter.filter.verdict import Verdict
+from dumpfilter.index.statements import statement_of
 from dumpfilter.statement import Statement, StatementKind, TableName, read_text
 from dumpfilter.statement.parse import StatementText
 from dumpfilter.statement.reads import tables_read

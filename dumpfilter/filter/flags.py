@@ -9,11 +9,11 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.binlog.subjects import Subject, Subjects, TableSubject
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.hits import COLUMN
 from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.filter.verdict import Verdict
+from dumpfilter.index.subjects import Subject, Subjects, TableSubject
 
 FILTER_BINLOG_SEND_F = 1 << 0
 """The dump thread sends it to this slave."""

@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from dumpfilter.binlog.subjects import Subject
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.rules import BaseRuleKind, EffectiveRuleKind, RuleKind
+from dumpfilter.index.subjects import Subject
 
 Hits = Counter[BaseRuleKind]
 """How often rules of each kind were hit."""
@@ -31,7 +31,7 @@ COLUMN = {kind: number for number, kind in enumerate(KINDS)}
 class HitCounter:
     """Counts the hits of one filter over the subjects that come to it; asks it once for each.
 
-    >>> from dumpfilter.binlog.subjects import TableSubject
+    >>> from dumpfilter.index.subjects import TableSubject
     >>> from dumpfilter.filter.filter import Filter
     >>> counter = HitCounter(Filter.from_options(["--replicate-ignore-db=d1"]))
     >>> counter.add([TableSubject("d1", "t")] * 2 + [TableSubject("d2", "t")])

@@ -26,13 +26,13 @@ from dumpfilter.binlog.gtid_events import (
 )
 from dumpfilter.binlog.query import ExecuteLoadQueryEvent, QueryEvent, decode_name
 from dumpfilter.binlog.rows import decode_rows_header, decode_table_map, encode_table_map
-from dumpfilter.binlog.statements import decode_statement_event
-from dumpfilter.binlog.tables_info import announce_tables_info, has_tables_info
 from dumpfilter.binlog.writer import make_event
+from dumpfilter.dump.with_tables_info import announce_tables_info, has_tables_info
 from dumpfilter.errors import BinlogError
+from dumpfilter.index.statements import decode_statement_event
 from dumpfilter.printing.literals import quoted_name, quoted_text, user_variable
 from dumpfilter.printing.load_files import LoadFiles
-from dumpfilter.printing.session import Session
+from dumpfilter.printing.session_variables import Session
 
 T = EventType
 

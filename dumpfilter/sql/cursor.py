@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import NoReturn
 
-from dumpfilter.sql.catalogue import ER_WRONG_ARGUMENT_LF, syntax_error
 from dumpfilter.sql.lexer import Lexer, Token, TokenKind
 from dumpfilter.sql.reserved import RESERVED
+from dumpfilter.sql.server_errors import ER_WRONG_ARGUMENT_LF, syntax_error
 
 MAX_UNSIGNED = 2**64 - 1
 _NUMBERS = frozenset({TokenKind.INTEGER, TokenKind.DECIMAL, TokenKind.FLOAT, TokenKind.HEX})

@@ -6,7 +6,10 @@ import re
 from calendar import monthrange
 from datetime import UTC, datetime, timedelta
 
-from dumpfilter.sql.catalogue import (
+from dumpfilter.sql.cursor import Cursor
+from dumpfilter.sql.lexer import TokenKind
+from dumpfilter.sql.result import Note
+from dumpfilter.sql.server_errors import (
     ER_BAD_FIELD_ERROR,
     ER_DATETIME_FUNCTION_OVERFLOW,
     ER_NOT_SUPPORTED_YET,
@@ -15,9 +18,6 @@ from dumpfilter.sql.catalogue import (
     ER_WRONG_DATETIME_VALUE,
     ER_WRONG_VALUE,
 )
-from dumpfilter.sql.cursor import Cursor
-from dumpfilter.sql.lexer import TokenKind
-from dumpfilter.sql.result import Note
 
 _WITH_PARENTHESES = frozenset({"NOW", "SYSDATE"})
 _NOW = _WITH_PARENTHESES | {"CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP"}

@@ -8,16 +8,16 @@ from typing import TypeVar
 
 from dumpfilter.errors import OptionError
 from dumpfilter.filter.rules import BaseRuleKind, EffectiveRuleKind, Rule, RuleKind, make_rule
-from dumpfilter.sql.catalogue import (
+from dumpfilter.sql.commands import FilterClause
+from dumpfilter.sql.cursor import Cursor
+from dumpfilter.sql.lexer import TokenKind
+from dumpfilter.sql.server_errors import (
     ER_INVALID_RPL_WILD_TABLE_FILTER_PATTERN,
     ER_TOO_LONG_IDENT,
     ER_WRONG_DB_NAME,
     ER_WRONG_TABLE_NAME,
     ER_WRONG_VALUE,
 )
-from dumpfilter.sql.commands import FilterClause
-from dumpfilter.sql.cursor import Cursor
-from dumpfilter.sql.lexer import TokenKind
 
 _Item = TypeVar("_Item")
 

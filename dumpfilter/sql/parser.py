@@ -8,14 +8,6 @@ import re
 from collections.abc import Callable
 from datetime import datetime
 
-from dumpfilter.sql.catalogue import (
-    ER_BAD_REPLICA_UNTIL_COND,
-    ER_EMPTY_QUERY,
-    ER_NOT_SUPPORTED_YET,
-    ER_SP_UNDECLARED_VAR,
-    ER_SQLTHREAD_WITH_SECURE_REPLICA,
-    ER_WRONG_ARGUMENTS,
-)
 from dumpfilter.sql.commands import (
     ChangeBinlog,
     ChangeReplicationFilter,
@@ -39,6 +31,14 @@ from dumpfilter.sql.datetimes import datetime_expression
 from dumpfilter.sql.filters import RuleOptions, filter_clauses
 from dumpfilter.sql.lexer import TokenKind
 from dumpfilter.sql.result import Note
+from dumpfilter.sql.server_errors import (
+    ER_BAD_REPLICA_UNTIL_COND,
+    ER_EMPTY_QUERY,
+    ER_NOT_SUPPORTED_YET,
+    ER_SP_UNDECLARED_VAR,
+    ER_SQLTHREAD_WITH_SECURE_REPLICA,
+    ER_WRONG_ARGUMENTS,
+)
 from dumpfilter.sql.source_options import source_options
 
 _REPLICA = ("REPLICA", "SLAVE")

@@ -26,7 +26,7 @@ from sqlglot.dialects.sqlite import SQLite
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
 from sqlglot.parsers.mysql import MySQLParser
 
-from dumpfilter.sql import catalogue
+from dumpfilter.sql import server_errors as catalogue
 from dumpfilter.sql.errors import SqlError
 from dumpfilter.sql.functions import FUNCTIONS, GroupConcat, full_moment, like, sort_key
 from dumpfilter.sql.lexer import Lexer, Token, TokenKind

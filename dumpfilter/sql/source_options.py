@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from dumpfilter.sql.catalogue import (
+from dumpfilter.sql.commands import FilterClause
+from dumpfilter.sql.cursor import Cursor
+from dumpfilter.sql.filters import RuleOptions, bare_or_quoted
+from dumpfilter.sql.lexer import TokenKind
+from dumpfilter.sql.server_errors import (
     ER_CHANGE_SOURCE_PASSWORD_LENGTH,
     ER_REPLICA_HEARTBEAT_VALUE_OUT_OF_RANGE,
     ER_SOURCE_DELAY_VALUE_OUT_OF_RANGE,
     ER_WRONG_VALUE,
 )
-from dumpfilter.sql.commands import FilterClause
-from dumpfilter.sql.cursor import Cursor
-from dumpfilter.sql.filters import RuleOptions, bare_or_quoted
-from dumpfilter.sql.lexer import TokenKind
 
 OptionValue = str | int | float | tuple[int, ...] | None
 

@@ -1,8 +1,9 @@
 """What a statement touches: kind, current database, the tables it updates, the databases of what it changes."""
 
+from dumpfilter.binlog.query import TableName
 from dumpfilter.statement.parse import StatementText, make_statement, parse_statement
 from dumpfilter.statement.shape import read_text, statement_shape
-from dumpfilter.statement.statement import Statement, StatementKind, TableLists, TableName
+from dumpfilter.statement.statement import Statement, StatementKind, TableLists
 
 __all__ = [
     "Statement",

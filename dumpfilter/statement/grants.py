@@ -8,7 +8,7 @@ Recorded in tests/oracle/data/recordings/{mysql,mariadb}-forms{,2}.
 from __future__ import annotations
 
 from dumpfilter.binlog.format import Family
-from dumpfilter.statement.statement import TableName
+from dumpfilter.binlog.query import TableName
 
 _MYSQL = (
     *("user", "db", "tables_priv", "columns_priv", "procs_priv", "proxies_priv", "role_edges"),

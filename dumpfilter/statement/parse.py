@@ -13,10 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from dumpfilter.binlog.format import Family
+from dumpfilter.binlog.query import TableName
 from dumpfilter.statement.grants import grant_tables
 from dumpfilter.statement.reader import TokenReader
 from dumpfilter.statement.references import read_references
-from dumpfilter.statement.statement import Statement, StatementKind, TableLists, TableName
+from dumpfilter.statement.statement import Statement, StatementKind, TableLists
 
 K = StatementKind
 

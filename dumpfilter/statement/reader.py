@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dumpfilter.binlog.query import TableName
 from dumpfilter.statement.lexer import Token, tokens
-from dumpfilter.statement.statement import TableName
 
 END = Token("end", "")
 _MOST_TOKENS = 100_000

@@ -16,9 +16,10 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from dumpfilter.binlog.format import Family
+from dumpfilter.binlog.query import TableName
 from dumpfilter.statement.parse import parse_statement
 from dumpfilter.statement.shape import statement_shape
-from dumpfilter.statement.statement import StatementKind, TableName
+from dumpfilter.statement.statement import StatementKind
 
 K = StatementKind
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from dumpfilter.binlog.query import TableName
 from dumpfilter.statement.reader import TokenReader
-from dumpfilter.statement.statement import TableName
 
 DERIVED = TableName("", "*")
 """What the server calls a derived table, whatever its alias."""

@@ -12,7 +12,7 @@ import functools
 import numpy as np
 
 from dumpfilter.binlog.format import Family
-from dumpfilter.statement import _kernels as K
+from dumpfilter.statement import _shape as K
 from dumpfilter.statement.parse import StatementText, parse_statement
 
 MODE_ANSI_QUOTES = 1 << 2

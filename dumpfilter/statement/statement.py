@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import NamedTuple
+
+from dumpfilter.binlog.query import TableName
 
 
 class StatementKind(enum.Enum):
@@ -52,13 +53,6 @@ class StatementKind(enum.Enum):
 _DATABASE_KINDS = frozenset(
     {StatementKind.CREATE_DATABASE, StatementKind.ALTER_DATABASE, StatementKind.DROP_DATABASE}
 )
-
-
-class TableName(NamedTuple):
-    """A table as a statement names it: ``database`` is None for a name that is not qualified."""
-
-    database: str | None
-    table: str
 
 
 TableLists = tuple[tuple[TableName, ...], ...]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dumpfilter.binlog.query import TableName
 from dumpfilter.statement.parse import StatementText
-from dumpfilter.statement.statement import StatementKind, TableName
+from dumpfilter.statement.statement import StatementKind
 
 _CREATE_TABLE = frozenset(
     {StatementKind.CREATE_TABLE, StatementKind.CREATE_TABLE_LIKE, StatementKind.CREATE_TABLE_SELECT}

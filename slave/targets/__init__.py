@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from slave.targets.base import Target
-from slave.targets.render import as_json, as_table
-from slave.targets.summary import SummaryTarget
+from dumpfilter.slave.targets.base import Target
+from dumpfilter.slave.targets.render import as_json, as_table
+from dumpfilter.slave.targets.summary import SummaryTarget
 
 __all__ = ["SummaryTarget", "Target", "as_json", "as_table"]

@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.row_image import ColumnPlan, row_images
 from dumpfilter.binlog.rows import RowsHeader, TableMap
-from slave.targets.render import as_text
+from dumpfilter.printable import escape_invalid_utf8
+from dumpfilter.slave.targets.render import as_text
 
 _T = TypeVar("_T")
 
@@ -56,17 +57,12 @@ def qualified_name(database: str, table: str) -> str:
 
 
 def _quoted(name: str) -> str:
-    name = _printable(name)
+    name = escape_invalid_utf8(name)
     return f"`{name.replace('`', '``')}`" if not name or "." in name or "`" in name else name
 
 
-def _printable(name: str) -> str:
-    """Names that are not UTF-8 came as surrogates, which JSON's readers refuse."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-
-
 class SummaryTarget:
-    """Counts and digests of what was applied; a :class:`slave.targets.Target`.
+    """Counts and digests of what was applied; a :class:`dumpfilter.slave.targets.Target`.
 
     ``state()`` always tells the last commit: while a transaction is open, the summaries of the tables it has
     touched are kept beside, as they were, however many rows it has.
@@ -142,7 +138,7 @@ class SummaryTarget:
 
     def statement(self, database: str | None, text: bytes) -> None:
         """Count and digest a statement, under its default database ("" for none)."""
-        name = _printable(database or "")
+        name = escape_invalid_utf8(database or "")
         have = self._databases.get(name)
         if self._open:
             self._databases_before.setdefault(name, have)
@@ -179,7 +175,7 @@ class SummaryTarget:
         self._tables, self._databases = tables, databases
 
     def table(self) -> str:
-        """The summary at the last commit as a table for people (:func:`slave.targets.render.as_table`)."""
+        """The summary at the last commit as a table for people (:func:`dumpfilter.slave.targets.render.as_table`)."""
         return as_text(self.state())
 
     def _undo(self) -> None:

@@ -1,1 +1,1 @@
-"""The parts of the Spark data source "binlog" (:mod:`spark_jobs.binlog_source`)."""
+"""The parts of the Spark data source "binlog" (:mod:`dumpfilter.spark_jobs.binlog_source`)."""

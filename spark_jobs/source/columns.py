@@ -15,16 +15,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dumpfilter.binlog import _roles as R
+from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.compression import decode_transaction_payload
 from dumpfilter.binlog.events import ROWS, EventType, event_name
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import MysqlGtid
-from dumpfilter.binlog.index import Segment
+from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.row_counts import UNKNOWN, RowCounter
 from dumpfilter.binlog.rows import rows_kind
-from dumpfilter.binlog.sources import SourceNumbers
-from dumpfilter.binlog.subjects import Subject, Subjects, TableSubject
+from dumpfilter.index.segment import Segment
+from dumpfilter.index.subjects import Subject, Subjects, TableSubject
 from dumpfilter.statement import StatementKind
 
 TYPES: dict[str, pa.DataType] = {

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dumpfilter.errors import OptionError
-from dumpfilter.sizes import parse_size
-from spark_jobs.cutting import RANGE_SIZE
-from spark_jobs.source.columns import TYPES
+from dumpfilter.options.sizes import parse_size
+from dumpfilter.spark_jobs.ranges.range_index import RANGE_SIZE
+from dumpfilter.spark_jobs.source.columns import TYPES
 
 BYTES_PER_TRIGGER = 1 << 30
 """What a streaming query reads at a time when nothing else is said."""
@@ -28,7 +28,7 @@ class SourceOptions:
     range_size: int = RANGE_SIZE
     skip_corrupt: bool = False
     cuts: str | None = None
-    """What :func:`spark_jobs.source.ranges.index_with_spark` found before."""
+    """What :func:`dumpfilter.spark_jobs.source.ranges.index_with_spark` found before."""
     starting_position: str = "earliest"
     bytes_per_trigger: int = BYTES_PER_TRIGGER
 

@@ -12,11 +12,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from dumpfilter.errors import OptionError
-from spark_jobs.cutting import Damage, FileIndex, index_file
-from spark_jobs.files import file_name, find_set
-from spark_jobs.source.options import SourceOptions
-from spark_jobs.source.pushdown import Predicate, may_hold
-from spark_jobs.source.reading import FIRST, FileRange
+from dumpfilter.spark_jobs.ranges.files import file_name, find_set
+from dumpfilter.spark_jobs.ranges.range_index import Damage, FileIndex, index_file
+from dumpfilter.spark_jobs.source.options import SourceOptions
+from dumpfilter.spark_jobs.source.pushdown import Predicate, may_hold
+from dumpfilter.spark_jobs.source.reading import FIRST, FileRange
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

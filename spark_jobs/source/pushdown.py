@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import datasource as D
 
-from spark_jobs.source.columns import TYPES
+from dumpfilter.spark_jobs.source.columns import TYPES
 
 _COMPARISONS: dict[type[D.Filter], Callable[..., pa.Array]] = {
     D.EqualTo: pc.equal,

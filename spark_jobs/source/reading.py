@@ -9,14 +9,14 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from dumpfilter.binlog.fileset import BinlogFile
-from dumpfilter.binlog.index import FileScanner
-from dumpfilter.binlog.sources import SourceNumbers
-from dumpfilter.binlog.subjects import Subjects
-from spark_jobs.files import open_file
-from spark_jobs.ranges import BLOCK_SIZE, Block, Range, blocks_of
-from spark_jobs.source.columns import OF_SUBJECTS, TYPES, EventColumns, EventsOfSegment
-from spark_jobs.source.pushdown import Predicate
+from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.index.fileset import BinlogFile
+from dumpfilter.index.scanner import FileScanner
+from dumpfilter.index.subjects import Subjects
+from dumpfilter.spark_jobs.ranges.files import open_file
+from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE, Block, Range, blocks_of
+from dumpfilter.spark_jobs.source.columns import OF_SUBJECTS, TYPES, EventColumns, EventsOfSegment
+from dumpfilter.spark_jobs.source.pushdown import Predicate
 
 FIRST = 4
 """Where a file's format description event stands. A range that begins here holds it."""

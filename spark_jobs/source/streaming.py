@@ -15,15 +15,15 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 
-from dumpfilter.binlog.fileset import SegmentReader
-from dumpfilter.binlog.sources import SourceNumbers
-from dumpfilter.binlog.subjects import Subjects
+from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.errors import BinlogError, BinlogMissing, OptionError, PositionError
-from spark_jobs.files import file_name, find_set, open_file
-from spark_jobs.ranges import BLOCK_SIZE
-from spark_jobs.source.options import SourceOptions
-from spark_jobs.source.plainly import plainly
-from spark_jobs.source.reading import FIRST, FileRange, read_batches
+from dumpfilter.index.fileset import SegmentReader
+from dumpfilter.index.subjects import Subjects
+from dumpfilter.spark_jobs.ranges.files import file_name, find_set, open_file
+from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE
+from dumpfilter.spark_jobs.source.options import SourceOptions
+from dumpfilter.spark_jobs.source.reading import FIRST, FileRange, read_batches
+from dumpfilter.spark_jobs.source.user_errors import plainly
 
 
 class Offset(TypedDict):

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from dumpfilter.binlog import _crc32
+from dumpfilter.binlog import crc32 as _crc32
 
 
 def _by_tables() -> Callable[[int, int], int]:

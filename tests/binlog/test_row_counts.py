@@ -8,7 +8,7 @@ import struct
 import numpy as np
 import pytest
 
-from dumpfilter.binlog import _roles as R
+from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.row_counts import UNKNOWN, RowCounter

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from dumpfilter.binlog import writer as writer_module
 from dumpfilter.binlog.context_events import decode_rotate
 from dumpfilter.binlog.events import EventHeader, EventType
-from dumpfilter.binlog.fileset import BinlogSet
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.writer import BinlogSetWriter, make_event, rebase
 from dumpfilter.errors import BinlogCorrupt, OutputError
+from dumpfilter.index.fileset import BinlogSet
 from tests.strategies import DIALECTS, MadeBinlog, binlogs
 from tests.support import RECORDED, recording_id
 

@@ -13,11 +13,11 @@ from typing import Any
 from dumpfilter.console.server import ConsoleServer
 from dumpfilter.filter.channels import ChannelFilters, split_channel
 from dumpfilter.filter.rules import RuleKind, make_rule
-from master.console import MasterConsole
-from master.server import MasterServer
-from master.store import BinlogStore
-from slave.console import SlaveConsole
-from slave.slave import Slave, SlaveOptions
+from dumpfilter.master.console import MasterConsole
+from dumpfilter.master.server import MasterServer
+from dumpfilter.master.store import BinlogStore
+from dumpfilter.slave.console import SlaveConsole
+from dumpfilter.slave.slave import Slave, SlaveOptions
 from tests.console.record import Connection, Step, ask
 
 DATA = Path(__file__).parent / "data"

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping
 
 from dumpfilter.errors import ConnectionLost
-from dumpfilter.sql import catalogue
+from dumpfilter.sql import server_errors as catalogue
 from dumpfilter.sql.commands import (
     ChangeReplicationFilter,
     Command,

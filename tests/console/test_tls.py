@@ -27,7 +27,7 @@ from dumpfilter.console import auth, connection
 from dumpfilter.console.server import ConsoleServer
 from dumpfilter.console.tls_channel import TlsChannel, TlsFailed
 from dumpfilter.console.wire import PacketStream
-from dumpfilter.tls import ServerTls, TlsFiles, client_context, load_tls, make_key_pair
+from dumpfilter.security.tls import ServerTls, TlsFiles, client_context, load_tls, make_key_pair
 from tests.certificates import Authority
 from tests.console.small_executor import SmallExecutor
 from tests.console.test_clients import dumpfilter_sql

@@ -20,8 +20,8 @@ from dumpfilter.binlog.gtid_events import decode_gtid_tagged
 from dumpfilter.binlog.query import decode_query
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.binlog.rows import decode_rows_header, decode_table_map
-from dumpfilter.binlog.statements import read_statement
 from dumpfilter.errors import BinlogError
+from dumpfilter.index.statements import read_statement
 from tests.filter.plain import PlainFilter
 
 T = EventType

@@ -14,12 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.binlog.compression import ZSTD
-from dumpfilter.binlog.fileset import SegmentReader
 from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.gtid_sources import SourceNumbers, add_run, empty_set
 from dumpfilter.binlog.rows import decode_table_map
-from dumpfilter.binlog.sources import SourceNumbers, add_run, empty_set
-from dumpfilter.binlog.statements import read_statement
-from dumpfilter.binlog.subjects import Subject, Subjects, TableSubject
 from dumpfilter.dump import ChunkPlan, DumpThread, render
 from dumpfilter.errors import BinlogError
 from dumpfilter.filter import Filter, ReplicationFilter, Rule
@@ -27,6 +24,9 @@ from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.hits import Hits
 from dumpfilter.filter.rules import EffectiveRuleKind, RuleKind, make_rule
+from dumpfilter.index.fileset import SegmentReader
+from dumpfilter.index.statements import read_statement
+from dumpfilter.index.subjects import Subject, Subjects, TableSubject
 from tests.dump import reference
 from tests.dump.test_law import EFFECTIVE_RULES, of_rules
 from tests.strategies import (

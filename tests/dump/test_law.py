@@ -12,12 +12,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.binlog.events import EventType
-from dumpfilter.binlog.fileset import SegmentReader
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import GtidSet
+from dumpfilter.binlog.gtid_sources import SourceNumbers, add_run, empty_set
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.binlog.sources import SourceNumbers, add_run, empty_set
-from dumpfilter.binlog.subjects import Subjects
 from dumpfilter.dump import ChunkPlan, Counts, DumpThread, render
 from dumpfilter.errors import PositionError
 from dumpfilter.filter import Filter, ReplicationFilter, Rule, make_rule
@@ -25,6 +23,8 @@ from dumpfilter.filter.collation import Family
 from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.rules import EffectiveRuleKind
+from dumpfilter.index.fileset import SegmentReader
+from dumpfilter.index.subjects import Subjects
 from tests.dump import reference
 from tests.dump.reference import Effects
 from tests.filter.plain import Names, PlainFilter

@@ -8,14 +8,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.binlog.context_events import decode_xa_prepare
-from dumpfilter.binlog.fileset import SegmentReader
 from dumpfilter.binlog.format import Family
-from dumpfilter.binlog.sources import SourceNumbers
-from dumpfilter.binlog.subjects import Subjects
+from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump import Counts, DumpThread, render
 from dumpfilter.filter import Rule
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.index.fileset import SegmentReader
+from dumpfilter.index.subjects import Subjects
 from tests.dump import reference
 from tests.dump.test_law import meaning, of_rules, plain
 from tests.strategies import DIALECTS, MadeBinlog, T, _Builder, binlogs, query_body, rules, with_checksum

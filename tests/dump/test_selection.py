@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dumpfilter.binlog import _roles as R
-from dumpfilter.binlog.fileset import BinlogSet
+from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.gtid import GtidSet
-from dumpfilter.binlog.sources import SourceNumbers, add_run, empty_set
-from dumpfilter.binlog.subjects import Subjects
+from dumpfilter.binlog.gtid_sources import SourceNumbers, add_run, empty_set
 from dumpfilter.dump.selection import Range, Selection, on_boundaries
 from dumpfilter.errors import PositionError
+from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.index.subjects import Subjects
 from tests.support import DATA, segments
 
 FILES = [DATA / "oracle" / name / "bin.000002" for name in ("mysql-row", "mariadb-mixed", "mysql-statement")]

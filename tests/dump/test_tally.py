@@ -16,10 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.binlog.compression import NONE, ZSTD
-from dumpfilter.binlog.fileset import BinlogFile, BinlogSet, SegmentReader
-from dumpfilter.binlog.sources import SourceNumbers
-from dumpfilter.binlog.subjects import Subjects, TableSubject
-from dumpfilter.binlog.xa import NONE_PREPARED
+from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump import Counts, DumpThread
 from dumpfilter.dump.conditions import ANY, EXACTLY, ONE
 from dumpfilter.dump.tallied import Tallied, merge
@@ -27,6 +24,9 @@ from dumpfilter.dump.tally import Tally
 from dumpfilter.filter import Filter, ReplicationFilter, Rule
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.index.fileset import BinlogFile, BinlogSet, SegmentReader
+from dumpfilter.index.subjects import Subjects, TableSubject
+from dumpfilter.index.xa import NONE_PREPARED
 from tests.dump.test_law import EFFECTIVE_RULES, of_rules
 from tests.dump.test_origin import from_servers, origins
 from tests.oracle.recordings import Recording, all_recordings

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.binlog import _roles as R
+from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.gtid_events import Xid
-from dumpfilter.binlog.subjects import Subjects
-from dumpfilter.binlog.xa import XaTransactions, ended_xid
 from dumpfilter.dump import Counts, DumpThread, render
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
+from dumpfilter.index.subjects import Subjects
+from dumpfilter.index.xa import XaTransactions, ended_xid
+from dumpfilter.master.store import BinlogStore
 from dumpfilter.statement import Statement, StatementKind
-from master.store import BinlogStore
 from tests.dump.reference import events_of
 from tests.oracle.dumping import dump as oracle_dump
 from tests.strategies import (

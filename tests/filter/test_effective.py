@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dumpfilter.binlog.subjects import TableSubject
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import (
     Decision,
@@ -22,6 +21,7 @@ from dumpfilter.filter import (
     make_rule,
 )
 from dumpfilter.filter.collation import NameCollation
+from dumpfilter.index.subjects import TableSubject
 from dumpfilter.statement import Statement, StatementKind, TableName
 from tests.filter.plain import Names
 from tests.filter.plain_effective import PlainEffectiveFilter

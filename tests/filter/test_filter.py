@@ -9,10 +9,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dumpfilter.binlog.subjects import TableSubject
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import Filter, Rule, RuleKind, Verdict, make_rule
 from dumpfilter.filter.collation import NameCollation
+from dumpfilter.index.subjects import TableSubject
 from dumpfilter.statement import Statement, StatementKind
 from tests.filter.plain import Names, PlainFilter
 

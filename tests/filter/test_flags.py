@@ -7,9 +7,7 @@ import threading
 import numpy as np
 
 from dumpfilter.binlog.events import EventType
-from dumpfilter.binlog.fileset import SegmentReader
-from dumpfilter.binlog.sources import SourceNumbers
-from dumpfilter.binlog.subjects import Subjects, TableSubject
+from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import (
     FILTER_BINLOG_SEND_F,
@@ -19,6 +17,8 @@ from dumpfilter.filter.flags import (
     FILTER_UNDECIDED_F,
     TableFlags,
 )
+from dumpfilter.index.fileset import SegmentReader
+from dumpfilter.index.subjects import Subjects, TableSubject
 from dumpfilter.statement import Statement, StatementKind
 from tests.strategies import DIALECTS, _Builder, query_body, rows_body, table_map_body
 from tests.support import MemoryFile

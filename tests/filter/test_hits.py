@@ -16,8 +16,6 @@ from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.rows import decode_table_map
-from dumpfilter.binlog.statements import decode_statement_event, statement_of
-from dumpfilter.binlog.subjects import Subject, TableSubject
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.convert import hits_from_proto, hits_to_proto
 from dumpfilter.filter.effective import EffectiveFilter
@@ -25,9 +23,11 @@ from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.hits import KINDS, HitCounter
 from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.filter.rules import BaseRuleKind, EffectiveRuleKind, RuleKind
+from dumpfilter.index.statements import decode_statement_event, statement_of
+from dumpfilter.index.subjects import Subject, TableSubject
+from dumpfilter.slave.groups import Keyword, keyword
 from dumpfilter.statement import make_statement, parse_statement
 from dumpfilter.v1 import dumpfilter_pb2 as pb
-from slave.groups import Keyword, keyword
 
 DATA = Path(__file__).parent / "data"
 RECORDED: dict[str, Any] = json.loads((DATA / "hits-mysql.json").read_text())

@@ -9,9 +9,9 @@ import grpc
 
 from dumpfilter.filter import Filter
 from dumpfilter.filter.convert import filter_to_proto
+from dumpfilter.master.server import MasterServer
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
-from master.server import MasterServer
 
 
 class Client:

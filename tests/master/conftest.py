@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from master.server import MasterServer
-from master.store import BinlogStore
+from dumpfilter.master.server import MasterServer
+from dumpfilter.master.store import BinlogStore
 from tests.master.client import Client
 from tests.support import DATA
 

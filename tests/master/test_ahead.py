@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from master.ahead import Ahead
+from dumpfilter.master.ahead import Ahead
 
 
 def test_items_come_in_order_and_the_end_ends() -> None:

@@ -17,16 +17,16 @@ import pytest
 
 from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.filter import EffectiveFilter, WriteFilter
+from dumpfilter.master.config import MasterConfig
+from dumpfilter.master.console import MasterConsole
+from dumpfilter.master.imposed import ImposedFilter
+from dumpfilter.master.server import MasterServer
+from dumpfilter.master.store import BinlogStore
+from dumpfilter.security.tls import client_context
 from dumpfilter.sql.errors import SqlError
 from dumpfilter.sql.parser import parse_statement
 from dumpfilter.sql.result import Result
-from dumpfilter.tls import client_context
 from dumpfilter.v1 import dumpfilter_pb2 as pb
-from master.config import MasterConfig
-from master.console import MasterConsole
-from master.imposed import ImposedFilter
-from master.server import MasterServer
-from master.store import BinlogStore
 from tests.certificates import Authority
 from tests.mariadb import MariaDb
 from tests.master.client import Client

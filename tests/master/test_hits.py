@@ -15,9 +15,9 @@ from dumpfilter.filter.convert import filter_to_proto, hits_from_proto, origin_t
 from dumpfilter.filter.hits import Hits
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.filter.rules import RuleKind
+from dumpfilter.master.server import MasterServer
+from dumpfilter.master.store import BinlogStore
 from dumpfilter.v1 import dumpfilter_pb2 as pb
-from master.server import MasterServer
-from master.store import BinlogStore
 from tests.dump.test_hits import counted
 from tests.master.client import Client
 from tests.master.test_service import ORACLE

@@ -7,14 +7,14 @@ from typing import Any
 
 import grpc
 import pytest
+from dumpfilter.master.logs import MOST
 from structlog.testing import capture_logs
 
-from dumpfilter.binlog.subjects import Subjects
 from dumpfilter.filter import Filter
+from dumpfilter.index.subjects import Subjects
+from dumpfilter.master.register import MOST_IDLE, MOST_IDLE_WEIGHT, NotRegistered, Register, RegisteredSlave
+from dumpfilter.master.service import MAX_NAME, MAX_RULES
 from dumpfilter.v1 import dumpfilter_pb2 as pb
-from master.logs import MOST
-from master.register import MOST_IDLE, MOST_IDLE_WEIGHT, NotRegistered, Register, RegisteredSlave
-from master.service import MAX_NAME, MAX_RULES
 from tests.master.client import Client
 from tests.master.test_service import code_of, dumping, wait_for
 from tests.support import DATA

@@ -18,11 +18,11 @@ from dumpfilter.filter.convert import filter_from_proto, filter_to_proto
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
 from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.filter.verdict import Verdict
+from dumpfilter.master.config import MasterConfig, load_config
+from dumpfilter.master.imposed import ImposedFilter, imposed_on, peer_address
+from dumpfilter.master.server import MasterServer
+from dumpfilter.master.store import BinlogStore
 from dumpfilter.v1 import dumpfilter_pb2 as pb
-from master.config import MasterConfig, load_config
-from master.imposed import ImposedFilter, imposed_on, peer_address
-from master.server import MasterServer
-from master.store import BinlogStore
 from tests.master.client import Client
 from tests.master.test_service import code_of, files_of
 from tests.oracle.dumping import dump

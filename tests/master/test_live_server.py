@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.binlog.events import EventType
-from dumpfilter.binlog.fileset import BinlogSet
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.dump.events import kept_events
-from dumpfilter.dump.files import filter_set
+from dumpfilter.dump.event_stream import kept_events
+from dumpfilter.dump.filter_set import filter_set
 from dumpfilter.filter import Filter
+from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.master.server import MasterServer
+from dumpfilter.master.store import BinlogStore
 from dumpfilter.printing import LoadFiles, TextPrinter
-from master.server import MasterServer
-from master.store import BinlogStore
-from slave.applier import apply_files
-from slave.channel import Channel, ChannelOptions, FilterOn
-from slave.io_thread import SourceOptions
-from slave.targets import SummaryTarget
+from dumpfilter.slave.applier import apply_files
+from dumpfilter.slave.channel import Channel, ChannelOptions, FilterOn
+from dumpfilter.slave.io_thread import SourceOptions
+from dumpfilter.slave.targets import SummaryTarget
 from tests.mariadb import MariaDb, mariadb_version
 from tests.oracle.test_replay import Server
 from tests.spark_jobs.here import split_here

@@ -16,9 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from dumpfilter.binlog.fileset import BinlogSet
 from dumpfilter.binlog.format import Family, NameCollation, name_collation_of
-from dumpfilter.binlog.sources import empty_set
+from dumpfilter.binlog.gtid_sources import empty_set
 from dumpfilter.cli import app
 from dumpfilter.dump import Counts
 from dumpfilter.errors import OutputError, PositionError
@@ -26,21 +25,22 @@ from dumpfilter.filter import Filter, FilterSemantics, make_filter, parse_option
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.filter.rules import Rule
-from dumpfilter.split_set import Manifest
+from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.master.dump import Dump, start_of
+from dumpfilter.master.imposed import ImposedFilter
+from dumpfilter.master.presplit import Presplit
+from dumpfilter.master.register import Register
+from dumpfilter.master.server import MasterServer
+from dumpfilter.master.store import BinlogStore
+from dumpfilter.slave.channel import Channel, ChannelOptions
+from dumpfilter.slave.gtids import add_runs
+from dumpfilter.slave.io_thread import SourceOptions
+from dumpfilter.slave.targets import SummaryTarget
+from dumpfilter.spark_jobs.split.job import SplitOptions
+from dumpfilter.spark_jobs.split.purge import purge_split
+from dumpfilter.spark_jobs.split.specification import NamedBinlog, Specification
+from dumpfilter.split_set.manifest import Manifest
 from dumpfilter.v1 import dumpfilter_pb2 as pb
-from master.dump import Dump, start_of
-from master.imposed import ImposedFilter
-from master.presplit import Presplit
-from master.register import Register
-from master.server import MasterServer
-from master.store import BinlogStore
-from slave.channel import Channel, ChannelOptions
-from slave.gtids import add_runs
-from slave.io_thread import SourceOptions
-from slave.targets import SummaryTarget
-from spark_jobs.split import SplitOptions
-from spark_jobs.splitting.purging import purge_split
-from spark_jobs.splitting.specification import NamedBinlog, Specification
 from tests.dump.test_xa import three_files
 from tests.spark_jobs.here import split_here
 from tests.spark_jobs.walking import ORACLE, RECORDINGS

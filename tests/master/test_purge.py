@@ -15,18 +15,18 @@ import grpc
 import pytest
 
 from dumpfilter.binlog.events import GTID_INDEX_MAGIC
-from dumpfilter.binlog.fileset import BinlogSet, gtid_index_of
-from dumpfilter.binlog.generate import generate
 from dumpfilter.filter import Filter
+from dumpfilter.index.fileset import BinlogSet, gtid_index_of
+from dumpfilter.master.console import MasterConsole
+from dumpfilter.master.identity import uuid_of
+from dumpfilter.master.purge import purge
+from dumpfilter.master.server import MasterServer
+from dumpfilter.master.store import BinlogStore
+from dumpfilter.master.writers import writer_of
 from dumpfilter.sql.errors import SqlError
 from dumpfilter.sql.parser import parse_statement
 from dumpfilter.v1 import dumpfilter_pb2 as pb
-from master.console import MasterConsole
-from master.identity import uuid_of
-from master.purge import purge
-from master.server import MasterServer
-from master.store import BinlogStore
-from master.writers import writer_of
+from dumpfilter.workload.generate import generate
 from tests.master.client import Client
 from tests.master.test_service import code_of, files_of
 from tests.oracle.dumping import dump
@@ -158,8 +158,8 @@ CRASHING = """
 import os, shutil, sys
 from datetime import datetime
 from pathlib import Path
-from dumpfilter.binlog.fileset import BinlogSet
-from master.purge import purge
+from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.master.purge import purge
 
 source, work = map(Path, sys.argv[1:])
 for number in range(1, 1000):

@@ -19,10 +19,10 @@ from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import Filter
 from dumpfilter.filter.convert import filter_to_proto
+from dumpfilter.master.server import MasterServer
+from dumpfilter.master.service import DumpFilterService
+from dumpfilter.master.store import BinlogStore
 from dumpfilter.v1 import dumpfilter_pb2 as pb
-from master.server import MasterServer
-from master.service import DumpFilterService
-from master.store import BinlogStore
 from tests.master.client import Client
 from tests.oracle.dumping import dump
 

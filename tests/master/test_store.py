@@ -11,8 +11,8 @@ import pytest
 
 from dumpfilter.binlog.events import EventHeader
 from dumpfilter.errors import BinlogCorrupt, BinlogMissing, BinlogTruncated, PositionError
-from master.store import BinlogStore
-from master.watcher import Watcher
+from dumpfilter.master.store import BinlogStore
+from dumpfilter.master.watcher import Watcher
 
 ORACLE = Path(__file__).parents[1] / "oracle" / "data" / "oracle"
 

@@ -16,9 +16,9 @@ from dumpfilter.filter import Filter, WriteFilter, WriteSemantics
 from dumpfilter.filter.convert import filter_to_proto
 from dumpfilter.filter.factory import make_write_filter
 from dumpfilter.filter.rules import parse_clause
+from dumpfilter.master.server import MasterServer
+from dumpfilter.master.store import BinlogStore
 from dumpfilter.v1 import dumpfilter_pb2 as pb
-from master.server import MasterServer
-from master.store import BinlogStore
 from tests.master.client import Client
 from tests.master.test_service import files_of
 from tests.oracle.dumping import dump

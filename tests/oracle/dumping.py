@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dumpfilter.binlog.events import MAGIC
-from dumpfilter.binlog.fileset import BinlogSet, SegmentReader
 from dumpfilter.binlog.gtid import GtidSet
-from dumpfilter.binlog.sources import SourceNumbers, add_run, empty_set
-from dumpfilter.binlog.subjects import Subjects
-from dumpfilter.binlog.xa import NONE_PREPARED
+from dumpfilter.binlog.gtid_sources import SourceNumbers, add_run, empty_set
 from dumpfilter.dump import Counts, DumpThread, render
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
+from dumpfilter.index.fileset import BinlogSet, SegmentReader
+from dumpfilter.index.subjects import Subjects
+from dumpfilter.index.xa import NONE_PREPARED
 
 
 @dataclass

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.binlog.events import EventType
-from dumpfilter.binlog.fileset import BinlogSet
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.dump.files import filter_set
+from dumpfilter.dump.filter_set import filter_set
+from dumpfilter.index.fileset import BinlogSet
 from tests.oracle import test_recordings
 from tests.oracle.recordings import DATA, Recording
 from tests.oracle.test_replay import Server, check, mariadb  # noqa: F401 (a fixture)

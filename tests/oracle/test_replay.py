@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from dumpfilter.binlog.fileset import BinlogSet
-from dumpfilter.dump.files import filter_set
+from dumpfilter.dump.filter_set import filter_set
 from dumpfilter.filter import RuleKind
+from dumpfilter.index.fileset import BinlogSet
 from tests.mariadb import MariaDb, mariadb_version
 from tests.oracle.recordings import Recording, all_cases
 from tests.oracle.test_recordings import filter_of

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from dumpfilter.binlog.fileset import BinlogSet
-from dumpfilter.explaining import XA_END, ExplainedEvent, Filters, explain_events
+from dumpfilter.explain.explanation import XA_END, ExplainedEvent, Filters, explain_events
 from dumpfilter.filter import Filter, WriteFilter, WriteSemantics
 from dumpfilter.filter.collation import Family
+from dumpfilter.index.fileset import BinlogSet
 
 DATA = Path(__file__).parent / "data" / "recordings"
 

@@ -12,22 +12,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dumpfilter.binlog.fileset import BinlogSet
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.filter import FilterSemantics, Rule, make_filter
 from dumpfilter.filter.channels import ChannelFilters, split_channel
 from dumpfilter.filter.hits import Hits
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.filter.rules import EffectiveRuleKind, RuleKind, make_rule
+from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.master.config import MasterConfig
+from dumpfilter.master.server import MasterServer
+from dumpfilter.master.store import BinlogStore
+from dumpfilter.slave.applier import EventApplier
+from dumpfilter.slave.console import SlaveConsole
+from dumpfilter.slave.slave import Slave, SlaveOptions
+from dumpfilter.slave.targets import SummaryTarget
 from dumpfilter.sql.parser import parse_statement
 from dumpfilter.sql.result import Result
-from master.config import MasterConfig
-from master.server import MasterServer
-from master.store import BinlogStore
-from slave.applier import EventApplier
-from slave.console import SlaveConsole
-from slave.slave import Slave, SlaveOptions
-from slave.targets import SummaryTarget
 
 DEADLINE = 60.0
 """Seconds after which a condition that should come true counts as missed."""

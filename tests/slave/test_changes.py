@@ -13,23 +13,23 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.binlog.events import EventType
-from dumpfilter.binlog.fileset import BinlogSet, SegmentReader
-from dumpfilter.binlog.generate import generate
+from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.rows import decode_table_map
-from dumpfilter.binlog.sources import SourceNumbers
-from dumpfilter.binlog.subjects import Subjects
 from dumpfilter.filter import make_filter
 from dumpfilter.filter.channels import ChannelFilters
 from dumpfilter.filter.rules import BaseRuleKind, Rule, RuleKind, make_rule
+from dumpfilter.index.fileset import BinlogSet, SegmentReader
+from dumpfilter.index.subjects import Subjects
+from dumpfilter.master.server import MasterServer
+from dumpfilter.master.store import BinlogStore
+from dumpfilter.slave.applier import EventApplier
+from dumpfilter.slave.console import SlaveConsole
+from dumpfilter.slave.slave import Slave, SlaveOptions
+from dumpfilter.slave.source_info import SourceInfo
+from dumpfilter.slave.targets import SummaryTarget
 from dumpfilter.sql.parser import parse_statement
-from master.server import MasterServer
-from master.store import BinlogStore
-from slave.applier import EventApplier
-from slave.console import SlaveConsole
-from slave.slave import Slave, SlaveOptions
-from slave.source_info import SourceInfo
-from slave.targets import SummaryTarget
+from dumpfilter.workload.generate import generate
 
 KINDS = list(RuleKind)
 STATEMENTS_TABLES = [("shop", "orders"), ("shop", "items"), ("hr", "emp"), ("logs", "audit"), ("tmpdb", "t1")]

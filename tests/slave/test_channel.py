@@ -15,8 +15,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.binlog.events import EventType
-from dumpfilter.binlog.fileset import BinlogSet
 from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.sql.commands import Threads
 from tests.slave.driven import Driven, Since, driven, expected, serving, wait_until
 from tests.slave.test_changes import boundaries

@@ -18,18 +18,18 @@ from dumpfilter import cli
 from dumpfilter.binlog.events import ROWS, EventType
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.rows import decode_rows_header, decode_table_map
-from dumpfilter.binlog.statements import read_statement
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import EffectiveFilter, FilterSemantics, make_rule
 from dumpfilter.filter.convert import filter_to_proto
 from dumpfilter.filter.rules import RuleKind
+from dumpfilter.index.statements import read_statement
+from dumpfilter.master.server import MasterServer
+from dumpfilter.master.store import BinlogStore
+from dumpfilter.slave.channel import Channel, ChannelOptions, FilterOn
+from dumpfilter.slave.groups import Keyword, keyword
+from dumpfilter.slave.io_thread import SourceOptions
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
-from master.server import MasterServer
-from master.store import BinlogStore
-from slave.channel import Channel, ChannelOptions, FilterOn
-from slave.groups import Keyword, keyword
-from slave.io_thread import SourceOptions
 from tests.filter.plain import Names
 from tests.filter.plain_effective import PlainEffectiveFilter
 

@@ -23,9 +23,9 @@ from dumpfilter.binlog.gtid import MysqlGtidSet, encode_previous_gtids
 from dumpfilter.binlog.writer import make_event, rebase
 from dumpfilter.errors import PositionError
 from dumpfilter.filter import Filter
-from slave.channel import Channel, ChannelOptions, FilterOn
-from slave.io_thread import SourceOptions
-from slave.targets import SummaryTarget
+from dumpfilter.slave.channel import Channel, ChannelOptions, FilterOn
+from dumpfilter.slave.io_thread import SourceOptions
+from dumpfilter.slave.targets import SummaryTarget
 from tests.binlog_tools import complaints
 
 DUMPFILTER = [sys.executable, "-c", "from dumpfilter.cli import main; main()"]

@@ -11,14 +11,14 @@ import grpc
 import pytest
 
 from dumpfilter.errors import BinlogCorrupt, BinlogMissing, ConnectionLost, OutputError, PositionError
+from dumpfilter.slave.errors import DumpTakenOver, RegistrationRefused, StreamError
+from dumpfilter.slave.io_thread import IoThread, SourceOptions
+from dumpfilter.slave.master_info import MasterInfoFile
+from dumpfilter.slave.receiver import Receiver
+from dumpfilter.slave.relay_end import RelayEnd
+from dumpfilter.slave.relay_log import RelayLog
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
-from slave.errors import DumpTakenOver, RegistrationRefused, StreamError
-from slave.io_thread import IoThread, SourceOptions
-from slave.master_info import MasterInfoFile
-from slave.receiver import Receiver
-from slave.relay_end import RelayEnd
-from slave.relay_log import RelayLog
 
 SHAPE = [[(True, [20, 30, 40]), (False, [5]), (True, [1])], [(True, [50, 50])] * 5]
 
@@ -257,7 +257,7 @@ def test_where_a_dump_begins(served, tmp_path):
 def test_a_full_disk_stops_it(served, tmp_path, monkeypatch):
     servicer = served()
     thread = make_thread(tmp_path / "s", servicer.port)
-    from slave import durable
+    from dumpfilter.slave import durable
 
     real = durable.write
 

@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.binlog.fileset import BinlogSet
 from dumpfilter.binlog.format import NameCollation
 from dumpfilter.filter import EffectiveFilter, Filter, FilterSemantics
-from master.config import MasterConfig
-from master.imposed import ImposedFilter
-from slave import state_file
-from slave.channel import Channel, ChannelOptions, FilterOn, Threads
-from slave.errors import StreamError
-from slave.io_thread import SourceOptions
-from slave.master_info import NAME, MasterInfo, MasterInfoFile
-from slave.receiver import Receiver
-from slave.relay_end import RelayEnd
-from slave.relay_log import RelayLog
-from slave.targets import SummaryTarget
+from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.master.config import MasterConfig
+from dumpfilter.master.imposed import ImposedFilter
+from dumpfilter.slave import state_file
+from dumpfilter.slave.channel import Channel, ChannelOptions, FilterOn, Threads
+from dumpfilter.slave.errors import StreamError
+from dumpfilter.slave.io_thread import SourceOptions
+from dumpfilter.slave.master_info import NAME, MasterInfo, MasterInfoFile
+from dumpfilter.slave.receiver import Receiver
+from dumpfilter.slave.relay_end import RelayEnd
+from dumpfilter.slave.relay_log import RelayLog
+from dumpfilter.slave.targets import SummaryTarget
 from tests.slave.driven import Master, driven, serving, wait_until
 
 RECORDINGS = Path(__file__).parents[1] / "oracle" / "data" / "recordings"

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dumpfilter.slave import durable
+from dumpfilter.slave.errors import StateCorrupt, StreamError
+from dumpfilter.slave.master_info import MasterInfo, MasterInfoFile
+from dumpfilter.slave.receiver import Receiver
+from dumpfilter.slave.relay_end import RelayEnd
+from dumpfilter.slave.relay_log import RelayLog
 from dumpfilter.v1 import dumpfilter_pb2 as pb
-from slave import durable
-from slave.errors import StateCorrupt, StreamError
-from slave.master_info import MasterInfo, MasterInfoFile
-from slave.receiver import Receiver
-from slave.relay_end import RelayEnd
-from slave.relay_log import RelayLog
 
 STEPS = ("create", "write", "truncate", "sync", "sync_directory", "rename", "remove")
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from dumpfilter.binlog.fileset import BinlogSet
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.filter import Filter, ReplicationFilter
 from dumpfilter.filter.kinds import AllFilters
-from master.config import MasterConfig
-from master.imposed import ImposedFilter
-from slave.applier import EventApplier
-from slave.command import report
-from slave.targets import SummaryTarget
+from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.master.config import MasterConfig
+from dumpfilter.master.imposed import ImposedFilter
+from dumpfilter.slave.applier import EventApplier
+from dumpfilter.slave.command import report
+from dumpfilter.slave.targets import SummaryTarget
 from tests.slave.driven import Place, driven, expected, serving, wait_until
 from tests.slave.test_changes import GrowingBinlog
 from tests.support import DATA

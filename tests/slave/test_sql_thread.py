@@ -8,14 +8,14 @@ import time
 import pytest
 
 from dumpfilter.filter import Filter
-from slave import sql_thread
-from slave.errors import StateCorrupt
-from slave.master_info import MasterInfoFile
-from slave.receiver import Receiver
-from slave.relay_end import RelayEnd
-from slave.relay_log import RelayLog
-from slave.relay_log_info import RelayLogInfoFile
-from slave.sql_thread import SqlThread
+from dumpfilter.slave import sql_thread
+from dumpfilter.slave.errors import StateCorrupt
+from dumpfilter.slave.master_info import MasterInfoFile
+from dumpfilter.slave.receiver import Receiver
+from dumpfilter.slave.relay_end import RelayEnd
+from dumpfilter.slave.relay_log import RelayLog
+from dumpfilter.slave.relay_log_info import RelayLogInfoFile
+from dumpfilter.slave.sql_thread import SqlThread
 
 END = {"mysql-row": ":1-74", "mariadb-row": "0-11-74"}
 

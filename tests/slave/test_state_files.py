@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.errors import OutputError
-from slave import durable, state_file
-from slave.backoff import Backoff
-from slave.errors import DirectoryBusy, StateCorrupt
-from slave.master_info import NAME, MasterInfo
-from slave.server_uuid import server_uuid
+from dumpfilter.slave import durable, state_file
+from dumpfilter.slave.backoff import Backoff
+from dumpfilter.slave.errors import DirectoryBusy, StateCorrupt
+from dumpfilter.slave.master_info import NAME, MasterInfo
+from dumpfilter.slave.server_uuid import server_uuid
 
 INFO = MasterInfo(source_file="bin.000002", source_position=4711, retrieved="a:1-5", family="mysql")
 
@@ -86,7 +86,7 @@ def test_two_slaves_in_one_directory(tmp_path):
         durable.DirectoryLock(tmp_path / "new", patience=0.1)
     lock.release()
     code = (
-        "import os, pathlib, sys; from slave.durable import DirectoryLock;"
+        "import os, pathlib, sys; from dumpfilter.slave.durable import DirectoryLock;"
         "lock = DirectoryLock(pathlib.Path(sys.argv[1])); os.kill(os.getpid(), 9)"
     )
     assert subprocess.run([sys.executable, "-c", code, tmp_path / "new"], check=False).returncode == -9

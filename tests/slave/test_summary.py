@@ -19,8 +19,8 @@ from dumpfilter.binlog.events import ROWS, EventType
 from dumpfilter.binlog.row_image import row_images
 from dumpfilter.binlog.rows import RowsHeader, TableMap, decode_rows_header, decode_table_map, rows_kind
 from dumpfilter.errors import BinlogCorrupt
-from slave.targets import SummaryTarget, Target, as_json, as_table
-from slave.targets.summary import DIGEST_BYTES, qualified_name
+from dumpfilter.slave.targets import SummaryTarget, Target, as_json, as_table
+from dumpfilter.slave.targets.summary import DIGEST_BYTES, qualified_name
 
 DATA = Path(__file__).parents[1] / "oracle" / "data"
 EMPTY: dict[str, Any] = {"tables": {}, "databases": {}}

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.binlog.events import EventType
-from dumpfilter.binlog.fileset import BinlogSet
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.query import encode_query
-from dumpfilter.binlog.statements import decode_statement_event
-from dumpfilter.binlog.tables_info import announce_tables_info, with_tables_info
+from dumpfilter.dump.with_tables_info import announce_tables_info, with_tables_info
 from dumpfilter.filter import Filter
-from slave.applier import _short_keyword, apply_files
-from slave.groups import Keyword, keyword
-from slave.targets.summary import SummaryTarget
+from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.index.statements import decode_statement_event
+from dumpfilter.slave.applier import _short_keyword, apply_files
+from dumpfilter.slave.groups import Keyword, keyword
+from dumpfilter.slave.targets.summary import SummaryTarget
 from tests.strategies import DIALECTS, query_body
 from tests.support import RECORDED_SETS, binlogs_in, recording_id
 

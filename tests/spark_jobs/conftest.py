@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.environment import package_environment
-from spark_jobs.session import spark_session
+from dumpfilter.spark_jobs.spark.context import spark_session
+from dumpfilter.spark_jobs.spark.environment import package_environment
 from tests.mariadb import MariaDb
 
 

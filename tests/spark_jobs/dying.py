@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from dumpfilter.binlog.generate import generate
-from dumpfilter.split_set import MANIFEST, Manifest
-from spark_jobs.jobs import run_here
-from spark_jobs.split import SplitOptions, split
+from dumpfilter.spark_jobs.spark.jobs import run_here
+from dumpfilter.spark_jobs.split.job import SplitOptions, split
+from dumpfilter.split_set.manifest import MANIFEST, Manifest
+from dumpfilter.workload.generate import generate
 
 _SYSTEM_CALLS = frozenset({"open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "shutil.rmtree"})
 """The audit events (sys.audit) of what changes a directory; opening for writing among them."""
@@ -22,7 +22,7 @@ if _ROOT not in sys.path:
     sys.path.append(_ROOT)  # new processes get it, and find this module
 
 _processes = multiprocessing.get_context("forkserver")
-_processes.set_forkserver_preload(["spark_jobs.split"])
+_processes.set_forkserver_preload(["dumpfilter.spark_jobs.split.job"])
 
 
 def make_source(folder: Path) -> Path:

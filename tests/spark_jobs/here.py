@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dumpfilter.split_set import Manifest
-from spark_jobs.jobs import Runner, run_here
-from spark_jobs.split import SplitOptions, SplitResult, split
+from dumpfilter.spark_jobs.spark.jobs import Runner, run_here
+from dumpfilter.spark_jobs.split.job import SplitOptions, SplitResult, split
+from dumpfilter.split_set.manifest import Manifest
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_jobs.traffic.results import (
+from dumpfilter.spark_jobs.bandwidth.results import (
     Figures,
     MasterCost,
     Peak,

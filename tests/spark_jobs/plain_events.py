@@ -8,20 +8,20 @@ from io import BytesIO
 from itertools import chain
 from typing import Any
 
-from dumpfilter.binlog import _roles as R
+from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.compression import decode_transaction_payload, rows_data
 from dumpfilter.binlog.events import ROWS, EventHeader, EventType, event_name
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import MysqlGtid
-from dumpfilter.binlog.index_reference import ReferenceIndex, Transaction, index_events
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.binlog.row_image import row_images_reference
 from dumpfilter.binlog.rows import decode_rows_header, decode_table_map, rows_kind
-from dumpfilter.binlog.statements import decode_statement_event
-from dumpfilter.binlog.subjects import TableSubject
 from dumpfilter.errors import BinlogError
+from dumpfilter.index.statements import decode_statement_event
+from dumpfilter.index.subjects import TableSubject
+from dumpfilter.spark_jobs.source.columns import named_by
 from dumpfilter.statement import Statement
-from spark_jobs.source.columns import named_by
+from tests.index.plain_index import ReferenceIndex, Transaction, index_events
 
 T = EventType
 QUERIES = (T.QUERY, T.QUERY_COMPRESSED)

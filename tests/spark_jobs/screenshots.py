@@ -6,8 +6,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from spark_jobs.traffic.report import render_report
-from spark_jobs.traffic.results import Results
+from dumpfilter.spark_jobs.bandwidth.report import render_report
+from dumpfilter.spark_jobs.bandwidth.results import Results
 from tests.spark_jobs.browser import chromium
 from tests.spark_jobs.made_results import empty_results, made_results
 

@@ -12,18 +12,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dumpfilter.binlog.fileset import BinlogSet
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.errors import BinlogCorrupt, OptionError
 from dumpfilter.filter import FilterSemantics
 from dumpfilter.filter.convert import filter_to_proto, origin_to_proto
 from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.master.server import MasterServer
+from dumpfilter.master.store import BinlogStore
+from dumpfilter.spark_jobs.bandwidth.job import BandwidthOptions, bandwidth
+from dumpfilter.spark_jobs.bandwidth.results import Results, SlaveFigures
+from dumpfilter.spark_jobs.bandwidth.slaves import SlaveDefinition, load_slaves
 from dumpfilter.v1 import dumpfilter_pb2 as pb
-from master.server import MasterServer
-from master.store import BinlogStore
-from spark_jobs.bandwidth import BandwidthOptions, bandwidth
-from spark_jobs.traffic.results import Results, SlaveFigures
-from spark_jobs.traffic.slaves import SlaveDefinition, load_slaves
 from tests.master.client import Client
 from tests.spark_jobs.here import shuffled, split_here
 from tests.spark_jobs.walking import FILE_LEVEL, RECORDINGS

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from dumpfilter.errors import OptionError
-from spark_jobs.binlog_source import BinlogDataSource, index_with_spark, register
-from spark_jobs.cutting import index_file
-from spark_jobs.source.columns import TYPES
-from spark_jobs.source.options import SourceOptions
-from spark_jobs.source.planning import SetCuts, cuts_of, plan_ranges
+from dumpfilter.spark_jobs.binlog_source import BinlogDataSource, index_with_spark, register
+from dumpfilter.spark_jobs.ranges.range_index import index_file
+from dumpfilter.spark_jobs.source.columns import TYPES
+from dumpfilter.spark_jobs.source.options import SourceOptions
+from dumpfilter.spark_jobs.source.planning import SetCuts, cuts_of, plan_ranges
 from tests.spark_jobs.plain_events import events_of
 from tests.support import DATA
 

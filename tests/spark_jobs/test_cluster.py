@@ -10,19 +10,23 @@ from pathlib import Path
 
 import pytest
 
-import spark_jobs
+import dumpfilter
 from tests.spark_jobs.cluster import Cluster, spark_home
 from tests.spark_jobs.here import split_here
 from tests.spark_jobs.walking import ORACLE
 
 pytestmark = pytest.mark.xdist_group("cluster")
 
-SPLIT = Path(spark_jobs.__file__).parent / "split.py"
+SCRIPT = Path(dumpfilter.__file__).with_name("__main__.py")
 
-JOBS = ["spark_jobs.split", "spark_jobs.bandwidth", "spark_jobs.binlog_source"]
+JOBS = [
+    "dumpfilter.spark_jobs.split.job",
+    "dumpfilter.spark_jobs.bandwidth.job",
+    "dumpfilter.spark_jobs.binlog_source",
+]
 
 FIRST_JOB = """
-from spark_jobs import session
+from dumpfilter.spark_jobs.spark import context as session
 session.NO_WORKER_AFTER = 0.1
 with session.spark_context({master!r}, executor_memory="512m") as context:
     print(context.master, context.parallelize([1, 2], 2).sum())
@@ -70,7 +74,13 @@ def test_the_split_by_spark_submit(waited: Waited, environment: Path, tmp_path: 
     waited.cluster.wait_for_workers()
     before = set(waited.cluster.executors())
     ran = waited.cluster.submit(
-        SPLIT, str(source), "--output", str(tmp_path / "out"), environment=environment, settings=both
+        SCRIPT,
+        "split",
+        str(source),
+        "--output",
+        str(tmp_path / "out"),
+        environment=environment,
+        settings=both,
     )
     assert ran.returncode == 0, ran.stderr
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.session import SparkMissing, check_java
-from spark_jobs.split import SplitOptions
-from spark_jobs.splitting.specification import load_specification
+from dumpfilter.spark_jobs.spark.context import SparkMissing, check_java
+from dumpfilter.spark_jobs.split.job import SplitOptions
+from dumpfilter.spark_jobs.split.specification import load_specification
 from tests.spark_jobs.here import split_here
 from tests.spark_jobs.walking import ORACLE
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.binlog.gtid_events import Xid
-from dumpfilter.binlog.subjects import TableSubject
-from spark_jobs.cutting import XaLook, follow_xa, index_file, look_for_xa, ranges_of
-from spark_jobs.ranges import Range
+from dumpfilter.index.subjects import TableSubject
+from dumpfilter.spark_jobs.ranges.range_index import XaLook, follow_xa, index_file, look_for_xa, ranges_of
+from dumpfilter.spark_jobs.ranges.ranges import Range
 from tests.spark_jobs.walking import ORACLE
 from tests.strategies import MadeBinlog, binlogs
 

@@ -10,21 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.daemon import DRIVERS_CODE, PACKAGES, check_code, code_digest, package_folder
+from dumpfilter.spark_jobs.spark.daemon import DRIVERS_CODE, PACKAGE, check_code, code_digest, package_folder
 
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
     """Our packages' sources in another place."""
-    for package in PACKAGES:
-        folder = package_folder(package)
-        assert folder is not None
-        shutil.copytree(folder, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(package_folder(), tmp_path / PACKAGE, ignore=shutil.ignore_patterns("__pycache__"))
     return tmp_path
 
 
 def digest_of(copy: Path) -> str:
-    code = "import spark_jobs.daemon as d; print(d.__file__); print(d.code_digest())"
+    code = "import dumpfilter.spark_jobs.spark.daemon as d; print(d.__file__); print(d.code_digest())"
     told = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "PYTHONPATH": str(copy)},

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.errors import OptionError, OutputError
-from spark_jobs.daemon import PACKAGES
-from spark_jobs.environment import (
+from dumpfilter.spark_jobs.spark.daemon import PACKAGES
+from dumpfilter.spark_jobs.spark.environment import (
     SITE_PACKAGES,
     EnvironmentUnusable,
     distribution_files,
@@ -54,8 +54,8 @@ class TestContents:
         assert not any(name.endswith("direct_url.json") for name in members)
 
     def test_compiled_kernels_for_all_that_is_compiled(self, members: dict[str, tarfile.TarInfo]) -> None:
-        from dumpfilter.binlog import _kernels
-        from dumpfilter.dump import _kernels as dump_kernels
+        from dumpfilter.dump import decide as dump_kernels
+        from dumpfilter.index import _scan as _kernels
 
         for module in (_kernels, dump_kernels):
             folder = f"{SITE_PACKAGES}/{module.__name__.rpartition('.')[0].replace('.', '/')}/__pycache__/"
@@ -173,7 +173,7 @@ def test_what_is_not_installed_is_named(tmp_path: Path, monkeypatch: pytest.Monk
 def test_nothing_is_left_when_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import resource
 
-    monkeypatch.setattr("spark_jobs.environment.needed_distributions", list)
+    monkeypatch.setattr("dumpfilter.spark_jobs.spark.environment.needed_distributions", list)
     output = tmp_path / "e.tar.gz"
     output.write_bytes(b"the last one")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)

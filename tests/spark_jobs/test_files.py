@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from dumpfilter.binlog.events import GTID_INDEX_MAGIC
-from dumpfilter.binlog.fileset import BinlogFile, BinlogSet
-from dumpfilter.binlog.generate import generate
 from dumpfilter.errors import BinlogCorrupt, BinlogMissing, BinlogTruncated, ConnectionLost, OptionError
-from spark_jobs.binlog_source import register
-from spark_jobs.cutting import INDEX_BLOCK_SIZE, index_file
-from spark_jobs.files import file_name, find_set, open_file
+from dumpfilter.index.fileset import BinlogFile, BinlogSet
+from dumpfilter.spark_jobs.binlog_source import register
+from dumpfilter.spark_jobs.ranges.files import file_name, find_set, open_file
+from dumpfilter.spark_jobs.ranges.range_index import INDEX_BLOCK_SIZE, index_file
+from dumpfilter.workload.generate import generate
 from tests.spark_jobs.plain_events import events_of
 from tests.spark_jobs.s3_server import ObjectStore, object_store
 from tests.support import DATA

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dumpfilter.errors import BinlogCorrupt, BinlogError
-from spark_jobs.jobs import Runner, SparkFailed, SparkRunner, run_here, slices_for
+from dumpfilter.spark_jobs.spark.jobs import Runner, SparkFailed, SparkRunner, run_here, slices_for
 
 
 @pytest.fixture(params=["here", "on Spark"])
@@ -57,7 +57,7 @@ def test_no_spark_for_no_tasks() -> None:
 
 def test_waves(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Later tasks are not begun when an earlier wave has failed."""
-    monkeypatch.setattr("spark_jobs.jobs._WAVE", 4)
+    monkeypatch.setattr("dumpfilter.spark_jobs.spark.jobs._WAVE", 4)
     done = spark.sparkContext.accumulator(0)
 
     def task(number: int) -> None:

@@ -19,8 +19,8 @@ import pytest
 from pyspark import TaskContext
 
 from dumpfilter.errors import OutputError
-from spark_jobs.jobs import SparkFailed, SparkRunner, run_here
-from spark_jobs.split import split
+from dumpfilter.spark_jobs.spark.jobs import SparkFailed, SparkRunner, run_here
+from dumpfilter.spark_jobs.split.job import split
 from tests.spark_jobs.dying import (
     check_alone,
     check_left,

@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 
 from dumpfilter.binlog.context_events import decode_rotate, decode_xa_prepare
 from dumpfilter.binlog.events import LOG_EVENT_BINLOG_IN_USE_F, ROWS, EventType
-from dumpfilter.binlog.fileset import BinlogSet
 from dumpfilter.binlog.gtid import (
     GtidList,
     GtidSet,
@@ -30,18 +29,19 @@ from dumpfilter.binlog.gtid import (
     encode_previous_gtids,
 )
 from dumpfilter.binlog.gtid_events import Xid
+from dumpfilter.binlog.gtid_sources import add_run, empty_set
 from dumpfilter.binlog.reader import Event, iter_events
-from dumpfilter.binlog.sources import add_run, empty_set
 from dumpfilter.binlog.writer import rebase_array, with_body
-from dumpfilter.dump.files import filter_set
+from dumpfilter.dump.filter_set import filter_set
 from dumpfilter.filter import FilterSemantics, ReplicationFilter
 from dumpfilter.filter.collation import Family
 from dumpfilter.filter.decision import Decision, Step
 from dumpfilter.filter.verdict import Verdict
-from dumpfilter.split_set import BinlogPart
+from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.spark_jobs.split.job import SplitOptions
+from dumpfilter.spark_jobs.split.specification import NamedBinlog, Specification
+from dumpfilter.split_set.manifest import BinlogPart
 from dumpfilter.statement import Statement
-from spark_jobs.split import SplitOptions
-from spark_jobs.splitting.specification import NamedBinlog, Specification
 from tests.dump.test_law import EFFECTIVE_RULES
 from tests.spark_jobs.here import Made, PartSet, split_here
 from tests.spark_jobs.walking import FILE_LEVEL, GTIDS, check_set

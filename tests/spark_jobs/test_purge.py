@@ -16,20 +16,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from dumpfilter.binlog.fileset import BinlogSet, SegmentReader
-from dumpfilter.binlog.sources import SourceNumbers
-from dumpfilter.binlog.subjects import Subjects
+from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.cli import app
 from dumpfilter.errors import OptionError, OutputError
-from dumpfilter.split_set import Manifest, NamedBinlog, gtid_source_key, gtid_source_text
-from master.server import MasterServer
-from master.store import BinlogStore
-from spark_jobs.split import SplitOptions, split
-from spark_jobs.splitting.purging import Purged, purge_split
+from dumpfilter.index.fileset import BinlogSet, SegmentReader
+from dumpfilter.index.subjects import Subjects
+from dumpfilter.master.server import MasterServer
+from dumpfilter.master.store import BinlogStore
+from dumpfilter.spark_jobs.split.job import SplitOptions, split
+from dumpfilter.spark_jobs.split.purge import Purged, purge_split
+from dumpfilter.split_set.manifest import Manifest, NamedBinlog, gtid_source_key, gtid_source_text
+from tests.commands.test_cli import run
 from tests.master.client import Client
 from tests.spark_jobs.here import shuffled, split_here
 from tests.spark_jobs.walking import ORACLE
-from tests.test_cli import run
 
 SOURCE = ORACLE / "mysql-row" / "bin.index"
 OPTIONS = SplitOptions(max_binlog_size=1200)

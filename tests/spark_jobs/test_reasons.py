@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.reasons import reason
+from dumpfilter.spark_jobs.spark.reasons import reason
 
 CALLING = "An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.\n"
 LOST = (

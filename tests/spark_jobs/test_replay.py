@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from dumpfilter.filter.collation import Family
-from spark_jobs.split import SplitOptions
-from spark_jobs.splitting.names import encode_name
-from spark_jobs.splitting.specification import Specification, load_specification
+from dumpfilter.spark_jobs.split.job import SplitOptions
+from dumpfilter.spark_jobs.split.names import encode_name
+from dumpfilter.spark_jobs.split.specification import Specification, load_specification
 from tests.binlog_tools import complaints
 from tests.mariadb import MariaDb
 from tests.oracle.recordings import Recording

@@ -18,9 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from playwright.sync_api import Browser, Page
 
-from spark_jobs.traffic.report import figures, render_report, text
-from spark_jobs.traffic.report.text import human_bytes, human_rate, shorten, visible
-from spark_jobs.traffic.results import Results
+from dumpfilter.printable import visible
+from dumpfilter.spark_jobs.bandwidth.report import figures, render_report, text
+from dumpfilter.spark_jobs.bandwidth.report.text import human_bytes, human_rate, shorten
+from dumpfilter.spark_jobs.bandwidth.results import Results
 from tests.spark_jobs.browser import chromium
 from tests.spark_jobs.made_results import empty_results, made_results
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.errors import OptionError
-from spark_jobs.session import (
+from dumpfilter.spark_jobs.spark.context import (
     TASK_ATTEMPTS,
     SparkMissing,
     SparkUnreachable,
@@ -120,7 +120,7 @@ def _surroundings(_: int) -> tuple[str, int, bool, bool]:
     threads = next(
         line for line in (parent / "status").read_text().splitlines() if line.startswith("Threads:")
     )
-    from dumpfilter.binlog import _kernels
+    from dumpfilter.index import _scan as _kernels
 
     compiled = bool(_kernels.rebase.signatures)
     return (parent / "cmdline").read_text(), int(threads.split()[1]), compiled, submitted()
@@ -130,7 +130,7 @@ def test_workers_are_forked_with_the_kernels_from_a_process_with_one_thread(spar
     ((command, threads, compiled, under_spark_submit),) = (
         spark.sparkContext.parallelize([0], 1).map(_surroundings).collect()
     )
-    assert command.split("\0")[:3] == [sys.executable, "-m", "spark_jobs.daemon"]
+    assert command.split("\0")[:3] == [sys.executable, "-m", "dumpfilter.spark_jobs.spark.daemon"]
     assert threads == 1
     assert compiled
     assert not under_spark_submit

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.split import SplitOptions
+from dumpfilter.spark_jobs.split.job import SplitOptions
 from tests.spark_jobs.here import split_here
 from tests.spark_jobs.walking import ORACLE, RECORDINGS, check_parts, walk
 from tests.strategies import MadeBinlog, binlogs

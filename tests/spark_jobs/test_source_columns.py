@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dumpfilter.binlog.generate import generate
-from dumpfilter.binlog.subjects import TableSubject
+from dumpfilter.index.subjects import TableSubject
+from dumpfilter.spark_jobs.ranges.range_index import index_file
+from dumpfilter.spark_jobs.source.columns import TYPES, named_by
+from dumpfilter.spark_jobs.source.planning import cuts_of
+from dumpfilter.spark_jobs.source.reading import FileRange, read_batches
 from dumpfilter.statement import Statement, StatementKind, TableName
-from spark_jobs.cutting import index_file
-from spark_jobs.source.columns import TYPES, named_by
-from spark_jobs.source.planning import cuts_of
-from spark_jobs.source.reading import FileRange, read_batches
+from dumpfilter.workload.generate import generate
 from tests.spark_jobs.plain_events import events_of
 from tests.strategies import MadeBinlog, binlogs
 from tests.support import RECORDED, MemoryFile, recording_id

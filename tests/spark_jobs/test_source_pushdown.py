@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import datasource as D
 
-from spark_jobs.source.columns import TYPES
-from spark_jobs.source.options import SourceOptions
-from spark_jobs.source.planning import SetCuts, plan_ranges
-from spark_jobs.source.pushdown import Predicate, cheap_first, may_hold, predicate_of
-from spark_jobs.source.reading import FileRange, read_batches
+from dumpfilter.spark_jobs.source.columns import TYPES
+from dumpfilter.spark_jobs.source.options import SourceOptions
+from dumpfilter.spark_jobs.source.planning import SetCuts, plan_ranges
+from dumpfilter.spark_jobs.source.pushdown import Predicate, cheap_first, may_hold, predicate_of
+from dumpfilter.spark_jobs.source.reading import FileRange, read_batches
 from tests.spark_jobs.plain_events import events_of
 from tests.support import RECORDED
 

@@ -8,7 +8,7 @@ import pytest
 
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import FilterSemantics
-from spark_jobs.splitting.specification import BY_SCHEMA, Specification, load_specification
+from dumpfilter.spark_jobs.split.specification import BY_SCHEMA, Specification, load_specification
 
 DATA = Path(__file__).parent / "data"
 

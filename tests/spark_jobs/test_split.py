@@ -17,9 +17,9 @@ from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogMissing, BinlogTruncated, OutputError
 from dumpfilter.filter import FilterSemantics
-from dumpfilter.split_set import Manifest
-from spark_jobs.split import SplitOptions, TransactionSpans
-from spark_jobs.splitting.specification import NamedBinlog, Specification
+from dumpfilter.spark_jobs.split.job import SplitOptions, TransactionSpans
+from dumpfilter.spark_jobs.split.specification import NamedBinlog, Specification
+from dumpfilter.split_set.manifest import Manifest
 from tests.spark_jobs.here import Made, split_here
 from tests.spark_jobs.walking import ORACLE, check_parts, walk
 from tests.strategies import DIALECTS, T, _Builder, query_body, rows_body, table_map_body

@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dumpfilter.binlog import _roles as R
+from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.compression import decode_transaction_payload
 from dumpfilter.binlog.events import HEADER_LENGTH, ROWS, EventHeader, EventType, event_name
-from dumpfilter.binlog.fileset import BinlogSet
 from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.binlog.sources import SourceNumbers
-from dumpfilter.binlog.statements import read_statement
-from dumpfilter.binlog.subjects import Subjects
-from spark_jobs.splitting.names import REST, encode_name
-from spark_jobs.splitting.ownership import schemas_of
+from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.index.statements import read_statement
+from dumpfilter.index.subjects import Subjects
+from dumpfilter.spark_jobs.split.names import REST, encode_name
+from dumpfilter.spark_jobs.split.ownership import schemas_of
 from tests.spark_jobs.here import Made, PartSet
 
 DATA = Path(__file__).parents[1] / "oracle" / "data"

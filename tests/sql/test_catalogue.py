@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.sql import catalogue
-from dumpfilter.sql.catalogue import ER_PARSE_ERROR, ER_WRONG_DB_NAME, Message, syntax_error
+from dumpfilter.sql import server_errors as catalogue
 from dumpfilter.sql.result import Note
+from dumpfilter.sql.server_errors import ER_PARSE_ERROR, ER_WRONG_DB_NAME, Message, syntax_error
 
 PERROR = re.compile(r"MySQL error code MY-0*(\d+) \((?:OBSOLETE_)?(\w+)\): (.*)")
 MESSAGES = {name: value for name, value in vars(catalogue).items() if isinstance(value, Message)}

@@ -7,11 +7,6 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from dumpfilter.filter.rules import BaseRuleKind, EffectiveRuleKind, RuleKind, make_rule
-from dumpfilter.sql.catalogue import (
-    ER_DATETIME_FUNCTION_OVERFLOW,
-    ER_TRUNCATED_WRONG_VALUE,
-    ER_WRONG_DATETIME_VALUE,
-)
 from dumpfilter.sql.commands import (
     ChangeBinlog,
     ChangeReplicationFilter,
@@ -34,6 +29,11 @@ from dumpfilter.sql.commands import (
 from dumpfilter.sql.errors import SqlError
 from dumpfilter.sql.parser import parse_statement
 from dumpfilter.sql.result import Note
+from dumpfilter.sql.server_errors import (
+    ER_DATETIME_FUNCTION_OVERFLOW,
+    ER_TRUNCATED_WRONG_VALUE,
+    ER_WRONG_DATETIME_VALUE,
+)
 
 DO, IGNORE, REWRITE = EffectiveRuleKind.DO, EffectiveRuleKind.IGNORE, EffectiveRuleKind.REWRITE
 NOW = datetime(2026, 3, 31, 12, 30, 15, 500)

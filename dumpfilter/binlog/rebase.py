@@ -1,0 +1,36 @@
+"""Compiled: move events to another position of a binlog."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from dumpfilter.binlog.crc32 import crc32
+from dumpfilter.binlog.native import load_u32
+
+_U = np.uintp
+
+
+@njit(cache=True, nogil=True)
+def rebase(data, position, checksum, fill):
+    """Give the events in ``data`` (uint8) the end_log_pos they have when the first stands at ``position``, and
+    the checksum that goes with it. Without ``fill`` an end_log_pos of 0 stays: MariaDB 11.8 writes no other in the
+    midst of a transaction. Returns -1, or where an event does not fit."""
+    base = _U(data.ctypes.data)
+    at = np.int64(0)
+    while at < data.size:
+        if at + 19 > data.size:
+            return at
+        length = np.int64(load_u32(base + _U(at + 9)))
+        if length < 19 + (4 if checksum else 0) or at + length > data.size:
+            return at
+        if fill or load_u32(base + _U(at + 13)):
+            end = np.uint32(position + at + length)
+            for k in range(4):
+                data[at + 13 + k] = np.uint8((end >> np.uint32(8 * k)) & np.uint32(0xFF))
+        if checksum:
+            crc = crc32(base + _U(at), _U(length - 4))
+            for k in range(4):
+                data[at + length - 4 + k] = np.uint8((crc >> np.uint32(8 * k)) & np.uint32(0xFF))
+        at += length
+    return np.int64(-1)

@@ -1,0 +1,1 @@
+"""The demonstration behind ``dumpfilter demo``, and the recording that it runs on."""

@@ -1,0 +1,229 @@
+"""The demonstration: real processes, real gRPC, a real recording, and the law checked at the end."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.errors import DumpfilterError, OutputError
+from dumpfilter.filter import Filter
+from dumpfilter.index.fileset import BinlogSet
+
+_RECORDING = Path(__file__).with_name("recording")
+_START_TIMEOUT = 60.0
+_MARKER = "dumpfilter-demo"
+
+
+@dataclass(frozen=True)
+class DemoSlave:
+    """One slave of the demonstration."""
+
+    name: str
+    server_id: int
+    options: tuple[str, ...]
+    receives_everything: bool = False
+
+
+SLAVES = (
+    DemoSlave("shop", 101, ("--replicate-do-db=shop",)),
+    DemoSlave("quiet", 102, ("--replicate-ignore-table=hr.emp", "--replicate-wild-ignore-table=logs.%")),
+    DemoSlave("store", 103, ("--replicate-rewrite-db=shop->store", "--replicate-wild-do-table=store.%")),
+    DemoSlave("everything", 104, (), receives_everything=True),
+)
+
+
+def run_demo(binlogs: Path | None, output: Path, *, split: bool) -> None:
+    """Run it and print what came out. Raises DumpfilterError when a part fails or the law does not hold."""
+    console = Console(highlight=False)
+    source = binlogs or _RECORDING
+    if not source.exists():
+        raise OutputError(f"{source}: no such recording; name a binlog set: dumpfilter demo BINLOG_INDEX")
+    _make_room(output)
+    files = BinlogSet.open(source)
+    console.print(
+        f"[bold]1.[/] a master on {len(files.names)} binlog files, {_size(files):,} bytes ({source.name})"
+    )
+    master, address = _start_master(source, output)
+    try:
+        console.print(
+            f"[bold]2.[/] {len(SLAVES)} slaves register over gRPC at {address} and read their binlog"
+        )
+        reports = _run_slaves(address, output)
+    finally:
+        _end(master)
+    held = _print_slaves(console, reports, output, files)
+    if split:
+        console.print("[bold]3.[/] Spark splits the binlog by schema")
+        _run("split", str(source), "--output", str(output / "split"))
+        console.print("[bold]4.[/] Spark works out from the binlog alone what the slaves are sent")
+        _work_out(console, source, output, reports)
+    if not held:
+        raise DumpfilterError("the law does not hold: see the table above")
+
+
+def _make_room(output: Path) -> None:
+    """An empty output directory; only one that an earlier demonstration made is emptied."""
+    if output.exists() and any(output.iterdir()):
+        if not (output / _MARKER).exists():
+            raise OutputError(f"{output}: not empty, and not made by an earlier demo; name another --output")
+        shutil.rmtree(output)
+    output.mkdir(parents=True, exist_ok=True)
+    (output / _MARKER).touch()
+
+
+def _size(files: BinlogSet) -> int:
+    return sum(files.path(name).stat().st_size for name in files.names)
+
+
+def _command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "dumpfilter", *arguments]
+
+
+def _run(*arguments: str) -> None:
+    done = subprocess.run(_command(*arguments), check=False)
+    if done.returncode:
+        raise DumpfilterError(f"dumpfilter {' '.join(arguments)}: exit code {done.returncode}")
+
+
+def _start_master(source: Path, output: Path) -> tuple[subprocess.Popen[bytes], str]:
+    port_file = output / "master.port"
+    with open(output / "master.log", "wb") as log:
+        master = subprocess.Popen(
+            _command("master", str(source), "--port", "0", "--port-file", str(port_file)), stderr=log
+        )
+    deadline = time.monotonic() + _START_TIMEOUT
+    while not port_file.exists():
+        if master.poll() is not None or time.monotonic() > deadline:
+            _end(master)
+            raise DumpfilterError("the master did not start:\n" + (output / "master.log").read_text())
+        time.sleep(0.02)
+    return master, f"127.0.0.1:{port_file.read_text().strip()}"
+
+
+def _run_slaves(address: str, output: Path) -> dict[str, dict[str, Any]]:
+    running = []
+    try:
+        for slave in SLAVES:
+            directory = output / slave.name
+            arguments = [
+                "slave",
+                f"--master={address}",
+                f"--relay-dir={directory}",
+                f"--server-id={slave.server_id}",
+                "--once",
+                "--summary=json",
+                f"--summary-file={output / slave.name}.json",
+                *slave.options,
+            ]
+            if slave.receives_everything:
+                arguments.append("--filter-on=slave")
+            running.append((slave, subprocess.Popen(_command(*arguments), stderr=subprocess.PIPE)))
+        for slave, process in running:
+            _, errors = process.communicate(timeout=_START_TIMEOUT)
+            if process.returncode:
+                raise DumpfilterError(f"slave {slave.name}: {errors.decode(errors='replace').strip()}")
+    finally:
+        for _, process in running:
+            _end(process)
+    return {slave.name: json.loads((output / f"{slave.name}.json").read_text()) for slave in SLAVES}
+
+
+def _work_out(console: Console, source: Path, output: Path, reports: dict[str, dict[str, Any]]) -> None:
+    """The bandwidth job for the same slaves; its figures are those that were just measured."""
+    slaves = output / "slaves.toml"
+    slaves.write_text(
+        "".join(
+            f"[[slave]]\nname = {json.dumps(slave.name)}\nserver_id = {slave.server_id}\n"
+            f"rules = {json.dumps(slave.options)}\n\n"
+            for slave in SLAVES
+        ),
+        "utf-8",
+    )
+    _run("bandwidth", str(source), "--slaves", str(slaves), "--output", str(output / "bandwidth"))
+    results = json.loads((output / "bandwidth" / "results.json").read_text("utf-8"))
+    for found in results["slaves"]:
+        sent = reports[found["name"]]["counts"]["bytes_sent"]
+        if found["master_side"]["bytes"] != sent:
+            raise DumpfilterError(
+                f"slave {found['name']}: worked out {found['master_side']['bytes']} bytes, sent were {sent}"
+            )
+    console.print("worked out: to the byte what the master sent to each slave above")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _print_slaves(
+    console: Console, reports: dict[str, dict[str, Any]], output: Path, files: BinlogSet
+) -> bool:
+    table = Table(title="What the master's filter saved", title_justify="left", title_style="bold")
+    table.add_column("slave", no_wrap=True)
+    table.add_column("filter", overflow="fold")
+    for name in ("read", "sent", "saved"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("position", no_wrap=True)
+    table.add_column("law", no_wrap=True)
+    everything = reports["everything"]
+    relay_logs = sorted((output / "everything").glob("relay-bin.[0-9]*"))
+    description = _format_description(files)
+    held = True
+    for slave in SLAVES:
+        report = reports[slave.name]
+        counts = report["counts"]
+        saved = 1 - counts["bytes_sent"] / max(counts["bytes_read"], 1)
+        holds = (
+            report["summary"] == _summary_with(slave, relay_logs, description)
+            and report["position"] == everything["position"]
+            and report["gtid_set"] == everything["gtid_set"]
+        )
+        held &= holds
+        table.add_row(
+            slave.name,
+            "\n".join(slave.options) or "(none: receives everything)",
+            f"{counts['bytes_read']:,}",
+            f"{counts['bytes_sent']:,}",
+            f"{100 * saved:.1f} %",
+            f"{report['position']['file']}:{report['position']['position']}",
+            "[green]holds[/]" if holds else "[red]broken[/]",
+        )
+    console.print(table)
+    console.print(f"GTID set of every slave: {everything['gtid_set'] or 'none'}", soft_wrap=True)
+    console.print(
+        "law: the summary (rows by table, digests of their images, statements by database), position and GTID set\n"
+        "equal those of the slave that received everything, with this slave's filter over its relay log."
+    )
+    return held
+
+
+def _format_description(files: BinlogSet) -> FormatDescription:
+    with files.file(files.names[-1]) as newest:
+        return newest.format_description
+
+
+def _summary_with(slave: DemoSlave, relay_logs: list[Path], description: FormatDescription) -> dict[str, Any]:
+    """What the full relay log comes to under a slave's own filter."""
+    # the only place where the shared package uses a part: a demonstration is of all of them
+    from dumpfilter.slave.applier import apply_files
+    from dumpfilter.slave.targets import SummaryTarget
+
+    target = SummaryTarget()
+    own = Filter.from_options(list(slave.options), family=description.family, names=description.names)
+    apply_files(relay_logs, own, target)
+    return target.state()

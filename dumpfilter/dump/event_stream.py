@@ -1,0 +1,78 @@
+"""What passes of a binlog set, event by event, for whoever prints it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from dumpfilter.binlog.events import EventHeader
+from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.dump.segment_pass import EVERYTHING, SegmentPass
+from dumpfilter.dump.selection import Range
+from dumpfilter.dump.thread import WHOLE_SEGMENT, ChunkPlan, Counts, DumpThread, render
+from dumpfilter.filter.base import ReplicationFilter
+from dumpfilter.filter.clever import CleverFilter
+from dumpfilter.index.fileset import BinlogSet, SegmentReader
+from dumpfilter.index.subjects import Subjects
+from dumpfilter.index.xa import NONE_PREPARED
+
+
+class KeptEvent(NamedTuple):
+    """An event as it is sent. ``offset``: where it stands in ``file``."""
+
+    file: str
+    fd: FormatDescription
+    """The format description in force, or the event itself."""
+    offset: int
+    event: bytes
+
+
+def kept_events(
+    binlogs: BinlogSet,
+    rules: ReplicationFilter,
+    *,
+    clever: CleverFilter | None = None,
+    also: ReplicationFilter | None = None,
+    wanted: Range = EVERYTHING,
+    verify: bool = True,
+    counts: Counts | None = None,
+    progress: Callable[[int], None] = lambda read: None,
+) -> Iterator[KeptEvent]:
+    """The events that a slave with this filter would be sent, each file's format description event first.
+
+    The parameters are those of :class:`~dumpfilter.dump.segment_pass.SegmentPass`; ``counts`` is added to;
+    ``progress`` is told the bytes read of each segment. Raises BinlogError where the set is damaged.
+    """
+    subjects, sources = Subjects(), SourceNumbers()
+    steps = SegmentPass(binlogs, rules, subjects, sources, clever=clever, also=also, wanted=wanted)
+    thread = DumpThread(steps.flags, sources, chunk_size=WHOLE_SEGMENT)
+    prepared = NONE_PREPARED
+    names = binlogs.names
+    for name in names:
+        with binlogs.file(name) as file:
+            yield KeptEvent(name, file.format_description, 4, file.format_description.raw)
+            reader = SegmentReader(file, subjects, sources, verify=verify, prepared=prepared)
+            thread.start_file(file.first_event, file.read)
+            while not steps.done and (segment := reader.next()) is not None:
+                fd = segment.format_description
+                for plan in thread.plan(steps.apply(segment, file.read)):
+                    if counts is not None:
+                        counts.add(plan.counts)
+                    yield from _events(plan, render(plan, reader.data, reader.data_offset, file.read, fd), fd)
+                progress(segment.end - segment.start)
+            if steps.done:
+                return
+            prepared = reader.prepared
+            reader.check_end(last=name == names[-1])
+
+
+def _events(plan: ChunkPlan, data: bytes, fd: FormatDescription) -> Iterator[KeptEvent]:
+    at = 0
+    for offset, size, _ in plan.ranges.tolist():
+        end = at + size
+        while at < end:
+            length = EventHeader.unpack(data, at).size
+            yield KeptEvent(plan.file, fd, offset, data[at : at + length])
+            at += length
+            offset += length

@@ -1,0 +1,1 @@
+"""Explanations of a filter's decisions, for ``dumpfilter explain``."""

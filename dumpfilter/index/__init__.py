@@ -1,0 +1,1 @@
+"""The binlog index: a scan of binlog files into columns, the subjects that filters decide on, and binlog sets."""

@@ -1,0 +1,198 @@
+"""What the compiled scan leaves to Python: statements, XA transactions, compressed transactions.
+
+The scan marks such events (:data:`_roles.PENDING`); a :class:`Resolver` gives them their roles and subjects, in the
+order of the stream, since the end of an XA transaction is decided by what came before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from dumpfilter.binlog import roles as R
+from dumpfilter.binlog.compression import decode_transaction_payload
+from dumpfilter.binlog.context_events import decode_xa_prepare
+from dumpfilter.binlog.events import EventType
+from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.gtid_events import Xid
+from dumpfilter.errors import BinlogError
+from dumpfilter.index.segment import Columns, Segment
+from dumpfilter.index.statements import decode_statement_event, read_statement
+from dumpfilter.index.subjects import Subjects
+from dumpfilter.index.xa import ALWAYS, NONE_PREPARED, Prepared, XaTransactions, ended_xid
+
+ScanInside = Callable[[bytes, Prepared], Segment | None]
+"""Scans the opened bytes of a compressed transaction, before which these XA transactions are prepared; None when they
+are not one whole transaction. Raises BinlogError."""
+
+
+class Resolved:
+    """What a segment has beside its columns; ``prepared``: the XA transactions prepared before it."""
+
+    def __init__(self, prepared: Iterable[Xid] = ()) -> None:
+        self._before = set(prepared)
+        self.payloads: dict[int, Segment] = {}
+        self.earlier_ends: dict[int, Xid] = {}
+        self.unknown_ends: dict[int, Xid] = {}
+        self.known_ends: list[int] = []
+        """The events that end an XA transaction of which is known what it holds."""
+
+    def add_end(self, event: int, xid: Xid, *, known: bool) -> None:
+        """The end of an XA transaction. A name may be used again once its transaction has ended."""
+        if known:
+            self.known_ends.append(event)
+        else:
+            self.unknown_ends[event] = xid
+        if not known or xid in self._before:
+            self._before.discard(xid)
+            self.earlier_ends[event] = xid
+
+
+class _Held:
+    """What the part of an XA transaction that has been seen holds."""
+
+    def __init__(self) -> None:
+        self._subjects: set[int] = set()
+        self._always = False
+
+    def add(self, columns: Columns, first: int, end: int) -> None:
+        """Add the events from number ``first`` up to ``end``. A table map alone is never sent."""
+        role = columns.role[first:end] & 0x7F
+        found = columns.subject[first:end][(role >= R.ROWS) & (role <= R.STATEMENT)]
+        self._subjects.update(np.unique(found[found >= 0]).tolist())
+        self._always |= bool((found < 0).any() or (role >= R.KEEP).any())
+
+    def number(self, subjects: Subjects) -> int:
+        """As :data:`~dumpfilter.index.xa.Prepared` has it."""
+        return ALWAYS if self._always else subjects.any_of(self._subjects)
+
+
+class Resolver:
+    """Goes with a scan from segment to segment.
+
+    Parameters:
+        subjects: the set's.
+        prepared: the XA transactions prepared where the scan begins; None to leave XA transactions and
+            compressed ones alone.
+        scan_inside: None inside a compressed transaction, where there is no other.
+    """
+
+    def __init__(
+        self, subjects: Subjects, prepared: Prepared | None, scan_inside: ScanInside | None = None
+    ) -> None:
+        self._subjects = subjects
+        self._xa = None if prepared is None else XaTransactions(prepared)
+        self._scan_inside = scan_inside
+        self._held = _Held()
+        """Of the transaction that goes on in the next segment, when it is an XA transaction."""
+
+    @property
+    def prepared(self) -> Prepared:
+        """The XA transactions that are prepared now."""
+        return NONE_PREPARED if self._xa is None else self._xa.prepared
+
+    def resolve(
+        self,
+        columns: Columns,
+        count: int,
+        data: npt.NDArray[np.uint8],
+        offset: int,
+        fd: FormatDescription,
+        *,
+        open_xa: bool,
+    ) -> Resolved:
+        """Resolve the first ``count`` events, whose bytes are in ``data``, which stands at file offset ``offset``.
+
+        ``open_xa``: an XA transaction goes on after them. Raises BinlogError, with the position, for an event that
+        cannot be read in a file without checksums, which may be damaged there. With a checksum such an event is as
+        it was written: the slave's to judge.
+        """
+        made = Resolved(self.prepared)
+        ends = np.flatnonzero(columns.role[:count] & R.ENDS)
+        for i in np.flatnonzero(columns.subject[:count] <= R.PENDING).tolist():
+            start = int(columns.offset[i]) - offset
+            event = data[start : start + int(columns.size[i])].tobytes()
+            try:
+                if columns.type[i] == EventType.XA_PREPARE:
+                    before = int(np.searchsorted(ends, i))
+                    self._prepare(columns, int(ends[before - 1]) + 1 if before else 0, i, event, fd)
+                elif columns.type[i] == EventType.TRANSACTION_PAYLOAD:
+                    self._open(columns, i, event, fd, made)
+                else:
+                    self._statement(columns, i, event, fd, made)
+            except BinlogError as error:
+                if not fd.checksum and self._scan_inside is not None:
+                    raise type(error)(error.what, position=offset + start) from None
+                _set(columns, i, R.KEEP)
+        if open_xa:
+            if len(ends):
+                self._held = _Held()
+            self._held.add(columns, int(ends[-1]) + 1 if len(ends) else 0, count)
+        else:
+            self._held = _Held()
+        return made
+
+    def _statement(
+        self, columns: Columns, i: int, event: bytes, fd: FormatDescription, made: Resolved
+    ) -> None:
+        if columns.subject[i] != R.PENDING_XA:
+            statement, frame = read_statement(event, fd)
+            if frame is None:
+                _set(columns, i, R.STATEMENT, self._subjects.statement(statement))
+                return
+            if frame != R.XA or self._xa is None:
+                # a transaction keyword that only shows once it is uncompressed
+                _set(columns, i, frame)
+                return
+        self._xa_statement(columns, i, event, fd, made)
+
+    def _xa_statement(
+        self, columns: Columns, i: int, event: bytes, fd: FormatDescription, made: Resolved
+    ) -> None:
+        """An XA statement other than XA START: XA END, or the end of a prepared transaction."""
+        assert self._xa is not None
+        text = bytes(decode_statement_event(EventType(event[4]), fd.body(event), fd).raw)
+        if text[:6].upper() == b"XA END":
+            _set(columns, i, R.FRAME)
+            return
+        xid = ended_xid(text) if columns.role[i] & R.ENDS else None
+        holds = None
+        if xid is not None:
+            holds = self._xa.end(xid)
+            made.add_end(i, xid, known=holds is not None)
+        if holds is None or holds == ALWAYS:
+            _set(columns, i, R.KEEP)
+        else:
+            _set(columns, i, R.STATEMENT, holds)
+
+    def _prepare(self, columns: Columns, first: int, i: int, event: bytes, fd: FormatDescription) -> None:
+        """Event ``i`` ends an XA transaction whose events in this segment begin at ``first``."""
+        assert self._xa is not None
+        held = self._held if first == 0 else _Held()
+        self._held = _Held()
+        held.add(columns, first, i)
+        _set(columns, i, R.FRAME)
+        found = decode_xa_prepare(fd.body(event))
+        if not found.one_phase:
+            self._xa.prepare(found.xid, held.number(self._subjects))
+
+    def _open(self, columns: Columns, i: int, event: bytes, fd: FormatDescription, made: Resolved) -> None:
+        _set(columns, i, R.KEEP)
+        if self._scan_inside is None:
+            return
+        try:
+            segment = self._scan_inside(decode_transaction_payload(fd.body(event)).open(), self.prepared)
+        except BinlogError as error:
+            raise type(error)(f"in a compressed transaction: {error.what}") from None
+        if segment is not None:
+            _set(columns, i, R.PAYLOAD)
+            made.payloads[i] = segment
+            self._xa = XaTransactions(segment.prepared)
+
+
+def _set(columns: Columns, i: int, role: int, subject: int = R.NOTHING) -> None:
+    """Give event ``i`` its role and subject; whether it ends a transaction stays."""
+    columns.role[i] = role | (columns.role[i] & R.ENDS)
+    columns.subject[i] = subject

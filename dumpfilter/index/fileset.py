@@ -1,0 +1,360 @@
+"""Binlog sets: the files an index file names, in order, the last of which may still be growing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from dumpfilter.binlog.events import (
+    HEADER_LENGTH,
+    LOG_EVENT_BINLOG_IN_USE_F,
+    LOG_EVENT_RELAY_LOG_F,
+    EventHeader,
+    EventType,
+)
+from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.binlog.reader import MAX_EVENT, read_format_description
+from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogMissing, BinlogTruncated
+from dumpfilter.index.scanner import SEGMENT_SIZE, FileScanner
+from dumpfilter.index.segment import Segment
+from dumpfilter.index.subjects import Subjects
+from dumpfilter.index.xa import NONE_PREPARED, Prepared
+
+
+class BinlogFile:
+    """One file of a set, read by offset; never mapped, so that a file cut under us is an error, not a signal."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.name = path.name
+        try:
+            self._file = open(path, "rb", buffering=0)  # noqa: SIM115 (closed by close())
+        except FileNotFoundError:
+            raise BinlogMissing("the index names this file, but it is not there", file=str(path)) from None
+        except OSError as error:
+            raise BinlogMissing(f"cannot be opened: {error.strerror}", file=str(path)) from None
+        try:
+            self.format_description: FormatDescription = read_format_description(self._file, file=self.name)
+        except BaseException:
+            self._file.close()
+            raise
+
+    @property
+    def first_event(self) -> int:
+        """Where the first event after the format description event stands."""
+        return 4 + len(self.format_description.raw)
+
+    @property
+    def size(self) -> int:
+        """The file's size now, bytes."""
+        return os.fstat(self._file.fileno()).st_size
+
+    @property
+    def modified(self) -> int:
+        """When it was last written to, nanoseconds since 1970."""
+        return os.fstat(self._file.fileno()).st_mtime_ns
+
+    @property
+    def in_use(self) -> bool:
+        """Whether a server has the file open for writing, or crashed while it had."""
+        return bool(self.read(21, 1)[0] & LOG_EVENT_BINLOG_IN_USE_F)
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Up to ``length`` bytes from ``offset``; fewer only at the end of the file."""
+        return os.pread(self._file.fileno(), length, offset)
+
+    def read_into(self, buffer: npt.NDArray[np.uint8], offset: int) -> int:
+        """Fill ``buffer`` from ``offset``; how many bytes there were."""
+        done = 0
+        view = buffer.data
+        while done < len(view):
+            got = os.preadv(self._file.fileno(), [view[done:]], offset + done)
+            if not got:
+                break
+            done += got
+        return done
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> BinlogFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class SegmentReader:
+    """Reads a file into a buffer of its own and scans it, a segment at a time.
+
+    ``data`` holds the bytes of the last segment, from :attr:`data_offset` on. ``prepared``: the XA transactions
+    prepared in the files before. Without ``statements`` they are not followed, nor compressed transactions opened.
+    """
+
+    def __init__(
+        self,
+        file: BinlogFile,
+        subjects: Subjects,
+        sources: SourceNumbers,
+        *,
+        verify: bool = True,
+        statements: bool = True,
+        segment_size: int = SEGMENT_SIZE,
+        prepared: Prepared = NONE_PREPARED,
+    ) -> None:
+        self.file = file
+        self.scanner = FileScanner(
+            file.name,
+            file.format_description,
+            subjects,
+            sources,
+            verify=verify,
+            statements=statements,
+            prepared=prepared if statements else None,
+        )
+        self.position = file.first_event
+        self._segment_size = max(segment_size, HEADER_LENGTH)
+        self._buffer: npt.NDArray[np.uint8] = np.empty(self._segment_size, np.uint8)
+        self.data = self._buffer[:0]
+        self.data_offset = self.position
+        self.limit: int | None = None
+        """Read no further than this file offset, which ends a segment found before."""
+
+    def next(self) -> Segment | None:
+        """The next segment, or None when the file holds no further whole event (yet)."""
+        if not self._buffer.size:
+            self._buffer = np.empty(self._segment_size, np.uint8)
+        if self.limit is not None:
+            if self.position >= self.limit:
+                return None
+            if self._buffer.size < self.limit - self.position:
+                self._buffer = np.empty(self.limit - self.position, np.uint8)
+        while True:
+            length = self.file.read_into(self._buffer, self.position)
+            at_end = length < self._buffer.size
+            if self.limit is not None and self.position + length >= self.limit:
+                length, at_end = self.limit - self.position, False
+            data = self._buffer[:length]
+            segment = self.scanner.scan(data, self.position, at_end=at_end)
+            if segment is not None:
+                self.data, self.data_offset = data, self.position
+                self.position = segment.end
+                return segment
+            # not one event: it is larger than the buffer, or than what has been written
+            needed = EventHeader.unpack(data[:HEADER_LENGTH].tobytes()).size if length >= HEADER_LENGTH else 0
+            if needed > MAX_EVENT:
+                raise BinlogCorrupt(
+                    f"an event's length is {needed}", file=self.file.name, position=self.position
+                )
+            if at_end or self.position + needed > self.file.size:
+                return None
+            self._buffer = np.empty(needed, np.uint8)
+
+    def check_end(self, *, last: bool) -> None:
+        """Raise BinlogTruncated when the file ends where no server ends one.
+
+        To be called when :meth:`next` gave None. The last file of a set may be open for writing
+        (LOG_EVENT_BINLOG_IN_USE_F); then what is incomplete at its end is still to come.
+        """
+        if last and self.file.in_use:
+            return
+        size = self.file.size
+        at = self.position
+        while at < size:
+            head = self.file.read(at, HEADER_LENGTH)
+            if len(head) < HEADER_LENGTH:
+                raise self._truncated(at, f"{len(head)} bytes into an event's header")
+            length = EventHeader.unpack(head).size
+            if at + length > size or length < HEADER_LENGTH:
+                raise self._truncated(at, f"{size - at} bytes into an event of {length} bytes")
+            at += length
+        if self.position < size or self.scanner.in_transaction:
+            raise self._truncated(self.position, "inside the transaction that begins here")
+
+    def _truncated(self, position: int, where: str) -> BinlogTruncated:
+        return BinlogTruncated(
+            f"the file ends {where}; fetch it again from the server", file=self.file.name, position=position
+        )
+
+    def release(self) -> None:
+        """Give back the memory of a reader that has come to its file's end; :meth:`next` takes it again."""
+        self.data = self._buffer = np.empty(0, np.uint8)
+        self.scanner.release()
+
+    @property
+    def prepared(self) -> Prepared:
+        """The XA transactions that are prepared where the last segment ended."""
+        return self.scanner.prepared
+
+    def rewind(self, position: int, prepared: Prepared = NONE_PREPARED) -> None:
+        """Go back to a transaction boundary, where these XA transactions are prepared, to read again what follows."""
+        self.position = position
+        self.scanner.reset(prepared)
+
+
+class BinlogSet:
+    """The files of a binlog set, by base name, in order."""
+
+    def __init__(self, paths: Sequence[Path], index: Path | None = None) -> None:
+        self.index = index
+        self._paths = {path.name: path for path in paths}
+
+    @classmethod
+    def open(cls, source: str | Path | Sequence[str | Path]) -> BinlogSet:
+        """A set from its index file, its directory, or files named one by one.
+
+        Of several files, :func:`kept_beside` ones are passed over, so that ``bin.*`` names a set.
+        Raises BinlogMissing, saying what was looked for.
+        """
+        if isinstance(source, str | Path):
+            path = Path(source)
+            if path.is_dir():
+                return cls.from_index(find_index(path))
+            if path.suffix == ".index":
+                return cls.from_index(path)
+            source = [path]
+        paths = [Path(p) for p in source]
+        names = {path.name for path in paths}
+        paths = [path for path in paths if not kept_beside(path.name, names)]
+        if not paths:
+            raise BinlogMissing("no binlog is named")
+        for path in paths:
+            if not path.is_file():
+                raise BinlogMissing("no such file", file=str(path))
+        return cls(paths)
+
+    @classmethod
+    def from_index(cls, index: Path) -> BinlogSet:
+        """A set from an index file. Relative names are relative to the index; where an absolute one does
+        not exist, the file beside the index is meant (the set was moved)."""
+        found = cls([], index)
+        found.refresh()
+        if not found._paths:
+            raise BinlogMissing("the index names no binlog", file=str(index))
+        return found
+
+    def refresh(self) -> bool:
+        """Read the index again; whether it names something new. Without an index: False."""
+        if self.index is None:
+            return False
+        try:
+            lines = self.index.read_text("utf-8", "surrogateescape").split("\n")
+        except OSError as error:
+            if isinstance(error, FileNotFoundError) and self._paths:
+                return False  # servers replace it by deleting it first: it will be back
+            raise BinlogMissing(f"cannot read the index: {error.strerror}", file=str(self.index)) from None
+        paths = {}
+        for number, line in enumerate(lines):
+            name = line.strip()
+            path = self.index.parent / name
+            if not path.exists():
+                path = self.index.parent / Path(name).name
+            # a last line without its end may be one that is still being written: then it names no file yet
+            if name and (number < len(lines) - 1 or path.is_file()):
+                paths[path.name] = path
+        if not paths:
+            return False
+        changed = list(paths) != list(self._paths)
+        self._paths = paths
+        return changed
+
+    @property
+    def names(self) -> list[str]:
+        """Base names, oldest first."""
+        return list(self._paths)
+
+    def path(self, name: str) -> Path:
+        """Where a file is. Raises BinlogMissing for a name the set does not have."""
+        try:
+            return self._paths[name]
+        except KeyError:
+            have = f"it has {self.names[0]} to {self.names[-1]}" if self._paths else "it is empty"
+            raise BinlogMissing(f"the binlog set has no such file; {have}", file=name) from None
+
+    def after(self, name: str) -> str | None:
+        """The file after ``name``, or None. ``name`` itself may have been purged from the set since."""
+        names = self.names
+        if name in self._paths:
+            return next(iter(names[names.index(name) + 1 :]), None)
+        return next((later for later in names if later > name), None)
+
+    def file(self, name: str) -> BinlogFile:
+        """Open a file."""
+        return BinlogFile(self.path(name))
+
+    def segments(
+        self, subjects: Subjects, sources: SourceNumbers, *, verify: bool = True
+    ) -> Iterator[tuple[SegmentReader, Segment]]:
+        """All segments of the whole set, in order, with the reader that holds their bytes."""
+        names = self.names
+        prepared = NONE_PREPARED
+        for name in names:
+            with self.file(name) as file:
+                reader = SegmentReader(file, subjects, sources, verify=verify, prepared=prepared)
+                while (segment := reader.next()) is not None:
+                    yield reader, segment
+                prepared = reader.prepared
+                reader.check_end(last=name == names[-1])
+
+
+def gtid_index_of(binlog: Path) -> Path:
+    """Return the path of a binlog's GTID index, which MariaDB 11.4 and later keep beside the binlog.
+
+    >>> gtid_index_of(Path("/data/bin.000001")).name
+    'bin.000001.idx'
+    """
+    return binlog.with_name(f"{binlog.name}.idx")
+
+
+def kept_beside(name: str, others: Collection[str]) -> bool:
+    """Whether a server keeps the file ``name`` beside a binlog of ``others``.
+
+    Such files are the binlog's GTID index, the set's index and, in MariaDB, the set's state.
+
+    >>> [kept_beside(name, ["bin.000001"]) for name in ("bin.000001.idx", "bin.index", "bin.state", "bin.000002")]
+    [True, True, True, False]
+    """
+    stem, _, ending = name.rpartition(".")
+    if ending == "idx":
+        return stem in others
+    if ending not in ("index", "state"):
+        return False
+    return any(base == stem and number.isdigit() for base, _, number in (n.rpartition(".") for n in others))
+
+
+def find_index(directory: Path) -> Path:
+    """Return the one index file of binlogs in a directory.
+
+    A replica keeps its relay logs' index beside it, which is passed over. Raises BinlogMissing when there is none, or
+    more than one.
+    """
+    found = sorted(directory.glob("*.index"))
+    if len(found) > 1:
+        found = [index for index in found if not _names_relay_logs(index)] or found
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise BinlogMissing("no index file (*.index) in this directory", file=str(directory))
+    raise BinlogMissing(
+        f"several index files ({', '.join(p.name for p in found)}): name the one that is meant",
+        file=str(directory),
+    )
+
+
+def _names_relay_logs(index: Path) -> bool:
+    try:
+        binlogs = BinlogSet.from_index(index)
+        with binlogs.file(binlogs.names[-1]) as newest:
+            return bool(newest.format_description.header.flags & LOG_EVENT_RELAY_LOG_F)
+    except BinlogError:
+        return False  # whoever opens it is told what is wrong
+
+
+def ends_with_rotation(segment: Segment) -> bool:
+    """Whether the last event is one that a server closes a file with (Rotate or Stop)."""
+    return bool(segment.type[-1] in (EventType.ROTATE, EventType.STOP))

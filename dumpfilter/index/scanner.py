@@ -1,0 +1,355 @@
+"""The index: a binlog scanned into columns, a segment at a time.
+
+:class:`FileScanner` is fed the bytes of one file, from the format description event on, and gives
+:class:`Segment` objects: numpy columns with one entry an event and one a transaction. Memory is bounded by
+the segment (and by the largest single event, as in a server), never by the file. All slaves share one scan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from dumpfilter.binlog import roles as R
+from dumpfilter.binlog.crc32 import all_sound
+from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader, EventType, event_name
+from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.gtid_events import decode_gtid_tagged
+from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogUnsupported
+from dumpfilter.index import _scan as K
+from dumpfilter.index._resolve import Resolved, Resolver
+from dumpfilter.index.segment import Columns, Segment
+from dumpfilter.index.subjects import Subjects
+from dumpfilter.index.xa import Prepared
+
+SEGMENT_SIZE = 4 << 20
+"""How much of a file one scan takes, bytes: small enough to stay in the CPU's cache while it is read,
+scanned and sent, large enough to make the calls between cheap. Measured in bench/scan.py."""
+
+
+class FileScanner:
+    """Scans one file in order. ``format_description`` is the file's; ``subjects`` and ``sources`` the set's.
+
+    Without ``statements`` the subjects of statements stay PENDING, for who only asks where transactions end.
+    ``prepared``: the XA transactions that are prepared where the scan begins; without it XA transactions are not
+    followed (their frames have role XA) and compressed transactions not opened (KEEP), for who does so elsewhere.
+    It keeps what a scan must remember from one segment to the next: whether a transaction is open, the table
+    maps in force, and the XA transactions that are prepared.
+    """
+
+    def __init__(
+        self,
+        file: str,
+        format_description: FormatDescription,
+        subjects: Subjects,
+        sources: SourceNumbers,
+        *,
+        verify: bool = True,
+        statements: bool = True,
+        prepared: Prepared | None = None,
+    ) -> None:
+        self.file = file
+        self.format_description = format_description
+        self._statements = statements
+        self._resolver = Resolver(subjects, prepared, self._scan_inside)
+        self._inside: FileScanner | None = None
+        self._subjects = subjects
+        self._sources = sources
+        self._state = np.zeros(K.STATE_SIZE, np.int64)
+        self._verify = verify
+        self._table_ids = np.zeros(1024, np.uint64)
+        self._table_subjects = np.zeros(1024, np.int32)
+        self._columns = Columns(8192)
+        self._open_head = (R.NOTHING, 0, 0)
+        """GTID and server id of the transaction that goes on in the next segment."""
+        self._state[K.S_RESOLVE] = prepared is not None
+        self._use(format_description)
+
+    @property
+    def prepared(self) -> Prepared:
+        """The XA transactions that are prepared where the last segment ended."""
+        return self._resolver.prepared
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether the last segment ended inside a transaction."""
+        return bool(self._state[K.S_GROUP])
+
+    def release(self) -> None:
+        """Give back the scratch memory; the next scan takes it again."""
+        self._columns = Columns(64)
+
+    def reset(self, prepared: Prepared) -> None:
+        """Forget the open transaction: the next bytes begin at a transaction boundary, where these XA transactions
+        are prepared."""
+        self._state[K.S_GROUP] = 0
+        if self._state[K.S_RESOLVE]:
+            self._resolver = Resolver(self._subjects, prepared, self._scan_inside)
+
+    def _use(self, fd: FormatDescription) -> None:
+        self.format_description = fd
+        self._inside = None
+        self._state[K.S_CHECKSUM] = fd.checksum
+        self._state[K.S_MAP_ID_LENGTH] = 4 if fd.post_header_length(EventType.TABLE_MAP) == 6 else 6
+        self._state[K.S_QUERY_POST] = fd.post_header_length(EventType.QUERY)
+
+    def scan(self, data: npt.NDArray[np.uint8], offset: int, *, at_end: bool = False) -> Segment | None:
+        """Scan ``data`` (uint8, C-contiguous), which stands at file offset ``offset``.
+
+        The segment ends at the last transaction boundary in ``data`` or, when there is none, at the last
+        whole event. None when there is not one whole event or, with ``at_end`` (the file holds nothing after
+        ``data``), not one whole transaction: what is left is still being written, or cut off.
+
+        Raises BinlogCorrupt or BinlogUnsupported, with file and position, when the *first* event of
+        ``data`` (or of a transaction) is bad; what is whole before a bad event is given first.
+        """
+        with self._subjects.lock:
+            return self._scan(data, offset, at_end)
+
+    def _scan(self, data: npt.NDArray[np.uint8], offset: int, at_end: bool) -> Segment | None:
+        continues = self.in_transaction
+        group_before = self._state[K.S_GROUP]
+        columns = self._columns
+        at = count = boundary = boundary_count = 0
+        base = data.ctypes.data
+        if self._verify and self._state[K.S_CHECKSUM]:
+            # all at once; one by one only to find the one that is bad
+            self._state[K.S_VERIFY] = not all_sound(base, 0, data.size)
+        while True:
+            self._subjects.load(self._state)
+            code, at, count, b_at, b_count = K.scan(
+                base,
+                data.size,
+                at,
+                offset,
+                self._state,
+                self._subjects.names,
+                self._subjects.name_start,
+                self._subjects.name_length,
+                self._subjects.name_slots,
+                self._table_ids,
+                self._table_subjects,
+                columns.offset,
+                columns.size,
+                columns.time,
+                columns.type,
+                columns.role,
+                columns.subject,
+                count,
+            )
+            self._subjects.store(self._state)
+            if b_count:
+                boundary, boundary_count = b_at, b_count
+            if code == K.DONE:
+                break
+            if code == K.GROW_NAMES:
+                self._subjects.grow()
+            elif code == K.GROW_TABLE_IDS:
+                self._grow_table_ids()
+            elif code == K.OUTPUT_FULL:
+                columns = self._columns = columns.grown(count)
+            elif code == K.FORMAT_DESCRIPTION:
+                # a second one, as in a server's relay log: it speaks for what follows
+                length = EventHeader.unpack(data[at : at + HEADER_LENGTH].tobytes()).size
+                if at + length > data.size:
+                    break
+                if boundary_count:
+                    break  # the segment before ends here, the next begins with it
+                self._use(
+                    FormatDescription.parse(
+                        data[at : at + length].tobytes(), file=self.file, position=offset + at
+                    )
+                )
+                return self._format_description_segment(offset + at, length)
+            elif boundary_count:
+                break  # what is whole goes first; the next scan begins nearer the bad event
+            else:
+                self._raise(code, data, at, offset)
+        if boundary_count:
+            at, count = boundary, boundary_count
+            self._state[K.S_GROUP] = 0
+        elif count == 0 or at_end:
+            self._state[K.S_GROUP] = group_before
+            return None
+        return self._segment(data, offset, at, count, continues)
+
+    def _segment(
+        self, data: npt.NDArray[np.uint8], offset: int, end: int, count: int, continues: bool
+    ) -> Segment:
+        columns = self._columns
+        resolved = Resolved()
+        if self._statements:
+            try:
+                resolved = self._resolver.resolve(
+                    columns,
+                    count,
+                    data,
+                    offset,
+                    self.format_description,
+                    open_xa=bool(self._state[K.S_GROUP] == K.IN_XA),
+                )
+            except BinlogError as error:
+                raise error.located(self.file) from None
+        while True:
+            n, self._sources.count, stuck = K.group_transactions(
+                data.ctypes.data,
+                offset,
+                columns.offset[:count],
+                columns.size[:count],
+                columns.type[:count],
+                columns.role[:count],
+                columns.subject[:count],
+                self._sources.raw,
+                self._sources.count,
+                columns.txn_event,
+                columns.txn_subject,
+                columns.txn_source,
+                columns.txn_number,
+                columns.txn_server,
+            )
+            if stuck < 0:
+                break
+            self._sources.grow()
+        for txn in np.flatnonzero(columns.txn_source[:n] == -2):
+            self._read_tagged_gtid(data, offset, int(txn))
+        columns.txn_event[n] = count
+        if continues:
+            columns.txn_subject[0] = R.MIXED
+            columns.txn_source[0], columns.txn_number[0], columns.txn_server[0] = self._open_head
+        if self.in_transaction:
+            columns.txn_subject[n - 1] = R.MIXED
+            self._open_head = (
+                int(columns.txn_source[n - 1]),
+                int(columns.txn_number[n - 1]),
+                int(columns.txn_server[n - 1]),
+            )
+        n_set = K.subject_sets(
+            columns.size[:count],
+            columns.role[:count],
+            columns.subject[:count],
+            columns.txn_event[: n + 1],
+            columns.txn_subject[:n],
+            continues,
+            self.in_transaction,
+            columns.txn_set,
+            columns.set_subject,
+        )
+        return Segment(
+            self.file,
+            offset,
+            offset + end,
+            columns.offset[:count].copy(),
+            columns.size[:count].copy(),
+            columns.time[:count].copy(),
+            columns.type[:count].copy(),
+            columns.role[:count].copy(),
+            columns.subject[:count].copy(),
+            columns.txn_event[: n + 1].copy(),
+            columns.txn_subject[:n].copy(),
+            columns.txn_source[:n].copy(),
+            columns.txn_number[:n].copy(),
+            columns.txn_server[:n].copy(),
+            columns.txn_set[: n + 1].copy(),
+            columns.set_subject[:n_set].copy(),
+            continues,
+            self.in_transaction,
+            self.format_description,
+            resolved.payloads,
+            self.prepared,
+            resolved.earlier_ends,
+            resolved.unknown_ends,
+            frozenset(resolved.known_ends),
+        )
+
+    def _format_description_segment(self, start: int, length: int) -> Segment:
+        def one(value: int, dtype: type) -> npt.NDArray[np.generic]:
+            return np.array([value], dtype)
+
+        return Segment(
+            self.file,
+            start,
+            start + length,
+            one(start, np.int64),  # type: ignore[arg-type]
+            one(length, np.int64),  # type: ignore[arg-type]
+            one(0, np.uint32),  # type: ignore[arg-type]
+            one(EventType.FORMAT_DESCRIPTION, np.uint8),  # type: ignore[arg-type]
+            one(R.FILE | R.ENDS, np.uint8),  # type: ignore[arg-type]
+            one(R.NOTHING, np.int32),  # type: ignore[arg-type]
+            np.array([0, 1], np.int64),
+            one(R.KEPT, np.int32),  # type: ignore[arg-type]
+            one(-3, np.int32),  # type: ignore[arg-type]
+            one(0, np.int64),  # type: ignore[arg-type]
+            one(self.format_description.header.server_id, np.uint32),  # type: ignore[arg-type]
+            np.zeros(2, np.int64),
+            np.empty(0, np.int32),
+            False,
+            False,
+            self.format_description,
+            {},
+            self.prepared,
+            {},
+            {},
+        )
+
+    def _scan_inside(self, events: bytes, prepared: Prepared) -> Segment | None:
+        """The compressed transaction that ``events`` are; None when they are something else."""
+        inside, self._inside = self._inside, None
+        if inside is None:
+            fd = replace(self.format_description, checksum=False)
+            inside = FileScanner(self.file, fd, self._subjects, self._sources)
+            inside._state[K.S_RESOLVE] = True
+        inside._resolver = Resolver(self._subjects, prepared)
+        inside._table_ids[:] = 0
+        inside._state[K.S_TABLE_IDS] = inside._state[K.S_GROUP] = 0
+        segment = inside.scan(np.frombuffer(events, np.uint8), 0, at_end=True)
+        if (
+            segment is None
+            or segment.end != len(events)
+            or len(segment.txn_subject) != 1
+            or segment.type[0] == EventType.FORMAT_DESCRIPTION
+        ):
+            return None
+        self._inside = inside  # to be used again: nothing was left open
+        return segment
+
+    def _read_tagged_gtid(self, data: npt.NDArray[np.uint8], offset: int, txn: int) -> None:
+        columns = self._columns
+        columns.txn_source[txn] = R.NOTHING
+        event = int(columns.txn_event[txn])
+        start = int(columns.offset[event]) - offset
+        end = start + int(columns.size[event]) - self.format_description.checksum_length
+        try:
+            gtid = decode_gtid_tagged(data[start + HEADER_LENGTH : end].tobytes()).gtid
+        except BinlogCorrupt as error:
+            raise error.located(self.file, offset + start) from None
+        if gtid is None:
+            return
+        columns.txn_source[txn] = self._sources.tagged(gtid.uuid, gtid.tag)
+        columns.txn_number[txn] = gtid.gno
+
+    def _grow_table_ids(self) -> None:
+        ids = np.zeros(2 * self._table_ids.size, np.uint64)
+        subjects = np.zeros(2 * self._table_ids.size, np.int32)
+        K.rehash_table_ids(self._table_ids, self._table_subjects, ids, subjects)
+        self._table_ids, self._table_subjects = ids, subjects
+
+    def _raise(self, code: int, data: npt.NDArray[np.uint8], at: int, offset: int) -> None:
+        header = EventHeader.unpack(data[at : at + HEADER_LENGTH].tobytes())
+        name = event_name(header.type)
+        what = {
+            K.BAD_LENGTH: f"an event's length is {header.size}, less than its header",
+            K.BAD_CHECKSUM: f"checksum mismatch in a {name} event of {header.size} bytes",
+            K.BAD_EVENT: f"{name} event of {header.size} bytes is malformed, or stands inside a transaction",
+        }
+        unsupported = {
+            K.ENCRYPTED: "the events from here on are encrypted; decrypt the binlog first "
+            "(mariadb-binlog --read-from-remote-server --raw)",
+            K.FRAGMENT: "a rows event is cut into pieces, which are not read; have the server write it whole "
+            "(binlog_row_event_fragment_threshold)",
+        }
+        if code in unsupported:
+            raise BinlogUnsupported(unsupported[code], file=self.file, position=offset + at)
+        raise BinlogCorrupt(what[code], file=self.file, position=offset + at)

@@ -1,0 +1,69 @@
+"""From a Query or Execute_load_query event to the subject a filter decides on."""
+
+from __future__ import annotations
+
+import functools
+
+from dumpfilter.binlog import roles as R
+from dumpfilter.binlog.events import EventType
+from dumpfilter.binlog.format import Family, FormatDescription
+from dumpfilter.binlog.query import QueryEvent, decode_execute_load_query, decode_query
+from dumpfilter.statement import Statement, TableName, make_statement, parse_statement, statement_shape
+from dumpfilter.statement.shape import LONGEST_REMEMBERED
+
+_FRAMES = (b"ROLLBACK", b"SAVEPOINT ", b"RELEASE SAVEPOINT ")
+
+
+def read_statement(event: bytes, fd: FormatDescription) -> tuple[Statement, int | None]:
+    """The statement in a whole event and, when it is a transaction's keyword, the role it has instead.
+
+    Raises BinlogCorrupt (without file and position) when the event is malformed.
+    """
+    kind = EventType(event[4])
+    query = decode_statement_event(kind, fd.body(event), fd)
+    frame: int | None = None
+    if kind == EventType.QUERY_COMPRESSED:
+        head = query.raw[:20].upper()
+        if head.startswith(b"XA "):
+            frame = R.XA
+        elif head.startswith(_FRAMES):
+            frame = R.FRAME
+    return statement_of(query, fd), frame
+
+
+def decode_statement_event(kind: EventType, body: bytes | memoryview, fd: FormatDescription) -> QueryEvent:
+    """The body of a Query, QUERY_COMPRESSED or Execute_load_query event."""
+    if kind == EventType.EXECUTE_LOAD_QUERY:
+        return decode_execute_load_query(body, post_header_length=fd.post_header_length(kind))
+    # a compressed Query has the post-header of a plain one
+    length = fd.post_header_length(EventType.QUERY)
+    return decode_query(body, post_header_length=length, compressed=kind == EventType.QUERY_COMPRESSED)
+
+
+def statement_of(query: QueryEvent, fd: FormatDescription) -> Statement:
+    """What a statement event touches."""
+    status = query.status
+    shape = statement_shape(query.text, family=fd.family, sql_mode=status.sql_mode or 0)
+    read = _subject if len(shape) <= LONGEST_REMEMBERED else _subject.__wrapped__
+    return read(
+        shape, fd.family, query.db or None, query.updated_dbs, status.table_map_for_update, query.tables_info
+    )
+
+
+@functools.lru_cache(8192)
+def _subject(
+    shape: str,
+    family: Family,
+    current_database: str | None,
+    updated_databases: tuple[str, ...] | None,
+    table_map_for_update: int | None,
+    tables_info: tuple[TableName, ...] | None,
+) -> Statement:
+    """Remembered, so that a statement that comes again with other values costs a look-up."""
+    return make_statement(
+        parse_statement(shape, family),
+        current_database=current_database,
+        updated_databases=updated_databases,
+        table_map_for_update=table_map_for_update,
+        tables_info=tables_info,
+    )

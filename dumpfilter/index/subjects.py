@@ -1,0 +1,144 @@
+"""What a filter decides on: tables and statements, numbered densely.
+
+Every event of a segment that needs a decision carries the number of its subject. A filter is asked once
+for each subject; for the dump thread its answer is then an array look-up (WL#2387: the flags cached on
+the table object).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dumpfilter.index import _scan as K
+from dumpfilter.statement.statement import Statement
+
+
+@dataclass(frozen=True)
+class TableSubject:
+    """A table named by a table map; names decoded as UTF-8 with surrogateescape."""
+
+    database: str
+    table: str
+
+
+Subject = TableSubject | Statement
+
+
+class Subjects:
+    """The subjects met so far, shared by all scans of a binlog set.
+
+    Tables are numbered by the compiled scan itself, in the arrays below; statements by :meth:`statement`; sets of
+    them by :meth:`any_of`. Numbers are never reused, so flags computed for them stay valid. One scan at a time may
+    run with it; ``lock`` sees to that.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self._known: list[Subject | None] = []
+        self._statements: dict[Statement, int] = {}
+        self._tables: dict[TableSubject, int] = {}
+        """Those of :meth:`number_of` only."""
+        self._sets: dict[tuple[int, ...], int] = {}
+        self._members: dict[int, tuple[int, ...]] = {}
+        self.names: npt.NDArray[np.uint8] = np.zeros(1 << 14, np.uint8)
+        self.name_start: npt.NDArray[np.int64] = np.zeros(512, np.int64)
+        self.name_length: npt.NDArray[np.int64] = np.zeros(512, np.int64)
+        self.name_slots: npt.NDArray[np.int64] = np.full(2048, -1, np.int64)
+        self.count = 0
+        self.name_bytes = 0
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, number: int) -> Subject:
+        """A table or a statement. Raises KeyError for a set of them (see :meth:`members`)."""
+        if number >= len(self._known):
+            self._read_new_tables()
+        subject = self._known[number]
+        if subject is None:
+            raise KeyError(number)
+        return subject
+
+    def members(self, number: int) -> tuple[int, ...] | None:
+        """The numbers, all of them smaller, that make up a set (see :meth:`any_of`); None for a table or a
+        statement."""
+        return self._members.get(number)
+
+    def since(self, first: int) -> Iterator[Subject]:
+        """The tables and statements from number ``first`` on."""
+        for number in range(first, self.count):
+            if self.members(number) is None:
+                yield self[number]
+
+    def statement(self, statement: Statement) -> int:
+        """The number of a statement's subject; equal statements have one number."""
+        number = self._statements.get(statement)
+        if number is None:
+            number = self._statements[statement] = self._add(statement)
+        return number
+
+    def number_of(self, subject: Subject) -> int:
+        """A number for a subject that another scan has met. A table may have a second one, of its own, in this one."""
+        if not isinstance(subject, TableSubject):
+            return self.statement(subject)
+        number = self._tables.get(subject)
+        if number is None:
+            number = self._tables[subject] = self._add(subject)
+        return number
+
+    def any_of(self, numbers: Iterable[int]) -> int:
+        """The number of a set of tables and statements: what is kept when any of them is. Of a single one it is its
+        own. Equal sets have one number."""
+        members = tuple(sorted(set(numbers)))
+        if len(members) == 1:
+            return members[0]
+        number = self._sets.get(members)
+        if number is None:
+            number = self._sets[members] = self._add(None)
+            self._members[number] = members
+        return number
+
+    def _add(self, subject: Subject | None) -> int:
+        self._read_new_tables()
+        if self.count >= self.name_start.size:
+            self.grow()
+        number = self.count
+        # a length no table's key has, so that the scan never takes it for one
+        self.name_length[number] = -1
+        self.count += 1
+        self._known.append(subject)
+        return number
+
+    def grow(self) -> None:
+        """Double the room for names and numbers (the scan came back with GROW_NAMES)."""
+        self.names = np.concatenate([self.names, np.zeros_like(self.names)])
+        self.name_start = np.concatenate([self.name_start, np.zeros_like(self.name_start)])
+        self.name_length = np.concatenate([self.name_length, np.zeros_like(self.name_length)])
+        slots = np.full(self.name_slots.size * 2, -1, np.int64)
+        K.rehash_names(slots, self.names, self.name_start, self.name_length, self.count)
+        self.name_slots = slots
+
+    def load(self, state: npt.NDArray[np.int64]) -> None:
+        state[K.S_SUBJECTS] = self.count
+        state[K.S_NAME_BYTES] = self.name_bytes
+
+    def store(self, state: npt.NDArray[np.int64]) -> None:
+        self.count = int(state[K.S_SUBJECTS])
+        self.name_bytes = int(state[K.S_NAME_BYTES])
+
+    def _read_new_tables(self) -> None:
+        for number in range(len(self._known), self.count):
+            start, length = int(self.name_start[number]), int(self.name_length[number])
+            key = self.names[start : start + length].tobytes()
+            db_length = key[0]
+            self._known.append(
+                TableSubject(
+                    key[1 : 1 + db_length].decode("utf-8", "surrogateescape"),
+                    key[3 + db_length : -1].decode("utf-8", "surrogateescape"),
+                )
+            )

@@ -1,0 +1,1 @@
+"""Options as users write them: the servers' spellings, option files, TOML files, sizes."""

@@ -1,0 +1,49 @@
+"""Text from outside, in forms that terminals, logs, JSON and HTML can hold."""
+
+from __future__ import annotations
+
+import unicodedata
+
+LONGEST_IN_LOG = 200
+"""The longest text from a client in one log line, characters."""
+
+_UNSEEN = {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"}
+
+
+def printable(text: str, most: int = LONGEST_IN_LOG) -> str:
+    r"""Return the text on one line, with control characters escaped, cut to ``most`` characters.
+
+    >>> printable("a\nb\x1b[2J"), printable("x" * 300, 10)
+    ('a\\nb\\x1b[2J', 'xxxxxxxxxx…')
+    """
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[: most + 1])
+    return shown if len(shown) <= most else shown[:most] + "…"
+
+
+def visible(name: str) -> str:
+    """Return ``name`` with invisible characters escaped: controls, direction marks, lone surrogates.
+
+    >>> visible("a\\u202eb\\n")
+    'a\\\\u202eb\\\\n'
+    """
+    return "".join(
+        c.encode("unicode_escape").decode("ascii") if unicodedata.category(c) in _UNSEEN else c for c in name
+    )
+
+
+def replace_invalid_utf8(name: str) -> str:
+    """Return a name with each byte that is not UTF-8 (surrogateescape) replaced by a question mark.
+
+    >>> replace_invalid_utf8("caf\\udce9")
+    'caf?'
+    """
+    return name.encode("utf-8", "replace").decode("utf-8")
+
+
+def escape_invalid_utf8(name: str) -> str:
+    r"""Return a name with each byte that is not UTF-8 (surrogateescape) written as ``\xNN``.
+
+    >>> escape_invalid_utf8("caf\udce9")
+    'caf\\xe9'
+    """
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

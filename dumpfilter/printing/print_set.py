@@ -1,0 +1,315 @@
+"""What ``dumpfilter binlog`` does: prints what passes of a binlog set, or writes it as a binlog set."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from dumpfilter.binlog.format import Family
+from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, parse_gtid_set
+from dumpfilter.binlog.writer import writing
+from dumpfilter.dump.event_stream import kept_events
+from dumpfilter.dump.filter_set import filter_set
+from dumpfilter.dump.selection import Range, on_boundaries
+from dumpfilter.dump.thread import Counts
+from dumpfilter.dump.with_tables_info import with_tables_info
+from dumpfilter.errors import OptionError
+from dumpfilter.filter import Filter, ReplicationFilter, Rule, RuleKind, make_rule
+from dumpfilter.filter.clever import CleverFilter
+from dumpfilter.filter.kinds import AllFilters, KindFilter
+from dumpfilter.filter.write import WriteFilter
+from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.printing import LoadFiles, TextPrinter
+
+_BUFFER = 1 << 16
+_POSITION = re.compile(r"\d+")
+_DATETIME = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?:[T ](\d{1,2}):(\d{1,2}):(\d{1,2}))?")
+
+
+@dataclass(frozen=True)
+class BinlogOptions:
+    """The options of ``dumpfilter binlog``, as they were written.
+
+    Values of options that depend on who wrote the binlog (GTIDs, how names compare) are read once that is known.
+    """
+
+    rules: Sequence[Rule] = ()
+    write_rules: Sequence[Rule] = ()
+    lower_case_table_names: int = 0
+    clever: bool = False
+    kinds: KindFilter = field(default_factory=KindFilter)
+    start_position: str = ""
+    stop_position: str = ""
+    start_datetime: str = ""
+    stop_datetime: str = ""
+    include_gtids: str = ""
+    exclude_gtids: str = ""
+    skip_gtids: bool = True
+    local_load: Path | None = None
+    verify: bool = True
+
+
+def rules_of(
+    server: Mapping[RuleKind, Sequence[str] | None], worklog: Mapping[RuleKind, Sequence[str] | None]
+) -> list[Rule]:
+    """Rules from both spellings: the servers' ``--replicate-do-db`` and WL#40's ``--do-db``.
+
+    Raises OptionError for a value, and when one kind of rule is spelled in both ways.
+    """
+    rules = []
+    for kind in RuleKind:
+        short = "--" + kind.value.removeprefix("replicate-")
+        if server.get(kind) and worklog.get(kind):
+            raise OptionError(f"--{kind.value} and {short} are the same rule: use one of the two")
+        for value in server.get(kind) or ():
+            rules.append(make_rule(kind, value))
+        for value in worklog.get(kind) or ():
+            try:
+                rules.append(make_rule(kind, value))
+            except OptionError as error:
+                raise OptionError(str(error).replace(f"--{kind.value}", short)) from None
+    return rules
+
+
+def print_binlog(binlogs: BinlogSet, options: BinlogOptions, out: BinaryIO, log: Console) -> Counts:
+    """Write what passes to ``out``, as text for the client program of the servers' family.
+
+    ``log`` gets warnings and, where it is a terminal and ``out`` is none, a bar. Raises BinlogError where the set is
+    damaged (what is whole before that has been printed), OptionError, GtidError and OutputError.
+    """
+    work = _Work(binlogs, options, log)
+    counts = Counts()
+    printer: TextPrinter | None = None
+    buffered = _Buffered(out)
+    loads = LoadFiles(options.local_load)
+    with work.progress("printing", quiet=out.isatty()) as advance:
+        try:
+            for kept in kept_events(
+                binlogs,
+                work.rules,
+                clever=work.clever,
+                also=work.also,
+                wanted=work.wanted,
+                verify=options.verify,
+                counts=counts,
+                progress=advance,
+            ):
+                if printer is None:
+                    printer = TextPrinter(
+                        buffered.write,
+                        load_files=loads,
+                        rewrite_db=work.rules.rewrite_db,
+                        skip_gtids=options.skip_gtids,
+                        warn=work.warn,
+                    )
+                    printer.begin(kept.fd)
+                printer.event(kept.event, kept.offset, kept.fd, file=kept.file)
+            if printer is not None:
+                printer.end()
+        finally:
+            buffered.flush()
+    work.report(counts)
+    if loads.written and options.local_load is None:
+        work.warn(f"files of LOAD DATA are in {loads.directory}; remove them when the text has been run")
+    return counts
+
+
+def write_binlog(
+    binlogs: BinlogSet,
+    options: BinlogOptions,
+    output: Path,
+    log: Console,
+    *,
+    base: str = "",
+    overwrite: bool = False,
+    tables_info: bool = False,
+) -> Counts:
+    """Write what passes as a binlog set: ``<base>.000001`` … and ``<base>.index`` in ``output``.
+
+    ``base``: empty for the name of the source's files. ``tables_info``: name the tables in every Query event (WL#40).
+    Raises as :func:`print_binlog`; then nothing is left of the new set.
+    """
+    work = _Work(binlogs, options, log)
+    base = base or binlogs.names[0].rpartition(".")[0] or binlogs.names[0]
+
+    def filtered(directory: Path) -> Counts:
+        with work.progress("filtering") as advance:
+            return filter_set(
+                binlogs,
+                work.rules,
+                directory,
+                base,
+                clever=work.clever,
+                also=work.also,
+                wanted=work.wanted,
+                verify=options.verify,
+                overwrite=overwrite,
+                progress=advance,
+            )
+
+    if any(binlogs.path(name).parent.resolve() == output.resolve() for name in binlogs.names):
+        raise OptionError(f"--output={output}: the binlogs themselves are there; name another directory")
+    if not tables_info:
+        counts = filtered(output)
+    else:
+        with writing(output):
+            output.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=output, prefix=".filtered-") as between:
+            counts = filtered(Path(between))
+            told = with_tables_info(
+                BinlogSet.open(Path(between) / f"{base}.index"), output, base, overwrite=overwrite
+            )
+            if told.untold:
+                work.warn(
+                    f"of {told.untold} statements the tables could not be told; their tables info is empty"
+                )
+    work.report(counts)
+    return counts
+
+
+class _Work:
+    """What the options come to for one set."""
+
+    def __init__(self, binlogs: BinlogSet, options: BinlogOptions, log: Console) -> None:
+        self._binlogs = binlogs
+        self._log = log
+        with binlogs.file(binlogs.names[-1]) as newest:
+            family, names = newest.format_description.family, newest.format_description.names
+        lower = options.lower_case_table_names
+        self.rules: ReplicationFilter = Filter(
+            options.rules, lower_case_table_names=lower, family=family, names=names
+        )
+        self.also = AllFilters(
+            [
+                WriteFilter(options.write_rules, lower_case_table_names=lower, family=family),
+                options.kinds,
+            ]
+        )
+        self.clever = CleverFilter(self.rules, warn=self.warn) if options.clever else None
+        self.wanted = on_boundaries(range_of(options, family), binlogs, warn=self.warn)
+
+    def warn(self, text: str) -> None:
+        self._log.print(f"dumpfilter: warning: {text}", markup=False, highlight=False, soft_wrap=True)
+
+    def report(self, counts: Counts) -> None:
+        if counts.events_undecided:
+            self.warn(
+                f"{counts.events_undecided} events could not be decided and are in the output "
+                "(dumpfilter explain tells which and why)"
+            )
+
+    @contextmanager
+    def progress(self, what: str, *, quiet: bool = False) -> Iterator[Callable[[int], None]]:
+        """A bar, on a terminal; the function it gives is told the bytes read."""
+        bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            DownloadColumn(),
+            TimeRemainingColumn(),
+            console=self._log,
+            transient=True,
+            disable=quiet or not self._log.is_terminal,
+        )
+        with bar:
+            total = sum(self._binlogs.path(name).stat().st_size for name in self._binlogs.names)
+            task = bar.add_task(what, total=total)
+            yield lambda read: bar.advance(task, read)
+
+
+def range_of(options: BinlogOptions, family: Family) -> Range:
+    """What the options select. Raises OptionError and GtidError."""
+    start, after = _position(options.start_position, "--start-position", family)
+    stop, up_to = _position(options.stop_position, "--stop-position", family)
+    if start is not None and start < 4:
+        raise OptionError(f"--start-position={start}: a binlog's first event is at 4")
+    include = _gtids(options.include_gtids, "--include-gtids", family)
+    exclude = _gtids(options.exclude_gtids, "--exclude-gtids", family)
+    if after is not None and exclude is not None:
+        raise OptionError("--start-position with GTIDs and --exclude-gtids: use one of the two")
+    if up_to is not None and include is not None:
+        raise OptionError("--stop-position with GTIDs and --include-gtids: use one of the two")
+    return Range(
+        start_position=start,
+        stop_position=stop,
+        start_time=_seconds(options.start_datetime, "--start-datetime"),
+        stop_time=_seconds(options.stop_datetime, "--stop-datetime"),
+        include=include if up_to is None else up_to,
+        exclude=exclude if after is None else after,
+    )
+
+
+def _position(text: str, option: str, family: Family) -> tuple[int | None, GtidSet | None]:
+    """A file offset, or MariaDB's GTIDs: the last that is known, or wanted, of each domain."""
+    if not text:
+        return None, None
+    if _POSITION.fullmatch(text):
+        return int(text), None
+    gtids = _gtids(text, option, family) if family == "mariadb" else None
+    if not isinstance(gtids, MariadbGtidSet) or not gtids.is_position():
+        wanted = "bytes, or GTIDs (0-1-5,1-2-7)" if family == "mariadb" else "bytes"
+        raise OptionError(f"{option}={text}: not a position ({wanted})")
+    return None, gtids
+
+
+def _gtids(text: str, option: str, family: Family) -> GtidSet | None:
+    if not text:
+        return None
+    try:
+        return parse_gtid_set(text, family)
+    except ValueError as error:
+        raise OptionError(f"{option}: {error}") from None
+
+
+def _seconds(text: str, option: str) -> int | None:
+    """Unix time of a local date and time, as the servers' programs take it, or of one with its offset."""
+    if not text:
+        return None
+    match = _DATETIME.fullmatch(text)
+    try:
+        if match:
+            moment = datetime.datetime(*(int(part or 0) for part in match.groups()))  # type: ignore[arg-type]
+        else:
+            moment = datetime.datetime.fromisoformat(text)
+        return int(moment.timestamp())
+    except (ValueError, OverflowError):
+        raise OptionError(
+            f"{option}={text}: not a date and time (2026-11-21 13:05:00, in local time, or with an offset)"
+        ) from None
+
+
+class _Buffered:
+    """Gathers small writes. Whoever reads may go away: that is a BrokenPipeError, after which nothing is written."""
+
+    def __init__(self, out: BinaryIO) -> None:
+        self._out = out
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def write(self, data: bytes) -> None:
+        self._pieces.append(data)
+        self._size += len(data)
+        if self._size >= _BUFFER:
+            self.flush()
+
+    def flush(self) -> None:
+        data = b"".join(self._pieces)
+        self._pieces, self._size = [], 0
+        try:
+            self._out.write(data)
+            self._out.flush()
+        except BrokenPipeError:
+            if self._out is sys.stdout.buffer:
+                # or the interpreter would try again, and complain, when it ends
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise

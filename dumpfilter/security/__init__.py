@@ -1,0 +1,1 @@
+"""TLS certificates of the servers that the product starts."""

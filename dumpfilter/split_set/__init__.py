@@ -1,0 +1,1 @@
+"""The output directory of a split, as other programs read it."""

@@ -1,0 +1,66 @@
+"""A split's manifest as tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from dumpfilter.split_set.manifest import BinlogPart, Manifest, NamedBinlog, Place
+
+
+def render_manifest(manifest: Manifest, binlogs: Iterable[NamedBinlog], console: Console) -> None:
+    """Print what was split and, of each of these binlogs, its files. Times are UTC."""
+    source = manifest.source
+    console.print(
+        f"split {_time(manifest.made)} from {escape(source[0].name)} to {escape(source[-1].name)} "
+        f"({len(source):,} files, {sum(one.size for one in source):,} bytes)",
+        highlight=False,
+    )
+    for one in binlogs:
+        present = one.present
+        table = Table(
+            title=f"{escape(one.name)}: {len(present):,} of {len(one.parts):,} files there, "
+            f"{sum(part.size for part in present):,} bytes{_about(one)}",
+            title_justify="left",
+            title_style="bold",
+        )
+        table.add_column("file", no_wrap=True, overflow="ignore")
+        table.add_column("bytes", justify="right", no_wrap=True)
+        table.add_column("transactions", justify="right", no_wrap=True)
+        purged = len(present) < len(one.parts)
+        for name in ("written", "of the source", *(["purged"] if purged else [])):
+            table.add_column(name, overflow="fold")
+        for part in one.parts:
+            row = [*_row(part), *([_time(part.purged)] if purged else [])]
+            table.add_row(*row, style="dim" if part.purged is not None else None)
+        console.print(table)
+
+
+def _about(one: NamedBinlog) -> str:
+    if one.rest:
+        return "; the rest"
+    if one.rules:
+        return escape("; " + " ".join(one.rules))
+    return "" if one.schema_name in (None, one.name) else escape(f"; schema {one.schema_name}")
+
+
+def _row(part: BinlogPart) -> tuple[str, ...]:
+    return (
+        escape(part.name),
+        f"{part.size:,}",
+        f"{part.transactions:,}",
+        "" if part.first_time is None else f"{_time(part.first_time)} to {_time(part.last_time)}",
+        f"{_place(part.source_start)} to {_place(part.source_end)}",
+    )
+
+
+def _place(place: Place) -> str:
+    return escape(f"{place.file}:{place.position}")
+
+
+def _time(seconds: int | None) -> str:
+    return "" if seconds is None else f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}"

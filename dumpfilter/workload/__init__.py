@@ -1,0 +1,1 @@
+"""Synthetic binlogs of any size, for benchmarks and load tests."""

@@ -1,0 +1,368 @@
+"""The compiled stamping of synthetic transactions (see :mod:`dumpfilter.workload.generate`)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from dumpfilter.binlog.crc32 import crc32
+from dumpfilter.binlog.native import copy_bytes, store_u8, store_u16, store_u32, store_u64
+
+_U = np.uintp
+
+# Settings of a binlog (int64 array).
+P_MARIADB = 0
+P_CHECKSUM = 1  # bytes of a checksum: 4 or 0
+P_SERVER_ID = 2
+P_SCHEMAS = 3
+P_TABLES = 4  # of each schema
+P_STATEMENTS = 5  # most statements of a transaction
+P_FOREIGN = 6  # of 256 statements, how many are about another schema than the transaction's
+P_TRIGGERS = 7  # of 256 statements, how many touch a second table
+P_BULK = 8  # of 1024 statements, how many have several rows events
+SETTINGS = 16
+
+# What goes on from transaction to transaction (int64 array).
+G_GNO = 0
+G_XID = 1
+G_TIME = 2  # microseconds since 1970
+G_ROW = 3
+G_SEQUENCE = 4  # sequence_number, from 1 in each file
+STATE = 8
+
+# A kind of table: the columns of `kinds`.
+K_COLUMNS = 0
+K_TAIL = 1  # bytes after the three columns that all kinds begin with
+K_VARIABLE = 2  # columns of variable length, at the end
+K_PREFIX = 3  # bytes of their lengths: 1 or 2
+K_MOST = 4  # most bytes in one of them
+K_ROW = 5  # bytes of a usual row
+KIND_COLUMNS = 6
+
+# An event of the transaction being made: the columns of `plan`.
+E_TABLE = 0
+E_MAP = 1  # 1: a Table_map
+E_TYPE = 2
+E_ROWS = 3
+E_LENGTH = 4  # bytes in each column of variable length
+E_SIZE = 5
+E_END = 6  # 1: STMT_END_F
+E_NOTE = 7  # 1: MariaDB's Annotate_rows
+PLAN_COLUMNS = 8
+
+_HEAD = 16  # every row begins with BIGINT, INT, TIMESTAMP
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _random(rng):
+    """xorshift64*: the next 64 bits."""
+    x = rng[0]
+    x ^= x >> np.uint64(12)
+    x ^= x << np.uint64(25)
+    x ^= x >> np.uint64(27)
+    rng[0] = x
+    return x * np.uint64(0x2545F4914F6CDD1D)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _below(rng, bound):
+    return np.int64((_random(rng) >> np.uint64(33)) % np.uint64(bound))
+
+
+@njit(cache=True, nogil=True)
+def _packed_size(value):
+    return 1 if value < 251 else 3 if value < 65536 else 4
+
+
+@njit(cache=True, nogil=True)
+def _header(at, seconds, kind, settings, size, end, flags):
+    store_u32(at, np.uint32(seconds))
+    store_u8(at + _U(4), np.uint8(kind))
+    store_u32(at + _U(5), np.uint32(settings[P_SERVER_ID]))
+    store_u32(at + _U(9), np.uint32(size))
+    store_u32(at + _U(13), np.uint32(end))
+    store_u16(at + _U(17), np.uint16(flags))
+
+
+@njit(cache=True, nogil=True)
+def _seal(at, size, settings):
+    if settings[P_CHECKSUM]:
+        store_u32(at + _U(size - 4), crc32(at, _U(size - 4)))
+
+
+@njit(cache=True, nogil=True)
+def _rows_event(plan, row, target, table, kind, event_type, end, images, kinds, settings):
+    """Plan a rows event of about ``target`` bytes."""
+    header = 8 if settings[P_MARIADB] else 10
+    bitmap = (kinds[kind, K_COLUMNS] + 7) >> 3
+    base = 19 + header + 1 + bitmap * images + settings[P_CHECKSUM]
+    fixed = bitmap + _HEAD + kinds[kind, K_TAIL] + kinds[kind, K_VARIABLE] * kinds[kind, K_PREFIX]
+    room = max(target - base, fixed * images)
+    n_rows = max(np.int64(1), room // (kinds[kind, K_ROW] * images))
+    length = np.int64(0)
+    if kinds[kind, K_VARIABLE]:
+        length = (room // (n_rows * images) - fixed) // kinds[kind, K_VARIABLE]
+        length = min(max(length, np.int64(0)), kinds[kind, K_MOST])
+    plan[row, E_TABLE] = table
+    plan[row, E_MAP] = 0
+    plan[row, E_TYPE] = event_type
+    plan[row, E_ROWS] = n_rows
+    plan[row, E_LENGTH] = length
+    plan[row, E_SIZE] = base + n_rows * images * (fixed + length * kinds[kind, K_VARIABLE])
+    plan[row, E_END] = end
+    plan[row, E_NOTE] = 0
+
+
+@njit(cache=True, nogil=True)
+def _plan_transaction(plan, rng, settings, sizes, pick_schema, pick_table, kinds, table_kind, maps, counts):
+    """Draw a transaction's events into ``plan``: their number, their bytes, and the schema that it began with."""
+    statements = np.int64(1)
+    while statements < settings[P_STATEMENTS] and _random(rng) & np.uint64(3):
+        statements += 1  # geometric: 4 on average where there is no bound
+    home = np.int64(pick_schema[_below(rng, pick_schema.size)])
+    n = np.int64(0)
+    total = np.int64(0)
+    for _ in range(statements):
+        dice = _random(rng)
+        schema = home
+        if np.int64(dice & np.uint64(0xFF)) < settings[P_FOREIGN]:
+            schema = np.int64(pick_schema[_below(rng, pick_schema.size)])
+        table = schema * settings[P_TABLES] + np.int64(pick_table[_below(rng, pick_table.size)])
+        n_tables = 1
+        if np.int64((dice >> np.uint64(8)) & np.uint64(0xFF)) < settings[P_TRIGGERS]:
+            n_tables = 2
+        n_events = np.int64(1)
+        if np.int64((dice >> np.uint64(40)) & np.uint64(0x3FF)) < settings[P_BULK]:
+            n_events = np.int64(2) + np.int64((dice >> np.uint64(24)) & np.uint64(7))
+        what = np.int64((dice >> np.uint64(32)) & np.uint64(0xFF))
+        change = 0 if what < 140 else 1 if what < 230 else 2  # insert, update, delete
+        event_type = change + (23 if settings[P_MARIADB] else 30)
+        images = 2 if change == 1 else 1
+        second = (
+            schema * settings[P_TABLES] + (table - schema * settings[P_TABLES] + 1) % settings[P_TABLES]
+            if n_tables == 2
+            else table
+        )
+        begun = total
+        if settings[P_MARIADB]:
+            plan[n, E_TABLE] = table
+            plan[n, E_NOTE] = 1
+            plan[n, E_MAP] = 0
+            plan[n, E_TYPE] = 160
+            plan[n, E_LENGTH] = 40 + _below(rng, 160)
+            plan[n, E_SIZE] = 19 + plan[n, E_LENGTH] + settings[P_CHECKSUM]
+            total += plan[n, E_SIZE]
+            n += 1
+        for k in range(n_tables):
+            it = table if k == 0 else second
+            plan[n, E_TABLE] = it
+            plan[n, E_NOTE] = 0
+            plan[n, E_MAP] = 1
+            plan[n, E_TYPE] = 19
+            plan[n, E_SIZE] = 19 + maps[it, 1] + settings[P_CHECKSUM]
+            total += plan[n, E_SIZE]
+            n += 1
+        for k in range(n_events):
+            last = k == n_events - 1
+            target = np.int64(sizes[_below(rng, sizes.size)]) if last else np.int64(8100)
+            _rows_event(
+                plan,
+                n,
+                target,
+                table,
+                table_kind[table],
+                event_type,
+                last and n_tables == 1,
+                images,
+                kinds,
+                settings,
+            )
+            total += plan[n, E_SIZE]
+            n += 1
+        if n_tables == 2:
+            target = np.int64(sizes[_below(rng, sizes.size)])
+            _rows_event(
+                plan, n, target, second, table_kind[second], event_type - change, True, 1, kinds, settings
+            )
+            total += plan[n, E_SIZE]
+            n += 1
+        counts[schema] += total - begun
+    return n, total, home
+
+
+@njit(cache=True, nogil=True)
+def _write_rows(at, plan, row, seconds, rng, state, settings, kinds, table_kind, tails, text):
+    """The body of a rows event after its common header."""
+    table = plan[row, E_TABLE]
+    kind = table_kind[table]
+    columns = kinds[kind, K_COLUMNS]
+    bitmap = (columns + 7) >> 3
+    store_u64(at, np.uint64(100 + table))
+    store_u16(at + _U(6), np.uint16(plan[row, E_END]))
+    at += _U(8)
+    if settings[P_MARIADB] == 0:
+        store_u16(at, np.uint16(2))
+        at += _U(2)
+    store_u8(at, np.uint8(columns))
+    at += _U(1)
+    change = plan[row, E_TYPE] - (23 if settings[P_MARIADB] else 30)
+    images = 2 if change == 1 else 1
+    for _ in range(images):
+        for k in range(bitmap):
+            store_u8(at + _U(k), np.uint8(0xFF))
+        at += _U(bitmap)
+    tail = kinds[kind, K_TAIL]
+    length = plan[row, E_LENGTH]
+    # bits past the last column are set in a row's null bitmap by MariaDB and clear in MySQL's
+    spare = np.uint8((0xFF << (columns & 7)) & 0xFF) if columns & 7 and settings[P_MARIADB] else np.uint8(0)
+    for _ in range(plan[row, E_ROWS]):
+        state[G_ROW] += 1
+        dice = _random(rng)
+        for image in range(images):
+            for k in range(bitmap):
+                store_u8(at + _U(k), spare if k == bitmap - 1 else np.uint8(0))
+            at += _U(bitmap)
+            store_u64(at, np.uint64(state[G_ROW]))
+            store_u32(at + _U(8), np.uint32((dice >> np.uint64(32)) + np.uint64(image)))
+            for k in range(4):  # TIMESTAMP is big-endian
+                store_u8(at + _U(12 + k), np.uint8((seconds >> (24 - 8 * k)) & 0xFF))
+            at += _U(_HEAD)
+            for k in range(tail):
+                store_u8(at + _U(k), tails[kind, k])
+            at += _U(tail)
+            for k in range(kinds[kind, K_VARIABLE]):
+                if kinds[kind, K_PREFIX] == 1:
+                    store_u8(at, np.uint8(length))
+                    at += _U(1)
+                else:
+                    store_u16(at, np.uint16(length))
+                    at += _U(2)
+                start = np.int64((dice >> np.uint64(8 * k)) & np.uint64(0x7FFF))
+                copy_bytes(at, _U(text.ctypes.data) + _U(start), _U(length))
+                at += _U(length)
+
+
+@njit(cache=True, nogil=True)
+def stamp(
+    out,
+    offset,
+    stop,
+    rng,
+    state,
+    settings,
+    sizes,
+    pick_schema,
+    pick_table,
+    kinds,
+    table_kind,
+    maps,
+    map_bytes,
+    tails,
+    text,
+    uuid,
+    begin,
+    begin_start,
+    plan,
+    counts,
+):
+    """Write transactions into ``out`` (file offset ``offset``) until the file would pass ``stop`` or the buffer is
+    too full for another. Returns the bytes written.
+
+    ``maps`` has the start and length of each table's Table_map body in ``map_bytes``; ``begin_start`` those of each
+    schema's BEGIN body in ``begin`` (one entry more than schemas); ``counts`` adds up bytes by schema, the frame
+    with the schema that the transaction began with.
+    """
+    base = _U(out.ctypes.data)
+    used = np.int64(0)
+    mariadb = settings[P_MARIADB] != 0
+    checksum = settings[P_CHECKSUM]
+    while offset + used < stop:
+        before = rng[0]
+        n, inner, home = _plan_transaction(
+            plan, rng, settings, sizes, pick_schema, pick_table, kinds, table_kind, maps, counts
+        )
+        xid_size = 27 + checksum
+        if mariadb:
+            gtid_size = 19 + 19 + checksum
+            begin_size = np.int64(0)
+        else:
+            begin_size = 19 + begin_start[home + 1] - begin_start[home] + checksum
+            gtid_size = 19 + 1 + 16 + 8 + 17 + 7 + 4 + checksum
+            rest = gtid_size + begin_size + inner + xid_size
+            gtid_size += _packed_size(rest + 4)
+        total = gtid_size + begin_size + inner + xid_size
+        counts[home] += total - inner
+        if used + total > out.size:
+            # undo: the same transaction is made again in the next buffer
+            counts[home] -= total - inner
+            for k in range(n):
+                counts[plan[k, E_TABLE] // settings[P_TABLES]] -= plan[k, E_SIZE]
+            rng[0] = before
+            break
+        state[G_GNO] += 1
+        state[G_XID] += 1
+        state[G_SEQUENCE] += 1
+        state[G_TIME] += 20 + _below(rng, 400)
+        seconds = state[G_TIME] // 1000000
+        at = base + _U(used)
+        position = offset + used + gtid_size
+        if mariadb:
+            _header(at, seconds, 162, settings, gtid_size, position, 8)
+            store_u64(at + _U(19), np.uint64(state[G_GNO]))
+            store_u32(at + _U(27), np.uint32(0))
+            store_u8(at + _U(31), np.uint8(0x0C))
+            store_u32(at + _U(32), np.uint32(0))
+            store_u16(at + _U(36), np.uint16(0))
+        else:
+            _header(at, seconds, 33, settings, gtid_size, position, 0)
+            store_u8(at + _U(19), np.uint8(0))
+            copy_bytes(at + _U(20), _U(uuid.ctypes.data), _U(16))
+            store_u64(at + _U(36), np.uint64(state[G_GNO]))
+            store_u8(at + _U(44), np.uint8(2))
+            store_u64(at + _U(45), np.uint64(state[G_SEQUENCE] - 1))
+            store_u64(at + _U(53), np.uint64(state[G_SEQUENCE]))
+            # immediate_commit_timestamp, 7 bytes; its top bit clear: the original one is the same
+            store_u64(at + _U(61), np.uint64(state[G_TIME]))
+            place = at + _U(68)
+            width = _packed_size(total)
+            if width == 1:
+                store_u8(place, np.uint8(total))
+            elif width == 3:
+                store_u8(place, np.uint8(252))
+                store_u16(place + _U(1), np.uint16(total))
+            else:
+                store_u8(place, np.uint8(253))
+                store_u16(place + _U(1), np.uint16(total))
+                store_u8(place + _U(3), np.uint8(total >> 16))
+            store_u32(place + _U(width), np.uint32(90704))
+        _seal(at, gtid_size, settings)
+        at += _U(gtid_size)
+        if not mariadb:
+            position += begin_size
+            _header(at, seconds, 2, settings, begin_size, position, 8)
+            start = begin_start[home]
+            copy_bytes(at + _U(19), _U(begin.ctypes.data) + _U(start), _U(begin_start[home + 1] - start))
+            _seal(at, begin_size, settings)
+            at += _U(begin_size)
+        for k in range(n):
+            size = plan[k, E_SIZE]
+            position += size
+            _header(at, seconds, plan[k, E_TYPE], settings, size, position, 0)
+            if plan[k, E_NOTE]:
+                start = _below(rng, 32768)
+                copy_bytes(at + _U(19), _U(text.ctypes.data) + _U(start), _U(plan[k, E_LENGTH]))
+            elif plan[k, E_MAP]:
+                table = plan[k, E_TABLE]
+                copy_bytes(at + _U(19), _U(map_bytes.ctypes.data) + _U(maps[table, 0]), _U(maps[table, 1]))
+            else:
+                _write_rows(
+                    at + _U(19), plan, k, seconds, rng, state, settings, kinds, table_kind, tails, text
+                )
+            _seal(at, size, settings)
+            at += _U(size)
+        position += xid_size
+        _header(at, seconds, 16, settings, xid_size, position, 0)
+        store_u64(at + _U(19), np.uint64(state[G_XID]))
+        _seal(at, xid_size, settings)
+        used += total
+    return used

@@ -1,0 +1,369 @@
+"""Synthetic binlogs of any size: valid, realistic, and fast to make (for benchmarks and load tests).
+
+A set is what a busy server with ``schemas`` × ``tables`` tables writes with ``binlog_format=ROW``: GTIDs that are
+consecutive, timestamps that advance, table maps before every statement's rows, rows that decode by them.
+
+The figures, with the defaults: a transaction has 4 statements on average (geometric, at most 16), most of
+them on its own schema (1 in 20 is not), 1 in 50 touches a second table, 2 in 1,000 spread over 2 to 9 rows events
+of 8 KB. Rows events' sizes are log-normal between 60 bytes and 8 KB, median 250, mean about 440 bytes; all events
+together (GTID, BEGIN, Table_map and Xid are small) have a mean of about 200 bytes with MySQL and 190 with
+MariaDB. Schemas and the tables in each are as popular as Zipf has it: 1, 1/2, 1/3 …
+
+From the shell::
+
+    python -m dumpfilter.workload.generate DIRECTORY --size 512M --style mysql
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import uuid as uuids
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import NormalDist
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from dumpfilter.binlog.events import MAGIC, EventType
+from dumpfilter.binlog.gtid import (
+    GtidList,
+    MariadbGtid,
+    MysqlGtidSet,
+    encode_gtid_list,
+    encode_previous_gtids,
+)
+from dumpfilter.binlog.rows import TableMap, encode_table_map
+from dumpfilter.binlog.writer import make_event
+from dumpfilter.options.sizes import parse_size
+from dumpfilter.workload import _stamp as G
+
+Style = Literal["mysql", "mariadb"]
+
+UUID = uuids.UUID("5e1ec7ed-b109-11f1-a980-0002fc000000")
+"""The server_uuid of MySQL style."""
+SERVER_ID = 1
+START = 1_790_000_000
+"""Unix time of the first event."""
+
+_BUFFER = 8 << 20
+_TEXT = 1 << 16
+
+_MYSQL_VERSION = b"9.7.4"
+_MYSQL_LENGTHS = bytes.fromhex(
+    "000d0008000000000400040000006300041a08000000000000020000000a0a0a2a2a001234000a280000"
+)
+_MARIADB_VERSION = b"10.11.19-MariaDB-log"
+_MARIADB_LENGTHS = (
+    bytes.fromhex("380d000800120004040404120000e400041a08000000080808020000000a0a0a0000000000000a0a0a")
+    + bytes(119)
+    + bytes.fromhex("041304000d0808080a0a0a")
+)
+_BEGIN_STATUS = bytes.fromhex("0000000000010000000000000000060373746404ff00ff00ff0012ff00")
+
+_LONGLONG, _LONG, _DOUBLE, _TINY, _TIMESTAMP2, _NEWDECIMAL, _VARCHAR, _BLOB = 8, 3, 5, 1, 17, 246, 15, 252
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """Columns after (BIGINT, INT, TIMESTAMP), which every table begins with: fixed ones, then variable ones."""
+
+    fixed: bytes
+    variable: int
+    prefix: int
+    most: int
+    row: int
+    types: bytes
+    metadata: bytes
+
+
+_KINDS = (
+    # metrics: DOUBLE
+    _Kind(np.float64(20.5).tobytes(), 0, 0, 0, 25, bytes([_DOUBLE]), b"\x08"),
+    # orders: DECIMAL(10,2) (199.95), VARCHAR(250)
+    _Kind(bytes.fromhex("800000c75f"), 1, 1, 250, 70, bytes([_NEWDECIMAL, _VARCHAR]), bytes([10, 2, 250, 0])),
+    # customers: TINYINT and three VARCHARs
+    _Kind(b"\x01", 3, 1, 240, 150, bytes([_TINY] + 3 * [_VARCHAR]), 3 * bytes([240, 0])),
+    # documents: TEXT
+    _Kind(b"", 1, 2, 8000, 400, bytes([_BLOB]), b"\x02"),
+)
+
+
+@dataclass
+class GeneratedSet:
+    """What was made."""
+
+    index: Path
+    files: list[Path] = field(default_factory=list)
+    bytes: int = 0
+    transactions: int = 0
+    schemas: dict[str, int] = field(default_factory=dict)
+    """Bytes by schema; a transaction's frame counts with the schema that it began with."""
+
+    def fraction(self, wanted: float) -> list[str]:
+        """Schemas that hold about this share of the bytes together: the names for a filter's do-db."""
+        return schemas_for(self.schemas, wanted)
+
+
+def schemas_for(sizes: dict[str, int], wanted: float) -> list[str]:
+    """Names whose sizes add up to about ``wanted`` (0 to 1) of the total.
+
+    >>> schemas_for({"a": 50, "b": 25, "c": 15, "d": 10}, 0.4)
+    ['b', 'c']
+    """
+    room = wanted * sum(sizes.values())
+    best: tuple[float, list[str]] = (room, [])
+    ordered = sorted(sizes, key=lambda name: -sizes[name])
+    for first in range(len(ordered)):
+        chosen, left = [], room
+        for name in ordered[first:]:
+            if sizes[name] <= left * 1.02:
+                chosen.append(name)
+                left -= sizes[name]
+        if abs(left) < best[0]:
+            best = (abs(left), chosen)
+    return best[1]
+
+
+def schema_names(number: int) -> list[str]:
+    """The schemas' names: ``shop_00`` …"""
+    return [f"shop_{k:02}" for k in range(number)]
+
+
+def generate(
+    directory: Path,
+    size: int,
+    *,
+    style: Style = "mysql",
+    checksum: bool = True,
+    schemas: int = 20,
+    tables: int = 50,
+    statements: int = 16,
+    file_size: int = 256 << 20,
+    base: str = "bin",
+    seed: int = 1,
+) -> GeneratedSet:
+    """Write a binlog set of about ``size`` bytes into ``directory``: ``<base>.000001`` … and ``<base>.index``.
+
+    Parameters:
+        style: whose binlogs they look like: MySQL 9.7 (Gtid, Query BEGIN, rows v2) or MariaDB 10.11
+            (Gtid, Annotate_rows, rows v1).
+        checksum: ``binlog_checksum=CRC32`` or NONE.
+        schemas, tables: how many schemas, and tables in each (at least 2).
+        statements: most statements of one transaction.
+        file_size: ``max_binlog_size``: a file ends with the transaction that passes it.
+        seed: the same seed makes the same bytes.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    made = GeneratedSet(directory / f"{base}.index")
+    mariadb = style == "mariadb"
+    settings = np.zeros(G.SETTINGS, np.int64)
+    settings[G.P_MARIADB] = mariadb
+    settings[G.P_CHECKSUM] = 4 if checksum else 0
+    settings[G.P_SERVER_ID] = SERVER_ID
+    settings[G.P_SCHEMAS] = schemas
+    settings[G.P_TABLES] = tables
+    settings[G.P_STATEMENTS] = statements
+    settings[G.P_FOREIGN] = 13
+    settings[G.P_TRIGGERS] = 5
+    settings[G.P_BULK] = 2
+    state = np.zeros(G.STATE, np.int64)
+    state[G.G_TIME] = START * 1_000_000
+    state[G.G_XID] = 1000
+    rng = np.array([seed * 0x9E3779B97F4A7C15 & (2**64 - 1) or 1], np.uint64)
+    world = _World(schemas, tables, mariadb=mariadb, seed=seed)
+    counts = np.zeros(schemas, np.int64)
+    buffer = np.empty(_BUFFER, np.uint8)
+    plan = np.zeros((64 * (statements + 1), G.PLAN_COLUMNS), np.int64)
+    number = 0
+    while made.bytes < size or not number:
+        number += 1
+        name = f"{base}.{number:06}"
+        path = directory / name
+        stop = min(file_size, size - made.bytes)
+        with open(path, "wb") as file:
+            at = file.write(_file_head(name, state, mariadb=mariadb, checksum=checksum))
+            state[G.G_SEQUENCE] = 0
+            while at < stop:
+                used = G.stamp(
+                    buffer, at, stop, rng, state, settings,
+                    world.sizes, world.pick_schema, world.pick_table, world.kinds, world.table_kind,
+                    world.maps, world.map_bytes, world.tails, world.text, world.uuid,
+                    world.begin, world.begin_start, plan, counts,
+                )  # fmt: skip
+                file.write(buffer[:used].data)
+                at += used
+            if made.bytes + at < size:
+                at += file.write(
+                    make_event(
+                        EventType.ROTATE,
+                        (4).to_bytes(8, "little") + f"{base}.{number + 1:06}".encode(),
+                        timestamp=_seconds(state),
+                        server_id=SERVER_ID,
+                        end_log_pos=at + 19 + 8 + len(name) + settings[G.P_CHECKSUM].item(),
+                        checksum=checksum,
+                    )
+                )
+        made.files.append(path)
+        made.bytes += at
+    made.index.write_text("".join(f"./{path.name}\n" for path in made.files))
+    made.transactions = int(state[G.G_GNO])
+    made.schemas = dict(zip(schema_names(schemas), counts.tolist(), strict=True))
+    return made
+
+
+class _World:
+    """The templates that transactions are stamped from."""
+
+    def __init__(self, schemas: int, tables: int, *, mariadb: bool, seed: int) -> None:
+        random = np.random.default_rng(seed)
+        normal = NormalDist()
+        quantiles = (np.arange(4096) + 0.5) / 4096
+        log_sizes = np.log(250) + 0.9 * np.array([normal.inv_cdf(q) for q in quantiles])
+        self.sizes = np.clip(np.exp(log_sizes), 60, 8192).astype(np.int64)
+        self.pick_schema = _zipf(schemas)
+        self.pick_table = _zipf(tables)
+        self.kinds = np.array(
+            [(3 + len(k.types), len(k.fixed), k.variable, k.prefix, k.most, k.row) for k in _KINDS],
+            np.int64,
+        )
+        self.tails = np.zeros((len(_KINDS), 16), np.uint8)
+        for number, kind in enumerate(_KINDS):
+            self.tails[number, : len(kind.fixed)] = np.frombuffer(kind.fixed, np.uint8)
+        self.table_kind = random.permuted(np.resize(np.arange(len(_KINDS)), schemas * tables))
+        names = schema_names(schemas)
+        bodies = [
+            _table_map(
+                100 + s * tables + t,
+                names[s],
+                f"table_{t:03}",
+                _KINDS[self.table_kind[s * tables + t]],
+                mariadb,
+            )
+            for s in range(schemas)
+            for t in range(tables)
+        ]
+        self.maps = np.array(list(zip(_starts(bodies), map(len, bodies), strict=False)), np.int64)
+        self.map_bytes = np.frombuffer(b"".join(bodies), np.uint8)
+        begins = [_begin(name) for name in names]
+        self.begin_start = np.array(_starts(begins), np.int64)
+        self.begin = np.frombuffer(b"".join(begins), np.uint8)
+        words = random.choice(
+            [b"lorem", b"ipsum", b"dolor", b"sit", b"amet", b"42", b"2026", b"ok"], _TEXT // 3
+        )
+        self.text = np.frombuffer(b" ".join(words.tolist())[:_TEXT], np.uint8)
+        self.uuid = np.frombuffer(UUID.bytes, np.uint8)
+
+
+def _zipf(number: int) -> npt.NDArray[np.int32]:
+    """65,536 numbers from 0 on, number k as often as 1 / (k + 1)."""
+    weights = 1 / np.arange(1, number + 1)
+    ends = np.cumsum(weights) / weights.sum()
+    return np.searchsorted(ends, (np.arange(65536) + 0.5) / 65536).astype(np.int32)
+
+
+def _starts(pieces: Sequence[bytes]) -> list[int]:
+    return [0, *np.cumsum([len(piece) for piece in pieces]).tolist()]
+
+
+def _table_map(table_id: int, schema: str, table: str, kind: _Kind, mariadb: bool) -> bytes:
+    types = bytes([_LONGLONG, _LONG, _TIMESTAMP2]) + kind.types
+    nullable = ((1 << len(types)) - 2).to_bytes((len(types) + 7) // 8, "little")
+    # optional metadata: SIGNEDNESS of the numeric columns, all signed
+    numeric = sum(t in (_LONGLONG, _LONG, _TINY, _DOUBLE, _NEWDECIMAL) for t in types)
+    optional = b"" if mariadb else b"\x01" + bytes([(numeric + 7) // 8]) + bytes((numeric + 7) // 8)
+    return encode_table_map(
+        TableMap(table_id, 1, schema, table, types, b"\x00" + kind.metadata, nullable, optional)
+    )
+
+
+def _begin(schema: str) -> bytes:
+    head = (8).to_bytes(4, "little") + bytes(4) + bytes([len(schema)]) + bytes(2)
+    return head + len(_BEGIN_STATUS).to_bytes(2, "little") + _BEGIN_STATUS + schema.encode() + b"\0BEGIN"
+
+
+def _seconds(state: npt.NDArray[np.int64]) -> int:
+    return int(state[G.G_TIME]) // 1_000_000
+
+
+def _file_head(name: str, state: npt.NDArray[np.int64], *, mariadb: bool, checksum: bool) -> bytes:
+    """Magic, format description, and what came before (with MariaDB a checkpoint too)."""
+    now, last = _seconds(state), int(state[G.G_GNO])
+    version, lengths = (_MARIADB_VERSION, _MARIADB_LENGTHS) if mariadb else (_MYSQL_VERSION, _MYSQL_LENGTHS)
+    created = now if not last else 0
+    body = (
+        (4).to_bytes(2, "little") + version.ljust(50, b"\0") + created.to_bytes(4, "little") + b"\x13" + lengths
+        + bytes([checksum])
+    )  # fmt: skip
+    head = bytearray(MAGIC)
+
+    def add(kind: EventType, body: bytes, *, flags: int = 0, checksum: bool = checksum) -> None:
+        end = len(head) + 19 + len(body) + (4 if checksum else 0)
+        head.extend(
+            make_event(
+                kind,
+                body,
+                timestamp=now,
+                server_id=SERVER_ID,
+                end_log_pos=end,
+                flags=flags,
+                checksum=checksum,
+            )
+        )
+
+    # the format description has a checksum even where the other events have none
+    add(EventType.FORMAT_DESCRIPTION, body, checksum=True)
+    if mariadb:
+        add(
+            EventType.GTID_LIST,
+            encode_gtid_list(GtidList((MariadbGtid(0, SERVER_ID, last),) if last else ())),
+        )
+        add(EventType.BINLOG_CHECKPOINT, len(name).to_bytes(4, "little") + name.encode())
+    else:
+        before = MysqlGtidSet()
+        if last:
+            before.add_range((UUID.bytes, ""), 1, last)
+        add(EventType.PREVIOUS_GTIDS, encode_previous_gtids(before), flags=0x80)
+    return bytes(head)
+
+
+def main(arguments: Iterator[str] | Sequence[str] | None = None) -> None:
+    """The module's command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m dumpfilter.workload.generate", description="Makes a binlog set."
+    )
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--size", type=parse_size, default="64M", help="bytes, or with K, M, G")
+    parser.add_argument("--style", choices=["mysql", "mariadb"], default="mysql")
+    parser.add_argument("--no-checksum", action="store_true", help="binlog_checksum=NONE")
+    parser.add_argument("--schemas", type=int, default=20)
+    parser.add_argument("--tables", type=int, default=50, help="in each schema")
+    parser.add_argument("--file-size", type=parse_size, default="256M", help="max_binlog_size")
+    parser.add_argument("--base", default="bin")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--fraction", type=float, help="print the schemas that hold about this share (0 to 1), one a line"
+    )
+    options = parser.parse_args(None if arguments is None else list(arguments))
+    made = generate(
+        options.directory,
+        options.size,
+        style=options.style,
+        checksum=not options.no_checksum,
+        schemas=options.schemas,
+        tables=options.tables,
+        file_size=options.file_size,
+        base=options.base,
+        seed=options.seed,
+    )
+    if options.fraction is not None:
+        print("\n".join(made.fraction(options.fraction)))
+    else:
+        print(json.dumps({"index": str(made.index), "bytes": made.bytes, "transactions": made.transactions}))
+
+
+if __name__ == "__main__":
+    main()

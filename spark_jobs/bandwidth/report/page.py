@@ -1,0 +1,208 @@
+"""The report's page: from :class:`Results` to the text of one HTML file that needs nothing else.
+
+Everything is escaped by jinja; names also have what cannot be seen spelled out. A content security policy lets run
+only the page's own scripts, by their digests, and lets nothing be fetched.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+from dataclasses import dataclass
+from importlib import resources
+
+import jinja2
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
+
+from dumpfilter.printable import visible
+from dumpfilter.spark_jobs.bandwidth.report import figures
+from dumpfilter.spark_jobs.bandwidth.report.text import (
+    human_bytes,
+    human_duration,
+    human_number,
+    human_percent,
+    human_rate,
+    human_seconds,
+    share,
+    utc,
+)
+from dumpfilter.spark_jobs.bandwidth.results import Results, TableFigures
+
+MOST_LINES = 2000
+"""Of any table in the page; the rest is in the job's other outputs."""
+
+
+@dataclass(frozen=True)
+class _Way:
+    """One way to feed all slaves, in the summary."""
+
+    name: str
+    note: str
+    bytes: int
+    colour: str
+    estimated: bool = False
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A line of the tables that weigh most."""
+
+    figures: TableFigures
+    slaves: int
+    """That are sent anything of it."""
+    sent: int
+    """Bytes of it to all slaves, filters on the master."""
+
+
+def render_report(results: Results) -> str:
+    """The report as the text of an HTML page, to be written as UTF-8.
+
+    Pure. The page works from ``file://`` without a network, in light and dark, printed, and from 400 pixels wide.
+    """
+    time = figures.time_plot(results)
+    heat = figures.heat_map(results)
+    plots = {
+        "savings": figures.savings_plot(results),
+        "time": time and time.plot,
+        "tables": figures.tables_plot(results),
+        "heat": heat,
+        "cost": figures.cost_plot(results) if _any_cost(results) else None,
+    }
+    data = {
+        "figures": {name: plot.figure for name, plot in plots.items() if plot},
+        "choices": time.choices if time else [],
+    }
+    scripts = _scripts() if data["figures"] else []
+    slaves = sorted(results.slaves, key=lambda s: (s.master_side.bytes - s.no_filter.bytes, s.name))
+    no_filter = sum(s.no_filter.bytes for s in slaves)
+    master = sum(s.master_side.bytes for s in slaves)
+    rules = [(slave, rule) for slave in slaves for rule in slave.rule_savings]
+    rules.sort(key=lambda pair: (-pair[1].saving, pair[0].name, pair[1].rule))
+    return (
+        _environment()
+        .get_template("report.html.j2")
+        .render(
+            results=results,
+            source=results.source,
+            seconds=_seconds(results),
+            no_filter=no_filter,
+            master=master,
+            saved=no_filter - master,
+            undecided=sum(s.undecided_events for s in slaves),
+            ways=_ways(results, no_filter, master),
+            peaks=_peaks(results),
+            slaves=slaves,
+            tables=_tables(results),
+            all_tables=sum(table.bytes for table in results.tables),
+            rules=rules,
+            rule_scale=max((abs(rule.saving) for _, rule in rules), default=0),
+            some_without_rules=sum(not slave.rules for slave in slaves),
+            plots=plots,
+            heat_limits=figures.heat_limits(heat) if heat else None,
+            time_plot=time,
+            most_lines=MOST_LINES,
+            most=figures,
+            data=data,
+            css=Markup(_asset("report.css")),
+            scripts=[script for script, _ in scripts],
+            script_digests=[digest for _, digest in scripts],
+        )
+    )
+
+
+def _asset(name: str) -> str:
+    return resources.files(__package__).joinpath("template", name).read_text("utf-8")
+
+
+@functools.cache
+def _scripts() -> list[tuple[Markup, str]]:
+    """The page's scripts, each with its digest as a content security policy has it."""
+    texts = [get_plotlyjs(), _asset("report.js")]
+    digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts]
+    return [(Markup(text), f"sha256-{digest}") for text, digest in zip(texts, digests, strict=True)]
+
+
+@functools.cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader(__package__, "template"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        # of every value in the page, so that none is forgotten; what is Markup is the page's own
+        finalize=lambda value: visible(value) if type(value) is str else value,
+    )
+    environment.filters |= {
+        "bytes": human_bytes,
+        "exactly": human_number,
+        "rate": human_rate,
+        "percent": human_percent,
+        "seconds": human_seconds,
+        "duration": human_duration,
+        "utc": utc,
+    }
+    environment.globals["share"] = share
+    return environment
+
+
+def _seconds(results: Results) -> int | None:
+    """From the first to the last event; None when no event has a time or all have the same."""
+    first, last = results.source.first_time, results.source.last_time
+    return last - first or None if first is not None and last is not None else None
+
+
+def _any_cost(results: Results) -> bool:
+    cost = results.cost
+    return cost.scan_seconds + cost.decide_seconds + cost.unfiltered_seconds > 0
+
+
+def _ways(results: Results, no_filter: int, master: int) -> list[_Way]:
+    slaves = results.slaves
+    return [
+        _Way("No filter", "each slave gets the whole binlog", no_filter, "whole-line"),
+        _Way(
+            "No filter, compressed",
+            "the whole binlog as zstd",
+            sum(s.compressed_no_filter for s in slaves),
+            "whole-line",
+            estimated=True,
+        ),
+        _Way(
+            "Filter on the slave",
+            f"sent in full; of it {human_bytes(sum(s.applied.bytes for s in slaves))} applied",
+            no_filter,
+            "whole-line",
+        ),
+        _Way("Split binlogs", "whole binlogs of the schemas it needs", sum(s.split for s in slaves), "split"),
+        _Way("Filter on the master", "only what the slave needs", master, "master"),
+        _Way(
+            "Filter on the master, compressed",
+            "the same as zstd",
+            sum(s.compressed for s in slaves),
+            "compressed",
+            estimated=True,
+        ),
+    ]
+
+
+def _peaks(results: Results) -> tuple[float, float] | None:
+    """Bytes a second of all slaves together in the busiest bucket: without the filters, and with."""
+    if not results.bucket_starts or not results.slaves:
+        return None
+    unfiltered = max(results.series.no_filter) * len(results.slaves)
+    filtered = max(map(sum, zip(*results.series.slaves.values(), strict=True)), default=0)
+    return unfiltered / results.bucket_seconds, filtered / results.bucket_seconds
+
+
+def _tables(results: Results) -> list[_Table]:
+    sent: dict[str, list[int]] = {}
+    for slave in results.slaves:
+        for part in slave.tables:
+            sent.setdefault(part.table, []).append(part.bytes)
+    return [
+        _Table(table, len(sent.get(table.name, [])), sum(sent.get(table.name, [])))
+        for table in results.tables
+    ]

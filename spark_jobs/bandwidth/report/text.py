@@ -1,0 +1,105 @@
+"""Numbers and names as a person reads them: binary units, percentages, UTC times.
+
+>>> human_bytes(1289748), human_rate(1536), human_percent(0.8674), human_duration(108000)
+('1.23 MiB', '1.5 KiB/s', '86.7 %', '30 h')
+"""
+
+from __future__ import annotations
+
+import datetime
+
+NOTHING = "–"
+"""Stands where there is no figure."""
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+
+
+def shorten(name: str, most: int) -> str:
+    """At most ``most`` characters of ``name``, the middle left out: the ends tell names of tables apart.
+
+    >>> shorten("warehouse.order_items_2026", 15)
+    'warehou…ms_2026'
+    """
+    if len(name) <= most:
+        return name
+    tail = (most - 1) // 2
+    return f"{name[: most - 1 - tail]}…{name[len(name) - tail :]}"
+
+
+def human_bytes(number: float) -> str:
+    """Up to three digits (whole bytes: four), in the largest binary unit that leaves one before the point.
+
+    >>> human_bytes(0), human_bytes(1023), human_bytes(-2048), human_bytes(153 * 2**20)
+    ('0 B', '1023 B', '−2 KiB', '153 MiB')
+    """
+    size, unit = abs(number), 0
+    while unit < len(_UNITS) - 1 and size >= (1023.5 if unit else 1024):
+        size, unit = size / 1024, unit + 1
+    digits = 0 if size >= 99.95 or (unit == 0 and size == int(size)) else 1 if size >= 9.995 else 2
+    text = f"{size:.{digits}f}"
+    if digits:
+        text = text.rstrip("0").rstrip(".")
+    return f"{'−' if number < 0 and text != '0' else ''}{text} {_UNITS[unit]}"
+
+
+def human_rate(bytes_per_second: float) -> str:
+    """As :func:`human_bytes`, by the second."""
+    return human_bytes(bytes_per_second) + "/s"
+
+
+def human_number(number: int) -> str:
+    """All digits, in groups of three."""
+    return f"{number:,}".replace("-", "−")
+
+
+def human_percent(share: float | None) -> str:
+    """Of 1, with one decimal; what is not quite nothing or not quite all is not rounded to it.
+
+    >>> human_percent(0.00001), human_percent(0.99999), human_percent(1.0), human_percent(None)
+    ('< 0.1 %', '> 99.9 %', '100 %', '–')
+    """
+    if share is None:
+        return NOTHING
+    if 0 < share < 0.001:
+        return "< 0.1 %"
+    if 0.999 < share < 1:
+        return "> 99.9 %"
+    text = f"{share * 100:.1f}"
+    return f"{text.removesuffix('.0').replace('-', '−')} %"
+
+
+def human_seconds(seconds: float) -> str:
+    """A short time that was measured.
+
+    >>> human_seconds(0.0123), human_seconds(4.25), human_seconds(312)
+    ('12.3 ms', '4.25 s', '5 min 12 s')
+    """
+    if seconds < 1:
+        return f"{seconds * 1000:.3g} ms" if seconds else "0 s"
+    return f"{seconds:.3g} s" if seconds < 100 else human_duration(round(seconds))
+
+
+def human_duration(seconds: int) -> str:
+    """A span of whole seconds, rounded to the second of its two largest units; days from two on.
+
+    >>> human_duration(0), human_duration(3600), human_duration(30 * 3600 - 8), human_duration(90 * 3600)
+    ('0 s', '1 h', '30 h', '3 d 18 h')
+    """
+    sizes = [(86400, "d", 2 * 86400 - 1800), (3600, "h", 3570), (60, "min", 60)]
+    size, unit, _ = next((s for s in sizes if seconds >= s[2]), (1, "s", 0))
+    finer, fine_unit = {86400: (3600, "h"), 3600: (60, "min")}.get(size, (1, "s"))
+    rounded = (seconds + finer // 2) // finer * finer
+    rest = rounded % size // finer
+    return f"{rounded // size} {unit}" + (f" {rest} {fine_unit}" if rest else "")
+
+
+def utc(seconds: int | None) -> str:
+    """Unix seconds as ``YYYY-MM-DD HH:MM:SS``, UTC."""
+    if seconds is None:
+        return NOTHING
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def share(part: float, whole: float) -> float | None:
+    """``part`` of ``whole``, None of nothing."""
+    return part / whole if whole else None

@@ -1,0 +1,107 @@
+"""The slaves file: who would replicate, with which filter."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from dumpfilter.errors import OptionError
+from dumpfilter.filter import FilterSemantics, make_filter, parse_option
+from dumpfilter.filter.base import ReplicationFilter
+from dumpfilter.filter.collation import Family, NameCollation
+from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.options.toml_file import Model, load_toml
+
+_ServerId = Annotated[int, Field(ge=1, le=0xFFFFFFFF)]
+_Ids = Annotated[frozenset[Annotated[int, Field(ge=0, le=0xFFFFFFFF)]], Field(default=frozenset())]
+
+
+class _Slave(Model):
+    name: Annotated[str, Field(min_length=1, max_length=64)]
+    server_id: _ServerId | None = None
+    rules: tuple[str, ...] = ()
+    semantics: FilterSemantics = FilterSemantics.CLASSIC
+    ignore_server_ids: _Ids
+    do_domain_ids: _Ids
+    ignore_domain_ids: _Ids
+    count: Annotated[int, Field(ge=1, le=10_000)] = 1
+
+
+class _File(Model):
+    slave: Annotated[tuple[_Slave, ...], Field(min_length=1)]
+    lower_case_table_names: Annotated[int, Field(ge=0, le=2)] = 0
+
+
+@dataclass(frozen=True)
+class SlaveDefinition:
+    """A slave as the file has it. Its own transactions do not come back to it when its ``server_id`` is told."""
+
+    name: str
+    rules: tuple[str, ...]
+    semantics: FilterSemantics
+    lower_case_table_names: int
+    server_id: int | None = None
+    origin: OriginFilter | None = None
+
+    def filter(
+        self,
+        family: Family,
+        names: NameCollation = NameCollation.GENERAL_CI,
+        *,
+        without: int | None = None,
+    ) -> ReplicationFilter:
+        """Its filter for a binlog of this family whose server compares names so, one of the rules left out by number.
+
+        Raises OptionError that names the slave.
+        """
+        try:
+            return make_filter(
+                self.semantics,
+                [
+                    parse_option(rule, self.semantics)
+                    for number, rule in enumerate(self.rules)
+                    if number != without
+                ],
+                lower_case_table_names=self.lower_case_table_names,
+                family=family,
+                names=names,
+            )
+        except OptionError as error:
+            raise OptionError(f"slave {self.name!r}: rules: {error}") from None
+
+
+def load_slaves(path: Path) -> list[SlaveDefinition]:
+    """Read a slaves file (TOML; see docs/bandwidth.md). A slave with ``count = N`` stands for N of them, with ``-1``,
+    ``-2`` … after its name and server ids that follow one another. Raises OptionError with the file and the key."""
+    parsed = load_toml(path, _File)
+    found: list[SlaveDefinition] = []
+    for number, one in enumerate(parsed.slave, 1):
+        for k in range(one.count):
+            server_id = None if one.server_id is None else one.server_id + k
+            try:
+                found.append(
+                    SlaveDefinition(
+                        one.name if one.count == 1 else f"{one.name}-{k + 1}",
+                        one.rules,
+                        one.semantics,
+                        parsed.lower_case_table_names,
+                        server_id,
+                        _origin(one, server_id),
+                    )
+                )
+                found[-1].filter("mysql")
+            except OptionError as error:
+                raise OptionError(f"{path}: slave[{number}]: {error}") from None
+    for name, times in Counter(one.name for one in found).items():
+        if times > 1:
+            raise OptionError(f"{path}: {name!r}: two slaves have this name")
+    return found
+
+
+def _origin(one: _Slave, server_id: int | None) -> OriginFilter | None:
+    made = OriginFilter(one.ignore_server_ids, one.do_domain_ids, one.ignore_domain_ids, server_id or 0)
+    return made if made.is_on else None

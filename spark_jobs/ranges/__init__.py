@@ -1,0 +1,1 @@
+"""Ranges of a binlog set: the parts that Spark tasks work on."""

@@ -1,0 +1,256 @@
+"""Opening what jobs read, on this machine's file system and on those that pyarrow knows.
+
+A path with a scheme is a URI: ``file:``, ``s3a:`` or ``s3:``, ``hdfs:``, and what else pyarrow's file systems take
+(``gs:``, ``abfss:``). What S3 needs to know beyond the environment's AWS variables stands in the URI's query, and so
+reaches every task: ``?endpoint_override=127.0.0.1:9000&scheme=http&region=eu-west-1&anonymous=true``.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import posixpath
+import re
+from collections.abc import Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import numpy as np
+import numpy.typing as npt
+
+from dumpfilter.binlog.reader import read_format_description
+from dumpfilter.errors import BinlogMissing, ConnectionLost, OptionError
+from dumpfilter.index.fileset import BinlogFile, BinlogSet, kept_beside
+
+HEAD = 64 << 10
+"""Bytes of a remote file that are read when it is opened: its first events are looked at one by one."""
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+_S3_OPTIONS = frozenset({"region", "scheme", "endpoint_override", "anonymous"})
+
+
+def open_file(path: str) -> BinlogFile:
+    """Open a file of a set, by the path that :func:`find_set` gave. Raises BinlogError."""
+    local = _local(path)
+    return RemoteFile(path) if local is None else BinlogFile(Path(local))
+
+
+def find_set(source: str | Sequence[str]) -> list[str]:
+    """The paths of a set's files, in order: of an index file, a directory with one, or files one by one; paths or
+    URIs. Raises BinlogMissing, and OptionError for a URI that cannot be understood."""
+    given = [source] if isinstance(source, str) else list(source)
+    local = [_local(one) for one in given]
+    if len(given) == 1:
+        if local[0] is None:
+            return _remote_set(given[0])
+        binlogs = BinlogSet.open(local[0])
+        return [str(binlogs.path(name).resolve()) for name in binlogs.names]
+    found = []
+    names = {file_name(one) for one in given}
+    for one, path in zip(given, local, strict=True):
+        if kept_beside(file_name(one), names):
+            continue
+        # of several each is a file
+        found += (
+            _remote_files([one])
+            if path is None
+            else [str(BinlogSet.open([path]).path(Path(path).name).resolve())]
+        )
+    if not found:
+        raise BinlogMissing("no binlog is named")
+    return found
+
+
+def file_name(path: str) -> str:
+    """The base name of a file, by its path or URI.
+
+    >>> file_name("/var/lib/mysql/bin.000001"), file_name("s3a://bucket/logs/bin.000002?region=eu-west-1")
+    ('bin.000001', 'bin.000002')
+    """
+    if _SCHEME.match(path):
+        path = unquote(urlsplit(path).path)
+    return posixpath.basename(path)
+
+
+def _local(path: str) -> str | None:
+    """The path on this machine's file system; None when it is on another."""
+    if not _SCHEME.match(path):
+        return path
+    parts = urlsplit(path)
+    if parts.scheme != "file":
+        return None
+    if parts.netloc not in ("", "localhost"):
+        raise OptionError(f"{path}: a file: URI has three slashes before its path, or one")
+    return unquote(parts.path)
+
+
+class RemoteFile(BinlogFile):
+    """A binlog file on another file system, read in whole blocks; what is there when it is opened is all of it.
+
+    Raises BinlogError when it cannot be opened, and ConnectionLost when it cannot be read to its end.
+    """
+
+    def __init__(self, uri: str) -> None:
+        self.name = file_name(uri)
+        self.path = Path(self.name)
+        self._uri = uri
+        try:
+            self._system, self._key = _file_system(uri)
+            self._source = self._system.open_input_file(self._key)
+            self._size = int(self._source.size())
+            self._head = bytes(self._source.read_at(min(HEAD, self._size), 0))
+        except OSError as error:
+            raise _missing(uri, error) from None
+        try:
+            self.format_description = read_format_description(BytesIO(self._head), file=self.name)
+        except BaseException:
+            self._source.close()
+            raise
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    @property
+    def modified(self) -> int:
+        """When it was last written to, nanoseconds since 1970; 0 where the file system does not say."""
+        try:
+            return int(self._system.get_file_info(self._key).mtime_ns or 0)
+        except OSError as error:
+            raise _missing(self._uri, error) from None
+
+    def read(self, offset: int, length: int) -> bytes:
+        if offset + length <= len(self._head):
+            return self._head[offset : offset + length]
+        return self._read(offset, length)
+
+    def read_into(self, buffer: npt.NDArray[np.uint8], offset: int) -> int:
+        got = self._read(offset, buffer.size)
+        buffer[: len(got)] = np.frombuffer(got, np.uint8)
+        return len(got)
+
+    def _read(self, offset: int, length: int) -> bytes:
+        length = min(length, self._size - offset)
+        if length <= 0:
+            return b""
+        try:
+            return bytes(self._source.read_at(length, offset))
+        except OSError as error:
+            # not the file's damage, which may be passed over
+            raise ConnectionLost(f"{self._uri}: at {offset}: cannot be read: {_reason(error)}") from None
+
+    def close(self) -> None:
+        self._source.close()
+
+
+def _remote_set(uri: str) -> list[str]:
+    if not uri.partition("?")[0].endswith(".index"):
+        system, key = _file_system(uri)
+        try:
+            kind = system.get_file_info(key.rstrip("/")).type.name
+            if kind == "File":
+                return [uri]
+            if kind != "Directory":
+                raise BinlogMissing("no such file", file=uri)
+            uri = _beside(uri, _only_index(system, key, uri), within=True)
+        except OSError as error:
+            raise _missing(uri, error) from None
+    system, key = _file_system(uri)
+    try:
+        with system.open_input_stream(key) as stream:
+            lines = bytes(stream.read()).decode("utf-8", "surrogateescape").split("\n")
+    except OSError as error:
+        raise BinlogMissing(f"cannot read the index: {_reason(error)}", file=uri) from None
+    # its names are relative to it; where they are absolute, the set was moved
+    found = [_beside(uri, _relative(line.strip())) for line in lines if line.strip()]
+    if not found:
+        raise BinlogMissing("the index names no binlog", file=uri)
+    return found
+
+
+def _remote_files(uris: Sequence[str]) -> list[str]:
+    for uri in uris:
+        system, key = _file_system(uri)
+        try:
+            if system.get_file_info(key).type.name != "File":
+                raise BinlogMissing("no such file", file=uri)
+        except OSError as error:
+            raise _missing(uri, error) from None
+    return list(uris)
+
+
+def _only_index(system: Any, key: str, uri: str) -> str:
+    """The name of the one index file in a directory."""
+    from pyarrow.fs import FileSelector
+
+    names: list[str] = sorted(info.base_name for info in system.get_file_info(FileSelector(key.rstrip("/"))))
+    found = [name for name in names if name.endswith(".index")]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise BinlogMissing("no index file (*.index) in this directory", file=uri)
+    raise BinlogMissing(f"several index files ({', '.join(found)}): name the one that is meant", file=uri)
+
+
+def _relative(name: str) -> str:
+    return posixpath.basename(name) if name.startswith("/") else posixpath.normpath(name)
+
+
+def _beside(uri: str, name: str, *, within: bool = False) -> str:
+    """The URI of a file in the same directory (``within``: in the directory that ``uri`` is)."""
+    where, mark, query = uri.partition("?")
+    directory = where.rstrip("/") if within else where.rpartition("/")[0]
+    return f"{directory}/{name}{mark}{query}"
+
+
+def _file_system(uri: str) -> tuple[Any, str]:
+    """pyarrow's file system for a URI, and the path on it. Raises OptionError."""
+    parts = urlsplit(uri)
+    if parts.scheme in ("s3", "s3a", "s3n"):
+        # as Hadoop has it; the key stands as it is, a bucket's keys are no URLs
+        return _s3(parts.query, _endpoint()), f"{parts.netloc}{parts.path}"
+    from pyarrow import ArrowException
+    from pyarrow.fs import FileSystem
+
+    try:
+        system, path = FileSystem.from_uri(uri)
+    except (OSError, ValueError, ArrowException) as error:
+        if parts.scheme in ("hdfs", "viewfs"):
+            cure = "hdfs: needs libhdfs, a Java runtime and Hadoop's class path on every machine (docs/spark-source.md)"
+            raise BinlogMissing(f"{_reason(error)}; {cure}", file=uri) from None
+        raise OptionError(f"{uri}: {_reason(error)}") from None
+    return system, path
+
+
+def _endpoint() -> str:
+    """The store that the environment names; empty for Amazon's own."""
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
+
+
+@functools.lru_cache(16)
+def _s3(query: str, endpoint: str) -> Any:
+    from pyarrow.fs import S3FileSystem
+
+    given = {name: values[-1] for name, values in parse_qs(query, keep_blank_values=True).items()}
+    unknown = given.keys() - _S3_OPTIONS
+    if unknown:
+        raise OptionError(
+            f"an S3 URI's query has {', '.join(sorted(_S3_OPTIONS))}, not {', '.join(sorted(unknown))}"
+        )
+    if endpoint and "endpoint_override" not in given:
+        parts = urlsplit(endpoint)
+        given = {"endpoint_override": parts.netloc, "scheme": parts.scheme, **given}
+    anonymous = given.pop("anonymous", "false") == "true"
+    return S3FileSystem(anonymous=anonymous, **given)
+
+
+def _missing(uri: str, error: OSError) -> BinlogMissing:
+    if isinstance(error, FileNotFoundError):
+        return BinlogMissing("no such file", file=uri)
+    return BinlogMissing(f"cannot be opened: {_reason(error)}", file=uri)
+
+
+def _reason(error: BaseException) -> str:
+    return " ".join(str(error).split())

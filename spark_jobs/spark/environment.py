@@ -1,0 +1,245 @@
+"""The packaged environment: what a cluster's workers need to run the jobs, in one archive.
+
+A virtual environment without its tools: ``bin/python``, a link to the interpreter the workers have; the packages that
+``dumpfilter[spark]`` requires, but for PySpark, which comes with the workers' Spark, and what draws reports; dumpfilter
+itself, also when it is installed in editable mode; and its compiled kernels. Spark unpacks it wherever an executor runs
+(``spark.archives``).
+
+A virtual environment can be moved when nothing in it holds its place: ``pyvenv.cfg`` names only the base interpreter
+(PEP 405), and of scripts, which name the environment's own, none is packed. Numba's index of compiled kernels holds a
+digest of the source (older ones: time and size, which the archive keeps) and the processor they were compiled for,
+no path; a worker with another processor compiles them again, once for each executor.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from dumpfilter.errors import DumpfilterError, OptionError, OutputError
+from dumpfilter.spark_jobs.spark.daemon import PACKAGE, package_folder
+
+OWN = "dumpfilter"
+"""The distribution that has them."""
+
+EXTRA = "spark"
+"""Its extra for the jobs."""
+
+NOT_PACKED = frozenset({"pyspark", "py4j", "jinja2", "plotly"})
+"""What comes with the workers' Spark, and what only the driver uses, which renders the report."""
+
+LEFT_OUT = frozenset({"__pycache__", "tests"})
+"""Directories that no job reads."""
+
+INSTALLERS = frozenset({"RECORD", "direct_url.json", "INSTALLER", "REQUESTED"})
+"""Files of a distribution that tell how it came here."""
+
+SITE_PACKAGES = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
+
+Progress = Callable[[int, int], None]
+"""Told the bytes packed so far and their total."""
+
+
+class EnvironmentUnusable(DumpfilterError):
+    """This installation cannot be packed; the text names the package and the cure."""
+
+
+@dataclass(frozen=True)
+class Packed:
+    """What was packed: ``bytes`` unpacked, ``size`` of the archive, ``python`` as workers must have it."""
+
+    path: Path
+    python: str
+    packages: int
+    files: int
+    bytes: int
+    size: int
+
+
+def package_environment(
+    output: Path, *, python: str | None = None, progress: Progress | None = None
+) -> Packed:
+    """Pack this interpreter's environment into ``output``, ``NAME.tar.gz``.
+
+    ``python``: where the workers have an interpreter of the same minor version; else where this one is. What was at
+    ``output`` is replaced, when all is written.
+
+    Raises OptionError for another name, EnvironmentUnusable, or OutputError.
+    """
+    if not output.name.endswith((".tar.gz", ".tgz")):
+        # of what Spark unpacks only these keep links: it leaves them to the system's tar
+        raise OptionError(f"{output}: the archive's name has to end in .tar.gz")
+    python = python or os.path.realpath(getattr(sys, "_base_executable", sys.executable))
+    if not PurePosixPath(python).is_absolute():
+        raise OptionError(f"--python {python}: a path that starts with / is wanted")
+    distributions = needed_distributions()
+    try:
+        with tempfile.TemporaryDirectory(prefix="dumpfilter-environment-") as scratch:
+            own = Path(scratch)
+            _copy_own_packages(own)
+            _compile_kernels(own)
+            found = {SITE_PACKAGES + "/" + name: path for name, path in _own_files(own)}
+            for distribution in distributions:
+                found |= {f"{SITE_PACKAGES}/{name}": path for name, path in distribution_files(distribution)}
+            total = _write(output, python, found, progress)
+    except OSError as error:
+        about = Path(error.filename or output)
+        where = output if about.name.startswith(_part_of(output)) else about
+        raise OutputError(f"{where}: {error.strerror or error}") from None
+    return Packed(output, python, len(distributions), len(found), total, output.stat().st_size)
+
+
+def needed_distributions() -> list[importlib.metadata.Distribution]:
+    """What ``dumpfilter[spark]`` requires here and workers need, without dumpfilter itself.
+
+    Raises EnvironmentUnusable when one of them is not installed.
+    """
+    try:
+        from packaging.requirements import Requirement
+        from packaging.utils import canonicalize_name
+    except ImportError:
+        raise EnvironmentUnusable("packaging is not installed: pip install 'dumpfilter[spark]'") from None
+    found: dict[str, importlib.metadata.Distribution] = {}
+    asked: set[tuple[str, frozenset[str]]] = set()
+    wanted = [Requirement(f"{OWN}[{EXTRA}]")]
+    while wanted:
+        requirement = wanted.pop()
+        name, extras = canonicalize_name(requirement.name), frozenset(requirement.extras)
+        if name in NOT_PACKED or (name, extras) in asked:
+            continue
+        asked.add((name, extras))
+        try:
+            distribution = importlib.metadata.distribution(requirement.name)
+        except importlib.metadata.PackageNotFoundError:
+            raise EnvironmentUnusable(
+                f"{requirement.name} is not installed: pip install 'dumpfilter[spark]'"
+            ) from None
+        found.setdefault(name, distribution)
+        for text in distribution.requires or []:
+            needs = Requirement(text)
+            if needs.marker is None or any(needs.marker.evaluate({"extra": e}) for e in (extras or {""})):
+                wanted.append(needs)
+    del found[OWN]
+    return list(found.values())
+
+
+def distribution_files(distribution: importlib.metadata.Distribution) -> Iterator[tuple[str, Path]]:
+    """The files of an installed distribution: their names below site-packages, and where they are.
+
+    Scripts, caches, tests and what tells of the installation are left out. Raises EnvironmentUnusable for one that is
+    installed in editable mode, or does not know its files.
+    """
+    name = distribution.metadata["Name"]
+    files = distribution.files
+    if files is None:
+        raise EnvironmentUnusable(f"{name} does not know its files (no RECORD): install it with pip")
+    told = json.loads(distribution.read_text("direct_url.json") or "{}")
+    if told.get("dir_info", {}).get("editable"):
+        raise EnvironmentUnusable(f"{name} is installed in editable mode: install it with pip install")
+    for file in files:
+        first, *_ = file.parts
+        if first == ".." or file.is_absolute() or LEFT_OUT & set(file.parts):
+            continue
+        if first.endswith(".dist-info") and file.name in INSTALLERS:
+            continue
+        path = Path(str(distribution.locate_file(file)))
+        if path.is_file():
+            yield file.as_posix(), path
+
+
+def _copy_own_packages(to: Path) -> None:
+    """Copy the package with the kernels that numba has compiled already. Links become folders."""
+    shutil.copytree(
+        package_folder(), to / PACKAGE, ignore=shutil.ignore_patterns("tests", "*.pyc", "*.tmp.*")
+    )
+
+
+def _compile_kernels(own: Path) -> None:
+    """Compile, into the copy, what is not compiled yet."""
+    surroundings = {
+        name: value for name, value in os.environ.items() if name not in ("NUMBA_CACHE_DIR", "PYTHONPATH")
+    }
+    ran = subprocess.run(
+        [sys.executable, "-m", "dumpfilter.warm_up"],
+        env={**surroundings, "PYTHONPATH": str(own)},
+        cwd=own,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if ran.returncode != 0:
+        lines = ran.stderr.strip().splitlines()
+        raise EnvironmentUnusable(f"the kernels cannot be compiled: {lines[-1] if lines else ran.returncode}")
+
+
+def _own_files(own: Path) -> Iterator[tuple[str, Path]]:
+    for path in sorted(own.rglob("*")):
+        if path.is_file() and path.suffix != ".pyc":
+            yield path.relative_to(own).as_posix(), path
+
+
+def _write(output: Path, python: str, files: dict[str, Path], progress: Progress | None) -> int:
+    """Write the archive beside ``output`` and rename it. The bytes that it unpacks to."""
+    sizes = {name: path.stat().st_size for name, path in files.items()}
+    total, done = sum(sizes.values()), 0
+    with tempfile.NamedTemporaryFile(
+        dir=output.parent, prefix=_part_of(output), suffix=".part", delete=False
+    ) as raw:
+        try:
+            # level 1: compiled libraries gain little from more
+            with tarfile.open(fileobj=raw, mode="w:gz", compresslevel=1) as archive:
+                _add_interpreter(archive, python)
+                for name, path in sorted(files.items()):
+                    with path.open("rb") as content:
+                        archive.addfile(_plain(archive.gettarinfo(arcname=name, fileobj=content)), content)
+                    done += sizes[name]
+                    if progress is not None:
+                        progress(done, total)
+            raw.flush()
+            os.fsync(raw.fileno())
+            os.chmod(raw.name, 0o644)
+            os.replace(raw.name, output)
+        except BaseException:
+            os.unlink(raw.name)
+            raise
+    return total
+
+
+def _part_of(output: Path) -> str:
+    """How the name of the file begins that is to become ``output``."""
+    return f".{output.name}."
+
+
+def _add_interpreter(archive: tarfile.TarFile, python: str) -> None:
+    version = ".".join(map(str, sys.version_info[:3]))
+    text = (
+        f"home = {PurePosixPath(python).parent}\ninclude-system-site-packages = false\nversion = {version}\n"
+    ).encode()
+    config = tarfile.TarInfo("pyvenv.cfg")
+    config.size = len(text)
+    archive.addfile(config, io.BytesIO(text))
+    for name in ("python", "python3"):
+        link = tarfile.TarInfo(f"bin/{name}")
+        link.type, link.linkname = tarfile.SYMTYPE, python
+        archive.addfile(link)
+
+
+def _plain(info: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Of nobody in particular, readable by all, with a time that every tar keeps."""
+    info.uid = info.gid = 0
+    info.uname = info.gname = ""
+    info.mode = 0o755 if info.mode & 0o100 else 0o644
+    info.mtime = int(info.mtime)
+    if info.islnk():  # two names of one file on our disk
+        info.type, info.linkname = tarfile.REGTYPE, ""
+    return info

@@ -1,0 +1,127 @@
+"""From written events to finished sets: what files begin and end with, the index files, the manifest."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+from dumpfilter.binlog.context_events import Rotate, encode_rotate
+from dumpfilter.binlog.events import EventType
+from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.writer import make_event, rebase, sync_path, writing
+from dumpfilter.errors import OutputError
+from dumpfilter.printable import replace_invalid_utf8
+from dumpfilter.spark_jobs.ranges.range_index import FileIndex
+from dumpfilter.spark_jobs.split.names import REST, decode_name
+from dumpfilter.spark_jobs.split.placement import OutputFile
+from dumpfilter.spark_jobs.split.specification import Specification
+from dumpfilter.spark_jobs.split.tasks import Staging, binlog_name, write_all
+from dumpfilter.split_set.manifest import RANGES, TRANSACTIONS, BinlogPart, NamedBinlog, Place
+
+_SYNCS = 8
+"""Files synchronized at once."""
+
+
+def finish_set(
+    name: str,
+    files: Sequence[OutputFile],
+    staging: Staging,
+    indexes: Sequence[FileIndex],
+    specification: Specification,
+) -> NamedBinlog:
+    """Finish an output's files, write its index file, and tell what it is. Raises OutputError."""
+    names = {one.number: one.name for one in indexes}
+    last = next(one for one in reversed(indexes) if one.format_description)
+    starts = [_place(file.start, names) for file in files] + [Place(file=last.name, position=last.end)]
+    following = [binlog_name(name, file.number + 1) for file in files[:-1]]
+    with ThreadPoolExecutor(_SYNCS, "sync") as pool:
+        finish = partial(_finish_file, name, staging)
+        sizes = list(pool.map(finish, files, [*following, None]))
+    _write_index(Path(staging.path, "out", f"{name}-bin.index"), [binlog_name(name, f.number) for f in files])
+    parts = [
+        BinlogPart(
+            name=binlog_name(name, file.number),
+            size=size,
+            events=file.events,
+            transactions=file.transactions,
+            previous_gtids=file.previous_gtids,
+            first_time=file.first_time,
+            last_time=file.last_time,
+            source_start=start,
+            source_end=end,
+        )
+        for file, size, (start, end) in zip(files, sizes, pairwise(starts), strict=True)
+    ]
+    return _described(name, specification, parts)
+
+
+def _described(name: str, specification: Specification, parts: list[BinlogPart]) -> NamedBinlog:
+    if specification.by_schema:
+        schema = None if name == REST else replace_invalid_utf8(decode_name(name))
+        return NamedBinlog(name=name, schema_name=schema, rest=name == REST, parts=parts)
+    for one in specification.binlogs:
+        if one.name == name:
+            return NamedBinlog(name=name, rules=one.rules, semantics=one.semantics.value, parts=parts)
+    return NamedBinlog(name=name, rest=True, parts=parts)
+
+
+def _finish_file(name: str, staging: Staging, file: OutputFile, following: str | None) -> int:
+    """Write what a file begins and, with a ``following`` one, ends with; its size."""
+    path = staging.binlog(name, file.number)
+    size = file.size
+    rotate = b"" if following is None else _rotate(file, following)
+    with writing(path):
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            write_all(handle, file.head, 0)
+            # with its end where the job was killed after this
+            if (found := os.fstat(handle).st_size) not in (size, size + len(rotate)):
+                raise OutputError(
+                    f"{path}: has {found} bytes where {size} were written: is the directory one that all workers share?"
+                )
+            write_all(handle, rotate, size)
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    return size + len(rotate)
+
+
+def _rotate(file: OutputFile, following: str) -> bytes:
+    fd = FormatDescription.parse(file.fd)
+    event = make_event(
+        EventType.ROTATE,
+        encode_rotate(Rotate(following, 4)),
+        timestamp=file.last_time or file.timestamp,
+        server_id=fd.header.server_id,
+        checksum=fd.checksum,
+    )
+    return bytes(rebase(event, file.size, checksum=fd.checksum))
+
+
+def _write_index(path: Path, names: Sequence[str]) -> None:
+    with writing(path), open(path, "w", encoding="ascii") as file:
+        file.write("".join(f"./{name}\n" for name in names))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync_ranges(staging: Staging, numbers: Sequence[int]) -> None:
+    """Make the tables beside the binlogs durable."""
+
+    def sync(number: int) -> None:
+        for path in (staging.ranges(number), staging.transactions(number)):
+            with writing(path):
+                sync_path(path)
+
+    with ThreadPoolExecutor(_SYNCS, "sync") as pool:
+        list(pool.map(sync, numbers))
+    for table in (RANGES, TRANSACTIONS):
+        sync_path(Path(staging.path, "out", table))
+
+
+def _place(place: tuple[int, int], names: dict[int, str]) -> Place:
+    return Place(file=names[place[0]], position=place[1])

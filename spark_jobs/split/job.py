@@ -1,0 +1,200 @@
+"""The split: one binlog set in, several out (WL#2387, "Binlog extensions").
+
+Each schema gets a binlog set, or a specification assigns the events that pass a filter to a named binlog set.
+
+1. The driver indexes the files and divides them into ranges of whole transactions
+   (:mod:`~dumpfilter.spark_jobs.ranges.range_index`).
+2. A task for each range plans which output gets which events (:mod:`~dumpfilter.spark_jobs.split.assign`).
+3. The driver gives each planned event its place (:mod:`~dumpfilter.spark_jobs.split.placement`).
+4. Tasks write the events to their places (:mod:`~dumpfilter.spark_jobs.split.tasks`).
+5. The driver finishes and publishes the sets.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from dumpfilter.binlog.writer import writing
+from dumpfilter.errors import BinlogError
+from dumpfilter.printable import replace_invalid_utf8
+from dumpfilter.spark_jobs.ranges.indexing import IndexedSet, ReadOptions, index_set, passed_over
+from dumpfilter.spark_jobs.ranges.range_index import FileIndex
+from dumpfilter.spark_jobs.spark.jobs import Runner, slices_for
+from dumpfilter.spark_jobs.split.finish import finish_set, sync_ranges
+from dumpfilter.spark_jobs.split.output import OutputDirectory
+from dumpfilter.spark_jobs.split.ownership import schemas_among
+from dumpfilter.spark_jobs.split.placement import Placing
+from dumpfilter.spark_jobs.split.range_plan import RangePlan
+from dumpfilter.spark_jobs.split.specification import BY_SCHEMA, Specification
+from dumpfilter.spark_jobs.split.tasks import PlanRange, Staging, WriteRange
+from dumpfilter.split_set.manifest import Manifest, SourceFile, beginning_digest, now
+
+MAX_BINLOG_SIZE = 1 << 30
+"""Bytes, the servers' default of max_binlog_size."""
+
+
+Spanning = Literal["part", "refuse"]
+"""What is done with a transaction of which a binlog has a part only, while another has something of it, too: each gets
+the part that belongs to it, or the split fails."""
+
+
+class TransactionSpans(BinlogError):
+    """A transaction belongs to several binlogs in part, which was to be refused."""
+
+
+@dataclass(frozen=True)
+class SplitOptions(ReadOptions):
+    """What to make and how. Sizes in bytes."""
+
+    specification: Specification = BY_SCHEMA
+    max_binlog_size: int = MAX_BINLOG_SIZE
+    spanning: Spanning = "part"
+    overwrite: bool = False
+
+
+@dataclass
+class SplitResult:
+    """What the split wrote, or found written."""
+
+    manifest: Manifest
+    already: bool = False
+    """Whether the same job had been done before."""
+    warnings: list[str] = field(default_factory=list)
+
+
+def split(
+    source: str | Path | Sequence[str | Path], output: Path, run: Runner, options: SplitOptions | None = None
+) -> SplitResult:
+    """Split a binlog set into ``output``. ``run`` is what runs the tasks, such as a
+    :class:`~dumpfilter.spark_jobs.spark.jobs.SparkRunner`.
+
+    Raises BinlogError with file and position, TransactionSpans, or OutputError; then nothing has appeared.
+    """
+    options = options or SplitOptions()
+    indexed = index_set(source, run, options)
+    files, ranges = indexed.files, indexed.ranges
+    warnings = indexed.warnings() + indexed.told_of_xa("in every binlog")
+    job = _digest(files, options)
+    paths = [Path(one.path) for one in files if "://" not in one.path]
+    with OutputDirectory(output, job, overwrite=options.overwrite, sources=paths) as out:
+        if out.finished is not None:
+            return SplitResult(out.finished, already=True)
+        staging = out.staging
+        slices = slices_for(indexed.nbytes, options.range_size, len(ranges))
+        everywhere = schemas_among(indexed.subjects)
+        plan = PlanRange(
+            files,
+            options.specification,
+            staging,
+            indexed.names,
+            everywhere,
+            options.verify_ranges,
+            options.block_size,
+        )
+        run(plan, ranges, "deciding", slices=slices)
+        placing, cut, unassigned = _place(indexed, staging, options)
+        run(WriteRange(files, staging, _boot()), ranges, "writing", slices=slices)
+        sets = [
+            finish_set(name, found, staging, files, options.specification)
+            for name, found in sorted(placing.outputs.items())
+        ]
+        sync_ranges(staging, [one.number for one in ranges])
+        warnings += _told(cut, unassigned)
+        manifest = Manifest(
+            job=job,
+            made=now(),
+            family=indexed.family,
+            names=indexed.names,
+            lower_case_table_names=options.specification.lower_case_table_names,
+            max_binlog_size=options.max_binlog_size,
+            source=[_source_file(one) for one in files],
+            binlogs=sets,
+            cut_transactions=cut,
+            unassigned_transactions=unassigned,
+            warnings=warnings,
+            verified=options.verify,
+        )
+        manifest.save(Path(staging.path, "out"))
+        out.publish()
+        return SplitResult(manifest)
+
+
+def _place(indexed: IndexedSet, staging: Staging, options: SplitOptions) -> tuple[Placing, int, int]:
+    """Place everything; how many transactions are cut up, and how many are nobody's."""
+    placing = Placing(indexed.files, options.specification.names, options.max_binlog_size)
+    cut = unassigned = 0
+    for wanted in indexed.ranges:
+        plan = RangePlan.load(staging.plan(wanted.number))
+        if plan.first_cut is not None and options.spanning == "refuse":
+            position, outputs = plan.first_cut
+            raise TransactionSpans(
+                f"the transaction that begins here belongs in part to {', '.join(outputs)}, which --spanning refuse "
+                "does not allow",
+                file=indexed.files[wanted.file].name,
+                position=position,
+            )
+        cut, unassigned = cut + plan.cut, unassigned + plan.unassigned
+        path = staging.placement(wanted.number)
+        placement = json.dumps(placing.add(wanted, plan))
+        with writing(path):
+            path.write_text(placement, "ascii")
+    return placing, cut, unassigned
+
+
+def _digest(files: Sequence[FileIndex], options: SplitOptions) -> str:
+    """Equal of equal jobs."""
+    about = [
+        [(one.name, one.size, one.modified, one.end, one.transactions, _beginning(one)) for one in files],
+        options.specification.digest,
+        (options.max_binlog_size, options.spanning, options.on_corrupt, options.verify),
+        (options.range_size, options.block_size),
+    ]
+    return hashlib.sha256(json.dumps(about).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _beginning(index: FileIndex) -> str:
+    return beginning_digest(index.format_description, index.prolog)
+
+
+def _boot() -> str:
+    """What tells one boot of this machine from another."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        return ""
+
+
+def _source_file(index: FileIndex) -> SourceFile:
+    damage = None
+    if index.damage is not None:
+        damage = f"{passed_over(index.damage.position)}: {index.damage.reason}"
+    return SourceFile(
+        name=replace_invalid_utf8(index.name),
+        size=index.size,
+        end=index.end,
+        transactions=index.transactions,
+        damage=damage,
+        beginning=_beginning(index),
+        ranges=max(len(index.bounds) - 1, 0),
+    )
+
+
+def _told(cut: int, unassigned: int) -> list[str]:
+    told = []
+    if cut:
+        told.append(
+            f"{cut} transaction{'s are' if cut > 1 else ' is'} in several binlogs, in each with the part that "
+            "belongs to it"
+        )
+    if unassigned:
+        told.append(
+            f"{unassigned} transaction{'s belong' if unassigned > 1 else ' belongs'} to no binlog of the "
+            "specification and "
+            f"{'are' if unassigned > 1 else 'is'} in none; a [rest] would have {'them' if unassigned > 1 else 'it'}"
+        )
+    return told

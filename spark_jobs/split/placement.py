@@ -1,0 +1,345 @@
+"""Where everything goes: the driver's pass over the plans, in the order of the binlog.
+
+It decides where an output's files end (WL#2387 has one set for each output; a server rotates by max_binlog_size), and
+makes what a file begins with: a format description event, and the GTIDs that came before it *in this output*.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dumpfilter.binlog.events import (
+    CHECKSUM_LENGTH,
+    HEADER_LENGTH,
+    LOG_EVENT_BINLOG_IN_USE_F,
+    MAGIC,
+    EventHeader,
+    EventType,
+)
+from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.gtid import (
+    GtidList,
+    GtidSet,
+    MariadbGtid,
+    MysqlGtidSet,
+    decode_gtid_list,
+    decode_previous_gtids,
+    encode_gtid_list,
+    encode_previous_gtids,
+)
+from dumpfilter.binlog.gtid_sources import SourceKey, add_numbers
+from dumpfilter.binlog.writer import rebase, with_body
+from dumpfilter.spark_jobs.ranges.range_index import FileIndex
+from dumpfilter.spark_jobs.ranges.ranges import Range
+from dumpfilter.spark_jobs.split.assign import Ints
+from dumpfilter.spark_jobs.split.range_plan import (
+    P_BYTES,
+    P_EVENTS,
+    P_OUTPUT,
+    P_TRANSACTIONS,
+    T_END,
+    T_EVENTS,
+    T_NUMBER,
+    T_PLACE,
+    T_SOURCE,
+    T_TIME,
+    RangePlan,
+)
+
+_CREATED = HEADER_LENGTH + 2 + 50
+"""Where a format description event says when the server started."""
+
+Stretch = tuple[int, int, int]
+"""Up to this byte of what an output has of a range (the end excluded), it goes to the file of this number, and what
+would be byte 0 of it stands at this offset there."""
+
+Placement = dict[str, list[Stretch]]
+"""Of one range, by output."""
+
+_MOST_WAITING = 1 << 16
+"""Transactions whose GTIDs are put aside."""
+
+Place = tuple[int, int]
+"""A source file's number, and an offset in it."""
+
+
+@dataclass
+class OutputFile:
+    """A file of an output."""
+
+    number: int
+    head: bytes
+    """Magic number, format description, GTIDs before."""
+    timestamp: int
+    """Of the source's format description event in force, Unix seconds."""
+    previous_gtids: str | None
+    start: Place
+    """Together the files of an output cover the source without a gap: this one up to the next one's start."""
+    size: int
+    fd: bytes = b""
+    events: int = 0
+    transactions: int = 0
+    first_time: int | None = None
+    last_time: int | None = None
+
+
+@dataclass
+class _Output:
+    """An output as far as it has got."""
+
+    gtids: _Gtids
+    files: list[OutputFile] = field(default_factory=list)
+    begun_in: int = 0
+    """The source file whose format description its newest file has."""
+    full: bool = False
+    """Whether the newest file has reached its size: the next transaction goes to another."""
+    waiting: list[tuple[Ints, Sequence[SourceKey]]] = field(default_factory=list)
+    """GTIDs not among ``gtids`` yet, which are asked for when a file begins, and what their sources stand for."""
+    waiting_rows: int = 0
+
+    def add_gtids(self, gtids: Ints, sources: Sequence[SourceKey]) -> None:
+        """Note GTIDs of the newest file: the source's number and the GTID's."""
+        self.waiting.append((gtids, sources))
+        self.waiting_rows += len(gtids)
+        if self.waiting_rows > _MOST_WAITING:
+            self.take_gtids()
+
+    def take_gtids(self) -> None:
+        """Have all in ``gtids``."""
+        for gtids, sources in self.waiting:
+            self.gtids.add(gtids, sources)
+        self.waiting.clear()
+        self.waiting_rows = 0
+
+
+class Placing:
+    """Feed it the plans in order.
+
+    Parameters:
+        indexes: the source's files.
+        names: outputs that exist whatever is in them.
+        max_size: bytes after which a file is ended, with the transaction that reaches it (``max_binlog_size``).
+    """
+
+    def __init__(self, indexes: Sequence[FileIndex], names: Sequence[str], max_size: int) -> None:
+        self._indexes = [one for one in indexes if one.format_description]
+        self._fds = {
+            one.number: FormatDescription.parse(one.format_description, file=one.name)
+            for one in self._indexes
+        }
+        self._max_size = max_size
+        self._outputs: dict[str, _Output] = {}
+        for name in names:
+            self._open(name)
+
+    @property
+    def outputs(self) -> dict[str, list[OutputFile]]:
+        """By name, each output's files so far."""
+        return {name: one.files for name, one in self._outputs.items()}
+
+    def add(self, wanted: Range, plan: RangePlan) -> Placement:
+        """Place a range's pieces."""
+        placement: Placement = {}
+        owner = plan.pieces[:, P_OUTPUT]
+        order = np.argsort(owner, kind="stable")
+        bounds = np.searchsorted(owner[order], np.arange(len(plan.outputs) + 1)).tolist()
+        last_transaction = np.cumsum(plan.pieces[:, P_TRANSACTIONS])
+        for name, begin, end in zip(plan.outputs, bounds, bounds[1:], strict=False):
+            mine = order[begin:end]
+            if not len(mine):
+                continue
+            pieces = plan.pieces[mine]
+            counts = pieces[:, P_TRANSACTIONS]
+            columns = pieces[:, [P_BYTES, P_EVENTS]]
+            before = np.cumsum(columns, axis=0) - columns
+            stops = last_transaction[mine].tolist()
+            transactions = np.concatenate(
+                [
+                    plan.transactions[stop - count : stop]
+                    for stop, count in zip(stops, counts.tolist(), strict=True)
+                ]
+            )
+            transactions[:, [T_END, T_EVENTS]] += np.repeat(before, counts, axis=0)
+            placement[name] = self._place(
+                self._outputs.get(name) or self._open(name),
+                wanted,
+                int(pieces[:, P_BYTES].sum()),
+                transactions,
+                plan.sources,
+            )
+        return placement
+
+    def _place(
+        self,
+        output: _Output,
+        wanted: Range,
+        size: int,
+        transactions: Ints,
+        sources: Sequence[SourceKey],
+    ) -> list[Stretch]:
+        if wanted.file != output.begun_in:
+            started = self._started(output.begun_in, wanted.file)
+            if started or _identity(self._fds[wanted.file]) != _identity(self._fds[output.begun_in]):
+                self._next_file(output, wanted.file, (wanted.file, 4), started=started)
+        stretches: list[Stretch] = []
+        begin = done = events = 0
+        ends = transactions[:, T_END]
+        while done < len(ends):
+            if output.full:
+                place = int(transactions[done - 1, T_PLACE]) if done else wanted.start
+                self._next_file(output, wanted.file, (wanted.file, place), started=0)
+            file = output.files[-1]
+            k = done + int(np.searchsorted(ends[done:], self._max_size - file.size + begin))
+            last = min(k, len(ends) - 1)
+            output.full = k < len(ends)
+            stop = int(ends[last]) if output.full else size
+            stretches.append((stop, file.number, file.size - begin))
+            _count(output, file, transactions[done : last + 1], sources)
+            file.size += stop - begin
+            file.events += int(transactions[last, T_EVENTS]) - events
+            begin, done, events = stop, last + 1, int(transactions[last, T_EVENTS])
+        assert begin == size, "a range ends with a transaction"
+        return stretches
+
+    def _open(self, name: str) -> _Output:
+        first = self._indexes[0]
+        output = self._outputs[name] = _Output(_gtids_of(first, self._fds[first.number]))
+        self._next_file(output, first.number, (first.number, 4), started=self._fds[first.number].created)
+        return output
+
+    def _started(self, before: int, now: int) -> int:
+        """When a server was started in between, as a format description event tells its slaves (which then drop
+        temporary tables); 0 when none was."""
+        return max((fd.created for number, fd in self._fds.items() if before < number <= now), default=0)
+
+    def _next_file(self, output: _Output, source: int, start: Place, *, started: int) -> None:
+        output.take_gtids()
+        fd = self._fds[source]
+        head = bytearray(fd.raw)
+        head[_CREATED : _CREATED + 4] = started.to_bytes(4, "little")
+        head[17:19] = (int.from_bytes(head[17:19], "little") & ~LOG_EVENT_BINLOG_IN_USE_F).to_bytes(
+            2, "little"
+        )
+        head[13:17] = (4 + len(head)).to_bytes(4, "little")
+        if fd.ends_in_checksum:
+            head[-CHECKSUM_LENGTH:] = zlib.crc32(head[:-CHECKSUM_LENGTH]).to_bytes(CHECKSUM_LENGTH, "little")
+        prolog = rebase(output.gtids.event(fd), 4 + len(head), checksum=fd.checksum)
+        whole = bytes(MAGIC + head + prolog)
+        output.files.append(
+            OutputFile(
+                len(output.files) + 1,
+                whole,
+                fd.header.timestamp,
+                output.gtids.text,
+                start,
+                len(whole),
+                bytes(head),
+            )
+        )
+        output.begun_in, output.full = source, False
+
+
+def _count(output: _Output, file: OutputFile, transactions: Ints, sources: Sequence[SourceKey]) -> None:
+    times = transactions[:, T_TIME]
+    times = times[times > 0]
+    if len(times):
+        if file.first_time is None:
+            file.first_time = int(times.min())
+        file.last_time = max(file.last_time or 0, int(times.max()))
+    file.transactions += len(transactions)
+    output.add_gtids(transactions[:, [T_SOURCE, T_NUMBER]], sources)
+
+
+def _identity(fd: FormatDescription) -> tuple[Any, ...]:
+    return (fd.server_version, fd.checksum, fd.ends_in_checksum, fd.post_header_lengths, fd.header.server_id)
+
+
+class _Gtids:
+    """The GTIDs before an output's next file, as the family's servers write them."""
+
+    def __init__(self, event: bytes) -> None:
+        self._event = event
+
+    @property
+    def text(self) -> str | None:
+        """As a GTID set; None where the source does not say what came before it."""
+        return None
+
+    def add(self, gtids: Ints, sources: Sequence[SourceKey]) -> None:
+        """Add some, (n, 2): the source's number (-1: there is none) and the GTID's."""
+
+    def event(self, fd: FormatDescription) -> bytes:
+        """The event, whole; empty where the source has none."""
+        if not self._event:
+            return b""
+        return with_body(EventHeader.unpack(self._event), self._body(), checksum=fd.checksum)
+
+    def _body(self) -> bytes:
+        raise NotImplementedError
+
+
+class _PreviousGtids(_Gtids):
+    def __init__(self, event: bytes, body: bytes) -> None:
+        super().__init__(event)
+        self._set: GtidSet = decode_previous_gtids(body)
+
+    @property
+    def text(self) -> str:
+        return str(self._set)
+
+    def add(self, gtids: Ints, sources: Sequence[SourceKey]) -> None:
+        for number in np.unique(gtids[gtids[:, 0] >= 0, 0]).tolist():
+            mine = gtids[gtids[:, 0] == number, 1]
+            add_numbers(self._set, sources[number], mine)
+
+    def _body(self) -> bytes:
+        assert isinstance(self._set, MysqlGtidSet)
+        return encode_previous_gtids(self._set)
+
+
+class _GtidListEntries(_Gtids):
+    """MariaDB: the last of each domain and server, in each domain the newest at the end."""
+
+    def __init__(self, event: bytes, body: bytes) -> None:
+        super().__init__(event)
+        found = decode_gtid_list(body)
+        self._flags = found.flags
+        self._last = {(one.domain_id, one.server_id): one.seq_no for one in found.gtids}
+
+    @property
+    def text(self) -> str:
+        return str(self._list().position())
+
+    def add(self, gtids: Ints, sources: Sequence[SourceKey]) -> None:
+        of = gtids[:, 0]
+        # the order of their last transactions is the order of the list
+        reverse, places = np.unique(of[::-1], return_index=True)
+        for place in sorted((len(of) - 1 - places[reverse >= 0]).tolist()):
+            domain, server = sources[int(of[place])]
+            assert isinstance(domain, int)
+            assert isinstance(server, int)
+            self._last.pop((domain, server), None)
+            self._last[domain, server] = int(gtids[place, 1])
+
+    def _list(self) -> GtidList:
+        by_domain: dict[int, list[MariadbGtid]] = {}
+        for (domain, server), number in self._last.items():
+            by_domain.setdefault(domain, []).append(MariadbGtid(domain, server, number))
+        return GtidList(tuple(one for entries in by_domain.values() for one in entries), self._flags)
+
+    def _body(self) -> bytes:
+        return encode_gtid_list(self._list())
+
+
+def _gtids_of(index: FileIndex, fd: FormatDescription) -> _Gtids:
+    if not index.prolog:
+        return _Gtids(b"")
+    body = fd.body(index.prolog)
+    if index.prolog[4] == EventType.PREVIOUS_GTIDS:
+        return _PreviousGtids(index.prolog, bytes(body))
+    return _GtidListEntries(index.prolog, bytes(body))

@@ -1,0 +1,137 @@
+"""What a split is to make: a binlog for each schema, or the named binlogs of a specification file.
+
+WL#2387, "Binlog extensions", with Lars' suggestion: the binlog's name is not the schema's, and what goes into it may
+be said by any filter.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from dumpfilter.errors import OptionError
+from dumpfilter.filter import FilterSemantics, make_filter, parse_option
+from dumpfilter.filter.base import ReplicationFilter
+from dumpfilter.filter.collation import Family, NameCollation
+from dumpfilter.index.subjects import Subjects
+from dumpfilter.options.toml_file import Model, load_toml
+from dumpfilter.spark_jobs.split.ownership import FilterOwners, Owners, SchemaOwners
+
+_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,199}")
+
+
+class NamedBinlog(Model):
+    """A binlog of a name, and the filter that says what goes into it."""
+
+    name: str
+    rules: tuple[str, ...] = ()
+    """As options; none: everything goes into it."""
+    semantics: FilterSemantics = FilterSemantics.CLASSIC
+
+
+class _Rest(Model):
+    name: str
+
+
+class _File(Model):
+    binlog: Annotated[tuple[NamedBinlog, ...], Field(min_length=1)]
+    rest: _Rest | None = None
+    lower_case_table_names: Annotated[int, Field(ge=0, le=2)] = 0
+
+
+@dataclass(frozen=True)
+class Specification:
+    """What to make. No ``binlogs``: one for each schema."""
+
+    binlogs: tuple[NamedBinlog, ...] = ()
+    rest: str | None = None
+    """The name of the binlog of what goes into no other; None: there is none (of named ones)."""
+    lower_case_table_names: int = 0
+
+    @property
+    def by_schema(self) -> bool:
+        """Whether it is one binlog for each schema."""
+        return not self.binlogs
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that are known beforehand."""
+        return tuple(one.name for one in self.binlogs) + ((self.rest,) if self.rest is not None else ())
+
+    @property
+    def digest(self) -> str:
+        """Equal of equal specifications."""
+        return hashlib.sha256(json.dumps(self.as_dict(), sort_keys=True).encode()).hexdigest()
+
+    def as_dict(self) -> dict[str, object]:
+        """As JSON has it, and :meth:`from_dict` takes it."""
+        return {
+            "binlog": [one.model_dump(mode="json") for one in self.binlogs],
+            "rest": self.rest,
+            "lower_case_table_names": self.lower_case_table_names,
+        }
+
+    def filters(
+        self, family: Family, names: NameCollation = NameCollation.GENERAL_CI
+    ) -> list[tuple[str, ReplicationFilter]]:
+        """The named binlogs' filters, for a binlog of this family whose server compares names so.
+
+        Raises OptionError that names the binlog.
+        """
+        return [(one.name, self._filter(one, family, names)) for one in self.binlogs]
+
+    def _filter(self, one: NamedBinlog, family: Family, names: NameCollation) -> ReplicationFilter:
+        try:
+            return make_filter(
+                one.semantics,
+                [parse_option(rule, one.semantics) for rule in one.rules],
+                lower_case_table_names=self.lower_case_table_names,
+                family=family,
+                names=names,
+            )
+        except OptionError as error:
+            raise OptionError(f"binlog {one.name!r}: rules: {error}") from None
+
+    def owners(
+        self,
+        subjects: Subjects,
+        family: Family,
+        names: NameCollation,
+        everywhere: tuple[str, ...] = (),
+    ) -> Owners:
+        """Who owns what, of a scan's subjects. ``everywhere``: see :class:`SchemaOwners`."""
+        if self.by_schema:
+            return SchemaOwners(subjects, everywhere)
+        return FilterOwners(subjects, self.filters(family, names), self.rest)
+
+
+BY_SCHEMA = Specification()
+
+
+def load_specification(path: Path) -> Specification:
+    """Read a specification file (TOML; see docs/split.md). Raises OptionError with the file and the key."""
+    parsed = load_toml(path, _File)
+    made = Specification(
+        parsed.binlog, None if parsed.rest is None else parsed.rest.name, parsed.lower_case_table_names
+    )
+    seen: set[str] = set()
+    for name in made.names:
+        if not _FILE_NAME.fullmatch(name):
+            raise OptionError(
+                f"{path}: {name!r}: a binlog's name becomes a file's name: letters, digits, _ . @ + and -, "
+                "at most 200, not a dot first"
+            )
+        if name.casefold() in seen:
+            raise OptionError(f"{path}: {name!r}: two binlogs have this name")
+        seen.add(name.casefold())
+    try:
+        made.filters("mysql")
+    except OptionError as error:
+        raise OptionError(f"{path}: {error}") from None
+    return made

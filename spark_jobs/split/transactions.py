@@ -1,0 +1,156 @@
+"""The table of a range's transactions, which lies beside the binlogs: what a reader of the split must know of the
+source besides the outputs' bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from dumpfilter.binlog import roles as R
+from dumpfilter.binlog.events import EventType
+from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.index.segment import Segment
+from dumpfilter.spark_jobs.ranges.ranges import Block
+from dumpfilter.spark_jobs.split.ownership import Owners
+from dumpfilter.split_set.manifest import TRANSACTIONS_SCHEMA, gtid_source_text
+
+OF_FILES = np.zeros(256, np.bool_)
+"""Event types that belong to a file: outputs get their own."""
+OF_FILES[
+    [
+        EventType.FORMAT_DESCRIPTION,
+        EventType.PREVIOUS_GTIDS,
+        EventType.GTID_LIST,
+        EventType.BINLOG_CHECKPOINT,
+        EventType.START_ENCRYPTION,
+        EventType.ROTATE,
+        EventType.STOP,
+    ]
+] = True
+
+_ASIDE = np.zeros(128, np.bool_)
+_ASIDE[[R.CONTEXT, R.TABLE_MAP]] = True
+"""Roles of events that wait for one that needs them."""
+_NEEDS = np.zeros(128, np.bool_)
+_NEEDS[[R.CONTEXT, R.TABLE_MAP, R.ROWS, R.ROWS_END, R.STATEMENT, R.KEEP]] = True
+"""Roles of those that may follow on them, so that none waits in vain."""
+
+_END, _SOURCE, _NUMBER, _SERVER, _EVENTS, _OF_FILE, _EXACT = range(7)
+
+
+class TransactionsTable:
+    """Collects the table, block by block. ``file``: the number of the source's file."""
+
+    def __init__(self, file: int, owners: Owners) -> None:
+        self._file = file
+        self._owners = owners
+        self._undecided: dict[int, list[str]] = {}
+        """By the number of the transaction; a name for each event and output."""
+        self._complete = 0
+        self._rows: list[npt.NDArray[np.int64]] = []
+        self._open: npt.NDArray[np.int64] | None = None
+        """The transaction that goes on in the next block."""
+        self._last_role = R.ENDS
+        """Of the event before."""
+
+    def add(self, block: Block) -> None:
+        """A block's transactions."""
+        segment = block.segment
+        first = segment.txn_event[:-1]
+        events = np.diff(segment.txn_event)
+        of_file = segment.txn_source == R.KEPT
+        end = segment.offset + segment.size
+        stray = OF_FILES[segment.type] & ~np.repeat(of_file, events)
+        said = _end_log_pos(block)
+        placed = (said == (end & 0xFFFFFFFF)) | (said == 0)
+        exact = placed & ~stray & _is_regular(segment, self._last_role)
+        for event, payload in segment.payloads.items():
+            exact[event] &= _is_regular(payload).all()
+        self._last_role = int(segment.role[-1]) if segment.open else R.ENDS
+        rows = np.column_stack(
+            [
+                end[segment.txn_event[1:] - 1],
+                segment.txn_source,
+                segment.txn_number,
+                segment.txn_server,
+                events,
+                of_file,
+                np.logical_and.reduceat(exact, first),
+            ]
+        ).astype(np.int64)
+        if self._open is not None:  # the first goes on with it
+            rows[0, _EVENTS] += self._open[_EVENTS]
+            rows[0, _EXACT] &= self._open[_EXACT]
+            self._open = None
+        self._note_undecided(segment, segment)
+        if segment.open:
+            rows, self._open = rows[:-1], rows[-1]
+        self._rows.append(rows)
+        self._complete += len(rows)
+
+    def _note_undecided(self, segment: Segment, outer: Segment, event: int | None = None) -> None:
+        """Note what is undecided in a segment: of ``outer`` itself, or of the compressed transaction at ``event``."""
+        role = segment.role & 0x7F
+        subject = np.where(role == R.STATEMENT, segment.subject, np.int32(-1))
+        # what no filter can decide: see K.decide
+        nobodys = (role == R.KEEP) | (((role == R.ROWS) | (role == R.ROWS_END)) & (segment.subject < 0))
+        found = [(int(k), self._owners.members(self._owners.undecided)) for k in np.flatnonzero(nobodys)]
+        for number in np.unique(subject[subject >= 0]).tolist():
+            outputs = self._owners.unsure(number)
+            if outputs:
+                found += [(int(k), outputs) for k in np.flatnonzero(subject == number)]
+        for inside, outputs in found:
+            transaction = self._complete + outer.transaction_of(inside if event is None else event)
+            self._undecided.setdefault(transaction, []).extend(self._owners.names[k] for k in outputs)
+        for number, payload in segment.payloads.items():
+            self._note_undecided(payload, outer, number)
+
+    def table(self, sources: SourceNumbers, family: str) -> pa.Table:
+        """The table, the same whatever else ``sources`` holds."""
+        rows = np.concatenate([np.empty((0, 7), np.int64), *self._rows])
+        source = rows[:, _SOURCE]
+        none = source < 0
+        used, place = np.unique(source[~none], return_inverse=True)
+        texts = [gtid_source_text(sources.key(k, family)) for k in used.tolist()]
+        names = sorted(texts)
+        code = np.zeros(len(rows), np.int64)
+        code[~none] = np.array([names.index(text) for text in texts], np.int64)[place]
+        columns = [
+            pa.array(np.full(len(rows), self._file), pa.int32()),
+            pa.array(rows[:, _END]),
+            pa.DictionaryArray.from_arrays(
+                pa.array(code, pa.int32(), mask=none), pa.array(names, pa.string())
+            ),
+            pa.array(rows[:, _NUMBER], mask=none),
+            pa.array(rows[:, _SERVER]),
+            pa.array(rows[:, _EVENTS]),
+            pa.array(rows[:, _OF_FILE] != 0),
+            pa.array(rows[:, _EXACT] != 0),
+            pa.array([self._undecided.get(k) for k in range(len(rows))], pa.list_(pa.string()))
+            if self._undecided
+            else pa.nulls(len(rows), pa.list_(pa.string())),
+        ]
+        return pa.Table.from_arrays(columns, schema=TRANSACTIONS_SCHEMA)
+
+
+def _is_regular(segment: Segment, before: int = R.ENDS) -> npt.NDArray[np.bool_]:
+    """Of each event, whether it stands where a server puts it: then a transaction of which every event is kept is the
+    same whether it is taken as a whole or walked (see ``decide``). ``before``: the role of the event before them."""
+    roles = np.concatenate([[before], segment.role]).astype(np.int64)
+    role, ends = roles & 0x7F, (roles & R.ENDS) != 0
+    last, this = role[:-1], role[1:]
+    in_vain = ~ends[:-1] & _ASIDE[last] & ~_NEEDS[this]
+    closes_nothing = (this == R.DUMMY_ROWS) & (ends[:-1] | (last != R.ROWS))
+    cut_off = ends[1:] & (_ASIDE[this] | (this == R.ROWS))
+    return np.asarray(~(in_vain | closes_nothing | cut_off))
+
+
+def _end_log_pos(block: Block) -> npt.NDArray[np.int64]:
+    """Of each event of a block, as its header has it."""
+    segment = block.segment
+    at = segment.offset - segment.start + 13
+    found = np.zeros(len(at), np.int64)
+    for k in range(4):
+        found |= block.data[at + k].astype(np.int64) << (8 * k)
+    return found

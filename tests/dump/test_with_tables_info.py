@@ -1,0 +1,594 @@
+"""Tables info (WL#40): the worklog's example byte for byte, and whole sets there and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dumpfilter.binlog.compression import compress, decode_transaction_payload, encode_transaction_payload
+from dumpfilter.binlog.events import (
+    HEADER_LENGTH,
+    LOG_EVENT_BINLOG_IN_USE_F,
+    MAGIC,
+    EventHeader,
+    EventType,
+)
+from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.query import QueryEvent, decode_query, decode_tables_info, encode_query
+from dumpfilter.binlog.reader import Event, iter_events
+from dumpfilter.binlog.writer import make_event
+from dumpfilter.dump.filter_set import filter_set
+from dumpfilter.dump.with_tables_info import (
+    Converted,
+    announce_tables_info,
+    encode_query_event,
+    has_tables_info,
+    query_tables_info,
+    with_tables_info,
+    without_tables_info,
+)
+from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogUnsupported, OutputError
+from dumpfilter.filter import Filter, RuleKind, make_rule
+from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.index.scanner import SEGMENT_SIZE
+from dumpfilter.index.statements import decode_statement_event
+from dumpfilter.index.subjects import Subjects
+from dumpfilter.statement import TableName
+from tests.index.plain_index import index_events
+from tests.strategies import (
+    DIALECTS,
+    Dialect,
+    MadeBinlog,
+    _Builder,
+    binlogs,
+    execute_load_query_body,
+    query_body,
+    with_checksum,
+)
+from tests.support import RECORDED_SETS, binlogs_in, recording_id, segments
+
+T = EventType
+MYSQL_55 = next(dialect for dialect in DIALECTS if dialect.name == "mysql 5.5")
+
+# WL#40, section 2: the event at 00000294
+EXAMPLE = bytes.fromhex(
+    """
+    2F A1 00 4B
+    02
+    64 00 00 00
+    75 00 00 00
+    09 03 00 00
+    10 00
+
+    01 00 00 00
+    C9 00 00 00
+    04
+    00 00
+    1A 00
+    2B 00
+    08 00
+
+    00
+    00 40 00 00
+    01
+    00 00 00 00
+    00 00 00 00
+    06
+    03
+    73 74 64
+    04
+    08 00
+    08 00
+    08 00
+
+    74 65 73 74
+    52 45 4E 41
+    4D 45 20 54
+    41 42 4C 45
+    20 74 31 20
+    54 4F 20 74
+    6D 70 2C 20
+    74 32 20 54
+    4F 20 74 31
+    2C 20 74 6D
+    70 20 54 4F
+    20 74 32
+
+    00
+    02
+    74 31
+    00
+    02
+    74 32
+    """
+)
+T1_T2 = (TableName(None, "t1"), TableName(None, "t2"))
+
+
+def test_the_example_is_read() -> None:
+    header = EventHeader.unpack(EXAMPLE)
+    assert (len(EXAMPLE), header.size, header.timestamp, header.end_log_pos) == (117, 117, 1258332463, 0x309)
+    event = decode_query(EXAMPLE[19:], post_header_length=17)
+    assert event.text == "RENAME TABLE t1 TO tmp, t2 TO t1, tmp TO t2"
+    assert (event.thread_id, event.exec_time, event.error_code, event.db) == (1, 201, 0, "test")
+    assert (event.status.flags2, event.status.sql_mode, event.status.catalog) == (0x4000, 0, "std")
+    assert event.status.charset_client == event.status.collation_server == 8
+    assert event.tables_info == T1_T2
+
+
+def test_the_example_is_written() -> None:
+    """From the usual event of the same statement; the tables are what section 4.2 makes of it."""
+    usual = FormatDescription.parse(MYSQL_55.format_description())
+    extended = announce_tables_info(usual, True)
+    plain = encode_query_event(EXAMPLE, extended, usual)
+    assert len(plain) == 117 - 8 - 4 + 1
+    query = decode_query(plain[19:])
+    assert query.tables_info is None
+    tables = query_tables_info(query, usual)
+    assert tables == T1_T2
+    assert encode_query_event(plain, usual, extended, tables) == EXAMPLE
+    assert encode_query_event(EXAMPLE, extended, extended, T1_T2) == EXAMPLE
+
+
+@pytest.mark.parametrize("at", [13, 14, 15, 16])
+@pytest.mark.parametrize("change", [1, 255])
+def test_lengths_that_contradict_the_event(at: int, change: int) -> None:
+    body = bytearray(EXAMPLE[19:])
+    body[at] = body[at] + change & 0xFF
+    with pytest.raises(BinlogCorrupt):
+        decode_query(body, post_header_length=17)
+
+
+def test_an_event_cut_anywhere_is_corrupt() -> None:
+    for length in range(len(EXAMPLE) - 19):
+        with pytest.raises(BinlogCorrupt):
+            decode_query(EXAMPLE[19 : 19 + length], post_header_length=17)
+
+
+@pytest.mark.parametrize("info", [b"\0", b"\0\2t", b"\4sho", b"\4shop", b"\0\2t1\0"])
+def test_a_tables_info_cut_inside_a_name_is_corrupt(info: bytes) -> None:
+    with pytest.raises(BinlogCorrupt):
+        decode_tables_info(info)
+
+
+_names = st.binary(min_size=1, max_size=255).map(lambda raw: raw.decode("utf-8", "surrogateescape"))
+_tables = st.lists(st.builds(TableName, st.none() | _names, _names), max_size=5).map(tuple)
+
+
+@given(
+    head=st.binary(min_size=8, max_size=8),
+    status=st.binary(max_size=40),
+    db=st.binary(max_size=255),
+    text=st.binary(max_size=80),
+    tables=_tables,
+)
+def test_any_body_there_and_back(
+    head: bytes, status: bytes, db: bytes, text: bytes, tables: tuple[TableName, ...]
+) -> None:
+    """The bytes are what they were; status variables that nobody knows are in nobody's way."""
+    header = head + bytes([len(db)]) + b"\x10\x04" + len(status).to_bytes(2, "little")
+    usual = header + status + db + b"\0" + text
+    extended = encode_query(usual, post_header_length=13, to=17, tables=tables)
+    assert extended[:13] == usual[:13]
+    assert int.from_bytes(extended[13:15], "little") == len(text)
+    assert extended[17:].startswith(status + db + text)
+    assert decode_tables_info(extended[17 + len(status + db + text) :]) == tables
+    assert encode_query(extended, post_header_length=17, to=13) == usual
+    assert encode_query(usual, post_header_length=13, to=13) == usual
+
+
+@pytest.mark.parametrize("length", [0, 65534, 65535, 65536, 200_000])
+def test_statements_longer_than_their_length_can_say(length: int) -> None:
+    usual = query_body(b"x" * length, "db")
+    extended = encode_query(usual, post_header_length=13, to=17, tables=T1_T2)
+    assert int.from_bytes(extended[13:15], "little") == min(length, 65535)
+    event = decode_query(extended, post_header_length=17)
+    assert (event.raw, event.tables_info) == (b"x" * length, T1_T2)
+    assert encode_query(extended, post_header_length=17, to=13) == usual
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        [TableName(None, "t"), TableName(None, "x" * 256)],
+        [TableName("ü" * 128, "t")],
+        [TableName(None, f"t{n:05}") for n in range(9000)],
+    ],
+)
+def test_what_does_not_fit_is_not_said_in_part(tables: list[TableName]) -> None:
+    extended = encode_query(query_body(b"DROP TABLE t", "db"), post_header_length=13, to=17, tables=tables)
+    assert decode_query(extended, post_header_length=17).tables_info == ()
+
+
+@pytest.mark.parametrize("post_header_length", [11, 15, 26])
+def test_other_lengths_are_not_supported(post_header_length: int) -> None:
+    with pytest.raises(BinlogUnsupported):
+        encode_query(query_body(b"DO 1"), post_header_length=post_header_length, to=13)
+    with pytest.raises(BinlogUnsupported):
+        encode_query(query_body(b"DO 1"), post_header_length=13, to=post_header_length)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda d: f"{d.name}-{d.gtids}-{d.checksum}")
+def test_format_description_events(dialect: Dialect) -> None:
+    usual = FormatDescription.parse(dialect.format_description())
+    extended = announce_tables_info(usual, True)
+    assert (has_tables_info(usual), has_tables_info(extended)) == (False, True)
+    assert FormatDescription.parse(extended.raw) == extended  # which verifies its checksum
+    assert extended.post_header_length(T.QUERY) == 17
+    assert extended.post_header_length(T.EXECUTE_LOAD_QUERY) == 26
+    compressed = {"mariadb": 17, "mysql": 0}[dialect.family]
+    assert extended.post_header_length(T.QUERY_COMPRESSED) == compressed
+    assert announce_tables_info(extended, False) == usual
+
+
+def plain(data: bytes) -> Iterator[tuple[object, ...]]:
+    """The events of a file but for what depends on their places; transactions opened."""
+    for event in iter_events(BytesIO(data), file="made"):
+        header = event.header._replace(end_log_pos=0, size=0)
+        if event.type == T.TRANSACTION_PAYLOAD:
+            yield header, decode_transaction_payload(event.body).open()
+        elif event.type == T.FORMAT_DESCRIPTION:
+            yield (event.raw,)
+        elif event.type == T.ROTATE:
+            # the writer's own, which names its own next file
+            yield event.header.timestamp, bytes(event.body[:8])
+        else:
+            yield header, bytes(event.body)
+
+
+def whole_events(data: bytes) -> Iterator[bytes]:
+    at = 0
+    while at < len(data):
+        size = EventHeader.unpack(data, at).size
+        yield data[at : at + size]
+        at += size
+
+
+def queries(data: bytes, unpacked: bool = True) -> Iterator[QueryEvent]:
+    """The Query events of a file, those in compressed transactions too."""
+    for event in iter_events(BytesIO(data), file="made"):
+        if event.type in (T.QUERY, T.QUERY_COMPRESSED):
+            yield decode_statement_event(T(event.type), event.body, event.fd)
+        elif event.type == T.TRANSACTION_PAYLOAD and unpacked:
+            for inner in whole_events(decode_transaction_payload(event.body).open()):
+                if inner[4] == T.QUERY:
+                    yield decode_statement_event(T.QUERY, inner[HEADER_LENGTH:], event.fd)
+
+
+def there_and_back(source: BinlogSet, directory: Path) -> tuple[list[Path], list[Path], Converted]:
+    """Convert, and convert back; the files of both."""
+    counts = with_tables_info(source, directory / "extended", "x")
+    back = without_tables_info(BinlogSet.open(directory / "extended"), directory / "usual", "x")
+    assert (back.queries, back.untold) == (counts.queries, 0)
+    return (
+        *(sorted((directory / made).glob("x.0*")) for made in ("extended", "usual")),  # type: ignore[return-value]
+        counts,
+    )
+
+
+def same_scan(usual: bytes, extended: bytes) -> None:
+    """Both are indexed alike, by the compiled scan and by its twin: same types, roles and subjects."""
+    scans, twins = [], []
+    for data in (usual, extended):
+        subjects = Subjects()
+        columns: list[list[int]] = [[], [], []]
+        for _, segment in segments(data, SEGMENT_SIZE, subjects=subjects):
+            for column, found in zip(columns, (segment.type, segment.role, segment.subject), strict=True):
+                column += found.tolist()
+        # within one segment subjects are numbered as they are met
+        scans.append((columns, list(subjects.since(0))))
+        twin = index_events(iter_events(BytesIO(data), file="made"))
+        twins.append((twin.type, twin.role, twin.subject))
+    assert scans[0] == scans[1]
+    assert twins[0] == twins[1]
+
+
+def positions_are_right(data: bytes, source: bytes) -> None:
+    """Compare every end_log_pos, which is 0 where the source's is; iter_events verifies every checksum."""
+    pairs = zip(
+        iter_events(BytesIO(data), file="made"), iter_events(BytesIO(source), file="source"), strict=True
+    )
+    for event, before in pairs:
+        if event.type != T.FORMAT_DESCRIPTION:
+            place = event.offset + event.header.size if before.header.end_log_pos else 0
+            assert event.header.end_log_pos == place
+
+
+@pytest.mark.parametrize("folder", RECORDED_SETS, ids=recording_id)
+def test_every_recording_there_and_back(folder: Path, tmp_path: Path) -> None:
+    source = BinlogSet.open(binlogs_in(folder))
+    extended, usual, counts = there_and_back(source, tmp_path)
+    assert len(extended) == len(usual) == len(source.names)
+    statements = 0
+    for name, made, again in zip(source.names, extended, usual, strict=True):
+        data = source.path(name).read_bytes()
+        assert list(plain(again.read_bytes())) == list(plain(data))
+        same_scan(data, made.read_bytes())
+        positions_are_right(made.read_bytes(), data)
+        for before, after in zip(queries(data), queries(made.read_bytes()), strict=True):
+            statements += 1
+            assert after.tables_info is not None
+            assert replace(after, tables_info=None) == before
+    assert counts.queries == statements
+    assert counts.untold <= statements // 10
+
+
+@settings(deadline=None, max_examples=150)
+@given(made=binlogs())
+def test_any_binlog_there_and_back(made: MadeBinlog, tmp_path_factory: pytest.TempPathFactory) -> None:
+    directory = tmp_path_factory.mktemp("set")
+    (directory / "made.000001").write_bytes(made.data)
+    (extended,), (usual,), _ = there_and_back(BinlogSet.open(directory / "made.000001"), directory)
+    assert list(plain(usual.read_bytes())) == list(plain(made.data))
+    same_scan(made.data, extended.read_bytes())
+    positions_are_right(extended.read_bytes(), made.data)
+
+
+def test_what_recorded_statements_name(tmp_path: Path) -> None:
+    """A row format CREATE … SELECT of MySQL: BEGIN is told with the table (and Xid ends it)."""
+    (folder,) = (path for path in RECORDED_SETS if path.name == "mysql-row")
+    with_tables_info(BinlogSet.open(folder), tmp_path, "x")
+    told = [q for path in sorted(tmp_path.glob("x.0*")) for q in queries(path.read_bytes())]
+    (at,) = (n for n, q in enumerate(told) if q.text.startswith("CREATE TABLE `t4`"))
+    assert told[at - 1].text == "BEGIN"
+    assert told[at - 1].tables_info == told[at].tables_info == (TableName(None, "t4"),)
+    others = [q for n, q in enumerate(told) if q.text == "BEGIN" and n != at - 1]
+    assert others
+    assert all(q.tables_info == () for q in others)
+
+
+def made_file(dialect: Dialect, events: Iterable[tuple[int, bytes]]) -> bytes:
+    builder = _Builder(dialect)
+    for kind, body in events:
+        builder.add(kind, body)
+    return bytes(builder.data)
+
+
+def converted(data: bytes, directory: Path) -> list[tuple[str, str, tuple[TableName, ...] | None]]:
+    """Text, default database and tables info of each Query event, when the file is converted."""
+    (directory / "made.000001").write_bytes(data)
+    with_tables_info(BinlogSet.open(directory / "made.000001"), directory / "out", "x")
+    told = queries((directory / "out" / "x.000001").read_bytes())
+    return [(q.text, q.db, q.tables_info) for q in told]
+
+
+def query(text: str, database: str = "") -> tuple[int, bytes]:
+    return T.QUERY, query_body(text.encode(), database)
+
+
+XID = T.XID, bytes(8)
+DST = (TableName("d", "t"),)
+HERE = (TableName(None, "t"),)
+
+
+@pytest.mark.parametrize("end", ["COMMIT", "rollback"])
+def test_the_frame_of_create_select_in_row_format(end: str, tmp_path: Path) -> None:
+    """BEGIN and COMMIT name the table as it is seen from their own default databases, and no other frame does."""
+    frame = [query("BEGIN"), query("INSERT INTO u VALUES (1)", "d"), query("COMMIT", "d")]
+    create = [query("BEGIN", "e"), query("CREATE TABLE t (i INT)", "d"), query("DO 1"), query(end, "d")]
+    told = converted(made_file(MYSQL_55, [*frame, *create, *frame, query("BEGIN", "d"), XID]), tmp_path)
+    plain_frame = [("BEGIN", "", ()), ("INSERT INTO u VALUES (1)", "d", (TableName(None, "u"),))]
+    plain_frame.append(("COMMIT", "d", ()))
+    assert told == [
+        *plain_frame,
+        ("BEGIN", "e", DST),
+        ("CREATE TABLE t (i INT)", "d", HERE),
+        ("DO 1", "", ()),
+        (end, "d", HERE),
+        *plain_frame,
+        ("BEGIN", "d", ()),
+    ]
+
+
+@pytest.mark.parametrize(
+    "create",
+    [
+        "CREATE TEMPORARY TABLE t (i INT)",  # commits nothing, and stands in transactions
+        "CREATE TABLE t SELECT 1 AS i",  # as it was binlogged, it was statement-based
+    ],
+)
+def test_other_creates_leave_the_frame_alone(create: str, tmp_path: Path) -> None:
+    told = converted(made_file(MYSQL_55, [query("BEGIN"), query(create, "d"), query("COMMIT")]), tmp_path)
+    assert told == [("BEGIN", "", ()), (create, "d", HERE), ("COMMIT", "", ())]
+
+
+def test_a_begin_that_the_create_does_not_follow_at_once(tmp_path: Path) -> None:
+    rand = T.RAND, bytes(16)
+    events = [query("BEGIN"), rand, query("CREATE TABLE t (i INT)", "d"), query("COMMIT")]
+    assert [q[2] for q in converted(made_file(MYSQL_55, events), tmp_path)] == [(), HERE, DST]
+
+
+def test_mariadb_opens_transactions_with_the_gtid(tmp_path: Path) -> None:
+    dialect = next(d for d in DIALECTS if d.gtids == "mariadb" and d.checksum)
+
+    def gtid(number: int, standalone: bool) -> tuple[int, bytes]:
+        return T.MARIADB_GTID, number.to_bytes(8, "little") + bytes(4) + bytes([standalone]) + bytes(6)
+
+    insert = T.QUERY_COMPRESSED, query_body(compress(b"INSERT INTO a SELECT * FROM d.b"), "d")
+    data = made_file(
+        dialect,
+        [
+            *(gtid(1, False), query("CREATE TABLE t (i INT)", "d"), query("COMMIT")),
+            *(gtid(2, True), query("CREATE TABLE t (i INT)", "d")),
+            *(gtid(3, False), insert, query("COMMIT")),
+            *(gtid(4, False), query("CREATE TABLE t (i INT)", "d"), XID),
+            *(gtid(5, False), insert, query("COMMIT", "d")),
+        ],
+    )
+    a_b = (TableName(None, "a"), TableName(None, "b"))
+    assert [q[2] for q in converted(data, tmp_path)] == [HERE, DST, HERE, a_b, (), HERE, a_b, ()]
+
+
+def test_compressed_transactions_are_converted_inside(tmp_path: Path) -> None:
+    dialect = DIALECTS[0]
+    texts = [("BEGIN", "e"), ("CREATE TABLE t (i INT) START TRANSACTION", "d"), ("COMMIT", "d")]
+    inner = [make_event(T.QUERY, query_body(t.encode(), db), checksum=False) for t, db in texts]
+    gtid = T.GTID, b"\1" + bytes(16) + (1).to_bytes(8, "little") + b"\2" + bytes(16)
+    data = made_file(
+        dialect,
+        [gtid, (T.TRANSACTION_PAYLOAD, encode_transaction_payload(b"".join(inner)))],
+    )
+    assert converted(data, tmp_path) == [(*texts[0], DST), (*texts[1], HERE), (*texts[2], HERE)]
+    assert list(queries((tmp_path / "out" / "x.000001").read_bytes(), unpacked=False)) == []
+
+
+def test_nothing_inside_a_compressed_transaction_is_lost(tmp_path: Path) -> None:
+    """Not even a BEGIN that nothing follows."""
+    begin = make_event(T.QUERY, query_body(b"BEGIN"), checksum=False)
+    gtid = T.GTID, b"\1" + bytes(16) + (1).to_bytes(8, "little") + b"\2" + bytes(16)
+    data = made_file(DIALECTS[0], [gtid, (T.TRANSACTION_PAYLOAD, encode_transaction_payload(begin))])
+    assert converted(data, tmp_path) == [("BEGIN", "", ())]
+
+
+def test_a_create_in_another_segment_than_its_begin(tmp_path: Path) -> None:
+    """Its event is larger than what is read at once; BEGIN waits for it. A file cut there keeps BEGIN."""
+    create = query("CREATE TABLE t (i INT) COMMENT '" + "x" * SEGMENT_SIZE + "'", "d")
+    data = made_file(MYSQL_55, [query("BEGIN"), create, query("COMMIT", "d")])
+    assert [q[2] for q in converted(data, tmp_path)] == [DST, HERE, HERE]
+    first_event = 4 + EventHeader.unpack(data, 4).size
+    in_use = bytearray(data[: first_event + SEGMENT_SIZE])
+    in_use[4 + 17] |= LOG_EVENT_BINLOG_IN_USE_F
+    (tmp_path / "in_use").mkdir()
+    assert converted(bytes(in_use), tmp_path / "in_use") == [("BEGIN", "", ())]
+
+
+def test_the_scan_sees_lengths_that_contradict_the_event() -> None:
+    """In a transaction's keyword too, whose event is never decoded otherwise."""
+    fd = announce_tables_info(FormatDescription.parse(MYSQL_55.format_description()), True)
+    for change in (b"\6\0\0\0", b"\5\0\1\0", b"\5\0\xff\xff"):
+        begin = bytearray(encode_query(query_body(b"BEGIN", "d"), post_header_length=13, to=17))
+        begin[13:17] = change
+        data = MAGIC + fd.raw + make_event(T.QUERY, begin, checksum=False)
+        with pytest.raises(BinlogCorrupt):
+            list(segments(data, 4096))
+        with pytest.raises(BinlogCorrupt):
+            index_events(iter_events(BytesIO(data), file="made"))
+
+
+def test_the_shortest_load_data_is_scanned_alike(tmp_path: Path) -> None:
+    data = made_file(MYSQL_55, [(T.EXECUTE_LOAD_QUERY, execute_load_query_body(b"", "", 1))])
+    assert converted(data, tmp_path) == []
+    same_scan(data, (tmp_path / "out" / "x.000001").read_bytes())
+
+
+def test_a_compressed_transaction_cut_inside_is_corrupt(tmp_path: Path) -> None:
+    whole = make_event(T.QUERY, query_body(b"BEGIN"), checksum=False)
+    gtid = T.GTID, b"\1" + bytes(16) + (1).to_bytes(8, "little") + b"\2" + bytes(16)
+    for cut in (whole[:-1], whole + whole[:10]):
+        data = made_file(DIALECTS[0], [gtid, (T.TRANSACTION_PAYLOAD, encode_transaction_payload(cut))])
+        (tmp_path / "made.000001").write_bytes(data)
+        with pytest.raises(BinlogCorrupt) as raised:
+            with_tables_info(BinlogSet.open(tmp_path / "made.000001"), tmp_path / "out", "x")
+        payload = [e for e in iter_events(BytesIO(data), file="made") if e.type == T.TRANSACTION_PAYLOAD]
+        assert (raised.value.file, raised.value.position) == ("made.000001", payload[0].offset)
+        assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_names_in_an_unknown_character_set_are_not_told() -> None:
+    fd = FormatDescription.parse(MYSQL_55.format_description())
+    body = query_body(b"DROP TABLE \xe9", "d")
+    assert query_tables_info(decode_query(body), fd) is None
+    assert query_tables_info(decode_query(query_body(b"DROP TABLE e", "d")), fd) == (TableName(None, "e"),)
+
+
+def test_what_is_not_told_is_counted(tmp_path: Path) -> None:
+    """Neither tables that cannot be read from the text, nor more of them than an event can name."""
+    many = "DROP TABLE " + ",".join(f"t{n:x}" for n in range(11_000))
+    data = made_file(MYSQL_55, [query("DROP TRIGGER r", "d"), query(many, "d"), query("DROP TABLE t", "d")])
+    assert [q[2] for q in converted(data, tmp_path)] == [(), (), HERE]
+    source = BinlogSet.open(tmp_path / "made.000001")
+    assert with_tables_info(source, tmp_path / "again", "x") == Converted(queries=3, untold=2)
+
+
+def test_what_is_converted_stays_as_it_is(tmp_path: Path) -> None:
+    (folder,) = (path for path in RECORDED_SETS if path.name == "mysql-mixed")
+    with_tables_info(BinlogSet.open(folder), tmp_path / "once", "x")
+    counts = with_tables_info(BinlogSet.open(tmp_path / "once"), tmp_path / "twice", "x")
+    assert counts == Converted(0, 0)
+    for path in (tmp_path / "once").iterdir():
+        assert (tmp_path / "twice" / path.name).read_bytes() == path.read_bytes()
+
+
+def test_errors_name_the_event_and_leave_nothing(tmp_path: Path) -> None:
+    lie = b"\0" * 11 + b"\xff\xff" + b"\0" * 9
+    data = made_file(MYSQL_55, [query("DO 1"), (T.QUERY, lie)])
+    (tmp_path / "made.000001").write_bytes(data)
+    source = BinlogSet.open(tmp_path / "made.000001")
+    for convert in (with_tables_info, without_tables_info):
+        with pytest.raises(BinlogCorrupt) as raised:
+            convert(source, tmp_path / "out", "x")
+        assert raised.value.file == "made.000001"
+        assert list((tmp_path / "out").iterdir()) == []
+    # a status variable that ends too early: only reading the statement shows it
+    (tmp_path / "made.000001").write_bytes(made_file(MYSQL_55, [query("DO 1"), (T.QUERY, _bad_status())]))
+    with pytest.raises(BinlogError) as raised:
+        with_tables_info(source, tmp_path / "out", "x")
+    assert raised.value.position is not None
+    assert raised.value.position > 100
+    (tmp_path / "out" / "x.index").write_text("")
+    with pytest.raises(OutputError):
+        with_tables_info(source, tmp_path / "out", "x")
+
+
+def _bad_status() -> bytes:
+    return bytes(8) + b"\0" + bytes(2) + b"\2\0" + b"\0\0" + b"\0" + b"DO 1"
+
+
+@pytest.mark.parametrize("second_checksum", [True, False])
+def test_a_relay_log(second_checksum: bool, tmp_path: Path) -> None:
+    """Its second format description event is the master's: it is in the other format too, or nothing is."""
+    dialect = replace(DIALECTS[0], gtids="none")
+    head = dialect.format_description()
+    second = replace(dialect, checksum=second_checksum).format_description()
+    rotate = make_event(T.ROTATE, bytes(8) + b"bin.000007")
+    statement = make_event(T.QUERY, query_body(b"DROP TABLE t", "d"), checksum=second_checksum)
+    (tmp_path / "r.000001").write_bytes(MAGIC + head + rotate + second + statement)
+    source = BinlogSet.open(tmp_path / "r.000001")
+    if not second_checksum:
+        with pytest.raises(BinlogUnsupported) as raised:
+            with_tables_info(source, tmp_path / "out", "x")
+        assert raised.value.position == len(MAGIC + head + rotate)
+        return
+    with_tables_info(source, tmp_path / "out", "x")
+    events: list[Event] = list(iter_events(BytesIO((tmp_path / "out/x.000001").read_bytes()), file="x"))
+    assert [e.type for e in events] == [T.FORMAT_DESCRIPTION, T.ROTATE, T.FORMAT_DESCRIPTION, T.QUERY]
+    assert all(has_tables_info(e.fd) for e in events)
+    assert bytes(events[1].body) == bytes(8) + b"bin.000007"
+    assert decode_query(events[3].body, post_header_length=17).tables_info == HERE
+
+
+RULES = [
+    (RuleKind.DO_DB, "shop"),
+    (RuleKind.IGNORE_TABLE, "shop.orders"),
+    (RuleKind.WILD_DO_TABLE, "d1.%"),
+]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule[0].value)
+@pytest.mark.parametrize("folder", RECORDED_SETS, ids=recording_id)
+def test_filtered_alike(rule: tuple[RuleKind, str], folder: Path, tmp_path: Path) -> None:
+    """The law: what a slave is sent does not depend on the format."""
+    source = BinlogSet.open(binlogs_in(folder))
+    with source.file(source.names[0]) as file:
+        family = file.format_description.family
+    rules = Filter((make_rule(*rule),), lower_case_table_names=0, family=family)
+    with_tables_info(source, tmp_path / "extended", "x")
+    filter_set(BinlogSet.open(tmp_path / "extended"), rules, tmp_path / "filtered", "x")
+    without_tables_info(BinlogSet.open(tmp_path / "filtered"), tmp_path / "back", "x")
+    filter_set(source, rules, tmp_path / "direct", "x")
+    for path in sorted((tmp_path / "direct").glob("x.0*")):
+        back = (tmp_path / "back" / path.name).read_bytes()
+        assert list(plain(back)) == list(plain(path.read_bytes()))
+
+
+def test_an_event_alone_has_the_right_checksum() -> None:
+    fd = FormatDescription.parse(DIALECTS[0].format_description())
+    event = make_event(T.QUERY, query_body(b"DO 1"))
+    extended = encode_query_event(event, fd, announce_tables_info(fd, True))
+    assert with_checksum(extended) == extended

@@ -1,0 +1,387 @@
+"""The compiled index against its plain-Python twin."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dumpfilter.binlog import roles as R
+from dumpfilter.binlog.events import LOG_EVENT_IGNORABLE_F, EventType
+from dumpfilter.binlog.gtid_events import Xid
+from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.binlog.reader import iter_events
+from dumpfilter.binlog.writer import make_event
+from dumpfilter.errors import BinlogCorrupt, BinlogUnsupported
+from dumpfilter.index.segment import Segment
+from dumpfilter.index.subjects import Subjects
+from tests.index.plain_index import Transaction, index_events
+from tests.strategies import (
+    DIALECTS,
+    Dialect,
+    MadeBinlog,
+    _Builder,
+    binlogs,
+    query_body,
+    rows_body,
+    table_map_body,
+    unreadable_query_body,
+)
+from tests.support import RECORDED, MemoryFile, recording_id, segments
+
+T = EventType
+
+
+def _subject(number: int, subjects: Subjects) -> Any:
+    if number < 0:
+        return number
+    members = subjects.members(number)
+    return subjects[number] if members is None else frozenset(subjects[n] for n in members)
+
+
+def _check_sets(segment: Segment) -> None:
+    """A transaction of several subjects names them, when nothing else matters to what becomes of it."""
+    assert len(segment.txn_set) == len(segment.txn_subject) + 1
+    for t, subject in enumerate(segment.txn_subject.tolist()):
+        entries = set(segment.set_subject[segment.txn_set[t] : segment.txn_set[t + 1]].tolist())
+        if not entries:
+            continue
+        assert subject == R.MIXED
+        events = slice(segment.txn_event[t], segment.txn_event[t + 1])
+        roles = (segment.role[events] & 0x7F).tolist()
+        assert not {R.DUMMY_ROWS, R.KEEP, R.XA} & set(roles)
+        asked = {s for s, r in zip(segment.subject[events].tolist(), roles, strict=True) if r >= R.TABLE_MAP}
+        assert entries == asked
+        assert min(entries) >= 0
+
+
+class _Compiled:
+    """The segments of a file put together again, in the twin's terms."""
+
+    def __init__(self, data: bytes, segment_size: int) -> None:
+        self.subjects, self.sources = Subjects(), SourceNumbers()
+        self.segments: list[Segment] = []
+        found = segments(data, segment_size, subjects=self.subjects, sources=self.sources)
+        for reader, segment in found:
+            self.segments.append(segment)
+            assert segment.start == reader.data_offset
+            assert bytes(reader.data[: segment.end - segment.start]) == data[segment.start : segment.end]
+        family = MemoryFile(data).format_description.family
+        self.transactions: list[Transaction] = []
+        self.payloads: dict[int, Segment] = {}
+        self.prepared: dict[Xid, Any] = {}
+        self.split: set[int] = set()
+        before = 0
+        for n, segment in enumerate(self.segments):
+            events, txns = len(segment.offset), len(segment.txn_subject)
+            assert segment.txn_event[-1] == events
+            assert segment.continues == (n > 0 and self.segments[n - 1].open)
+            assert n == 0 or segment.start == self.segments[n - 1].end
+            assert segment.nbytes > 0
+            _check_sets(segment)
+            for t in range(txns):
+                source = int(segment.txn_source[t])
+                made = Transaction(
+                    before + int(segment.txn_event[t]),
+                    _subject(int(segment.txn_subject[t]), self.subjects),
+                    self.sources.key(source, family) if source >= 0 else source,
+                    int(segment.txn_number[t]),
+                )
+                if t == 0 and segment.continues:
+                    # every part of a transaction says which one it is
+                    was = self.transactions[-1]
+                    assert (made.source, made.number) == (was.source, was.number)
+                    assert made.subject == R.MIXED
+                    self.split.add(len(self.transactions) - 1)
+                else:
+                    self.transactions.append(made)
+                if t == txns - 1 and segment.open:
+                    assert made.subject == R.MIXED
+                    self.split.add(len(self.transactions) - 1)
+            self.payloads |= {before + event: payload for event, payload in segment.payloads.items()}
+            self.prepared = {xid: _subject(holds, self.subjects) for xid, holds in segment.prepared.items()}
+            before += events
+
+    def column(self, name: str) -> list[Any]:
+        joined = np.concatenate([getattr(s, name) for s in self.segments] or [np.zeros(0, np.int64)]).tolist()
+        return [_subject(n, self.subjects) for n in joined] if name == "subject" else joined
+
+
+def _check(data: bytes, segment_size: int) -> None:
+    twin = index_events(iter_events(BytesIO(data), file="made"))
+    compiled = _Compiled(data, segment_size)
+    for name in ("offset", "size", "time", "type", "role", "subject"):
+        assert compiled.column(name) == getattr(twin, name), name
+    for n in compiled.split:
+        twin.transactions[n].subject = R.MIXED
+    assert compiled.transactions == twin.transactions
+    assert compiled.prepared == twin.prepared
+    assert compiled.payloads.keys() == twin.payloads.keys()
+    for event, payload in compiled.payloads.items():
+        assert payload.start == 0
+        for name in ("offset", "size", "time", "type", "role", "subject"):
+            column = getattr(payload, name).tolist()
+            if name == "subject":
+                column = [_subject(number, compiled.subjects) for number in column]
+            assert column == getattr(twin.payloads[event], name), name
+        (inside,) = twin.payloads[event].transactions
+        assert _subject(int(payload.txn_subject[0]), compiled.subjects) == inside.subject
+    assert not twin.open
+    ends = [b for s in compiled.segments for b in (s.start, s.end)]
+    assert ends == sorted(ends)
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=recording_id)
+def test_recordings(path: Path) -> None:
+    data = path.read_bytes()
+    for segment_size in (1, 700, 5000, 2 << 20):
+        _check(data, segment_size)
+
+
+@settings(max_examples=300, deadline=None)
+@given(made=binlogs(unreadable=True), segment_size=st.integers(1, 900))
+def test_generated(made: MadeBinlog, segment_size: int) -> None:
+    _check(made.data, segment_size)
+    _check(made.data, 1)
+    _check(made.data, 1 << 16)
+
+
+@settings(max_examples=60, deadline=None)
+@given(made=binlogs(unreadable=True), segment_size=st.integers(1, 900))
+def test_boundaries(made: MadeBinlog, segment_size: int) -> None:
+    """Transactions begin where the writer began them, and can be found by their position."""
+    found = [made.first_event]
+    for _, segment in segments(made.data, segment_size):
+        known = {
+            position: segment.transaction_at(position) for position in range(segment.start, segment.end + 1)
+        }
+        starts = segment.offset[segment.txn_event[:-1]].tolist()[segment.continues :]
+        assert {p for p, t in known.items() if t is not None} == {
+            *starts,
+            *([] if segment.open else [segment.end]),
+        }
+        ends = (segment.offset + segment.size)[(segment.role & R.ENDS) != 0].tolist()
+        assert bool(ends and ends[-1] == segment.end) != segment.open
+        found += ends
+    assert found == made.boundaries
+
+
+@settings(max_examples=60, deadline=None)
+@given(made=binlogs(unreadable=True), segment_size=st.integers(1, 900), data=st.data())
+def test_from_the_middle(made: MadeBinlog, segment_size: int, data: st.DataObject) -> None:
+    """A scan from any boundary gives what the whole scan gives there."""
+    from dumpfilter.index.fileset import SegmentReader
+
+    start = data.draw(st.sampled_from(made.boundaries))
+    file = MemoryFile(made.data)
+    subjects, sources = Subjects(), SourceNumbers()
+    before = SegmentReader(file, subjects, sources, segment_size=segment_size)
+    before.limit = start
+    while before.next() is not None:
+        pass
+    reader = SegmentReader(file, subjects, sources, segment_size=segment_size)
+    while reader.next() is not None:
+        pass
+    reader.rewind(start, before.prepared)
+    again = []
+    while (segment := reader.next()) is not None:
+        again += [
+            (o, r, _subject(s, subjects))
+            for o, r, s in zip(segment.offset.tolist(), segment.role, segment.subject.tolist(), strict=True)
+        ]
+    twin = index_events(iter_events(BytesIO(made.data), file="made"))
+    whole = [row for row in zip(twin.offset, twin.role, twin.subject, strict=True) if row[0] >= start]
+    assert again == whole
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    made=binlogs(unreadable=True, max_transactions=8),
+    sizes=st.tuples(st.integers(1, 3000), st.integers(1, 3000)),
+)
+def test_limit(made: MadeBinlog, sizes: tuple[int, int]) -> None:
+    """A reader with another buffer finds the same segments again when told where each ends."""
+    from dumpfilter.index.fileset import SegmentReader
+
+    wanted = [segment for _, segment in segments(made.data, sizes[0])]
+    reader = SegmentReader(MemoryFile(made.data), Subjects(), SourceNumbers(), segment_size=sizes[1])
+    for segment in wanted:
+        reader.limit = segment.end
+        found = reader.next()
+        assert found is not None
+        assert (found.start, found.end, found.open) == (segment.start, segment.end, segment.open)
+        assert found.role.tolist() == segment.role.tolist()
+        assert reader.next() is None
+
+
+def _dialect(name: str, gtids: str) -> Dialect:
+    return next(d for d in DIALECTS if d.name == name and d.gtids == gtids and not d.checksum)
+
+
+def test_many_tables_and_ids() -> None:
+    """Names and table ids outgrow their first tables, in one transaction and over many."""
+    dialect = _dialect("mysql 9.7", "mysql")
+    builder = _Builder(dialect)
+    for group in range(3):
+        builder.add(T.GTID, b"\1" + bytes(16) + (group + 1).to_bytes(8, "little"))
+        builder.add(T.QUERY, query_body(b"BEGIN"))
+        for n in range(3000):
+            number = 1 + n + 7 * group
+            builder.add(T.TABLE_MAP, table_map_body(number, f"db{n % 7}", f"table_{n + 1000 * group}"))
+            builder.add(T.WRITE_ROWS, rows_body(dialect, T.WRITE_ROWS, number, ends=True))
+        builder.add(T.XID, bytes(8))
+    for segment_size in (200, 50_000, 2 << 20):
+        _check(bytes(builder.data), segment_size)
+
+
+def test_many_sources() -> None:
+    """More GTID sources than the first table holds."""
+    builder = _Builder(_dialect("mysql 9.7", "mysql"))
+    for n in range(300):
+        builder.add(T.GTID, b"\1" + (n % 150).to_bytes(16, "little") + (1 + n // 150).to_bytes(8, "little"))
+        builder.add(T.QUERY, query_body(b"DROP TABLE t"))
+    _check(bytes(builder.data), 2 << 20)
+    _check(bytes(builder.data), 1000)
+
+
+def test_keywords_in_any_case() -> None:
+    builder = _Builder(_dialect("mysql 5.5", "none"))
+    for text in (
+        b"bEgIn",
+        b"SavePoint x",
+        b"rollBACK TO x",
+        b"release SAVEPOINT x",
+        b"commit",
+        b"XA start 'a'",
+    ):
+        builder.add(T.QUERY, query_body(text))
+    for text in (
+        b"xa END 'a'",
+        b"rollback",
+        b"xa rollback 'a'",
+        b"COMMIT AND",
+        b"XA 1",
+        b"SAVEPOINT",
+        b"BEGI",
+    ):
+        builder.add(T.QUERY, query_body(text))
+    _check(bytes(builder.data), 2 << 20)
+    (_, segment), *_ = segments(bytes(builder.data), 2 << 20)
+    frames = [int(r) & 0x7F for r in segment.role]
+    # an XA statement that names no xid as servers write it cannot be decided
+    assert frames == [R.FRAME] * 8 + [R.KEEP] + [R.STATEMENT] * 4
+
+
+def _error(
+    *events: tuple[int, bytes], bad: int = -1, dialect: Dialect = DIALECTS[0]
+) -> BinlogCorrupt | BinlogUnsupported:
+    builder = _Builder(dialect)
+    positions = []
+    for kind, body in events:
+        positions.append(len(builder.data))
+        builder.add(kind, body)
+    data = bytes(builder.data)
+    for segment_size in (1, 1 << 16):
+        with pytest.raises((BinlogCorrupt, BinlogUnsupported)) as raised:
+            list(segments(data, segment_size))
+        assert raised.value.file == "made.000001"
+        assert raised.value.position == positions[bad]
+    with pytest.raises(type(raised.value)) as twins:
+        index_events(iter_events(BytesIO(data), file="made"))
+    assert twins.value.position == positions[bad]
+    return raised.value
+
+
+GTID_BODY = b"\1" + bytes(16) + b"\1" + bytes(7) + b"\2" + bytes(16)
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [(T.GTID, GTID_BODY), (T.GTID, GTID_BODY)],
+        [(T.GTID, GTID_BODY[:20])],
+        [(T.TABLE_MAP, bytes(8))],
+        [(T.TABLE_MAP, bytes(8) + b"\x30abc")],
+        [(T.TABLE_MAP, bytes(8) + b"\1a\0\x05b\0")],
+        [(T.WRITE_ROWS, bytes(7))],
+        [(T.QUERY, bytes(13))],
+        [(T.QUERY, bytes(11) + b"\xff\xff" + bytes(5))],
+        [(T.EXECUTE_LOAD_QUERY, bytes(20))],
+        [(T.START_ENCRYPTION, b"\1" + bytes(16))],
+        [(T.PARTIAL_ROW_DATA, bytes(20))],
+    ],
+)
+def test_bad_events(events: list[tuple[int, bytes]]) -> None:
+    _error((T.QUERY, query_body(b"DROP TABLE t")), *events)
+    _error(*events)
+
+
+def test_what_a_server_has_decrypted_is_read() -> None:
+    """A server that sends an encrypted binlog marks Start_encryption as ignorable, and the rest is in clear."""
+    builder = _Builder(next(dialect for dialect in DIALECTS if dialect.family == "mariadb"))
+    builder.add(T.START_ENCRYPTION, b"\1" + bytes(16), flags=LOG_EVENT_IGNORABLE_F)
+    builder.add(T.QUERY, query_body(b"DROP TABLE t"))
+    _check(bytes(builder.data), 1 << 16)
+    (_, segment), *_ = segments(bytes(builder.data), 1 << 16)
+    assert segment.role.tolist() == [R.FILE | R.ENDS, R.STATEMENT | R.ENDS]
+
+
+UNREADABLE = [
+    (T.QUERY_COMPRESSED, query_body(b"\x81\x09nonsense")),
+    (T.QUERY, unreadable_query_body(b"DROP TABLE t", "shop")),
+    (T.QUERY, unreadable_query_body(b"XA COMMIT X'61',X'',1", "shop")),
+    (T.TRANSACTION_PAYLOAD, b"\2\1\7\1\1\0\0"),
+]
+
+
+@pytest.mark.parametrize("event", UNREADABLE)
+def test_what_cannot_be_read(event: tuple[int, bytes]) -> None:
+    """Where a checksum says that it was written so it is sent; else the file may be damaged there."""
+    plain = next(dialect for dialect in DIALECTS if not dialect.checksum)
+    before = (T.QUERY, query_body(b"DROP TABLE t"))
+    _error(before, event, dialect=plain)
+    builder = _Builder(DIALECTS[0])
+    builder.add(*before)
+    builder.add(*event)
+    _check(bytes(builder.data), 1 << 16)
+    (_, segment), *_ = segments(bytes(builder.data), 1 << 16)
+    assert segment.role.tolist() == [R.STATEMENT | R.ENDS, R.KEEP | R.ENDS]
+
+
+def test_length_below_header() -> None:
+    builder = _Builder(DIALECTS[0])
+    at = len(builder.data)
+    bad = bytearray(make_event(T.XID, bytes(8)))
+    bad[9:13] = (22).to_bytes(4, "little")
+    for segment_size in (1, 1 << 16):
+        with pytest.raises(BinlogCorrupt, match="length") as raised:
+            list(segments(bytes(builder.data + bad), segment_size))
+        assert raised.value.position == at
+
+
+def test_second_format_description() -> None:
+    """A server's relay log has the master's after its own; it says how the events after it are read."""
+    with_crc, without = (d for d in DIALECTS if d.gtids == "anonymous")
+    builder = _Builder(without)
+    builder.add(T.ROTATE, bytes(8) + b"x")
+    second = with_crc.format_description()
+    data = bytes(builder.data) + second
+    event = make_event(T.QUERY, query_body(b"DROP TABLE t"), timestamp=9)
+    for segment_size in (1, 1 << 16):
+        _check(data + event, segment_size)
+
+
+def test_format_description_inside_a_transaction() -> None:
+    """What was read of the transaction must not vanish."""
+    body = DIALECTS[0].format_description()[19:-4]
+    error = _error((T.GTID, GTID_BODY), (T.QUERY, query_body(b"BEGIN")), (T.FORMAT_DESCRIPTION, body))
+    assert isinstance(error, BinlogCorrupt)
+
+
+def test_bad_tagged_gtid() -> None:
+    _error((T.GTID_TAGGED, b"\x04\x02"), (T.QUERY, query_body(b"DROP TABLE t")), bad=0)

@@ -1,0 +1,106 @@
+"""The generated binlogs are valid for the real program, decodable row by row, and repeatable."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from dumpfilter.binlog.events import ROWS, EventType
+from dumpfilter.binlog.gtid import MysqlGtid
+from dumpfilter.binlog.gtid_events import decode_mariadb_gtid, decode_mysql_gtid
+from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.binlog.reader import iter_events
+from dumpfilter.binlog.row_image import ColumnPlan, row_images
+from dumpfilter.binlog.rows import decode_rows_header, decode_table_map
+from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.index.subjects import Subjects
+from dumpfilter.workload.generate import SERVER_ID, Style, generate, main, schemas_for
+
+STYLES = [("mysql", True), ("mysql", False), ("mariadb", True), ("mariadb", False)]
+
+
+@pytest.mark.parametrize(("style", "checksum"), STYLES)
+def test_every_event_decodes(tmp_path: Path, style: Style, checksum: bool) -> None:
+    made = generate(tmp_path, 400_000, style=style, checksum=checksum, file_size=150_000, schemas=3, tables=8)
+    assert len(made.files) > 2
+    numbers, times, rows = [], [], 0
+    for path in made.files:
+        with open(path, "rb") as file:
+            tables, last = {}, 4
+            for event in iter_events(file, file=path.name):
+                assert event.header.end_log_pos == event.offset + len(event.raw)
+                assert event.header.server_id == SERVER_ID
+                last = event.offset + len(event.raw)
+                times.append(event.header.timestamp)
+                if event.type == EventType.TABLE_MAP:
+                    table = decode_table_map(event.body)
+                    tables[table.table_id] = table
+                elif event.type in ROWS:
+                    header = decode_rows_header(event.type, event.body)
+                    plan = ColumnPlan.from_table_map(tables[header.table_id])
+                    rows += len(row_images(plan, header, event.body[header.rows_offset :]))
+                elif event.type == EventType.GTID:
+                    gtid = decode_mysql_gtid(event.body).gtid
+                    assert isinstance(gtid, MysqlGtid)
+                    numbers.append(gtid.gno)
+                elif event.type == EventType.MARIADB_GTID:
+                    numbers.append(decode_mariadb_gtid(event.body, SERVER_ID).gtid.seq_no)
+            assert last == path.stat().st_size
+    assert numbers == list(range(1, made.transactions + 1))
+    assert times == sorted(times)
+    assert rows > made.transactions
+
+
+@pytest.mark.parametrize(("style", "checksum"), STYLES)
+def test_the_index_takes_it(tmp_path: Path, style: Style, checksum: bool) -> None:
+    made = generate(tmp_path, 300_000, style=style, checksum=checksum, file_size=100_000)
+    transactions = sum(
+        int((segment.txn_source >= 0).sum())
+        for _, segment in BinlogSet.open(made.index).segments(Subjects(), SourceNumbers())
+    )
+    assert transactions == made.transactions
+    assert made.bytes == sum(path.stat().st_size for path in made.files)
+
+
+@pytest.mark.parametrize(("style", "checksum"), STYLES)
+def test_the_real_program_takes_it(tmp_path: Path, style: Style, checksum: bool) -> None:
+    made = generate(tmp_path, 200_000, style=style, checksum=checksum, file_size=100_000)
+    for path in made.files:
+        done = subprocess.run(
+            ["mariadb-binlog", "--no-defaults", "--verify-binlog-checksum", "--verbose", str(path)],
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        assert b"ERROR" not in done.stderr
+
+
+def test_a_seed_says_all(tmp_path: Path) -> None:
+    first = generate(tmp_path / "a", 100_000, seed=7)
+    again = generate(tmp_path / "b", 100_000, seed=7)
+    other = generate(tmp_path / "c", 100_000, seed=8)
+    assert first.files[0].read_bytes() == again.files[0].read_bytes()
+    assert first.files[0].read_bytes() != other.files[0].read_bytes()
+
+
+@pytest.mark.parametrize("wanted", [0.05, 0.1, 0.2, 0.5, 0.9])
+def test_a_fraction_is_kept(tmp_path: Path, wanted: float) -> None:
+    made = generate(tmp_path, 2_000_000)
+    names = made.fraction(wanted)
+    total = sum(made.schemas.values())
+    assert abs(total - made.bytes) < 2000
+    assert sum(made.schemas[name] for name in names) / total == pytest.approx(wanted, abs=0.02)
+
+
+def test_nothing_fits() -> None:
+    assert schemas_for({"a": 100}, 0.5) == []
+
+
+def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main([str(tmp_path), "--size", "64K", "--style", "mariadb", "--fraction", "0.3"])
+    printed = capsys.readouterr().out.split()
+    assert printed
+    assert all(name.startswith("shop_") for name in printed)
+    assert (tmp_path / "bin.index").read_text() == "./bin.000001\n"
