@@ -39,6 +39,8 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python tools/house_rules.py
 
 # The generated modules are committed, so that only who changes the contract needs this.
 proto: $(READY)
