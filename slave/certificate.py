@@ -7,7 +7,7 @@ from pathlib import Path
 import structlog
 
 from dumpfilter.security.tls import ServerTls, TlsFileError, TlsFiles, load_tls, make_key_pair
-from dumpfilter.slave import durable
+from dumpfilter.slave.state import durable
 
 CERTIFICATE = "tls-cert.pem"
 KEY = "tls-key.pem"

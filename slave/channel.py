@@ -19,18 +19,18 @@ from dumpfilter.filter.convert import filter_from_proto, filter_to_proto, origin
 from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.filter.trusted import TrustedRows
-from dumpfilter.slave import durable, imposed_info
-from dumpfilter.slave.durable import DirectoryLock
-from dumpfilter.slave.io_thread import IoThread, Received, SourceOptions
-from dumpfilter.slave.master_info import MasterInfo, MasterInfoFile
-from dumpfilter.slave.receiver import Receiver
-from dumpfilter.slave.relay_end import Hits, RelayEnd
-from dumpfilter.slave.relay_log import RelayLog
-from dumpfilter.slave.relay_log_info import RelayLogInfo, RelayLogInfoFile
-from dumpfilter.slave.server_uuid import server_uuid
-from dumpfilter.slave.sql_thread import SqlThread
-from dumpfilter.slave.until import Until
-from dumpfilter.slave.worker import Worker
+from dumpfilter.slave.state import durable, imposed_info
+from dumpfilter.slave.state.durable import DirectoryLock
+from dumpfilter.slave.state.master_info import MasterInfo, MasterInfoFile
+from dumpfilter.slave.state.relay_log import RelayLog
+from dumpfilter.slave.state.relay_log_info import RelayLogInfo, RelayLogInfoFile
+from dumpfilter.slave.state.server_uuid import server_uuid
+from dumpfilter.slave.threads.io_thread import IoThread, MasterOptions, Received
+from dumpfilter.slave.threads.receiver import Receiver
+from dumpfilter.slave.threads.relay_end import Hits, RelayEnd
+from dumpfilter.slave.threads.sql_thread import SqlThread
+from dumpfilter.slave.threads.until import Until
+from dumpfilter.slave.threads.worker import Worker
 from dumpfilter.sql.commands import Threads
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
@@ -56,7 +56,7 @@ class FilterOn(enum.StrEnum):
 class ChannelOptions:
     """A channel's options, by the server's names where it has them."""
 
-    source: SourceOptions
+    source: MasterOptions
     """Its ``uuid`` and ``filter`` are filled in by :class:`Channel`."""
     relay_dir: Path
     rules: tuple[Rule, ...] = ()

@@ -28,12 +28,12 @@ from dumpfilter.filter.channels import (
     is_channel_name,
 )
 from dumpfilter.security.tls import TlsFiles, load_tls
-from dumpfilter.slave import durable
 from dumpfilter.slave.certificate import kept_tls
 from dumpfilter.slave.channel import Channel
 from dumpfilter.slave.console import SlaveConsole
 from dumpfilter.slave.slave import Configured, Slave, SlaveOptions, Watching
-from dumpfilter.slave.source_info import SourceInfo
+from dumpfilter.slave.state import durable
+from dumpfilter.slave.state.source_info import SourceInfo
 from dumpfilter.slave.status import imposed_rules
 from dumpfilter.slave.targets import SummaryTarget
 from dumpfilter.v1 import dumpfilter_pb2 as pb

@@ -24,10 +24,10 @@ from dumpfilter.filter.channels import (
 from dumpfilter.printing.show_events import COLUMNS as EVENT_COLUMNS
 from dumpfilter.printing.show_events import no_events, show_events
 from dumpfilter.slave import status
-from dumpfilter.slave.relay_log import read_index
 from dumpfilter.slave.slave import Configured, Slave
-from dumpfilter.slave.source_info import SourceInfo
-from dumpfilter.slave.until import Until, UntilGtids, UntilRelay, UntilSource
+from dumpfilter.slave.state.relay_log import read_index
+from dumpfilter.slave.state.source_info import SourceInfo
+from dumpfilter.slave.threads.until import Until, UntilGtids, UntilMasterPosition, UntilRelayPosition
 from dumpfilter.sql import commands
 from dumpfilter.sql import server_errors as errors
 from dumpfilter.sql.columns import (
@@ -375,5 +375,5 @@ def _until(until: commands.Until | None) -> Until | None:
         except GtidError as error:
             raise SqlError(1772, "HY000", f"Malformed GTID set specification '{until.gtids}'.") from error
     if until.relay_file:
-        return UntilRelay(until.relay_file, until.relay_position)
-    return UntilSource(until.source_file, until.source_position)
+        return UntilRelayPosition(until.relay_file, until.relay_position)
+    return UntilMasterPosition(until.source_file, until.source_position)

@@ -20,13 +20,13 @@ import structlog
 from dumpfilter.filter.channels import ChannelFilters, UnknownChannel, fold_channel
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.filter.rules import FilterClause
-from dumpfilter.slave import durable, source_info
 from dumpfilter.slave.channel import Channel, ChannelOptions, FilterOn, check, check_server_id
-from dumpfilter.slave.durable import DirectoryLock
-from dumpfilter.slave.io_thread import SourceOptions
-from dumpfilter.slave.server_uuid import server_uuid
-from dumpfilter.slave.source_info import SourceInfo
+from dumpfilter.slave.state import durable, source_info
+from dumpfilter.slave.state.durable import DirectoryLock
+from dumpfilter.slave.state.server_uuid import server_uuid
+from dumpfilter.slave.state.source_info import SourceInfo
 from dumpfilter.slave.targets import SummaryTarget, Target
+from dumpfilter.slave.threads.io_thread import MasterOptions
 from dumpfilter.sql.commands import Threads
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
@@ -267,7 +267,7 @@ class Slave:
     def _channel_options(self, info: SourceInfo) -> ChannelOptions:
         options = self.options
         current = self.filters.current(info.channel)
-        source = SourceOptions(
+        source = MasterOptions(
             address=info.address,
             server_id=options.server_id,
             uuid=self.uuid,

@@ -11,14 +11,20 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dumpfilter.binlog.gtid import parse_gtid_set
-from dumpfilter.errors import BinlogError, ConnectionLost, DumpfilterError
+from dumpfilter.errors import (
+    BinlogError,
+    ConnectionLost,
+    DumpfilterError,
+    DumpTakenOver,
+    RegistrationRefused,
+    SlaveIncident,
+)
 from dumpfilter.filter.channels import ChannelFilters, Setting
 from dumpfilter.filter.convert import filter_from_proto
 from dumpfilter.filter.rules import RuleKind
 from dumpfilter.slave.channel import Channel
-from dumpfilter.slave.errors import DumpTakenOver, RegistrationRefused, SlaveIncident
 from dumpfilter.slave.slave import Configured
-from dumpfilter.slave.worker import Worker
+from dumpfilter.slave.threads.worker import Worker
 from dumpfilter.sql.columns import PERFORMANCE_SCHEMA, replica_status_columns
 from dumpfilter.sql.commands import Threads
 from dumpfilter.sql.result import Column, ColumnType, Table

@@ -189,7 +189,7 @@ def slave_command(
     from dumpfilter.security.tls import TlsFiles
     from dumpfilter.slave.command import ConsoleOptions, masters_of, run_slave
     from dumpfilter.slave.slave import SlaveOptions
-    from dumpfilter.slave.source_info import SourceInfo
+    from dumpfilter.slave.state.source_info import SourceInfo
 
     given = {
         RuleKind.DO_DB: do_db,

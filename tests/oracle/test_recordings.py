@@ -16,8 +16,8 @@ import pytest
 
 from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.filter import Filter
-from dumpfilter.slave.applier import apply_files
 from dumpfilter.slave.targets.summary import SummaryTarget
+from dumpfilter.slave.threads.applier import apply_files
 from tests.oracle.dumping import dump
 from tests.oracle.recordings import Recording, all_cases
 

@@ -22,10 +22,10 @@ from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.slave.applier import EventApplier
 from dumpfilter.slave.console import SlaveConsole
 from dumpfilter.slave.slave import Slave, SlaveOptions
 from dumpfilter.slave.targets import SummaryTarget
+from dumpfilter.slave.threads.applier import EventApplier
 from dumpfilter.sql.parser import parse_statement
 from dumpfilter.sql.result import Result
 

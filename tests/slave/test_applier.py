@@ -9,8 +9,8 @@ import pytest
 
 from dumpfilter.errors import BinlogCorrupt, BinlogTruncated
 from dumpfilter.filter import Filter
-from dumpfilter.slave.applier import apply_files
-from dumpfilter.slave.groups import Groups, Keyword, keyword
+from dumpfilter.slave.threads.applier import apply_files
+from dumpfilter.slave.threads.groups import Groups, Keyword, keyword
 
 FOLDERS = [
     f"{server}-{kind}"

@@ -23,11 +23,11 @@ from dumpfilter.index.fileset import BinlogSet, SegmentReader
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.slave.applier import EventApplier
 from dumpfilter.slave.console import SlaveConsole
 from dumpfilter.slave.slave import Slave, SlaveOptions
-from dumpfilter.slave.source_info import SourceInfo
+from dumpfilter.slave.state.source_info import SourceInfo
 from dumpfilter.slave.targets import SummaryTarget
+from dumpfilter.slave.threads.applier import EventApplier
 from dumpfilter.sql.parser import parse_statement
 from dumpfilter.workload.generate import generate
 

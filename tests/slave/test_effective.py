@@ -26,8 +26,8 @@ from dumpfilter.index.statements import read_statement
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.slave.channel import Channel, ChannelOptions, FilterOn
-from dumpfilter.slave.groups import Keyword, keyword
-from dumpfilter.slave.io_thread import SourceOptions
+from dumpfilter.slave.threads.groups import Keyword, keyword
+from dumpfilter.slave.threads.io_thread import MasterOptions
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
 from tests.filter.plain import Names
@@ -141,7 +141,7 @@ def run_slave(address: str, directory: Path, options: list[str], *, on_master: b
     target = Notes()
     slave = Channel(
         ChannelOptions(
-            source=SourceOptions(address=address, server_id=8 + on_master, uuid="", once=True),
+            source=MasterOptions(address=address, server_id=8 + on_master, uuid="", once=True),
             relay_dir=directory,
             rules=EffectiveFilter.from_options(options).rules,
             semantics=FilterSemantics.EFFECTIVE,
@@ -215,7 +215,7 @@ def test_mixed_rules_are_refused(stub: pb_grpc.DumpFilterStub) -> None:
         register(stub, mixed)
     assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     options = ChannelOptions(
-        source=SourceOptions(address="127.0.0.1:1", server_id=1, uuid=""),
+        source=MasterOptions(address="127.0.0.1:1", server_id=1, uuid=""),
         relay_dir=Path("unused"),
         rules=(make_rule(RuleKind.DO_DB, "d1"),),
         semantics=FilterSemantics.EFFECTIVE,

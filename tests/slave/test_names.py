@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.binlog.format import NameCollation
+from dumpfilter.errors import StreamError
 from dumpfilter.filter import EffectiveFilter, Filter, FilterSemantics
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.imposed import ImposedFilter
-from dumpfilter.slave import state_file
 from dumpfilter.slave.channel import Channel, ChannelOptions, FilterOn, Threads
-from dumpfilter.slave.errors import StreamError
-from dumpfilter.slave.io_thread import SourceOptions
-from dumpfilter.slave.master_info import NAME, MasterInfo, MasterInfoFile
-from dumpfilter.slave.receiver import Receiver
-from dumpfilter.slave.relay_end import RelayEnd
-from dumpfilter.slave.relay_log import RelayLog
+from dumpfilter.slave.state import state_file
+from dumpfilter.slave.state.master_info import NAME, MasterInfo, MasterInfoFile
+from dumpfilter.slave.state.relay_log import RelayLog
 from dumpfilter.slave.targets import SummaryTarget
+from dumpfilter.slave.threads.io_thread import MasterOptions
+from dumpfilter.slave.threads.receiver import Receiver
+from dumpfilter.slave.threads.relay_end import RelayEnd
 from tests.slave.driven import Master, driven, serving, wait_until
 
 RECORDINGS = Path(__file__).parents[1] / "oracle" / "data" / "recordings"
@@ -49,7 +49,7 @@ def channel(
     kind = EffectiveFilter if semantics is FilterSemantics.EFFECTIVE else Filter
     return Channel(
         ChannelOptions(
-            source=SourceOptions(address=f"127.0.0.1:{master.port}", server_id=101, uuid="", once=True),
+            source=MasterOptions(address=f"127.0.0.1:{master.port}", server_id=101, uuid="", once=True),
             relay_dir=directory,
             rules=kind.from_options(options).rules,
             semantics=semantics,

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dumpfilter.slave import durable
-from dumpfilter.slave.errors import StateCorrupt, StreamError
-from dumpfilter.slave.master_info import MasterInfo, MasterInfoFile
-from dumpfilter.slave.receiver import Receiver
-from dumpfilter.slave.relay_end import RelayEnd
-from dumpfilter.slave.relay_log import RelayLog
+from dumpfilter.errors import StateCorrupt, StreamError
+from dumpfilter.slave.state import durable
+from dumpfilter.slave.state.master_info import MasterInfo, MasterInfoFile
+from dumpfilter.slave.state.relay_log import RelayLog
+from dumpfilter.slave.threads.receiver import Receiver
+from dumpfilter.slave.threads.relay_end import RelayEnd
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 STEPS = ("create", "write", "truncate", "sync", "sync_directory", "rename", "remove")

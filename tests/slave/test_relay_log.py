@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.binlog.events import EventHeader
-from dumpfilter.slave.errors import StateCorrupt
-from dumpfilter.slave.relay_log import RelayLog, RelayPosition, header_bytes, read_index
+from dumpfilter.errors import StateCorrupt
+from dumpfilter.slave.state.relay_log import RelayLog, RelayPosition, header_bytes, read_index
 from tests.binlog_tools import complaints
 
 FOLDERS = ["mysql-row", "mysql-mixed", "mysql-statement", "mariadb-row", "mariadb-mixed", "mariadb-statement"]

@@ -7,15 +7,15 @@ import time
 
 import pytest
 
+from dumpfilter.errors import StateCorrupt
 from dumpfilter.filter import Filter
-from dumpfilter.slave import sql_thread
-from dumpfilter.slave.errors import StateCorrupt
-from dumpfilter.slave.master_info import MasterInfoFile
-from dumpfilter.slave.receiver import Receiver
-from dumpfilter.slave.relay_end import RelayEnd
-from dumpfilter.slave.relay_log import RelayLog
-from dumpfilter.slave.relay_log_info import RelayLogInfoFile
-from dumpfilter.slave.sql_thread import SqlThread
+from dumpfilter.slave.state.master_info import MasterInfoFile
+from dumpfilter.slave.state.relay_log import RelayLog
+from dumpfilter.slave.state.relay_log_info import RelayLogInfoFile
+from dumpfilter.slave.threads import sql_thread
+from dumpfilter.slave.threads.receiver import Receiver
+from dumpfilter.slave.threads.relay_end import RelayEnd
+from dumpfilter.slave.threads.sql_thread import SqlThread
 
 END = {"mysql-row": ":1-74", "mariadb-row": "0-11-74"}
 

@@ -8,9 +8,9 @@ from typing import Protocol
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, parse_gtid_set
 from dumpfilter.binlog.reader import Event
-from dumpfilter.slave.gtids import gtid_of
-from dumpfilter.slave.relay_log import file_number
-from dumpfilter.slave.relay_log_info import RelayLogInfo
+from dumpfilter.slave.state.relay_log import file_number
+from dumpfilter.slave.state.relay_log_info import RelayLogInfo
+from dumpfilter.slave.threads.gtids import gtid_of
 
 _OF_A_FILE = frozenset({EventType.FORMAT_DESCRIPTION, EventType.ROTATE})
 
@@ -38,7 +38,7 @@ class Until(Protocol):
 
 
 @dataclass(frozen=True)
-class UntilSource:
+class UntilMasterPosition:
     """``SOURCE_LOG_FILE``, ``SOURCE_LOG_POS``: after the transaction that gets there."""
 
     file: str
@@ -58,7 +58,7 @@ class UntilSource:
 
 
 @dataclass(frozen=True)
-class UntilRelay:
+class UntilRelayPosition:
     """``RELAY_LOG_FILE``, ``RELAY_LOG_POS``: after the transaction that gets there."""
 
     file: str

@@ -1,4 +1,4 @@
-"""The I/O thread: the gRPC shell around :class:`dumpfilter.slave.receiver.Receiver`.
+"""The I/O thread: the gRPC shell around :class:`dumpfilter.slave.threads.receiver.Receiver`.
 
 It registers the slave with its filter, asks for a dump from where the receiver is, hands it every chunk,
 and comes back after the connection was lost. Chunks are written before the next one is asked for; what
@@ -18,16 +18,24 @@ import grpc
 import structlog
 
 from dumpfilter.binlog.format import Family
-from dumpfilter.errors import BinlogCorrupt, BinlogMissing, ConnectionLost, DumpfilterError, PositionError
+from dumpfilter.errors import (
+    BinlogCorrupt,
+    BinlogMissing,
+    ConnectionLost,
+    DumpfilterError,
+    DumpTakenOver,
+    PositionError,
+    RegistrationRefused,
+    StreamError,
+)
 from dumpfilter.filter.convert import names_from_proto, names_to_proto
-from dumpfilter.slave.backoff import Backoff
-from dumpfilter.slave.errors import DumpTakenOver, RegistrationRefused, StreamError
-from dumpfilter.slave.master_info import MasterInfo
-from dumpfilter.slave.receiver import Receiver
+from dumpfilter.slave.state.master_info import MasterInfo
+from dumpfilter.slave.threads.backoff import Backoff
+from dumpfilter.slave.threads.receiver import Receiver
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 
-log = structlog.get_logger("dumpfilter.slave.io_thread")
+log = structlog.get_logger("dumpfilter.slave.threads.io_thread")
 
 CHANNEL_OPTIONS = (
     ("grpc.max_receive_message_length", -1),
@@ -76,7 +84,7 @@ class _Dump(_Call, Protocol):
 
 
 @dataclass(frozen=True)
-class SourceOptions:
+class MasterOptions:
     """Who the slave is, which master it reads and how (``CHANGE REPLICATION SOURCE TO``)."""
 
     address: str
@@ -153,7 +161,7 @@ class IoThread:
 
     def __init__(
         self,
-        options: SourceOptions,
+        options: MasterOptions,
         receiver: Receiver,
         *,
         on_chunk: Callable[[pb.Chunk], None] = lambda chunk: None,

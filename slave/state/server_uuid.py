@@ -6,8 +6,8 @@ import configparser
 import uuid
 from pathlib import Path
 
-from dumpfilter.slave import durable
-from dumpfilter.slave.errors import StateCorrupt
+from dumpfilter.errors import StateCorrupt
+from dumpfilter.slave.state import durable
 
 
 def server_uuid(directory: Path) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from dumpfilter.filter.rules import BaseRuleKind
-from dumpfilter.slave.master_info import MasterInfo
+from dumpfilter.slave.state.master_info import MasterInfo
 
 Hits = Mapping[BaseRuleKind, int]
 """How often rules of each kind decided something."""

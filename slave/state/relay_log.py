@@ -30,8 +30,8 @@ from dumpfilter.binlog.events import (
     EventType,
 )
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.slave import durable
-from dumpfilter.slave.errors import AFRESH, StateCorrupt
+from dumpfilter.errors import StateCorrupt
+from dumpfilter.slave.state import AFRESH, durable
 
 BASENAME = "relay-bin"
 """``--relay-log``."""

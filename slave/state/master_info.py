@@ -13,9 +13,9 @@ from typing import Literal
 from pydantic import NonNegativeInt
 
 from dumpfilter.binlog.format import NameCollation
-from dumpfilter.slave import state_file
-from dumpfilter.slave.errors import AFRESH, StateCorrupt
-from dumpfilter.slave.relay_log import BASENAME, RelayPosition
+from dumpfilter.errors import StateCorrupt
+from dumpfilter.slave.state import AFRESH, state_file
+from dumpfilter.slave.state.relay_log import BASENAME, RelayPosition
 
 NAME = "master.info"
 

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from dumpfilter.slave import durable
-from dumpfilter.slave.errors import AFRESH, StateCorrupt
+from dumpfilter.errors import StateCorrupt
+from dumpfilter.slave.state import AFRESH, durable
 
 FORMAT = 1
 """The format version that this release writes, and the only one it reads."""

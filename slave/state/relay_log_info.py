@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic import Field, NonNegativeInt
 
-from dumpfilter.slave import state_file
-from dumpfilter.slave.relay_log import RelayPosition
+from dumpfilter.slave.state import state_file
+from dumpfilter.slave.state.relay_log import RelayPosition
 
 NAME = "relay-log.info"
 

@@ -2,7 +2,7 @@
 
 It runs the slave's own filter, which is in force whatever the master filtered, and its rewrite rules.
 :class:`EventApplier` is the pure core; :func:`apply_files` runs it over files;
-:class:`dumpfilter.slave.sql_thread.SqlThread` lets it follow a growing relay log.
+:class:`dumpfilter.slave.threads.sql_thread.SqlThread` lets it follow a growing relay log.
 """
 
 from __future__ import annotations
@@ -22,14 +22,13 @@ from dumpfilter.binlog.gtid_events import decode_gtid_tagged, decode_mariadb_gti
 from dumpfilter.binlog.query import QUERY_HEADER_LENGTH
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.binlog.rows import TableMap, decode_rows_header, decode_table_map
-from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogTruncated
+from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogTruncated, SlaveIncident
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.filter.rules import BaseRuleKind
 from dumpfilter.index.statements import decode_statement_event, statement_of
-from dumpfilter.slave.errors import SlaveIncident
-from dumpfilter.slave.groups import Groups, Keyword, keyword
-from dumpfilter.slave.gtids import GTIDS, gtid_of
+from dumpfilter.slave.threads.groups import Groups, Keyword, keyword
+from dumpfilter.slave.threads.gtids import GTIDS, gtid_of
 
 if TYPE_CHECKING:
     from dumpfilter.slave.targets import Target

@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from dumpfilter.slave import state_file
+from dumpfilter.slave.state import state_file
 
 NAME = "source.info"
 

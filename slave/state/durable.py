@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from dumpfilter.binlog.writer import sync_path, writing
-from dumpfilter.slave.errors import DirectoryBusy
+from dumpfilter.errors import DirectoryBusy
 
 
 def create(path: Path, mode: int = 0o640) -> int:

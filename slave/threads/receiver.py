@@ -15,13 +15,14 @@ from contextlib import contextmanager
 from dumpfilter.binlog.events import MAGIC, EventHeader
 from dumpfilter.binlog.format import Family, NameCollation
 from dumpfilter.binlog.gtid import parse_gtid_set
+from dumpfilter.errors import StreamError
 from dumpfilter.filter.convert import hits_from_proto
 from dumpfilter.filter.rules import BaseRuleKind
-from dumpfilter.slave.errors import AFRESH, StreamError
-from dumpfilter.slave.gtids import add_runs
-from dumpfilter.slave.master_info import MasterInfo, MasterInfoFile
-from dumpfilter.slave.relay_end import RelayEnd
-from dumpfilter.slave.relay_log import RelayLog
+from dumpfilter.slave.state import AFRESH
+from dumpfilter.slave.state.master_info import MasterInfo, MasterInfoFile
+from dumpfilter.slave.state.relay_log import RelayLog
+from dumpfilter.slave.threads.gtids import add_runs
+from dumpfilter.slave.threads.relay_end import RelayEnd
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 SAVE_PERIOD = 0.02

@@ -12,16 +12,17 @@ from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, EventType
 from dumpfilter.binlog.format import Family, NameCollation
 from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
 from dumpfilter.binlog.reader import Event, iter_events
+from dumpfilter.errors import StateCorrupt, StreamError
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.origin import OriginFilter
-from dumpfilter.slave.applier import EventApplier
-from dumpfilter.slave.errors import AFRESH, StateCorrupt, StreamError
-from dumpfilter.slave.gtids import gtids_between, up_to
-from dumpfilter.slave.master_info import MasterInfo
-from dumpfilter.slave.relay_end import Hits, Reached, RelayEnd
-from dumpfilter.slave.relay_log import RelayPosition, file_number, read_index
-from dumpfilter.slave.relay_log_info import RelayLogInfo, RelayLogInfoFile
-from dumpfilter.slave.until import Ahead, Until
+from dumpfilter.slave.state import AFRESH
+from dumpfilter.slave.state.master_info import MasterInfo
+from dumpfilter.slave.state.relay_log import RelayPosition, file_number, read_index
+from dumpfilter.slave.state.relay_log_info import RelayLogInfo, RelayLogInfoFile
+from dumpfilter.slave.threads.applier import EventApplier
+from dumpfilter.slave.threads.gtids import gtids_between, up_to
+from dumpfilter.slave.threads.relay_end import Hits, Reached, RelayEnd
+from dumpfilter.slave.threads.until import Ahead, Until
 
 if TYPE_CHECKING:
     from dumpfilter.slave.targets import Target

@@ -11,7 +11,7 @@ from dumpfilter.binlog.gtid import Gtid, GtidSet, MariadbGtidSet, parse_gtid_set
 from dumpfilter.binlog.gtid_events import decode_gtid_tagged, decode_mariadb_gtid, decode_mysql_gtid
 from dumpfilter.binlog.gtid_sources import SourceKey, add_run
 from dumpfilter.binlog.reader import Event, iter_events
-from dumpfilter.slave.relay_log import RelayPosition, read_index
+from dumpfilter.slave.state.relay_log import RelayPosition, read_index
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 GTIDS = frozenset({EventType.GTID, EventType.GTID_TAGGED, EventType.ANONYMOUS_GTID, EventType.MARIADB_GTID})

@@ -10,8 +10,8 @@ from pathlib import Path
 from google.protobuf.message import DecodeError
 from pydantic import Field
 
-from dumpfilter.slave import state_file
-from dumpfilter.slave.errors import AFRESH, StateCorrupt
+from dumpfilter.errors import StateCorrupt
+from dumpfilter.slave.state import AFRESH, state_file
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 NAME = "imposed.info"
