@@ -89,8 +89,8 @@ def test_the_split_by_spark_submit(waited: Waited, environment: Path, tmp_path: 
     assert len({executor.parents[1] for executor in executors}) == 2
     for executor in executors:
         packages = next(executor.glob("environment/lib/python*/site-packages"))
-        for module in ("spark_jobs/__pycache__/cutting.*.pyc", "dumpfilter/binlog/__pycache__/reader.*.pyc"):
-            assert list(packages.glob(module)), f"{executor} has not imported {module}"
+        for module in ("spark_jobs/ranges/__pycache__/range_index", "binlog/__pycache__/reader"):
+            assert list(packages.glob(f"dumpfilter/{module}.*.pyc")), f"{executor} has not imported {module}"
         # and compiled no kernel: those packed were found to fit
         kernels = [path for path in packages.rglob("*.nb[ic]") if path.parent.name == "__pycache__"]
         assert kernels

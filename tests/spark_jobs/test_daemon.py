@@ -41,7 +41,7 @@ def test_the_same_code_in_another_place(copy: Path) -> None:
     (copy / "dumpfilter" / "__pycache__" / "compiled.nbi").touch()
     os.utime(copy / "dumpfilter" / "errors.py", (1, 1))
     assert digest_of(copy) == mine
-    with (copy / "spark_jobs" / "jobs.py").open("a") as source:
+    with (copy / "dumpfilter" / "spark_jobs" / "spark" / "jobs.py").open("a") as source:
         source.write("#\n")
     assert digest_of(copy) != mine
 

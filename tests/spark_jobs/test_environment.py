@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.errors import OptionError, OutputError
-from dumpfilter.spark_jobs.spark.daemon import PACKAGES
+from dumpfilter.spark_jobs.spark.daemon import PACKAGE
 from dumpfilter.spark_jobs.spark.environment import (
     SITE_PACKAGES,
     EnvironmentUnusable,
@@ -39,9 +39,9 @@ class TestContents:
 
     def test_what_jobs_need(self, members: dict[str, tarfile.TarInfo]) -> None:
         below = {name.removeprefix(f"{SITE_PACKAGES}/").split("/")[0] for name in members}
-        assert {*PACKAGES, "numba", "numpy", "pyarrow", "zstandard"} <= below
+        assert {PACKAGE, "numba", "numpy", "pyarrow", "zstandard"} <= below
         # of dumpfilter the files themselves, also when it is installed in editable mode
-        assert f"{SITE_PACKAGES}/spark_jobs/daemon.py" in members
+        assert f"{SITE_PACKAGES}/dumpfilter/spark_jobs/spark/daemon.py" in members
         assert not any("__editable__" in name for name in members)
 
     def test_what_they_do_not(self, members: dict[str, tarfile.TarInfo]) -> None:
@@ -54,15 +54,11 @@ class TestContents:
         assert not any(name.endswith("direct_url.json") for name in members)
 
     def test_compiled_kernels_for_all_that_is_compiled(self, members: dict[str, tarfile.TarInfo]) -> None:
-        from dumpfilter.dump import decide as dump_kernels
-        from dumpfilter.index import _scan as _kernels
-
-        for module in (_kernels, dump_kernels):
-            folder = f"{SITE_PACKAGES}/{module.__name__.rpartition('.')[0].replace('.', '/')}/__pycache__/"
-            compiled = {
-                name.removeprefix(folder).split("-")[0] for name in members if name.startswith(folder)
-            }
-            assert any(name.startswith("_kernels.") for name in compiled), module.__name__
+        for module in ("index/_scan", "dump/decide"):
+            folder, _, name = module.rpartition("/")
+            beginning = f"{SITE_PACKAGES}/{PACKAGE}/{folder}/__pycache__/{name}."
+            kinds = {Path(member).suffix for member in members if member.startswith(beginning)}
+            assert {".nbi", ".nbc"} <= kinds, module
 
     def test_it_belongs_to_nobody_and_is_readable_by_all(self, members: dict[str, tarfile.TarInfo]) -> None:
         for member in members.values():

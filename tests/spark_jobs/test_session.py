@@ -120,9 +120,9 @@ def _surroundings(_: int) -> tuple[str, int, bool, bool]:
     threads = next(
         line for line in (parent / "status").read_text().splitlines() if line.startswith("Threads:")
     )
-    from dumpfilter.index import _scan as _kernels
+    from dumpfilter.binlog.rebase import rebase
 
-    compiled = bool(_kernels.rebase.signatures)
+    compiled = bool(rebase.signatures)
     return (parent / "cmdline").read_text(), int(threads.split()[1]), compiled, submitted()
 
 
