@@ -8,26 +8,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dumpfilter.binlog import roles as R
-from dumpfilter.binlog.events import EventType
+from dumpfilter.binlog.events import OF_FILES as TYPES_OF_FILES
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.index.segment import Segment
 from dumpfilter.spark_jobs.ranges.ranges import Block
 from dumpfilter.spark_jobs.split.ownership import Owners
 from dumpfilter.split_set.manifest import TRANSACTIONS_SCHEMA, gtid_source_text
 
-OF_FILES = np.zeros(256, np.bool_)
-"""Event types that belong to a file: outputs get their own."""
-OF_FILES[
-    [
-        EventType.FORMAT_DESCRIPTION,
-        EventType.PREVIOUS_GTIDS,
-        EventType.GTID_LIST,
-        EventType.BINLOG_CHECKPOINT,
-        EventType.START_ENCRYPTION,
-        EventType.ROTATE,
-        EventType.STOP,
-    ]
-] = True
+OF_FILES = np.isin(np.arange(256), list(TYPES_OF_FILES))
+"""Tells of each event type, by its number, whether it belongs to a file. Each output gets such events of its own."""
 
 _ASIDE = np.zeros(128, np.bool_)
 _ASIDE[[R.CONTEXT, R.TABLE_MAP]] = True
