@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dumpfilter.binlog.compression import decode_transaction_payload, events_inside, rows_data
 from dumpfilter.binlog.context_events import decode_incident, decode_rotate
-from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, ROWS, EventHeader, EventType
+from dumpfilter.binlog.events import GTIDS, LOG_EVENT_ARTIFICIAL_F, ROWS, STATEMENTS, EventHeader, EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import Gtid, MariadbGtid
 from dumpfilter.binlog.gtid_events import decode_gtid_tagged, decode_mariadb_gtid, decode_mysql_gtid
@@ -33,7 +33,6 @@ from dumpfilter.slave.threads.gtids import GTIDS, gtid_of
 if TYPE_CHECKING:
     from dumpfilter.slave.targets import Target
 
-_QUERIES = frozenset({EventType.QUERY, EventType.QUERY_COMPRESSED, EventType.EXECUTE_LOAD_QUERY})
 _SHORT = {b"BEGIN": Keyword.BEGIN, b"COMMIT": Keyword.END, b"ROLLBACK": Keyword.END}
 _MAPS = 4096
 """So many table maps are kept decoded."""
@@ -121,7 +120,7 @@ class EventApplier:
         elif kind in ROWS:
             ends = self._rows(kind, body, description)
             completed = self._groups.enter(kind, statement_end=ends)
-        elif kind in _QUERIES:
+        elif kind in STATEMENTS:
             completed = self._groups.enter(kind, word=self._query(kind, body, description))
         elif kind in GTIDS:
             self._begin(header, body)

@@ -14,9 +14,6 @@ from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.slave.state.relay_log import RelayPosition, read_index
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
-GTIDS = frozenset({EventType.GTID, EventType.GTID_TAGGED, EventType.ANONYMOUS_GTID, EventType.MARIADB_GTID})
-"""The events that a transaction may begin with."""
-
 
 def ranges(member: pb.GtidRuns) -> Iterator[tuple[int, int]]:
     """First and last number of each run.
