@@ -13,7 +13,7 @@ from dumpfilter.errors import OptionError
 from dumpfilter.filter.channels import ChannelFilters, fold_channel
 from dumpfilter.slave.errors import DirectoryBusy
 from dumpfilter.slave.slave import Slave, SlaveOptions, _file_name
-from dumpfilter.sql.errors import SqlError
+from dumpfilter.sql.server_errors import SqlError
 from tests.slave.driven import driven, expected, serving, wait_until
 
 NAMES = [
