@@ -18,8 +18,8 @@ import structlog
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
 
+from dumpfilter.console.auth import check_users
 from dumpfilter.console.server import ConsoleServer
-from dumpfilter.console.users import check_users
 from dumpfilter.errors import OptionError
 from dumpfilter.filter.channels import (
     GROUP_REPLICATION_CHANNELS,

@@ -12,9 +12,8 @@ from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogTruncated
 from dumpfilter.printing.event_info import event_info, shown_events
-from dumpfilter.sql.errors import SqlError
 from dumpfilter.sql.result import Column, ColumnType, Note, Result
-from dumpfilter.sql.server_errors import ER_ERROR_WHEN_EXECUTING_COMMAND
+from dumpfilter.sql.server_errors import ER_ERROR_WHEN_EXECUTING_COMMAND, SqlError
 
 COLUMNS = (
     Column("Log_name"),
