@@ -19,9 +19,9 @@ import structlog
 
 from dumpfilter.filter.channels import ChannelFilters, UnknownChannel, fold_channel
 from dumpfilter.filter.origin import OriginFilter
-from dumpfilter.filter.rules import FilterClause
+from dumpfilter.filter.rules import FilterClause, FilterOn
 from dumpfilter.slave import durable, source_info
-from dumpfilter.slave.channel import Channel, ChannelOptions, FilterOn, check, check_server_id
+from dumpfilter.slave.channel import Channel, ChannelOptions, check, check_server_id
 from dumpfilter.slave.durable import DirectoryLock
 from dumpfilter.slave.io_thread import SourceOptions
 from dumpfilter.slave.server_uuid import server_uuid

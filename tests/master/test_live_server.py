@@ -14,12 +14,13 @@ from dumpfilter.binlog.reader import iter_events
 from dumpfilter.dump.event_stream import kept_events
 from dumpfilter.dump.filter_set import filter_set
 from dumpfilter.filter import Filter
+from dumpfilter.filter.rules import FilterOn
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.printing import LoadFiles, TextPrinter
 from dumpfilter.slave.applier import apply_files
-from dumpfilter.slave.channel import Channel, ChannelOptions, FilterOn
+from dumpfilter.slave.channel import Channel, ChannelOptions
 from dumpfilter.slave.io_thread import SourceOptions
 from dumpfilter.slave.targets import SummaryTarget
 from tests.mariadb import MariaDb, mariadb_version

@@ -10,11 +10,12 @@ import pytest
 
 from dumpfilter.binlog.format import NameCollation
 from dumpfilter.filter import EffectiveFilter, Filter, FilterSemantics
+from dumpfilter.filter.rules import FilterOn
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.imposed import ImposedFilter
 from dumpfilter.slave import state_file
-from dumpfilter.slave.channel import Channel, ChannelOptions, FilterOn, Threads
+from dumpfilter.slave.channel import Channel, ChannelOptions, Threads
 from dumpfilter.slave.errors import StreamError
 from dumpfilter.slave.io_thread import SourceOptions
 from dumpfilter.slave.master_info import NAME, MasterInfo, MasterInfoFile
