@@ -25,7 +25,7 @@ from dumpfilter.errors import PositionError
 from dumpfilter.filter import Filter
 from dumpfilter.slave.channel import Channel, ChannelOptions, FilterOn
 from dumpfilter.slave.targets import SummaryTarget
-from dumpfilter.slave.threads.io_thread import MasterOptions
+from dumpfilter.slave.threads.master_options import MasterOptions
 from tests.binlog_tools import complaints
 
 DUMPFILTER = [sys.executable, "-c", "from dumpfilter.cli import main; main()"]
@@ -262,7 +262,7 @@ def run_slave(address: str, directory: Path, options: list[str], **source) -> Ch
     on_master, apply = source.pop("filter_on_master", True), source.pop("apply", True)
     slave = Channel(
         ChannelOptions(
-            source=MasterOptions(
+            master=MasterOptions(
                 address=address,
                 server_id=1 + zlib.crc32(bytes(directory)) % 10**9,
                 uuid="",
