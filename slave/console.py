@@ -1,7 +1,7 @@
-"""The slave's side of the console: what each command does, when it may, and with what number it is refused.
+"""SQL commands to a slave: their effects, their preconditions, and the numbers of their errors.
 
-Numbers, SQLSTATEs and texts are those of MySQL 9.7, recorded in tests/console/data; docs/console-differences.md
-tells where a slave of this product is no server and answers otherwise.
+Numbers, SQLSTATEs and texts are those of MySQL 9.7, recorded in tests/console/data.
+docs/console-differences.md lists the commands to which a slave answers differently from a server.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from dumpfilter.sql.result import OK, Note, Result, Table
 from dumpfilter.sql.server_errors import SqlError
 
 MAX_CHANNELS = 256
-"""As a server's ``MAX_CHANNELS``."""
+"""The largest number of channels, ``MAX_CHANNELS`` of the server."""
 
 _FIELDS: Mapping[str, str] = {
     "HOST": "host",
@@ -58,10 +58,10 @@ _FIELDS: Mapping[str, str] = {
     "IGNORE_DOMAIN_IDS": "ignore_domain_ids",
     "FILTER_ON": "filter_on",
 }
-"""By the option's name in the command: the member of SourceInfo."""
+"""The member of SourceInfo for each option of CHANGE REPLICATION SOURCE TO."""
 
 _AFRESH = frozenset({"HOST", "PORT", "LOG_FILE", "LOG_POS"})
-"""Options that make the position of before void."""
+"""Options that make the channel's position invalid."""
 
 
 class SlaveConsole:
@@ -70,10 +70,10 @@ class SlaveConsole:
     def __init__(self, slave: Slave) -> None:
         self._slave = slave
         self.port = 0
-        """The console's own port, for ``@@port``."""
+        """The console's port, for ``@@port``."""
 
     def execute(self, command: Command) -> Result:
-        """Carry out a command. Raises SqlError."""
+        """Execute a command. Raises SqlError."""
         try:
             with self._slave.lock:
                 return self._execute(command)
@@ -81,7 +81,8 @@ class SlaveConsole:
             raise server_errors.ER_REPLICA_CHANNEL_DOES_NOT_EXIST(error.channel) from None
 
     def table(self, schema: str, name: str) -> Table | None:
-        """A table of performance_schema, or of ours, as it is now."""
+        """Return the current content of a table of performance_schema or dumpfilter, or None for an unknown
+        table."""
         slave = self._slave
         match schema, name:
             case "performance_schema", "replication_applier_filters":
@@ -101,14 +102,14 @@ class SlaveConsole:
         return None
 
     def table_names(self) -> list[tuple[str, str]]:
-        """Schema and name of every table."""
+        """Return the schema and the name of every table."""
         return [
             *[("performance_schema", name) for name in PERFORMANCE_SCHEMA],
             ("dumpfilter", "channels"),
         ]
 
     def variables(self) -> Mapping[str, str | int]:
-        """System variables, by the server's names."""
+        """Return the system variables by the server's names."""
         options = self._slave.options
         ours = version("dumpfilter")
         return {
@@ -267,7 +268,7 @@ class SlaveConsole:
     # -- helpers
 
     def _chosen(self, channel: str | None, *, every: bool = False) -> list[Configured]:
-        """The channels a statement is about. The default one is there even when it is not configured."""
+        """Return the channels that a statement names. Naming an unconfigured default channel is no error."""
         if channel is None or every:
             return self._slave.channels
         if fold_channel(channel) == DEFAULT_CHANNEL and not self._slave.has(channel):
@@ -311,7 +312,7 @@ class SlaveConsole:
 
 
 def _check_options(given: dict[str, Any], known: Configured | None, net_timeout: float) -> Sequence[Note]:
-    """Refuse what cannot be done; the notes and warnings of the rest."""
+    """Refuse impossible options. Return notes and warnings about the others."""
     notes: list[Note] = []
     if given.get("HOST") == "":
         raise server_errors.ER_WRONG_ARGUMENTS("SOURCE_HOST")
