@@ -1,9 +1,9 @@
 """The bandwidth job: what slaves would be sent, with their filters on the master and without.
 
 One pass over the binlogs serves any number of slaves (:mod:`dumpfilter.dump.tally`). The driver indexes the files and
-divides them into ranges, as the split does. A task measures each range (:mod:`~dumpfilter.spark_jobs.bandwidth.tasks`).
-The driver merges the measurements and computes each slave's figures
-(:mod:`~dumpfilter.spark_jobs.bandwidth.figures`).
+divides them into ranges, as the split does. A task measures some ranges
+(:mod:`~dumpfilter.spark_jobs.bandwidth.measure`). The driver merges the measurements and computes each slave's figures
+(:mod:`~dumpfilter.spark_jobs.bandwidth.evaluate`).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from pathlib import Path
 
 from dumpfilter.errors import OptionError
 from dumpfilter.printable import replace_invalid_utf8
-from dumpfilter.spark_jobs.bandwidth.figures import Evaluate, FlagsOf, ask, master_cost
+from dumpfilter.spark_jobs.bandwidth.evaluate import Evaluate, FlagsOf, ask, master_cost
+from dumpfilter.spark_jobs.bandwidth.measure import Measured, MeasureRanges, merged
 from dumpfilter.spark_jobs.bandwidth.results import Results, Series, SkippedFile, SourceFigures
 from dumpfilter.spark_jobs.bandwidth.slaves import SlaveDefinition
-from dumpfilter.spark_jobs.bandwidth.tasks import Measured, MeasureRanges, merged
 from dumpfilter.spark_jobs.ranges.indexing import IndexedSet, ReadOptions, index_set
 from dumpfilter.spark_jobs.ranges.ranges import Range
 from dumpfilter.spark_jobs.spark.jobs import Runner

@@ -17,7 +17,7 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from dumpfilter.printable import visible
-from dumpfilter.spark_jobs.bandwidth.report import figures
+from dumpfilter.spark_jobs.bandwidth.report import plots
 from dumpfilter.spark_jobs.bandwidth.report.text import (
     human_bytes,
     human_duration,
@@ -61,17 +61,17 @@ def render_report(results: Results) -> str:
 
     Pure. The page works from ``file://`` without a network, in light and dark, printed, and from 400 pixels wide.
     """
-    time = figures.time_plot(results)
-    heat = figures.heat_map(results)
-    plots = {
-        "savings": figures.savings_plot(results),
+    time = plots.time_plot(results)
+    heat = plots.heat_map(results)
+    drawn = {
+        "savings": plots.savings_plot(results),
         "time": time and time.plot,
-        "tables": figures.tables_plot(results),
+        "tables": plots.tables_plot(results),
         "heat": heat,
-        "cost": figures.cost_plot(results) if _any_cost(results) else None,
+        "cost": plots.cost_plot(results) if _any_cost(results) else None,
     }
     data = {
-        "figures": {name: plot.figure for name, plot in plots.items() if plot},
+        "figures": {name: plot.figure for name, plot in drawn.items() if plot},
         "choices": time.choices if time else [],
     }
     scripts = _scripts() if data["figures"] else []
@@ -99,11 +99,11 @@ def render_report(results: Results) -> str:
             rules=rules,
             rule_scale=max((abs(rule.saving) for _, rule in rules), default=0),
             some_without_rules=sum(not slave.rules for slave in slaves),
-            plots=plots,
-            heat_limits=figures.heat_limits(heat) if heat else None,
+            plots=drawn,
+            heat_limits=plots.heat_limits(heat) if heat else None,
             time_plot=time,
             most_lines=MOST_LINES,
-            most=figures,
+            most=plots,
             data=data,
             css=Markup(_asset("report.css")),
             scripts=[script for script, _ in scripts],

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,6 @@ from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
 from dumpfilter.errors import BinlogMissing, OptionError, PositionError
-from dumpfilter.spark_jobs.binlog_source import register
 from dumpfilter.spark_jobs.source.columns import TYPES
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.streaming import BinlogStreamReader, GrowingSet
@@ -137,45 +134,3 @@ def test_a_run_over_what_is_available_ends(tmp_path: Path) -> None:
         steps += 1
     assert offset == until
     assert steps > 2
-
-
-def test_a_query_goes_on_from_its_checkpoint(spark: Any, tmp_path: Path) -> None:
-    register(spark)
-    name = "mysql-mixed"
-    (tmp_path / "set").mkdir()
-    growing = GrowingFiles(tmp_path / "set", SETS[name])
-    pieces = growing.pieces(3000)
-    next(pieces)
-    next(pieces)
-
-    def start() -> Any:
-        stream = (
-            spark.readStream.format("binlog").option("maxBytesPerTrigger", "40k").load(str(growing.index))
-        )
-        return (
-            stream.writeStream.format("parquet")
-            .option("path", str(tmp_path / "out"))
-            .option("checkpointLocation", str(tmp_path / "checkpoint"))
-            .start()
-        )
-
-    query = start()
-    query.processAllAvailable()
-    begun = threading.Event()
-
-    def grow() -> None:
-        for number, _ in enumerate(pieces):
-            if number == 4:
-                begun.set()
-
-    writer = threading.Thread(target=grow)
-    writer.start()
-    begun.wait()
-    query.stop()  # wherever it is
-    writer.join()
-    query = start()
-    query.processAllAvailable()
-    query.stop()
-    found = spark.read.parquet(str(tmp_path / "out")).select("file", "position", "inner").collect()
-    assert Counter(map(tuple, found)) == Counter(WANTED[name])
-    assert max(Counter(WANTED[name]).values()) == 1

@@ -1,15 +1,19 @@
-"""``dumpfilter split`` as a user starts it: a process of its own, with Spark where it gets that far."""
+"""``dumpfilter split`` with its options, errors and output. The command runs in this process."""
 
 from __future__ import annotations
 
-import os
+import io
 import shutil
 import subprocess
 import sys
+from contextlib import nullcontext, redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from dumpfilter.cli import main
+from dumpfilter.spark_jobs.spark import jobs
 from dumpfilter.spark_jobs.spark.context import SparkMissing, check_java
 from dumpfilter.spark_jobs.split.job import SplitOptions
 from dumpfilter.spark_jobs.split.specification import load_specification
@@ -17,18 +21,19 @@ from tests.spark_jobs.here import split_here
 from tests.spark_jobs.walking import ORACLE
 
 
-def run(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """``dumpfilter split``, on one core."""
-    command = [sys.executable, "-m", "dumpfilter", "split", *map(str, arguments), "--master", "local[1]"]
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "COLUMNS": "200", **environment},
-    )
-    assert "Traceback" not in done.stderr
-    return done
+def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run ``dumpfilter split`` on one core, in this process."""
+    command = ["dumpfilter", "split", *map(str, arguments), "--master", "local[1]"]
+    out, err = io.StringIO(), io.StringIO()
+    code = 0
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr(sys, "argv", command)
+        patch.setenv("COLUMNS", "200")
+        try:
+            main()
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+    return subprocess.CompletedProcess(command, code, out.getvalue(), err.getvalue())
 
 
 def said(done: subprocess.CompletedProcess[str]) -> str:
@@ -38,8 +43,12 @@ def said(done: subprocess.CompletedProcess[str]) -> str:
 @pytest.mark.parametrize(
     "environment", [{"PATH": "/nothing", "JAVA_HOME": ""}, {"JAVA_HOME": "/nothing"}], ids=["none", "wrong"]
 )
-def test_without_java_it_says_what_to_install(environment: dict[str, str], tmp_path: Path) -> None:
-    done = run(ORACLE / "mysql-row", "--output", tmp_path / "out", **environment)
+def test_without_java_it_says_what_to_install(
+    environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    done = run(ORACLE / "mysql-row", "--output", tmp_path / "out")
     assert done.returncode == 2
     assert "which needs Java 17 or newer" in said(done)
     assert "apt-get install default-jre-headless" in said(done)
@@ -67,8 +76,15 @@ def damaged(tmp_path: Path) -> Path:
     return tmp_path / "set"
 
 
+@pytest.fixture
+def shared_spark(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the command use the tests' Spark context, since starting another takes ten seconds."""
+    monkeypatch.setattr(jobs, "spark_context", lambda *_, **__: nullcontext(spark.sparkContext))
+
+
+@pytest.mark.usefixtures("shared_spark")
 def test_named_binlogs_of_what_is_whole(damaged: Path, tmp_path: Path) -> None:
-    """A table and warnings; the bytes are those of a split in this process."""
+    """The command prints a table and warnings, and writes the files that a split without Spark writes."""
     specification = Path(__file__).parent / "data" / "areas.toml"
     wanted = ["--specification", str(specification), "--on-corrupt", "skip"]
     done = run(damaged, "--output", tmp_path / "out", *wanted)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,11 +12,9 @@ import pytest
 from dumpfilter.binlog.events import GTID_INDEX_MAGIC
 from dumpfilter.errors import BinlogCorrupt, BinlogMissing, BinlogTruncated, ConnectionLost, OptionError
 from dumpfilter.index.fileset import BinlogFile, BinlogSet
-from dumpfilter.spark_jobs.binlog_source import register
 from dumpfilter.spark_jobs.ranges.files import file_name, find_set, open_file
 from dumpfilter.spark_jobs.ranges.range_index import INDEX_BLOCK_SIZE, index_file
 from dumpfilter.workload.generate import generate
-from tests.spark_jobs.plain_events import events_of
 from tests.spark_jobs.s3_server import ObjectStore, object_store
 from tests.support import DATA
 
@@ -182,14 +179,6 @@ def test_the_environment_says_where_the_store_is(store: ObjectStore, monkeypatch
     }.items():
         monkeypatch.setenv(name, value)
     assert len(find_set("s3a://bucket/logs of")) == len(FILES)
-
-
-def test_spark_reads_from_it(spark: Any, store: ObjectStore, query: str) -> None:
-    register(spark)
-    frame = spark.read.format("binlog").option("columns", "file,position,inner")
-    found = frame.load(f"s3a://bucket/logs of{query}").collect()
-    wanted = [row for path in FILES for row in events_of(path.read_bytes(), path.name)]
-    assert [tuple(row) for row in found] == [(row["file"], row["position"], row["inner"]) for row in wanted]
 
 
 @pytest.mark.parametrize("place", ["{0}/{1}", "file://{0}/{1}"])

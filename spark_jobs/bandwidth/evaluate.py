@@ -14,6 +14,7 @@ from dumpfilter.filter.collation import Family, NameCollation
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
 from dumpfilter.index.subjects import Subject, Subjects, TableSubject
 from dumpfilter.printable import replace_invalid_utf8
+from dumpfilter.spark_jobs.bandwidth.measure import GivenFilter, Measured, Timing
 from dumpfilter.spark_jobs.bandwidth.results import (
     Figures,
     MasterCost,
@@ -24,7 +25,6 @@ from dumpfilter.spark_jobs.bandwidth.results import (
     TableShare,
 )
 from dumpfilter.spark_jobs.bandwidth.slaves import SlaveDefinition
-from dumpfilter.spark_jobs.bandwidth.tasks import GivenFilter, Measured, Timing
 from dumpfilter.spark_jobs.split.names import REST, decode_name
 from dumpfilter.spark_jobs.split.ownership import encoded_schemas, schemas_of
 

@@ -42,14 +42,10 @@ from dumpfilter.spark_jobs.split.specification import NamedBinlog, Specification
 from dumpfilter.split_set.manifest import BinlogPart
 from dumpfilter.statement import Statement
 from tests.dump.test_law import EFFECTIVE_RULES
-from tests.spark_jobs.here import Made, PartSet, split_here
+from tests.spark_jobs.here import MEMORY, Made, PartSet, split_here
 from tests.spark_jobs.walking import FILE_LEVEL, GTIDS, check_set
 from tests.spark_jobs.walking import plain_events as events_inside
 from tests.strategies import DIALECTS, UUIDS, Dialect, MadeBinlog, binlogs, rules
-
-_MEMORY = Path("/dev/shm")
-ROOM = str(_MEMORY) if _MEMORY.is_dir() else None
-"""Where hundreds of small sets are synchronized at no cost."""
 
 Plain = tuple[int, int, int, int, bytes]
 """An event as it is wherever it stands: time, type, server id, flags, body. No two of a source have the same time."""
@@ -257,7 +253,7 @@ def expected(
     max_size=st.sampled_from([1, 300, 700, 1500, 1 << 30]),
 )
 def test_the_law(source: Source, specification: Specification, sizes: tuple[int, int], max_size: int) -> None:
-    with tempfile.TemporaryDirectory(dir=ROOM) as name:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as name:
         folder = Path(name)
         index = folder / "made.index"
         for number, data in enumerate(source.files, 1):

@@ -1,4 +1,4 @@
-"""The data source through Spark itself: rows, filters, options, errors. What is in the rows: test_source_columns.py."""
+"""The data source in Spark: rows, filters, errors. source/test_columns.py checks the values of all columns."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from dumpfilter.errors import OptionError
-from dumpfilter.spark_jobs.binlog_source import BinlogDataSource, index_with_spark, register
+from dumpfilter.spark_jobs.binlog_source import index_with_spark, register
 from dumpfilter.spark_jobs.ranges.range_index import index_file
 from dumpfilter.spark_jobs.source.columns import TYPES
 from dumpfilter.spark_jobs.source.options import SourceOptions
@@ -120,55 +119,3 @@ def test_what_is_not_there_is_told_in_a_sentence(binlog: Any, tmp_path: Path) ->
     ) as caught:
         binlog.read.format("binlog").load(str(missing)).count()
     assert "planning.py" not in str(caught.value)  # not the way there
-
-
-def test_options_that_cannot_be_are_refused() -> None:
-    good = {"path": "/there"}
-    for bad in (
-        {"nothing": "1"},
-        {"columns": "size,size"},
-        {"columns": "siz"},
-        {"payloads": "ajar"},
-        {"verify": "1"},
-        {"rangeSize": "0"},
-        {"rangeSize": "1x"},
-        {"rangeSize": "-5"},
-        {"onCorrupt": "go on"},
-    ):
-        with pytest.raises(OptionError):
-            SourceOptions.parse({**good, **bad})
-    for text in ("[[1]]", "nothing"):
-        with pytest.raises(OptionError):
-            SetCuts.parse(text)
-    with pytest.raises(OptionError, match="needs a path"):
-        SourceOptions.parse({})
-
-
-def test_options_are_read() -> None:
-    options = SourceOptions.parse(
-        {
-            "FILES": "/a/bin.000001\n/a/bin.000002\n",
-            "columns": "size, type",
-            "payloads": "closed",
-            "verify": "False",
-            "rangesize": "2M",
-            "onCorrupt": "skip",
-            "maxBytesPerTrigger": "3g",
-        }
-    )
-    assert options.sources == ["/a/bin.000001", "/a/bin.000002"]
-    assert options.columns == ("size", "type")
-    assert (options.opened, options.verify, options.skip_corrupt) == (False, False, True)
-    assert (options.range_size, options.bytes_per_trigger) == (2 << 20, 3 << 30)
-    assert SourceOptions.parse({"path": "/x"}) == SourceOptions("/x")
-
-
-def test_a_schema_names_columns_as_the_option_does() -> None:
-    from pyspark.sql.types import IntegerType, LongType, StructType
-
-    source = BinlogDataSource({"path": str(FILES[0])})
-    assert source.schema().fieldNames() == list(TYPES)
-    source.reader(StructType().add("size", LongType()))
-    for name, kind in (("size", IntegerType()), ("sizes", LongType())):
-        with pytest.raises(OptionError, match=f"no column {name}"):
-            source.reader(StructType().add(name, kind))

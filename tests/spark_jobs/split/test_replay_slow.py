@@ -4,7 +4,6 @@ replayed into a real, empty MariaDB give each schema the rows that the source ha
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -53,11 +52,9 @@ def test_parts_are_valid(name: str, how: str, tmp_path: Path) -> None:
         assert not set(whole.events).difference(whole.orphans, *parts)
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    server = MariaDb(tmp_path_factory.mktemp("replay"), "--skip-log-bin")
-    yield Server(server.client, ["mariadb-binlog", "--no-defaults"])
-    server.close()
+@pytest.fixture
+def server(mariadb: MariaDb) -> Server:
+    return Server(mariadb.client, ["mariadb-binlog", "--no-defaults"])
 
 
 def source_state(name: str) -> dict[str, dict[str, dict[str, Any]]]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import numpy as np
 
 from dumpfilter.spark_jobs.bandwidth.results import (
@@ -223,3 +226,57 @@ def empty_results(slaves: int = 1) -> Results:
         series=Series(no_filter=(), slaves=dict.fromkeys(names, ())),
         cost=MasterCost(scan_seconds=0.0, decide_seconds=0.0, unfiltered_seconds=0.0),
     )
+
+
+HOSTILE = [
+    "<img src=x onerror=window.pwned=1>",
+    "</script><script>window.pwned=1</script>",
+    "<b>bold</b><br><sub>x</sub>",
+    '<a href="javascript:window.pwned=1">go</a>',
+    "&lt;i&gt;&amp;",
+    "\u2028\u2029\n\r\t\0",
+    "\u202egnp.exe",
+    "\udc80 not UTF-8",
+    "var(--page)",
+    "2024-01-01",
+    "1e5",
+    "%{y} $x^2$ {{ 7 * 7 }} {% raw %}",
+    "__proto__",
+    "\"'`;--",
+    "x" * 300,
+    "",
+]
+
+
+def with_names(results: Results, names: list[str]) -> Results:
+    """The same results with ``names`` for the tables, the slaves and whatever else has a name, as far as they go."""
+    table = dict(zip([t.name for t in results.tables], names, strict=False))
+    slave = dict(zip([s.name for s in results.slaves], names, strict=False))
+    plain: dict[str, Any] = json.loads(results.model_dump_json())
+    for one in plain["tables"]:
+        one["name"] = table.get(one["name"], one["name"])
+    for one in plain["slaves"]:
+        one["name"] = slave.get(one["name"], one["name"])
+        one["split_sets"] = names[: len(one["split_sets"])]
+        one["rules"] = (names * 9)[: len(one["rules"])]
+        for rule, name in zip(one["rule_savings"], names * 9, strict=False):
+            rule["rule"] = name
+        for part in one["tables"]:
+            part["table"] = table.get(part["table"], part["table"])
+    plain["series"]["slaves"] = {slave.get(k, k): v for k, v in plain["series"]["slaves"].items()}
+    for one in plain["skipped"]:
+        one["file"] = one["reason"] = names[0]
+    plain["warnings"] = [names[0]] * len(plain["warnings"])
+    plain["source"]["files"] = (names * 9)[: len(plain["source"]["files"])]
+    plain["source"]["server_version"] = names[0]
+    return Results.model_validate(plain)
+
+
+CASES = {
+    "usual": made_results(),
+    "many": made_results(slaves=100, tables=200, hours=40, bucket=600),
+    "one": made_results(slaves=1, tables=1, hours=1 / 60, rules=False, troubles=False),
+    "empty": empty_results(),
+    "no slaves": empty_results(0),
+    "hostile": with_names(made_results(slaves=17, tables=20, hours=0.5), HOSTILE),
+}

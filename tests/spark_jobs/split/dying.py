@@ -17,12 +17,12 @@ from dumpfilter.workload.generate import generate
 _SYSTEM_CALLS = frozenset({"open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "shutil.rmtree"})
 """The audit events (sys.audit) of what changes a directory; opening for writing among them."""
 
-_ROOT = str(Path(__file__).parents[2])
+_ROOT = str(Path(__file__).parents[3])
 if _ROOT not in sys.path:
     sys.path.append(_ROOT)  # new processes get it, and find this module
 
 _processes = multiprocessing.get_context("forkserver")
-_processes.set_forkserver_preload(["dumpfilter.spark_jobs.split.job"])
+_processes.set_forkserver_preload(["tests.spark_jobs.split.preloaded"])
 
 
 def make_source(folder: Path) -> Path:

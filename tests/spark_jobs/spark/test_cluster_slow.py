@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 import dumpfilter
-from tests.spark_jobs.cluster import Cluster, spark_home
 from tests.spark_jobs.here import split_here
+from tests.spark_jobs.spark.cluster import Cluster, spark_home
 from tests.spark_jobs.walking import ORACLE
 
-pytestmark = pytest.mark.xdist_group("cluster")
+pytestmark = pytest.mark.xdist_group("environment")
 
 SCRIPT = Path(dumpfilter.__file__).with_name("__main__.py")
 

@@ -1,4 +1,4 @@
-"""Running tasks: results in order, the first error of a kind we know, and Spark's own in one line."""
+"""Running tasks: results in order, and the first error of the product as itself."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ from typing import Any
 import pytest
 
 from dumpfilter.errors import BinlogCorrupt, BinlogError
-from dumpfilter.spark_jobs.spark.jobs import Runner, SparkFailed, SparkRunner, run_here, slices_for
+from dumpfilter.spark_jobs.spark.jobs import Runner, SparkRunner, run_here, slices_for
 
 
-@pytest.fixture(params=["here", "on Spark"])
-def run(request: pytest.FixtureRequest) -> Runner:
-    if request.param == "here":
-        return run_here
-    session = request.getfixturevalue("spark")
-    return SparkRunner(lambda: session.sparkContext)
+@pytest.fixture
+def run() -> Runner:
+    return run_here
 
 
 def _square(number: int) -> int:
@@ -53,31 +50,6 @@ def test_no_spark_for_no_tasks() -> None:
         raise AssertionError
 
     assert SparkRunner(never)(_square, [], "nothing") == []
-
-
-def test_waves(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Later tasks are not begun when an earlier wave has failed."""
-    monkeypatch.setattr("dumpfilter.spark_jobs.spark.jobs._WAVE", 4)
-    done = spark.sparkContext.accumulator(0)
-
-    def task(number: int) -> None:
-        done.add(1)
-        if number == 3:
-            raise BinlogCorrupt("no")
-
-    tasks = list(range(20))
-    with pytest.raises(BinlogCorrupt):
-        SparkRunner(lambda: spark.sparkContext)(task, tasks, "checking")
-    assert done.value == 4 * spark.sparkContext.defaultParallelism
-
-
-def _bug(number: int) -> None:
-    raise ZeroDivisionError("a bug")
-
-
-def test_other_errors_are_sparks(spark: Any) -> None:
-    with pytest.raises(SparkFailed, match=r"^the Spark job failed: ZeroDivisionError: a bug$"):
-        SparkRunner(lambda: spark.sparkContext)(_bug, [1], "checking")
 
 
 @pytest.mark.parametrize(
