@@ -17,7 +17,7 @@ from dumpfilter.spark_jobs.split.specification import Specification, load_specif
 from tests.binlog_tools import complaints
 from tests.mariadb import MariaDb
 from tests.oracle.recordings import Recording
-from tests.oracle.test_replay import Server, comparable, replayable
+from tests.oracle.replaying import MariaDbServer, Server, comparable, replayable
 from tests.spark_jobs.here import split_here
 from tests.spark_jobs.walking import RECORDINGS, check_set, walk
 
@@ -56,7 +56,7 @@ def test_parts_are_valid(name: str, how: str, tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     server = MariaDb(tmp_path_factory.mktemp("replay"), "--skip-log-bin")
-    yield Server(server.client, ["mariadb-binlog", "--no-defaults"])
+    yield MariaDbServer(server)
     server.close()
 
 
