@@ -11,10 +11,15 @@ from typing import Any
 
 import dumpfilter
 from dumpfilter.errors import BinlogMissing, OptionError
-from dumpfilter.filter import EffectiveRuleKind, FilterSemantics, ReplicationFilter, WriteSemantics
+from dumpfilter.filter import (
+    EffectiveRuleKind,
+    FilterSemantics,
+    ReplicationFilter,
+    WriteRuleKind,
+    WriteSemantics,
+)
 from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.filter.factory import make_write_filter
-from dumpfilter.filter.write import WriteRuleKind
 from dumpfilter.master.imposed import ImposedFilter
 from dumpfilter.master.purge import purge
 from dumpfilter.master.register import RegisteredSlave

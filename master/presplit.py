@@ -28,7 +28,6 @@ from dumpfilter.filter import FilterSemantics, make_filter, parse_option
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.filter.origin import OriginFilter
-from dumpfilter.filter.rules import RuleKind
 from dumpfilter.index.fileset import BinlogFile
 from dumpfilter.master.dump import ReadyPlan
 from dumpfilter.master.register import FilterChange
@@ -98,11 +97,7 @@ def _same(one: ReplicationFilter, other: ReplicationFilter) -> bool:
     """Whether two filters are the same. Of classic rules the order tells only between rewrites."""
 
     def about(rules: ReplicationFilter) -> tuple[object, ...]:
-        ordered = [
-            rule
-            for rule in rules.rules
-            if isinstance(rules, EffectiveFilter) or rule.kind is RuleKind.REWRITE_DB
-        ]
+        ordered = [rule for rule in rules.rules if isinstance(rules, EffectiveFilter) or rule.kind.is_rewrite]
         server = (rules.family, rules.names, rules.lower_case_table_names)
         return (type(rules), server, frozenset(rules.rules), ordered)
 

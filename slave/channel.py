@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import hashlib
 import threading
 from collections.abc import Callable, Sequence
@@ -18,6 +17,7 @@ from dumpfilter.filter import Filter, FilterSemantics, ReplicationFilter, Rule, 
 from dumpfilter.filter.convert import filter_from_proto, filter_to_proto, origin_to_proto
 from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.filter.rules import FilterOn
 from dumpfilter.filter.trusted import TrustedRows
 from dumpfilter.slave.state import durable, imposed_info
 from dumpfilter.slave.state.durable import DirectoryLock
@@ -39,17 +39,6 @@ if TYPE_CHECKING:
     from dumpfilter.slave.targets import Target
 
 log = structlog.get_logger("dumpfilter.slave.channel")
-
-
-class FilterOn(enum.StrEnum):
-    """Where a channel's filter is run."""
-
-    MASTER = "MASTER"
-    """On the master; the slave asks again only about statements, some of which the master cannot decide."""
-    SLAVE = "SLAVE"
-    """On the slave, as servers do: the master sends everything."""
-    BOTH = "BOTH"
-    """On the master, and all of it again on the slave."""
 
 
 @dataclass(frozen=True)

@@ -176,8 +176,7 @@ def binlog_command(
     from dumpfilter.errors import OptionError
     from dumpfilter.filter import RuleKind
     from dumpfilter.filter.kinds import KindFilter
-    from dumpfilter.filter.rules import make_rules
-    from dumpfilter.filter.write import WriteRuleKind
+    from dumpfilter.filter.rules import WriteRuleKind, make_rules
     from dumpfilter.index.fileset import BinlogSet
     from dumpfilter.printing.print_set import BinlogOptions, print_binlog, rules_of, write_binlog
 

@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperCommand
 
 from dumpfilter.errors import OptionError
+from dumpfilter.filter.rules import SERVER_RULE_KINDS
 from dumpfilter.options.my_cnf import FileOption, read_options_file
 from dumpfilter.options.names import Named, OptionNames, UnknownOption
 
@@ -42,16 +43,8 @@ _FILES = ("defaults-file", "defaults-extra-file")
 
 SERVER_OPTIONS = frozenset(
     {
-        *("replicate-do-db", "replicate-ignore-db", "replicate-do-table", "replicate-ignore-table"),
-        *("replicate-wild-do-table", "replicate-wild-ignore-table", "replicate-rewrite-db"),
-        *(
-            "binlog-do-db",
-            "binlog-ignore-db",
-            "lower-case-table-names",
-            "server-id",
-            "report-host",
-            "report-port",
-        ),
+        *(kind.option for kind in SERVER_RULE_KINDS),
+        *("lower-case-table-names", "server-id", "report-host", "report-port"),
         *("replica-net-timeout", "connect-retry", "retry-count", "sync-relay-log", "sync-master-info"),
         *("verify-checksum", "skip-replica-start"),
     }

@@ -5,9 +5,8 @@ from __future__ import annotations
 import abc
 
 from dumpfilter.filter.collation import Family, NameCollation
-from dumpfilter.filter.decision import Decision
+from dumpfilter.filter.decision import Decision, Verdict
 from dumpfilter.filter.rules import BaseRuleKind, Rule
-from dumpfilter.filter.verdict import Verdict
 from dumpfilter.index.subjects import Subject, TableSubject
 from dumpfilter.statement import Statement
 

@@ -15,8 +15,7 @@ from typing import Literal
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.query import QueryEvent
 from dumpfilter.filter.base import ReplicationFilter
-from dumpfilter.filter.decision import Step
-from dumpfilter.filter.verdict import Verdict
+from dumpfilter.filter.decision import Step, Verdict
 from dumpfilter.index.statements import statement_of
 from dumpfilter.statement import Statement, StatementKind, TableName, read_text
 from dumpfilter.statement.parse import StatementText

@@ -12,7 +12,7 @@ from itertools import chain
 
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.collation import Collation, Family, NameCollation, as_parsed, collation_of
-from dumpfilter.filter.decision import Decision, Step
+from dumpfilter.filter.decision import Decision, Step, Verdict
 from dumpfilter.filter.rules import (
     BaseRuleKind,
     EffectiveRuleKind,
@@ -24,7 +24,6 @@ from dumpfilter.filter.rules import (
     split_expression,
     unique,
 )
-from dumpfilter.filter.verdict import Verdict
 from dumpfilter.filter.wild import WildSet
 from dumpfilter.statement import Statement, StatementKind, TableName
 
@@ -62,10 +61,10 @@ class EffectiveFilter(ReplicationFilter):
         self.family: Family = family
         self.names = names
         collation = collation_of(family, lower_case_table_names, names)
-        of: dict[EffectiveRuleKind, list[Rule]] = {kind: [] for kind in EffectiveRuleKind}
+        of: dict[BaseRuleKind, list[Rule]] = {kind: [] for kind in EffectiveRuleKind}
         for rule in self.rules:
             FilterSemantics.EFFECTIVE.check(rule.kind)
-            of[EffectiveRuleKind(rule.kind)].append(rule)
+            of[rule.kind].append(rule)
         self._do = _Expressions(of[EffectiveRuleKind.DO], collation)
         self._ignore = _Expressions(of[EffectiveRuleKind.IGNORE], collation)
         self._rewrites = [_Rewrite(*rule.pair, collation) for rule in of[EffectiveRuleKind.REWRITE]]

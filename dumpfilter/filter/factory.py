@@ -9,8 +9,8 @@ from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.collation import Family, NameCollation
 from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.filter.filter import Filter
-from dumpfilter.filter.rules import EffectiveRuleKind, FilterSemantics, Rule
-from dumpfilter.filter.write import WriteFilter, WriteSemantics
+from dumpfilter.filter.rules import EffectiveRuleKind, FilterSemantics, Rule, WriteSemantics
+from dumpfilter.filter.write import WriteFilter
 
 
 def make_filter(
@@ -53,7 +53,7 @@ def make_write_filter(
     for rule in rules:
         if rule.kind not in (EffectiveRuleKind.DO, EffectiveRuleKind.IGNORE):
             raise OptionError(
-                f"unknown option '--{rule.kind.value}' in effective filter semantics; the binlog's are: "
+                f"unknown option '--{rule.kind.option}' in effective filter semantics; the binlog's are: "
                 "--binlog-do, --binlog-ignore"
             )
     return EffectiveFilter(rules, lower_case_table_names=lower_case_table_names, family=family, names=names)

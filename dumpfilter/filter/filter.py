@@ -10,9 +10,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.collation import Family, NameCollation, as_parsed, collation_of
-from dumpfilter.filter.decision import Decision, Step
+from dumpfilter.filter.decision import Decision, Step, Verdict
 from dumpfilter.filter.rules import BaseRuleKind, Rule, RuleKind, parse_option, unique
-from dumpfilter.filter.verdict import Verdict
 from dumpfilter.filter.wild import WildSet
 from dumpfilter.statement import Statement, StatementKind, TableName
 

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Sequence
 from dumpfilter.errors import OptionError
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.collation import NameCollation
-from dumpfilter.filter.decision import Decision, Step
+from dumpfilter.filter.decision import Decision, Step, Verdict
 from dumpfilter.filter.rules import BaseRuleKind
-from dumpfilter.filter.verdict import Verdict
 from dumpfilter.statement import Statement, StatementKind
 
 ROWS = "ROWS"

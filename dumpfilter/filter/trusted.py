@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dumpfilter.filter.base import ReplicationFilter
-from dumpfilter.filter.decision import Decision, Step
+from dumpfilter.filter.decision import Decision, Step, Verdict
 from dumpfilter.filter.rules import BaseRuleKind
-from dumpfilter.filter.verdict import Verdict
 from dumpfilter.statement import Statement
 
 

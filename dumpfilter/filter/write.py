@@ -8,35 +8,22 @@ tests/oracle/data/recordings/{mysql,mariadb}-write-*; docs/filters.md tells it.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Hashable, Iterable, Sequence
 
 from dumpfilter.errors import OptionError
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.collation import Family, NameCollation, collation_of
-from dumpfilter.filter.decision import Decision, Step
-from dumpfilter.filter.rules import BaseRuleKind, Rule, make_rule, unique
-from dumpfilter.filter.verdict import Verdict
+from dumpfilter.filter.decision import Decision, Step, Verdict
+from dumpfilter.filter.rules import (
+    BaseRuleKind,
+    Rule,
+    WriteRuleKind,
+    WriteSemantics,
+    option_list,
+    parse_write_option,
+    unique,
+)
 from dumpfilter.statement import Statement
-
-
-class WriteRuleKind(BaseRuleKind):
-    """The two kinds of rule of the write side."""
-
-    DO_DB = "binlog-do-db"
-    IGNORE_DB = "binlog-ignore-db"
-
-
-class WriteSemantics(enum.StrEnum):
-    """How a binlog's rules are read; the first two differ in statements without a current database."""
-
-    SERVER = "server"
-    """As the servers do: MySQL writes it; to MariaDB it is a name that no rule has."""
-    WORKLOG = "worklog"
-    """As the manual once said (WL#2516, "Binlog filtering", step 2): any rule keeps it out."""
-    EFFECTIVE = "effective"
-    """By DO and IGNORE of what is changed (WL#2516, ``CHANGE BINLOG … TO``); see
-    :func:`~dumpfilter.filter.factory.make_write_filter`."""
 
 
 class WriteFilter(ReplicationFilter):
@@ -72,8 +59,8 @@ class WriteFilter(ReplicationFilter):
         for rule in self.rules:
             if not isinstance(rule.kind, WriteRuleKind):
                 raise OptionError(
-                    f"unknown option '--binlog-{rule.kind.value.removeprefix('binlog-')}' in {semantics} semantics; "
-                    f"the binlog's are: {_OPTIONS}"
+                    f"unknown option '--binlog-{rule.kind.option.removeprefix('binlog-')}' in {semantics} semantics; "
+                    f"the binlog's are: {option_list(WriteRuleKind)}"
                 )
         self._do_db, self._ignore_db = self._keyed(WriteRuleKind.DO_DB), self._keyed(WriteRuleKind.IGNORE_DB)
 
@@ -145,22 +132,3 @@ class WriteFilter(ReplicationFilter):
                 return Decision(Verdict.IGNORE, Step.BINLOG_IGNORE_DB, rule, name)
             return Decision(Verdict.EXECUTE, Step.BINLOG_NO_IGNORE_DB, None, name)
         return Decision(Verdict.EXECUTE, Step.NO_RULES, None, name)
-
-
-_OPTIONS = ", ".join(f"--{kind.value}" for kind in WriteRuleKind)
-
-
-def parse_write_option(option: str) -> Rule:
-    """A rule from an option in the server's spelling, dashes and underscores alike. Raises OptionError.
-
-    >>> str(parse_write_option("--binlog_do_db=shop"))
-    '--binlog-do-db=shop'
-    """
-    name, equals, value = option.partition("=")
-    try:
-        kind = WriteRuleKind(name.removeprefix("--").replace("_", "-"))
-    except ValueError:
-        raise OptionError(f"unknown option {name!r}; the write side's are: {_OPTIONS}") from None
-    if not equals:
-        raise OptionError(f"{name}: a value is missing; write {name}=VALUE")
-    return make_rule(kind, value)

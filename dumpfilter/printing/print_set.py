@@ -69,16 +69,16 @@ def rules_of(
     """
     rules = []
     for kind in RuleKind:
-        short = "--" + kind.value.removeprefix("replicate-")
+        short = f"--{kind.worklog_option}"
         if server.get(kind) and worklog.get(kind):
-            raise OptionError(f"--{kind.value} and {short} are the same rule: use one of the two")
+            raise OptionError(f"--{kind.option} and {short} are the same rule: use one of the two")
         for value in server.get(kind) or ():
             rules.append(make_rule(kind, value))
         for value in worklog.get(kind) or ():
             try:
                 rules.append(make_rule(kind, value))
             except OptionError as error:
-                raise OptionError(str(error).replace(f"--{kind.value}", short)) from None
+                raise OptionError(str(error).replace(f"--{kind.option}", short)) from None
     return rules
 
 

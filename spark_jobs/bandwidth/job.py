@@ -60,14 +60,14 @@ def bandwidth(
     indexed = index_set(source, run, options)
     seconds = options.bucket_seconds or _bucket_seconds(indexed)
     asked, filters = ask(slaves, indexed.family, indexed.names)
-    everywhere = schemas_among(indexed.subjects)
+    unknown_xa_schemas = schemas_among(indexed.subjects)
     measure = MeasureRanges(
         uuid.uuid4().hex,
         indexed.files,
         tuple(filters),
         len(asked),
         seconds,
-        everywhere,
+        unknown_xa_schemas,
         indexed.nbytes > options.fold_above,
         options.verify_ranges,
         options.block_size,

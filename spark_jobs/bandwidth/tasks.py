@@ -23,7 +23,7 @@ from dumpfilter.index.subjects import Subject, Subjects
 from dumpfilter.spark_jobs.ranges.files import open_file
 from dumpfilter.spark_jobs.ranges.range_index import FileIndex
 from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE, Block, Range, blocks_of
-from dumpfilter.spark_jobs.split.assign import RUN_SIZE, Share, Sharer, share_plan
+from dumpfilter.spark_jobs.split.assign import RUN_SIZE, Assigner, Share, share_as_chunk
 from dumpfilter.spark_jobs.split.ownership import Owners, SchemaOwners
 
 GivenFilter = tuple[ReplicationFilter, OriginFilter | None]
@@ -100,7 +100,7 @@ class MeasureRanges:
     filters: tuple[GivenFilter, ...]
     slaves: int
     bucket_seconds: int
-    everywhere: tuple[str, ...] = ()
+    unknown_xa_schemas: tuple[str, ...] = ()
     fold: bool = False
     """Give back no more than these filters tell apart. For long binlogs: every process then asks about every table."""
     verify: bool = True
@@ -108,21 +108,21 @@ class MeasureRanges:
 
     def __call__(self, ranges: Iterable[Range]) -> Measured:
         """Raises BinlogError with file and position."""
-        known = _known(self)
-        found = Measured(known.tally.take())
+        state = _process_state(self)
+        found = Measured(state.tally.take())
         for wanted in ranges:
             with open_file(self.files[wanted.file].path) as file:
-                self._measure(file, wanted, known, found)
-        found.tallied = known.tally.take()
+                self._measure(file, wanted, state, found)
+        found.tallied = state.tally.take()
         if self.fold:
-            found.tallied = found.tallied.folded(known.flags_of(found.tallied))
+            found.tallied = found.tallied.folded(state.flags_of(found.tallied))
         return found
 
-    def _measure(self, file: BinlogFile, wanted: Range, known: _Known, found: Measured) -> None:
+    def _measure(self, file: BinlogFile, wanted: Range, state: _ProcessState, found: Measured) -> None:
         blocks = blocks_of(
-            file, wanted, known.subjects, known.sources, verify=self.verify, block_size=self.block_size
+            file, wanted, state.subjects, state.sources, verify=self.verify, block_size=self.block_size
         )
-        sharer = Sharer(known.owners)
+        assigner = Assigner(state.owners)
         first = True
         while True:
             begin = time.thread_time()
@@ -131,19 +131,19 @@ class MeasureRanges:
                 return
             found.timing.scan_seconds += time.thread_time() - begin
             found.timing.scan_bytes += block.segment.end - block.segment.start
-            known.tally.add(block.segment, file.read)
-            shares = sharer.share(block.segment, file.read)
+            state.tally.add(block.segment, file.read)
+            shares = assigner.assign(block.segment, file.read)
             for share in shares:
-                name = known.owners.names[share.output]
+                name = state.owners.names[share.output]
                 found.schema_bytes[name] = found.schema_bytes.get(name, 0) + share.size
             if first:
                 first = False
-                _compress(file, block, shares, known.owners, wanted.number, found)
-                _time(file, block, known, wanted.number, found.timing)
+                _compress(file, block, shares, state.owners, wanted.number, found)
+                _time(file, block, state, wanted.number, found.timing)
 
 
 @dataclass(frozen=True)
-class _Known:
+class _ProcessState:
     """What one range has told of the next, of this process."""
 
     job: str
@@ -166,16 +166,16 @@ class _Known:
         return [flags.array()[places] if flags.is_on else None for flags, _ in self.given]
 
 
-_kept: list[_Known] = []
+_kept: list[_ProcessState] = []
 
 
-def _known(job: MeasureRanges) -> _Known:
+def _process_state(job: MeasureRanges) -> _ProcessState:
     if not _kept or _kept[0].job != job.job:
         subjects, sources = Subjects(), SourceNumbers()
         given = [(TableFlags(one, subjects), origin) for one, origin in job.filters]
         none = Filter((), lower_case_table_names=0, family="mysql")
         _kept[:] = [
-            _Known(
+            _ProcessState(
                 job.job,
                 subjects,
                 sources,
@@ -183,7 +183,7 @@ def _known(job: MeasureRanges) -> _Known:
                 tuple(given),
                 job.slaves,
                 TableFlags(none, subjects),
-                SchemaOwners(subjects, job.everywhere),
+                SchemaOwners(subjects, job.unknown_xa_schemas),
             )
         ]
     return _kept[0]
@@ -217,15 +217,15 @@ def _beginning(share: Share, block: Block, file: BinlogFile) -> bytes:
     n = int(np.searchsorted(sizes, CHUNK)) + 1
     part = Share(share.output, share.runs[:n], 0, share.transactions, share.ends, share.replaced)
     fd = block.segment.format_description
-    data = render(share_plan(file.name, part), block.data, block.segment.start, file.read, fd)
+    data = render(share_as_chunk(file.name, part), block.data, block.segment.start, file.read, fd)
     return data[: 2 * CHUNK]
 
 
-def _time(file: BinlogFile, block: Block, known: _Known, turn: int, timing: Timing) -> None:
+def _time(file: BinlogFile, block: Block, state: _ProcessState, turn: int, timing: Timing) -> None:
     """Time what a dump does with a block: without a filter, and with those of some slaves, others in each range."""
 
     def dump(flags: TableFlags, origin: OriginFilter | None) -> tuple[float, float, int]:
-        thread = DumpThread(flags, known.sources, origin=origin)
+        thread = DumpThread(flags, state.sources, origin=origin)
         thread.start_file(block.segment.start, file.read)
         begin = time.thread_time()
         plans = thread.plan(block.segment)
@@ -236,14 +236,14 @@ def _time(file: BinlogFile, block: Block, known: _Known, turn: int, timing: Timi
             sent += len(render(plan, block.data, block.segment.start, file.read, fd))
         return decided - begin, time.thread_time() - decided, sent
 
-    seconds, rendering, sent = dump(known.without_rules, None)
+    seconds, rendering, sent = dump(state.without_rules, None)
     timing.plain_seconds += seconds
     timing.plain_events += len(block.segment.offset)
     timing.render_seconds += rendering
     timing.render_bytes += sent
-    n = known.slaves
+    n = state.slaves
     for k in range(min(_TIMED, n)):
-        flags, origin = known.given[(turn * _TIMED + k) % n]
+        flags, origin = state.given[(turn * _TIMED + k) % n]
         flags.array()  # asking the filter about each table once is not what each segment costs
         seconds, rendering, sent = dump(flags, origin)
         timing.decide_seconds += seconds

@@ -15,7 +15,7 @@ from dumpfilter.binlog.query import QueryEvent, StatusVariables
 from dumpfilter.binlog.reader import read_format_description
 from dumpfilter.filter import Filter
 from dumpfilter.filter.clever import CleverFilter
-from dumpfilter.filter.verdict import Verdict
+from dumpfilter.filter.decision import Verdict
 from tests.support import RECORDED
 
 with RECORDED[0].open("rb") as _source:

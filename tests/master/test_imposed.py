@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import EffectiveFilter, Filter, ReplicationFilter
 from dumpfilter.filter.convert import filter_from_proto, filter_to_proto
+from dumpfilter.filter.decision import Verdict
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
 from dumpfilter.filter.kinds import AllFilters
-from dumpfilter.filter.verdict import Verdict
 from dumpfilter.master.config import MasterConfig, load_config
 from dumpfilter.master.imposed import ImposedFilter, imposed_on, peer_address
 from dumpfilter.master.server import MasterServer

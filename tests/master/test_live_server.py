@@ -14,11 +14,12 @@ from dumpfilter.binlog.reader import iter_events
 from dumpfilter.dump.event_stream import kept_events
 from dumpfilter.dump.filter_set import filter_set
 from dumpfilter.filter import Filter
+from dumpfilter.filter.rules import FilterOn
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.printing import LoadFiles, TextPrinter
-from dumpfilter.slave.channel import Channel, ChannelOptions, FilterOn
+from dumpfilter.slave.channel import Channel, ChannelOptions
 from dumpfilter.slave.targets import SummaryTarget
 from dumpfilter.slave.threads.applier import apply_files
 from dumpfilter.slave.threads.io_thread import MasterOptions

@@ -23,7 +23,8 @@ from dumpfilter.binlog.gtid import MysqlGtidSet, encode_previous_gtids
 from dumpfilter.binlog.writer import make_event, rebase
 from dumpfilter.errors import PositionError
 from dumpfilter.filter import Filter
-from dumpfilter.slave.channel import Channel, ChannelOptions, FilterOn
+from dumpfilter.filter.rules import FilterOn
+from dumpfilter.slave.channel import Channel, ChannelOptions
 from dumpfilter.slave.targets import SummaryTarget
 from dumpfilter.slave.threads.io_thread import MasterOptions
 from tests.binlog_tools import complaints

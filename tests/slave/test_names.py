@@ -11,10 +11,11 @@ import pytest
 from dumpfilter.binlog.format import NameCollation
 from dumpfilter.errors import StreamError
 from dumpfilter.filter import EffectiveFilter, Filter, FilterSemantics
+from dumpfilter.filter.rules import FilterOn
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.imposed import ImposedFilter
-from dumpfilter.slave.channel import Channel, ChannelOptions, FilterOn, Threads
+from dumpfilter.slave.channel import Channel, ChannelOptions, Threads
 from dumpfilter.slave.state import state_file
 from dumpfilter.slave.state.master_info import NAME, MasterInfo, MasterInfoFile
 from dumpfilter.slave.state.relay_log import RelayLog

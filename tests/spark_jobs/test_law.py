@@ -35,8 +35,7 @@ from dumpfilter.binlog.writer import rebase_array, with_body
 from dumpfilter.dump.filter_set import filter_set
 from dumpfilter.filter import FilterSemantics, ReplicationFilter
 from dumpfilter.filter.collation import Family
-from dumpfilter.filter.decision import Decision, Step
-from dumpfilter.filter.verdict import Verdict
+from dumpfilter.filter.decision import Decision, Step, Verdict
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.spark_jobs.split.job import SplitOptions
 from dumpfilter.spark_jobs.split.specification import NamedBinlog, Specification
