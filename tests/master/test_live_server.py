@@ -24,7 +24,7 @@ from dumpfilter.slave.targets import SummaryTarget
 from dumpfilter.slave.threads.applier import apply_files
 from dumpfilter.slave.threads.master_options import MasterOptions
 from tests.mariadb import MariaDb, mariadb_version
-from tests.oracle.test_replay import Server
+from tests.oracle.replaying import Server
 from tests.spark_jobs.here import split_here
 from tests.support import binlogs_in
 

@@ -16,7 +16,7 @@ from dumpfilter.spark_jobs.split.specification import Specification, load_specif
 from tests.binlog_tools import complaints
 from tests.mariadb import MariaDb
 from tests.oracle.recordings import Recording
-from tests.oracle.test_replay import Server, comparable, replayable
+from tests.oracle.replaying import MariaDbServer, Server, comparable, replayable
 from tests.spark_jobs.here import split_here
 from tests.spark_jobs.walking import RECORDINGS, check_set, walk
 
@@ -54,7 +54,7 @@ def test_parts_are_valid(name: str, how: str, tmp_path: Path) -> None:
 
 @pytest.fixture
 def server(mariadb: MariaDb) -> Server:
-    return Server(mariadb.client, ["mariadb-binlog", "--no-defaults"])
+    return MariaDbServer(mariadb)
 
 
 def source_state(name: str) -> dict[str, dict[str, dict[str, Any]]]:

@@ -18,7 +18,7 @@ from dumpfilter.dump.filter_set import filter_set
 from dumpfilter.index.fileset import BinlogSet
 from tests.oracle import test_recordings
 from tests.oracle.recordings import DATA, Recording
-from tests.oracle.test_replay import Server, check, mariadb  # noqa: F401 (a fixture)
+from tests.oracle.replaying import Server, check
 from tests.support import binlogs_in
 
 PACKED = DATA / "recordings" / "mariadb118-large.tar.xz"
@@ -66,10 +66,7 @@ def test_rows_that_survive_are_those_of_the_real_replica(
 
 @pytest.mark.parametrize("case", CASES)
 def test_replayed_it_gives_the_replicas_tables(
-    recording: Recording,
-    case: str,
-    mariadb: Server,  # noqa: F811
-    tmp_path: Path,
+    recording: Recording, case: str, mariadb: Server, tmp_path: Path
 ) -> None:
     check(mariadb, recording, case, tmp_path)
 
