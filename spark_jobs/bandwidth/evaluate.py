@@ -1,4 +1,4 @@
-"""From what was measured to the results: sums over units, a slave at a time."""
+"""The evaluation of measurements: sums over the tally's units give each slave's figures."""
 
 from __future__ import annotations
 
@@ -36,12 +36,13 @@ NO_TABLE = "(no table)"
 
 @dataclass(frozen=True)
 class Asked:
-    """A slave, and the numbers under which its filter and those without one rule each were measured."""
+    """A slave with the numbers of the filters that were measured for it."""
 
     definition: SlaveDefinition
     number: int
+    """The number of the slave's own filter."""
     without: tuple[int, ...]
-    """A rule each."""
+    """For each rule, the number of the filter without that rule."""
 
 
 def ask(
@@ -49,7 +50,7 @@ def ask(
     family: Family,
     names: NameCollation = NameCollation.GENERAL_CI,
 ) -> tuple[list[Asked], list[GivenFilter]]:
-    """The slaves, and all filters to measure with: theirs first, one each."""
+    """Return the slaves and all filters to measure. The slaves' own filters come first, in the slaves' order."""
     filters: list[GivenFilter] = [(one.filter(family, names), one.origin) for one in definitions]
     asked = []
     known: dict[tuple[object, ...], int] = {}
@@ -67,12 +68,12 @@ def ask(
 
 
 class Tables:
-    """What units are about, as reports name it."""
+    """The tables that the units belong to, as reports name them."""
 
     def __init__(self, tallied: Tallied) -> None:
         names: dict[str, int] = {}
         self.places: list[tuple[str | None, str | None]] = []
-        """Database and table of each name."""
+        """The database and the table of each name."""
         of_condition = np.zeros(len(tallied.conditions), np.int64)
         bare = len(tallied.conditions)
         for condition in range(bare):
@@ -90,11 +91,11 @@ class Tables:
         self.of_unit: Ints = of_condition[tallied.condition]
 
     def bytes(self, tallied: Tallied, mask: Mask) -> Ints:
-        """Bytes of each name among some units."""
+        """Return the bytes of each name in the units of ``mask``."""
         return _sums(self.of_unit[mask], tallied.bytes[mask], len(self.names))
 
     def figures(self, tallied: Tallied, mask: Mask) -> tuple[TableFigures, ...]:
-        """What each weighs, the heaviest first."""
+        """Return the figures of each table in the units of ``mask``, the largest first."""
         columns = [
             _sums(self.of_unit[mask], column[mask], len(self.names))
             for column in (tallied.bytes, tallied.events, tallied.transactions)
@@ -127,25 +128,27 @@ def _name(subject: Subject) -> tuple[str, tuple[str | None, str | None]]:
 
 
 def _sums(places: Ints, values: Ints, length: int) -> Ints:
-    # sums of bytes stay far below 2**53, up to which floats are exact
+    # bincount sums in floats, which are exact up to 2**53.
     return np.bincount(places, weights=values, minlength=length).astype(np.int64)
 
 
 @dataclass(frozen=True)
 class FlagsOf:
-    """Asks a filter about every subject of a tally. Picklable: with many slaves this is what takes long."""
+    """A task that evaluates a filter for every subject of a tally. Picklable, since many slaves
+    make this step long."""
 
     subjects: tuple[Subject, ...]
 
     def __call__(self, given: GivenFilter) -> SubjectFlags | None:
-        """Its flags, as :meth:`~dumpfilter.dump.tallied.Tallied.flags` has them."""
+        """Return the filter's flags as :meth:`~dumpfilter.dump.tallied.Tallied.flags` does."""
         return flags_of(TableFlags(given[0], Subjects()), self.subjects)
 
 
 class Evaluate:
-    """Works slaves out. ``flags``: of each filter that was measured with.
+    """Computes the figures of slaves. ``flags`` has the flags of every measured filter.
 
-    What the filters do not tell apart is put together first, so that a slave costs little whatever the binlogs' size.
+    Units that no filter tells apart are added up first. Therefore the cost of a slave does not depend on the binlogs'
+    size.
     """
 
     def __init__(self, measured: Measured, flags: Sequence[SubjectFlags | None]) -> None:
@@ -154,10 +157,10 @@ class Evaluate:
         self._schema_bytes = measured.schema_bytes
         self._an_event, _, self._a_byte = costs(measured.timing)
         self.buckets: Ints = np.unique(tallied.bucket[tallied.bucket > 0])
-        """Those there are, ascending."""
+        """The time buckets with traffic, ascending."""
         self.tables = Tables(tallied)
         self._ratios = np.full(len(tallied.conditions), measured.ratio())
-        """What compression leaves of what is sent under each condition: by the schema it is about."""
+        """The compression ratio of the events under each condition, by the schema of the events."""
         for condition in range(len(self._ratios)):
             subject = tallied.table_of(condition)
             schemas = () if subject is None else encoded_schemas(subject)
@@ -166,17 +169,17 @@ class Evaluate:
 
     @property
     def everything(self) -> Mask:
-        """All units: what a slave without rules is sent."""
+        """All units, which a slave without rules is sent."""
         return self.tallied.sent(None)
 
     def series(self, mask: Mask) -> Ints:
-        """Bytes of some units in each bucket."""
+        """Return the bytes of the units of ``mask`` in each bucket."""
         tallied = self.tallied
         places = np.clip(np.searchsorted(self.buckets, tallied.bucket[mask]), 0, len(self.buckets) - 1)
         return _sums(places, tallied.bytes[mask], len(self.buckets))
 
     def __call__(self, asked: Asked) -> tuple[SlaveFigures, tuple[int, ...]]:
-        """The slave's figures, and its bytes in each bucket."""
+        """Return the slave's figures, and its bytes in each bucket."""
         tallied, definition = self.tallied, asked.definition
         origin = definition.origin
         flags = self._flags[asked.number]
@@ -228,7 +231,7 @@ class Evaluate:
         )
 
     def _sets(self, flags: SubjectFlags | None) -> list[str]:
-        """The schemas' binlogs that hold anything the slave applies, by encoded name."""
+        """Return the encoded names of the per-schema binlogs that hold any event that the slave applies."""
         needed: set[str] = set()
         for number, subject in enumerate(self.tallied.subjects):
             if flags is None or flags[number] & FILTER_BINLOG_SEND_F:
@@ -251,7 +254,7 @@ def _figures(tallied: Tallied, mask: Mask) -> Figures:
 
 
 def costs(timing: Timing) -> tuple[float, float, float]:
-    """CPU seconds of deciding an event with a filter, and without one, and of copying a byte."""
+    """Return the CPU seconds of deciding an event with a filter and without a filter, and of copying a byte."""
     return (
         timing.decide_seconds / max(timing.decide_events, 1),
         timing.plain_seconds / max(timing.plain_events, 1),
@@ -260,7 +263,7 @@ def costs(timing: Timing) -> tuple[float, float, float]:
 
 
 def master_cost(timing: Timing, slaves: Sequence[SlaveFigures]) -> MasterCost:
-    """What the master does for these slaves."""
+    """Return the master's cost for these slaves."""
     _, plain, a_byte = costs(timing)
     return MasterCost(
         scan_seconds=timing.scan_seconds,

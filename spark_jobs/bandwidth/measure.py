@@ -1,4 +1,4 @@
-"""The tasks of the bandwidth job: what ranges hold for whom, found in one pass for all slaves."""
+"""The tasks of the bandwidth job, which measure ranges for all slaves in one pass."""
 
 from __future__ import annotations
 
@@ -29,56 +29,57 @@ from dumpfilter.spark_jobs.split.ownership import Owners, SchemaOwners
 GivenFilter = tuple[ReplicationFilter, OriginFilter | None]
 
 LEVEL = 3
-"""Of zstd: MySQL's default of zstd_compression_level."""
+"""The compression level of zstd, MySQL's default of zstd_compression_level."""
 CHUNK = 256 << 10
-"""Bytes that are compressed together: the dump's chunks."""
+"""Bytes that are compressed together, the size of the dump's chunks."""
 _SAMPLES = 1 << 20
-"""Bytes of a range that are compressed to see how well that goes."""
+"""The most bytes of a range that are compressed as samples."""
 _WHOLE = ""
-"""The name of the whole stream among samples."""
+"""The name of the whole stream among the samples."""
 _TIMED = 2
-"""Slaves whose dump is timed in each range."""
+"""The number of slaves whose dump is timed in each range."""
 
 
 @dataclass
 class Timing:
-    """CPU seconds (one core's), and what they were for."""
+    """CPU seconds on one core, and the amounts of work that took them."""
 
     scan_seconds: float = 0.0
     scan_bytes: int = 0
     decide_seconds: float = 0.0
     decide_events: int = 0
     plain_seconds: float = 0.0
-    """Of deciding without a filter."""
+    """Seconds of deciding without a filter."""
     plain_events: int = 0
     render_seconds: float = 0.0
     render_bytes: int = 0
 
     def add(self, other: Timing) -> None:
-        """Add another's."""
+        """Add the times and amounts of ``other``."""
         for name, value in vars(other).items():
             setattr(self, name, getattr(self, name) + value)
 
 
 @dataclass
 class Measured:
-    """What was found in some ranges."""
+    """The measurements of some ranges."""
 
     tallied: Tallied
     schema_bytes: dict[str, int] = field(default_factory=dict)
-    """What a split by schema has of it: by encoded name, bytes of events."""
+    """The bytes of events in each output of a split by schema, by encoded name."""
     samples: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """By schema, and :data:`_WHOLE`: bytes that were compressed, and what came out."""
+    """By encoded name of a schema, or :data:`_WHOLE`: the bytes of samples, and their bytes after compression."""
     timing: Timing = field(default_factory=Timing)
 
     def ratio(self, schema: str = _WHOLE) -> float:
-        """What compression leaves of a schema's events; of all of them where there is no sample of it."""
+        """Return the compressed size of a schema's events, as a part of 1. Without samples of the schema, use those
+        of the whole stream."""
         raw, compressed = self.samples.get(schema) or self.samples.get(_WHOLE) or (0, 0)
         return min(compressed / raw, 1.0) if raw else 1.0
 
 
 def merged(parts: Sequence[Measured]) -> Measured:
-    """All of them as one."""
+    """Return the sum of all measurements."""
     found = Measured(merge([part.tallied for part in parts]))
     for part in parts:
         for name, nbytes in part.schema_bytes.items():
@@ -92,8 +93,7 @@ def merged(parts: Sequence[Measured]) -> Measured:
 
 @dataclass(frozen=True)
 class MeasureRanges:
-    """Measures some ranges, the filters those of all slaves (of which ``slaves`` are the first) and of what is asked
-    besides."""
+    """A task that measures some ranges. ``filters`` begins with the filters of the ``slaves`` slaves."""
 
     job: str
     files: tuple[FileIndex, ...]
@@ -102,12 +102,12 @@ class MeasureRanges:
     bucket_seconds: int
     unknown_xa_schemas: tuple[str, ...] = ()
     fold: bool = False
-    """Give back no more than these filters tell apart. For long binlogs: every process then asks about every table."""
+    """Return only what the filters tell apart. For long binlogs, since every process then evaluates every filter."""
     verify: bool = True
     block_size: int = BLOCK_SIZE
 
     def __call__(self, ranges: Iterable[Range]) -> Measured:
-        """Raises BinlogError with file and position."""
+        """Measure the ranges. Raises BinlogError with file and position."""
         state = _process_state(self)
         found = Measured(state.tally.take())
         for wanted in ranges:
@@ -144,21 +144,21 @@ class MeasureRanges:
 
 @dataclass(frozen=True)
 class _ProcessState:
-    """What one range has told of the next, of this process."""
+    """Objects of this process that all its ranges share. A filter then decides each subject once."""
 
     job: str
     subjects: Subjects
     sources: SourceNumbers
     tally: Tally
     given: tuple[tuple[TableFlags, OriginFilter | None], ...]
-    """Of all filters, those of the slaves first."""
+    """All filters, those of the slaves first."""
     slaves: int
     without_rules: TableFlags
     owners: Owners
     numbers: dict[Subject, int] = field(default_factory=dict)
 
     def flags_of(self, tallied: Tallied) -> list[SubjectFlags | None]:
-        """All filters' flags of a tally's subjects, of which each is asked about once in this process."""
+        """Return the flags of every filter for the tally's subjects."""
         for number in range(len(self.subjects)):
             if self.subjects.members(number) is None:
                 self.numbers.setdefault(self.subjects[number], number)
@@ -192,7 +192,7 @@ def _process_state(job: MeasureRanges) -> _ProcessState:
 def _compress(
     file: BinlogFile, block: Block, shares: Sequence[Share], owners: Owners, turn: int, found: Measured
 ) -> None:
-    """Compress samples of what schemas have of a block, another one first in each range."""
+    """Compress samples of the shares of a block. Each range begins with another share."""
     compressor = zstandard.ZstdCompressor(level=LEVEL)
 
     def sample(name: str, data: bytes) -> None:
@@ -212,7 +212,7 @@ def _compress(
 
 
 def _beginning(share: Share, block: Block, file: BinlogFile) -> bytes:
-    """The first bytes of a share, about a chunk of them."""
+    """Return about the first :data:`CHUNK` bytes of a share."""
     sizes: npt.NDArray[np.int64] = np.cumsum(share.runs[:, RUN_SIZE])
     n = int(np.searchsorted(sizes, CHUNK)) + 1
     part = Share(share.output, share.runs[:n], 0, share.transactions, share.ends, share.replaced)
@@ -222,7 +222,7 @@ def _beginning(share: Share, block: Block, file: BinlogFile) -> bytes:
 
 
 def _time(file: BinlogFile, block: Block, state: _ProcessState, turn: int, timing: Timing) -> None:
-    """Time what a dump does with a block: without a filter, and with those of some slaves, others in each range."""
+    """Time the dump of a block without a filter and with the filters of some slaves. Each range times other slaves."""
 
     def dump(flags: TableFlags, origin: OriginFilter | None) -> tuple[float, float, int]:
         thread = DumpThread(flags, state.sources, origin=origin)
@@ -244,7 +244,8 @@ def _time(file: BinlogFile, block: Block, state: _ProcessState, turn: int, timin
     n = state.slaves
     for k in range(min(_TIMED, n)):
         flags, origin = state.given[(turn * _TIMED + k) % n]
-        flags.array()  # asking the filter about each table once is not what each segment costs
+        # Decide all subjects first, since a dump decides each subject once and not in each segment.
+        flags.array()
         seconds, rendering, sent = dump(flags, origin)
         timing.decide_seconds += seconds
         timing.decide_events += len(block.segment.offset)

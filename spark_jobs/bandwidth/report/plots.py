@@ -1,9 +1,9 @@
-"""The report's plots: from :class:`Results` to figures of plotly.js, as JSON.
+"""The report's plots: figures of plotly.js as JSON, made from :class:`Results`.
 
-A figure is what ``Plotly.newPlot`` takes (``data`` and ``layout``) and ``narrow``, a layout laid over it on a narrow
-screen. Colours are CSS custom properties (``var(--…)``), which the page resolves when it draws, so that a plot follows
-the page's colour scheme. Names go through :func:`label`: plotly reads a subset of HTML in texts.
-Axes of names are numeric with texts at their ticks; plotly would take a table named ``2024-01-01`` for a date.
+A figure has the arguments of ``Plotly.newPlot`` (``data`` and ``layout``), and ``narrow``, the changes of the layout
+for a narrow screen. Colours are CSS custom properties (``var(--…)``). The page resolves them when it draws, so a plot
+follows the page's colour scheme. Names pass through :func:`label`, since plotly reads a subset of HTML in texts. Axes
+of names are numeric with texts at their ticks, since plotly would take a table named ``2024-01-01`` for a date.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ Json = dict[str, Any]
 _Item = TypeVar("_Item")
 
 MOST_SLAVES = 20
-"""Slaves that have a bar of their own."""
+"""The most slaves with a bar of their own."""
 MOST_TABLES = 20
-"""Tables that have a bar of their own."""
+"""The most tables with a bar of their own."""
 MOST_COLUMNS = 24
-"""Slaves in the heat map."""
+"""The most slaves in the heat map."""
 MOST_ROWS = 30
-"""Tables in the heat map."""
+"""The most tables in the heat map."""
 MOST_CHOICES = 200
-"""Slaves whose own curves can be chosen; each adds to the page's size."""
+"""The most slaves whose own curves can be chosen. Each curve makes the page larger."""
 MOST_POINTS = 400
-"""Points of a curve; more buckets than that are drawn several in one."""
+"""The most points of a curve. With more buckets, several buckets are one point."""
 
 _WIDTHS = [
     60,
@@ -68,14 +68,14 @@ _DATES = [
     {"dtickrange": [86_400_000, "M1"], "value": "%m-%d\n%Y"},
     {"dtickrange": ["M1", None], "value": "%Y-%m"},
 ]
-"""Texts at an axis of time, by how far apart they are."""
+"""The format of texts at a time axis, by the distance between ticks."""
 _WIDE, _NARROW = 32, 15
-"""Characters of a name beside a plot."""
+"""Characters of a name beside a plot, on a wide and on a narrow screen."""
 
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure and the room it takes: pixels high, and wide at least (narrower, it scrolls)."""
+    """A figure with its height and its least and greatest width, pixels. A plot with less room scrolls."""
 
     figure: Json
     height: int
@@ -85,19 +85,22 @@ class Plot:
 
 @dataclass(frozen=True)
 class TimePlot:
-    """The plot over time, and what another choice in its list of slaves changes in it."""
+    """The plot over time, with the changes that each choice in its list of slaves makes."""
 
     plot: Plot
     choices: list[Json]
-    """``data`` and ``layout`` to lay over the figure: for all slaves together, then for each of :attr:`names`."""
+    """The changes of ``data`` and ``layout``: for all slaves together, then for each slave of :attr:`names`."""
     names: list[str]
-    """The slaves that can be chosen: the MOST_CHOICES that are sent most, by name; none when there is one only."""
+    """The slaves that can be chosen, by name: the MOST_CHOICES with the most traffic. Empty with only one slave."""
     width: int
-    """Seconds that are one step of the curve."""
+    """The seconds of one step of the curve."""
 
 
 def savings_plot(results: Results) -> Plot | None:
-    """What each slave is sent in each way, the one that saves most first; None without traffic."""
+    """Return the bytes of each slave without a filter, with a filter and in the other ways; None without traffic.
+
+    The slave with the largest saving comes first.
+    """
     slaves = sorted(results.slaves, key=lambda s: (s.master_side.bytes - s.no_filter.bytes, s.name))
     if not sum(slave.no_filter.bytes for slave in slaves):
         return None
@@ -153,10 +156,8 @@ def savings_plot(results: Results) -> Plot | None:
 
 
 def time_plot(results: Results) -> TimePlot | None:
-    """Bytes a second over time, with and without the filters, for all slaves together and for each.
-
-    None when there is no traffic with a time or no slave.
-    """
+    """Return the bytes a second over time, with and without the filters. None without a slave, or without traffic
+    that has a time."""
     starts = np.array(results.bucket_starts, np.int64)
     if not len(starts) or not results.slaves:
         return None
@@ -168,7 +169,7 @@ def time_plot(results: Results) -> TimePlot | None:
         sums = np.zeros(int(place[-1]) + 1, np.int64)
         np.add.at(sums, place, values)
         rates = np.round(sums / width, 1).tolist()
-        return [*rates, rates[-1]]  # where the last step ends
+        return [*rates, rates[-1]]  # The last value again, so that the last step has an end.
 
     def peak_of(values: npt.NDArray[np.int64]) -> Peak | None:
         at = int(np.argmax(values))
@@ -251,7 +252,7 @@ def time_plot(results: Results) -> TimePlot | None:
 
 
 def tables_plot(results: Results) -> Plot | None:
-    """The heaviest tables with their cumulative share (Pareto); None without traffic."""
+    """Return the largest tables with their cumulative share (Pareto); None without traffic."""
     whole = sum(table.bytes for table in results.tables)
     if not whole:
         return None
@@ -280,9 +281,10 @@ def tables_plot(results: Results) -> Plot | None:
 
 
 def heat_map(results: Results) -> Plot | None:
-    """Bytes each slave is sent of each table with its filter on the master, on a logarithmic scale of colours.
+    """Return the bytes of each table that each slave is sent with its filter on the master, on a logarithmic scale of
+    colours.
 
-    None when no slave is sent anything of a table.
+    None if no slave is sent any event of a table.
     """
     slaves, other_slaves = _head(
         sorted(results.slaves, key=lambda s: (-s.master_side.bytes, s.name)), MOST_COLUMNS
@@ -343,13 +345,13 @@ def heat_map(results: Results) -> Plot | None:
 
 
 def heat_limits(plot: Plot) -> tuple[float, float, float]:
-    """The least and the greatest bytes in the heat map's colours, and what is half way."""
+    """Return the bytes of the heat map's first, middle and last colour."""
     data = plot.figure["data"][0]
     return math.exp(data["zmin"]), math.exp((data["zmin"] + data["zmax"]) / 2), math.exp(data["zmax"])
 
 
 def cost_plot(results: Results) -> Plot:
-    """CPU seconds of the master, with the filters and without."""
+    """Return the CPU seconds of the master, with the filters and without."""
     cost = results.cost
     parts = [
         ("scan", "reading and indexing, once", [cost.scan_seconds, 0.0]),
@@ -371,12 +373,13 @@ def cost_plot(results: Results) -> Plot:
 
 
 def label(name: str, most: int) -> str:
-    """``name`` as a text of plotly: at most ``most`` characters, nothing in it markup."""
+    """Return ``name`` as a text for plotly, without markup, of at most ``most`` characters."""
     return html.escape(shorten(visible(name), most), quote=False)
 
 
 def byte_ticks(top: float, most: int = 6) -> list[int]:
-    """Ticks from 0 to at most ``top`` bytes: a power of two apart, at most ``most`` beside the 0.
+    """Return ticks from 0 to at most ``top`` bytes. Their distance is a power of two, and at most ``most`` follow the
+    0.
 
     >>> byte_ticks(1_400_000), byte_ticks(0)
     ([0, 262144, 524288, 786432, 1048576, 1310720], [0])
@@ -388,7 +391,7 @@ def byte_ticks(top: float, most: int = 6) -> list[int]:
 
 
 def step_width(seconds: int, bucket: int) -> int:
-    """How long a step of a curve over ``seconds`` is: a multiple of ``bucket``, a round one if any fits MOST_POINTS.
+    """Return the seconds of a step of a curve: a multiple of ``bucket``, and a round number if one fits MOST_POINTS.
 
     >>> step_width(30 * 3600, 60), step_width(1, 1), step_width(30 * 86400, 3600), step_width(86400, 7)
     (300, 1, 7200, 217)
@@ -399,7 +402,7 @@ def step_width(seconds: int, bucket: int) -> int:
 
 
 def _head(items: Sequence[_Item], most: int) -> tuple[list[_Item], list[_Item]]:
-    """The first ``most`` and the others; one alone is no "others"."""
+    """Return the first ``most`` items and the other items. A single other item joins the first."""
     at = most if len(items) > most + 1 else most + 1
     return list(items[:at]), list(items[at:])
 
@@ -420,7 +423,7 @@ def _less(before: float, after: float) -> str:
 
 
 def _beside(place: float) -> str:
-    """Where a mark's text has room: ``place`` is 0 at the left edge, 1 at the right."""
+    """Return the side on which a mark's text has room. ``place`` is 0 at the left edge and 1 at the right."""
     return "top right" if place < 0.25 else "top left" if place > 0.75 else "top center"
 
 
@@ -463,7 +466,7 @@ def _axis() -> Json:
 
 
 def _bytes_axis(top: float, suffix: str = "", most: int = 6) -> Json:
-    """From 0 to a little more than ``top``: a mark there is drawn whole."""
+    """Return an axis from 0 to a little more than ``top``, so that a mark at ``top`` is drawn whole."""
     ticks = byte_ticks(top, most)
     texts = [human_bytes(tick) + suffix if tick else "0" for tick in ticks]
     return {**_axis(), "range": [0, (top or 1) * 1.04], "tickvals": ticks, "ticktext": texts}
@@ -503,10 +506,10 @@ def _bars(
 def _rows_plot(
     data: list[Json], texts: tuple[list[str], list[str], list[str]], axes: tuple[Json, Json], room: int
 ) -> Plot:
-    """A plot of one row a name, ``room`` pixels each.
+    """Return a plot with one row for each name, ``room`` pixels high.
 
-    ``texts``: the names, at the left; what stands at the right; the same on a narrow screen.
-    ``axes``: that of the values; the same on a narrow screen.
+    ``texts`` are the names at the left, the texts at the right, and the texts at the right on a narrow screen.
+    ``axes`` are the axis of the values, and that axis on a narrow screen.
     """
     names, right, narrow_right = texts
     layout = _layout()
