@@ -9,10 +9,10 @@ from typing import Annotated
 
 from pydantic import Field
 
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import FilterSemantics, make_filter, parse_option
 from dumpfilter.filter.base import ReplicationFilter
-from dumpfilter.filter.collation import Family, NameCollation
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.options.toml_file import Model, load_toml
 
@@ -49,12 +49,11 @@ class SlaveDefinition:
 
     def filter(
         self,
-        family: Family,
-        names: NameCollation = NameCollation.GENERAL_CI,
+        names: NameRules = NameRules(),
         *,
         without: int | None = None,
     ) -> ReplicationFilter:
-        """Its filter for a binlog of this family whose server compares names so, one of the rules left out by number.
+        """Its filter for a binlog whose server compares names by ``names``, one of the rules left out by number.
 
         Raises OptionError that names the slave.
         """
@@ -66,9 +65,7 @@ class SlaveDefinition:
                     for number, rule in enumerate(self.rules)
                     if number != without
                 ],
-                lower_case_table_names=self.lower_case_table_names,
-                family=family,
-                names=names,
+                names=names._replace(lower_case_table_names=self.lower_case_table_names),
             )
         except OptionError as error:
             raise OptionError(f"slave {self.name!r}: rules: {error}") from None
@@ -93,7 +90,7 @@ def load_slaves(path: Path) -> list[SlaveDefinition]:
                         _origin(one, server_id),
                     )
                 )
-                found[-1].filter("mysql")
+                found[-1].filter()
             except OptionError as error:
                 raise OptionError(f"{path}: slave[{number}]: {error}") from None
     for name, times in Counter(one.name for one in found).items():

@@ -8,9 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.format import Family, FormatDescription, NameRules
 from dumpfilter.errors import BinlogMissing
-from dumpfilter.filter.collation import Family, NameCollation
 from dumpfilter.index.subjects import Subject
 from dumpfilter.spark_jobs.ranges.files import find_set
 from dumpfilter.spark_jobs.ranges.range_index import (
@@ -61,7 +60,7 @@ class IndexedSet:
         return self.newest.family
 
     @property
-    def names(self) -> NameCollation:
+    def names(self) -> NameRules:
         """The collation for names of the same server."""
         return self.newest.names
 

@@ -15,10 +15,10 @@ from typing import Annotated
 
 from pydantic import Field
 
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import FilterSemantics, make_filter, parse_option
 from dumpfilter.filter.base import ReplicationFilter
-from dumpfilter.filter.collation import Family, NameCollation
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.options.toml_file import Model, load_toml
 from dumpfilter.spark_jobs.split.ownership import FilterOwners, Owners, SchemaOwners
@@ -77,23 +77,19 @@ class Specification:
             "lower_case_table_names": self.lower_case_table_names,
         }
 
-    def filters(
-        self, family: Family, names: NameCollation = NameCollation.GENERAL_CI
-    ) -> list[tuple[str, ReplicationFilter]]:
-        """The named binlogs' filters, for a binlog of this family whose server compares names so.
+    def filters(self, names: NameRules = NameRules()) -> list[tuple[str, ReplicationFilter]]:
+        """The named binlogs' filters, for a binlog whose server compares names by ``names``.
 
         Raises OptionError that names the binlog.
         """
-        return [(one.name, self._filter(one, family, names)) for one in self.binlogs]
+        return [(one.name, self._filter(one, names)) for one in self.binlogs]
 
-    def _filter(self, one: NamedBinlog, family: Family, names: NameCollation) -> ReplicationFilter:
+    def _filter(self, one: NamedBinlog, names: NameRules) -> ReplicationFilter:
         try:
             return make_filter(
                 one.semantics,
                 [parse_option(rule, one.semantics) for rule in one.rules],
-                lower_case_table_names=self.lower_case_table_names,
-                family=family,
-                names=names,
+                names=names._replace(lower_case_table_names=self.lower_case_table_names),
             )
         except OptionError as error:
             raise OptionError(f"binlog {one.name!r}: rules: {error}") from None
@@ -101,14 +97,13 @@ class Specification:
     def owners(
         self,
         subjects: Subjects,
-        family: Family,
-        names: NameCollation,
+        names: NameRules,
         everywhere: tuple[str, ...] = (),
     ) -> Owners:
         """Who owns what, of a scan's subjects. ``everywhere``: see :class:`SchemaOwners`."""
         if self.by_schema:
             return SchemaOwners(subjects, everywhere)
-        return FilterOwners(subjects, self.filters(family, names), self.rest)
+        return FilterOwners(subjects, self.filters(names), self.rest)
 
 
 BY_SCHEMA = Specification()
@@ -131,7 +126,7 @@ def load_specification(path: Path) -> Specification:
             raise OptionError(f"{path}: {name!r}: two binlogs have this name")
         seen.add(name.casefold())
     try:
-        made.filters("mysql")
+        made.filters()
     except OptionError as error:
         raise OptionError(f"{path}: {error}") from None
     return made

@@ -20,11 +20,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.writer import rebase_array, writing
 from dumpfilter.dump.thread import ChunkPlan, render_into
 from dumpfilter.errors import BinlogTruncated
-from dumpfilter.filter.collation import Family, NameCollation
 from dumpfilter.index.fileset import BinlogFile
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.spark_jobs.ranges.files import open_file
@@ -90,7 +90,7 @@ class PlanRange:
     files: tuple[FileIndex, ...]
     specification: Specification
     staging: Staging
-    names: NameCollation
+    names: NameRules
     """That of the whole set: a named binlog has one filter for all files."""
     everywhere: tuple[str, ...] = ()
     verify: bool = True
@@ -103,7 +103,7 @@ class PlanRange:
             return
         with open_file(self.files[wanted.file].path) as file:
             family = file.format_description.family
-            known = _known(self.specification, family, self.names, self.everywhere)
+            known = _known(self.specification, self.names._replace(family=family), self.everywhere)
             sharer, maker = Sharer(known.owners), PlanMaker(known.owners.names)
             transactions = TransactionsTable(wanted.file, known.owners)
             for block in blocks_of(
@@ -126,12 +126,10 @@ class _Known:
 
 
 @functools.lru_cache(maxsize=1)
-def _known(
-    specification: Specification, family: Family, names: NameCollation, everywhere: tuple[str, ...]
-) -> _Known:
+def _known(specification: Specification, names: NameRules, everywhere: tuple[str, ...]) -> _Known:
     """Of this process, which does one range after the other."""
     subjects = Subjects()
-    return _Known(subjects, SourceNumbers(), specification.owners(subjects, family, names, everywhere))
+    return _Known(subjects, SourceNumbers(), specification.owners(subjects, names, everywhere))
 
 
 @dataclass(frozen=True)
