@@ -74,17 +74,13 @@ def run_master(
     write_filter = make_write_filter(
         write_semantics,
         write_rules,
-        lower_case_table_names=lower_case_table_names,
-        family=store.family,
-        names=store.names,
+        names=store.names._replace(lower_case_table_names=lower_case_table_names),
     )
     config = MasterConfig()
     if config_file is not None:
         config = load_config(
             config_file,
-            family=store.family,
-            lower_case_table_names=lower_case_table_names,
-            names=store.names,
+            names=store.names._replace(lower_case_table_names=lower_case_table_names),
         )
     users = dict(config.console_users)
     if console_user is not None or not users:

@@ -94,7 +94,7 @@ def explain_command(
 
     from rich.console import Console
 
-    from dumpfilter.binlog.format import Family, NameCollation, name_collation_of
+    from dumpfilter.binlog.format import Family, NameRules, name_collation_of
     from dumpfilter.errors import OptionError
     from dumpfilter.explain import output
     from dumpfilter.explain.explanation import Filters, explain_events, explain_set, explain_statement
@@ -136,27 +136,25 @@ def explain_command(
     }
     rules = make_rules(given)
 
-    def filters(whose: Family, names: NameCollation) -> Filters:
+    def filters(names: NameRules) -> Filters:
+        names = names._replace(lower_case_table_names=lower_case_table_names)
         return Filters(
             make_filter(
                 FilterSemantics(filter_semantics.value),
                 [rule for rule in rules if not isinstance(rule.kind, WriteRuleKind)],
-                lower_case_table_names=lower_case_table_names,
-                family=whose,
                 names=names,
             ),
             WriteFilter(
                 [rule for rule in rules if isinstance(rule.kind, WriteRuleKind)],
                 semantics=WriteSemantics(binlog_filter_semantics.value),
-                lower_case_table_names=lower_case_table_names,
-                family=whose,
+                names=names,
             ),
         )
 
     console = Console(highlight=False)
     if statement:
         whose: Family = "mariadb" if family is FamilyOption.MARIADB else "mysql"
-        ours = filters(whose, name_collation_of(whose, server_version))
+        ours = filters(NameRules(whose, name_collation_of(whose, server_version)))
         explained = explain_statement(statement, ours, current_database=use or None)
         if json:
             typer.echo(json_module.dumps(output.statement_as_dict(explained, ours), indent=1))
@@ -166,7 +164,7 @@ def explain_command(
     assert binlogs is not None
     source = BinlogSet.open(binlogs[0] if len(binlogs) == 1 else list(binlogs))
     with source.file(source.names[-1]) as newest:
-        ours = filters(newest.format_description.family, newest.format_description.names)
+        ours = filters(newest.format_description.names)
     if events:
         found = explain_events(source, ours, verify=verify_checksum)
         if json:

@@ -359,7 +359,7 @@ def explain_statement(
     database the session is in. The explanation follows the servers.
     """
     filters = _as_filters(filters)
-    parsed = read_text(text, family=filters.slave.family)
+    parsed = read_text(text, family=filters.slave.names.family)
     if _FRAME.match(text):
         statement = make_statement(parsed, current_database=current_database)
         decision = Decision(Verdict.EXECUTE, Step.NEVER_FILTERED)
@@ -421,8 +421,7 @@ def _only(rules: Filter, kinds: Sequence[RuleKind]) -> Filter:
     """The filter that these kinds of its rules make."""
     return Filter(
         [rule for rule in rules.rules if rule.kind in kinds],
-        lower_case_table_names=rules.lower_case_table_names,
-        family=rules.family,
+        names=rules.names,
     )
 
 
@@ -475,8 +474,8 @@ def _is_open(decision: Decision) -> bool:
 
 def _named(table: TableName, current: str, rules: ReplicationFilter) -> tuple[str, str]:
     """A table as a server's parser reads its name."""
-    database = current if table.database is None else as_parsed(table.database, rules.family)
-    return database, as_parsed(table.table, rules.family)
+    database = current if table.database is None else as_parsed(table.database, rules.names.family)
+    return database, as_parsed(table.table, rules.names.family)
 
 
 def _effective_path(statement: Statement, rules: ReplicationFilter) -> Iterator[PathStep]:

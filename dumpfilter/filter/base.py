@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 
-from dumpfilter.filter.collation import Family, NameCollation
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.filter.decision import Decision, Verdict
 from dumpfilter.filter.rules import BaseRuleKind, Rule
 from dumpfilter.index.subjects import Subject, TableSubject
@@ -18,9 +18,7 @@ class ReplicationFilter(abc.ABC):
     """
 
     rules: tuple[Rule, ...]
-    family: Family
-    names: NameCollation
-    lower_case_table_names: int
+    names: NameRules
 
     @property
     @abc.abstractmethod

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from dumpfilter.binlog.format import Family, NameCollation, NameRules
 from dumpfilter.errors import OptionError
 from dumpfilter.filter.base import ReplicationFilter
-from dumpfilter.filter.collation import Family, NameCollation
 from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.filter.factory import make_filter
 from dumpfilter.filter.origin import OriginFilter
@@ -61,18 +61,17 @@ def filter_to_proto(rule_filter: ReplicationFilter) -> pb.FilterDefinition:
     """The definition of a slave's filter as it goes over the wire."""
     return pb.FilterDefinition(
         rules=[pb.Rule(kind=_NAME_BY_KIND[rule.kind], value=rule.value) for rule in rule_filter.rules],
-        lower_case_table_names=rule_filter.lower_case_table_names,
-        family=family_to_proto(rule_filter.family),
+        lower_case_table_names=rule_filter.names.lower_case_table_names,
+        family=family_to_proto(rule_filter.names.family),
         semantics=pb.EFFECTIVE if isinstance(rule_filter, EffectiveFilter) else pb.CLASSIC,
-        names=names_to_proto(rule_filter.names),
+        names=names_to_proto(rule_filter.names.collation),
     )
 
 
 def filter_from_proto(
     definition: pb.FilterDefinition,
     *,
-    default_family: Family = "mysql",
-    default_names: NameCollation = NameCollation.GENERAL_CI,
+    default: NameRules = NameRules(),
 ) -> ReplicationFilter:
     """The filter a definition describes; OptionError names the first rule that cannot be used.
 
@@ -91,9 +90,11 @@ def filter_from_proto(
     return make_filter(
         semantics,
         rules,
-        lower_case_table_names=definition.lower_case_table_names,
-        family=_FAMILIES.get(definition.family, default_family),
-        names=names_from_proto(definition.names, default=default_names),
+        names=NameRules(
+            _FAMILIES.get(definition.family, default.family),
+            names_from_proto(definition.names, default=default.collation),
+            definition.lower_case_table_names,
+        ),
     )
 
 

@@ -16,9 +16,7 @@ class TrustedRows(ReplicationFilter):
     def __init__(self, rule_filter: ReplicationFilter) -> None:
         self._filter = rule_filter
         self.rules = rule_filter.rules
-        self.family = rule_filter.family
         self.names = rule_filter.names
-        self.lower_case_table_names = rule_filter.lower_case_table_names
 
     @property
     def is_on(self) -> bool:

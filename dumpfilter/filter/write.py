@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.errors import OptionError
 from dumpfilter.filter.base import ReplicationFilter
-from dumpfilter.filter.collation import Family, NameCollation, collation_of
+from dumpfilter.filter.collation import collation_of
 from dumpfilter.filter.decision import Decision, Step, Verdict
 from dumpfilter.filter.rules import (
     BaseRuleKind,
@@ -43,15 +44,12 @@ class WriteFilter(ReplicationFilter):
         rules: Iterable[Rule] = (),
         *,
         semantics: WriteSemantics = WriteSemantics.SERVER,
-        lower_case_table_names: int = 0,
-        family: Family = "mysql",
+        names: NameRules = NameRules(),
     ) -> None:
         self.rules = unique(rules)
         self.semantics = semantics
-        self.lower_case_table_names = lower_case_table_names
-        self.family: Family = family
-        self.names = NameCollation.GENERAL_CI  # it has no table rules
-        self._collation = collation_of(family, lower_case_table_names)
+        self.names = names
+        self._collation = collation_of(names)
         if semantics is WriteSemantics.EFFECTIVE:
             raise OptionError(
                 "effective semantics: the binlog's rules are --binlog-do and --binlog-ignore of dumpfilter master"
@@ -78,8 +76,7 @@ class WriteFilter(ReplicationFilter):
         options: Sequence[str],
         *,
         semantics: WriteSemantics = WriteSemantics.SERVER,
-        lower_case_table_names: int = 0,
-        family: Family = "mysql",
+        names: NameRules = NameRules(),
     ) -> WriteFilter:
         """A filter from options in the server's spelling; OptionError names the first bad one.
 
@@ -89,8 +86,7 @@ class WriteFilter(ReplicationFilter):
         return cls(
             [parse_write_option(option) for option in options],
             semantics=semantics,
-            lower_case_table_names=lower_case_table_names,
-            family=family,
+            names=names,
         )
 
     @property
@@ -108,7 +104,7 @@ class WriteFilter(ReplicationFilter):
         if self.is_on and current is None:
             if self.semantics is WriteSemantics.WORKLOG:
                 return Decision(Verdict.IGNORE, Step.BINLOG_NO_DB)
-            if self.family == "mysql":
+            if self.names.family == "mysql":
                 return Decision(Verdict.EXECUTE, Step.BINLOG_NO_DB)
         return self._db(current or "")
 
