@@ -20,6 +20,7 @@ import structlog
 from dumpfilter.binlog.format import Family
 from dumpfilter.errors import BinlogCorrupt, BinlogMissing, ConnectionLost, DumpfilterError, PositionError
 from dumpfilter.filter.convert import names_from_proto, names_to_proto
+from dumpfilter.options.defaults import HEARTBEAT_PERIOD
 from dumpfilter.slave.backoff import Backoff
 from dumpfilter.slave.errors import DumpTakenOver, RegistrationRefused, StreamError
 from dumpfilter.slave.master_info import MasterInfo
@@ -99,7 +100,7 @@ class SourceOptions:
     """Where to begin the first time; later the slave knows."""
     chunk_size: int = 0
     """Bytes; 0 leaves it to the master."""
-    heartbeat_period: float = 1.0
+    heartbeat_period: float = HEARTBEAT_PERIOD
     """Seconds."""
     net_timeout: float = 60.0
     """``--replica-net-timeout``: the connection counts as lost after so many seconds of silence."""

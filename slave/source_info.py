@@ -9,6 +9,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from dumpfilter.options.defaults import HEARTBEAT_PERIOD
 from dumpfilter.slave import state_file
 
 NAME = "source.info"
@@ -30,7 +31,7 @@ class SourceInfo(state_file.State):
     """Seconds."""
     retry_count: int = 10
     """So many failed attempts in a row and the I/O thread gives up; 0: never (MySQL's default is 10 since 8.4)."""
-    heartbeat_period: float = 30.0
+    heartbeat_period: float = HEARTBEAT_PERIOD
     """Seconds."""
     ignore_server_ids: list[int] = Field(default_factory=list)
     do_domain_ids: list[int] = Field(default_factory=list)

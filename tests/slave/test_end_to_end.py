@@ -36,7 +36,7 @@ LONELY_SLAVE = [*DUMPFILTER, "slave", "--master", "127.0.0.1:1", "--server-id", 
 # milliseconds, and the children are processes as any other.
 LAUNCHER = """
 import json, os, signal, sys
-import grpc, master.command, slave.command, dumpfilter.commands.master, dumpfilter.commands.slave
+import grpc, dumpfilter.master.process, dumpfilter.slave.process, dumpfilter.slave.report
 from dumpfilter.cli import main
 for line in sys.stdin:
     order = json.loads(line)
@@ -556,6 +556,7 @@ def test_a_transaction_that_takes_its_time(launcher, masters, tmp_path, options)
     [gtid, begin, table_map, *rest] = masters.events_of(whole[:4] + whole[boundary:])
     path.write_bytes(whole[:boundary] + gtid + begin + table_map)
     launcher.start_master(binlog.directory)
+    options = [*options, "--heartbeat-period=1"]
     launcher.start_slave("s", *options)
     deadline = time.monotonic() + 20
     while launcher.master_info("s")["source_position"] < boundary:

@@ -15,7 +15,7 @@ from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.imposed import ImposedFilter
 from dumpfilter.slave.applier import EventApplier
-from dumpfilter.slave.command import report
+from dumpfilter.slave.report import report
 from dumpfilter.slave.targets import SummaryTarget
 from tests.slave.driven import Place, driven, expected, serving, wait_until
 from tests.slave.test_changes import GrowingBinlog
