@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,7 +86,7 @@ class BinlogStore:
 
     def __init__(
         self,
-        source: str | Path | list[str | Path],
+        source: str | Path | Sequence[str | Path],
         *,
         verify: bool = True,
         cache_bytes: int = CACHE_BYTES,
