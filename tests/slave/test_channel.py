@@ -1,10 +1,11 @@
-"""One channel: its threads, its filter, its source (WL#7057; the law over every change)."""
+"""One channel: its threads, its filter, its master (WL#7057). Every change of them keeps the law."""
 
 from __future__ import annotations
 
 import shutil
 import struct
 import zlib
+from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,25 +16,20 @@ from dumpfilter.binlog.events import EventType
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.sql.commands import Threads
-from tests.slave.driven import Driven, Since, driven, expected, serving, wait_until
+from tests.slave.driven import driven, expected, serving, wait_until
 from tests.slave.growing import boundaries
+from tests.slave.schedules import OLD_OPTION as OLD
+from tests.slave.schedules import UUID
+from tests.slave.schedules import apply_before as before
 
 DATA = Path(__file__).parents[1] / "oracle" / "data" / "oracle"
-UUID = "5a8b8d0a-e543-11f1-9c8d-02fc00000001"
-OLD = "--replicate-ignore-db=hr"
 CHANGE = "CHANGE REPLICATION FILTER REPLICATE_DO_DB = (hr, logs), REPLICATE_IGNORE_DB = ()"
 
 
 @pytest.fixture
 def binlogs(data: Path, tmp_path: Path) -> Path:
-    """A copy of a recording, which may be given another identity or be changed."""
+    """A copy of a recording. A test may change the copy."""
     return Path(shutil.copytree(data / "mysql-row", tmp_path / "binlogs"))
-
-
-def before(slave: Driven, number: int) -> None:
-    """Let the applier go on up to the transaction of this number, and end there."""
-    slave.sql(f"START REPLICA SQL_THREAD UNTIL SQL_BEFORE_GTIDS = '{UUID}:{number}'")
-    slave.stopped()
 
 
 # -- threads
@@ -87,10 +83,10 @@ def test_the_applier_stops_where_both_know_the_place(binlogs: Path, tmp_path: Pa
 
 @pytest.mark.parametrize("options", [(), (OLD,), ("--replicate-do-db=shop",), ("--replicate-do-db=nothing",)])
 @pytest.mark.parametrize("filter_on", ["BOTH", "SLAVE"])
-def test_until_a_place_in_the_sources_log(
+def test_until_a_position_in_the_masters_log(
     binlogs: Path, tmp_path: Path, options: tuple[str, ...], filter_on: str
 ) -> None:
-    """As a server that is sent everything: after the transaction that gets there or beyond, dropped or not."""
+    """The applier stops where an unfiltered replica would stop, even if the master dropped that transaction."""
     found = BinlogSet.open(binlogs)
     places = [(name, end) for name in found.names for end in boundaries(found, name)]
     with serving(binlogs) as master, driven(tmp_path / "s", *options) as slave:
@@ -105,7 +101,7 @@ def test_until_a_place_in_the_sources_log(
             slave.stopped()
             if (name, end) in places[3::11]:
                 assert slave.summary() == expected(binlogs, history, until=(name, end)).summary
-            else:  # it was passed: nothing is applied
+            else:  # the applier is beyond the position already
                 assert slave.summary() == expected(binlogs, history, until=places[3::11][-1]).summary
 
 
@@ -126,22 +122,12 @@ def test_until_gtids(binlogs: Path, tmp_path: Path, options: tuple[str, ...], fi
             slave.sql(f"START REPLICA SQL_THREAD UNTIL SQL_{kind}_GTIDS = '{UUID}:{number}'")
             slave.stopped()
             taken = number - 1 if kind == "BEFORE" else number
-            assert slave.summary() == after(binlogs, history, taken), (number, kind)
-            # once more: it is fulfilled already
+            summary = expected(binlogs, history, transactions=taken).summary
+            assert slave.summary() == summary, (number, kind)
+            # The condition is met already, and the applier ends at once.
             slave.sql(f"START REPLICA SQL_THREAD UNTIL SQL_{kind}_GTIDS = '{UUID}:{number}'")
             slave.stopped()
-            assert slave.summary() == after(binlogs, history, taken), (number, kind)
-
-
-def after(binlogs: Path, history: list[Since], transactions: int) -> dict[str, Any]:
-    """The summary after so many transactions."""
-    found = BinlogSet.open(binlogs)
-    for name in found.names:
-        for end in boundaries(found, name):
-            so_far = expected(binlogs, history, until=(name, end))
-            if len(so_far.gtids) >= transactions:
-                return so_far.summary
-    raise AssertionError(transactions)
+            assert slave.summary() == summary, (number, kind)
 
 
 # -- another filter
@@ -164,7 +150,7 @@ def test_another_filter(binlogs: Path, tmp_path: Path, situation: str, number: i
             master.stop()
             wait_until(lambda: slave.status()["Replica_IO_Running"] == "Connecting")
         elif situation == "gone meanwhile":
-            master.stop()  # the I/O thread may not have noticed
+            master.stop()  # the I/O thread may still believe that it is connected
         slave.sql(CHANGE)
         slave.sql("START REPLICA")
         if situation in ("nobody there", "gone meanwhile"):
@@ -181,8 +167,7 @@ def test_another_filter(binlogs: Path, tmp_path: Path, situation: str, number: i
 def test_another_filter_and_another_master_by_gtid_set(
     binlogs: Path, tmp_path: Path, situation: str, number: int
 ) -> None:
-    """The applier is still in the old master's files when the filter changes: what it has not applied comes from the
-    new one."""
+    """The applier is in the old master's files when the filter changes. The new master sends the rest again."""
     other = Path(shutil.copytree(binlogs, tmp_path / "other"))
     (other / "auto.cnf").write_text("[auto]\nserver-uuid=11111111-2222-3333-4444-555555555555\n")
     with serving(binlogs) as master, driven(tmp_path / "s", OLD) as slave:
@@ -204,7 +189,7 @@ def test_another_filter_and_another_master_by_gtid_set(
 
 @pytest.mark.parametrize("number", [2, 30, 50, 74])
 def test_a_restart_with_other_options(binlogs: Path, tmp_path: Path, number: int) -> None:
-    """What was relayed beyond the applier's place was filtered with the options of before."""
+    """The slave discards relayed events that the old options selected and that were not applied."""
     with serving(binlogs) as master, driven(tmp_path / "s", OLD) as slave:
         slave.follow(master)
         slave.sql("START REPLICA IO_THREAD")
@@ -231,7 +216,7 @@ def test_a_restart_with_the_same_options_fetches_nothing(binlogs: Path, tmp_path
 
 
 def test_a_changed_filter_is_not_kept_over_a_restart(binlogs: Path, tmp_path: Path) -> None:
-    """The options are in force again, from where the applier is."""
+    """After the restart the options are in force again, from the applier's position on."""
     with serving(binlogs) as master, driven(tmp_path / "s", OLD) as slave:
         slave.follow(master)
         slave.sql("START REPLICA IO_THREAD")
@@ -247,7 +232,7 @@ def test_a_changed_filter_is_not_kept_over_a_restart(binlogs: Path, tmp_path: Pa
         assert [len(since.rules) for since in slave.history[""]] == [0, 1, 2, 1]
 
 
-# -- where the filter is run
+# -- the side on which the filter runs
 
 
 RULES = [
@@ -257,21 +242,28 @@ RULES = [
     ["--do=shop.%", "--ignore=%.%", "--rewrite=shop.items->shop.things"],
 ]
 FOLDERS = ["mysql-row", "mysql-statement", "mariadb-mixed"]
+SIDES = ("MASTER", "SLAVE", "BOTH")
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_wherever_the_filter_is_run_it_is_the_same(data: Path, tmp_path: Path, folder: str) -> None:
-    with serving(data / folder) as master:
+def test_the_result_is_the_same_on_either_side(data: Path, tmp_path: Path, folder: str) -> None:
+    with ExitStack() as stack:
+        master = stack.enter_context(serving(data / folder))
+        slaves = []
         for number, options in enumerate(RULES):
+            for filter_on in SIDES:
+                directory = tmp_path / f"{filter_on}{number}"
+                slave = stack.enter_context(driven(directory, *options, server_id=1001 + len(slaves)))
+                slave.follow(master, FILTER_ON=f"'{filter_on}'")
+                slave.sql("START REPLICA")
+                slaves.append(slave)
+        for first in range(0, len(slaves), len(SIDES)):
             ends = []
-            for filter_on in ("MASTER", "SLAVE", "BOTH"):
-                with driven(tmp_path / f"{filter_on}{number}", *options) as slave:
-                    slave.follow(master, FILTER_ON=f"'{filter_on}'")
-                    slave.sql("START REPLICA")
-                    slave.expect_law(master)
-                    ends.append((slave.summary(), slave.counters(), slave.executed()))
-                    counts = slave.channel().received.counts
-                    assert (counts["events_dropped"] == 0) == (filter_on == "SLAVE")
+            for filter_on, slave in zip(SIDES, slaves[first:], strict=False):
+                slave.expect_law(master)
+                ends.append((slave.summary(), slave.counters(), slave.executed()))
+                counts = slave.channel().received.counts
+                assert (counts["events_dropped"] == 0) == (filter_on == "SLAVE")
             assert ends[0] == ends[1] == ends[2]
             wanted = expected(data / folder, slave.history[""]).hits
             shown = {kind.value.upper().replace("-", "_"): count for kind, count in wanted.items()}
@@ -280,7 +272,7 @@ def test_wherever_the_filter_is_run_it_is_the_same(data: Path, tmp_path: Path, f
 
 @pytest.mark.parametrize("number", [2, 40])
 @pytest.mark.parametrize("change", ["BOTH MASTER", "MASTER SLAVE", "SLAVE MASTER", "SLAVE BOTH"])
-def test_it_is_run_elsewhere(binlogs: Path, tmp_path: Path, change: str, number: int) -> None:
+def test_the_filter_moves_to_the_other_side(binlogs: Path, tmp_path: Path, change: str, number: int) -> None:
     first, second = change.split()
     with serving(binlogs) as master, driven(tmp_path / "s", OLD) as slave:
         slave.follow(master, FILTER_ON=f"'{first}'")
@@ -293,14 +285,14 @@ def test_it_is_run_elsewhere(binlogs: Path, tmp_path: Path, change: str, number:
         slave.expect_law(master)
         assert slave.table("dumpfilter", "channels")[0]["FILTER_ON"] == second
         hits = expected(binlogs, slave.history[""]).hits.total()
-        # UNTIL may end between two places that the master's counts are told for: then those before it are lost
+        # UNTIL may end between two recorded states. The master's hits since the first of them are lost then.
         assert slave.counters()["REPLICATE_IGNORE_DB"] in ([hits] if first == "SLAVE" else range(hits + 1))
 
 
-# -- another source
+# -- another master
 
 
-def test_another_place_in_the_sources_log(binlogs: Path, tmp_path: Path) -> None:
+def test_another_position_in_the_masters_log(binlogs: Path, tmp_path: Path) -> None:
     place = ("bin.000002", boundaries(BinlogSet.open(binlogs), "bin.000002")[5])
     with serving(binlogs) as master, driven(tmp_path / "s", OLD) as slave:
         slave.follow(master)
@@ -315,7 +307,7 @@ def test_another_place_in_the_sources_log(binlogs: Path, tmp_path: Path) -> None
         slave.sql("START REPLICA")
         slave.catch_up(master)
         assert slave.summary() == expected(binlogs, slave.history[""], start=place).summary
-        # … and from the beginning once more, onto what is there
+        # From the beginning once more: the target now has both results.
         slave.sql("STOP REPLICA")
         slave.sql("CHANGE REPLICATION SOURCE TO SOURCE_LOG_FILE = 'bin.000001', SOURCE_LOG_POS = 4")
         slave.sql("START REPLICA")
@@ -326,7 +318,7 @@ def test_another_place_in_the_sources_log(binlogs: Path, tmp_path: Path) -> None
 
 
 def rows(summary: Any) -> list[int]:
-    """The numbers of transactions and rows that a summary has counted."""
+    """Return the counts in a summary, without its digests."""
     if isinstance(summary, dict):
         return [number for key, value in summary.items() for number in rows(value) if key != "digest"]
     return [summary] if isinstance(summary, int) else []
@@ -349,7 +341,7 @@ def test_another_host_begins_at_its_first_binlog(data: Path, tmp_path: Path) -> 
 
 
 def test_another_host_by_gtid_set_goes_on(binlogs: Path, tmp_path: Path) -> None:
-    """What is relayed and not applied is given up, and asked of the other one, by what has been executed."""
+    """The slave discards relayed events that were not applied, and asks the other master by its executed GTIDs."""
     other = Path(shutil.copytree(binlogs, tmp_path / "other"))
     (other / "auto.cnf").write_text("[auto]\nserver-uuid=11111111-2222-3333-4444-555555555555\n")
     with serving(binlogs) as master, serving(other) as second, driven(tmp_path / "s", OLD) as slave:
@@ -416,16 +408,16 @@ def test_reset_replica_all(binlogs: Path, tmp_path: Path, name: str) -> None:
         assert slave.channels == []
 
 
-# -- where transactions come from
+# -- the origin of transactions
 
 
 WRITER = 11
-"""The server_id of the recordings' server."""
+"""The server id of the recordings' server."""
 
 
 @pytest.fixture(params=["mysql-row", "mariadb-mixed"])
 def of_servers(data: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
-    """A recording whose transactions come from the writer, from 1001 (the slave) and from 12, in turn."""
+    """A recording whose transactions have the server ids of the writer, 1001 (the slave) and 12, in turn."""
     binlogs = Path(shutil.copytree(data / request.param, tmp_path / "binlogs"))
     found = BinlogSet.open(binlogs)
     for name in found.names:
@@ -460,12 +452,12 @@ def of_servers(data: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Pa
         (5, {"IGNORE_DOMAIN_IDS": "(0)"}, OriginFilter(ignore_domain_ids=frozenset({0}))),
     ],
 )
-def test_by_where_transactions_come_from(
+def test_by_the_origin_of_transactions(
     of_servers: Path, tmp_path: Path, server_id: int, options: dict[str, str], origin: OriginFilter
 ) -> None:
     ends = []
     with serving(of_servers) as master:
-        for filter_on in ("MASTER", "SLAVE", "BOTH"):
+        for filter_on in SIDES:
             with driven(tmp_path / filter_on, OLD, server_id=server_id) as slave:
                 slave.follow(master, FILTER_ON=f"'{filter_on}'", **options)
                 slave.sql("START REPLICA")
@@ -485,7 +477,7 @@ def test_the_slaves_own_transactions_where_they_are_wanted(of_servers: Path, tmp
 
 
 def test_other_servers_are_ignored_from_here_on(of_servers: Path, tmp_path: Path) -> None:
-    """What was received of them and not applied is given up."""
+    """The slave discards events of the ignored servers that were received and not applied."""
     with serving(of_servers) as master, driven(tmp_path / "s", server_id=5) as slave:
         slave.follow(master)
         slave.sql("START REPLICA IO_THREAD")
@@ -510,7 +502,7 @@ def test_other_servers_are_ignored_from_here_on(of_servers: Path, tmp_path: Path
 
 @pytest.mark.parametrize("attempt", range(15))
 def test_a_filter_that_changes_before_the_first_chunk(tmp_path: Path, attempt: int) -> None:
-    """The I/O thread may be registering, or have registered and received nothing. (Several attempts: it is a race.)"""
+    """The I/O thread may be registering, or may have received nothing yet. Several attempts hit different moments."""
     with serving(DATA / "mysql-row") as master, driven(tmp_path, OLD) as slave:
         slave.follow(master)
         slave.sql("START REPLICA IO_THREAD")
