@@ -175,7 +175,7 @@ def binlog_command(
 
     from dumpfilter.errors import OptionError
     from dumpfilter.filter import RuleKind
-    from dumpfilter.filter.kinds import KindFilter
+    from dumpfilter.filter.factory import FilterOptions
     from dumpfilter.filter.rules import WriteRuleKind, make_rules
     from dumpfilter.index.fileset import BinlogSet
     from dumpfilter.printing.print_set import BinlogOptions, print_binlog, rules_of, write_binlog
@@ -194,30 +194,36 @@ def binlog_command(
         if given and raw:
             raise OptionError(f"{option} is about text and does not go with --raw")
     write_rules = {WriteRuleKind.DO_DB: binlog_do_db, WriteRuleKind.IGNORE_DB: binlog_ignore_db}
-    options = BinlogOptions(
-        rules=rules_of(
-            {
-                RuleKind.DO_DB: replicate_do_db,
-                RuleKind.IGNORE_DB: replicate_ignore_db,
-                RuleKind.DO_TABLE: replicate_do_table,
-                RuleKind.IGNORE_TABLE: replicate_ignore_table,
-                RuleKind.WILD_DO_TABLE: replicate_wild_do_table,
-                RuleKind.WILD_IGNORE_TABLE: replicate_wild_ignore_table,
-                RuleKind.REWRITE_DB: replicate_rewrite_db,
-            },
-            {
-                RuleKind.DO_DB: do_db,
-                RuleKind.IGNORE_DB: ignore_db,
-                RuleKind.DO_TABLE: do_table,
-                RuleKind.IGNORE_TABLE: ignore_table,
-                RuleKind.WILD_DO_TABLE: wild_do_table,
-                RuleKind.WILD_IGNORE_TABLE: wild_ignore_table,
-            },
+    filter_options = FilterOptions(
+        rules=tuple(
+            rules_of(
+                {
+                    RuleKind.DO_DB: replicate_do_db,
+                    RuleKind.IGNORE_DB: replicate_ignore_db,
+                    RuleKind.DO_TABLE: replicate_do_table,
+                    RuleKind.IGNORE_TABLE: replicate_ignore_table,
+                    RuleKind.WILD_DO_TABLE: replicate_wild_do_table,
+                    RuleKind.WILD_IGNORE_TABLE: replicate_wild_ignore_table,
+                    RuleKind.REWRITE_DB: replicate_rewrite_db,
+                },
+                {
+                    RuleKind.DO_DB: do_db,
+                    RuleKind.IGNORE_DB: ignore_db,
+                    RuleKind.DO_TABLE: do_table,
+                    RuleKind.IGNORE_TABLE: ignore_table,
+                    RuleKind.WILD_DO_TABLE: wild_do_table,
+                    RuleKind.WILD_IGNORE_TABLE: wild_ignore_table,
+                },
+            )
         ),
-        write_rules=make_rules(write_rules),
+        write_rules=tuple(make_rules(write_rules)),
         lower_case_table_names=lower_case_table_names,
         clever=clever,
-        kinds=KindFilter(statement_kind or (), ignore_statement_kind or ()),
+        only_kinds=tuple(statement_kind or ()),
+        ignored_kinds=tuple(ignore_statement_kind or ()),
+    )
+    options = BinlogOptions(
+        filter=filter_options,
         start_position=start_position,
         stop_position=stop_position,
         start_datetime=start_datetime,

@@ -102,11 +102,10 @@ def explain_command(
         EffectiveRuleKind,
         FilterSemantics,
         RuleKind,
-        WriteFilter,
         WriteRuleKind,
         WriteSemantics,
-        make_filter,
     )
+    from dumpfilter.filter.factory import FilterOptions
     from dumpfilter.filter.rules import make_rules
     from dumpfilter.index.fileset import BinlogSet
 
@@ -116,6 +115,10 @@ def explain_command(
         raise OptionError("--events goes with a binlog set")
     if not statement and use:
         raise OptionError("--use goes with --statement; a binlog has the current databases itself")
+    if binlog_filter_semantics is WriteSide.EFFECTIVE:
+        raise OptionError(
+            "effective semantics: the binlog's rules are --binlog-do and --binlog-ignore of dumpfilter master"
+        )
     for option, told in (("--family", family), ("--server-version", server_version)):
         if told and not statement:
             raise OptionError(f"{option} goes with --statement; a binlog says itself who wrote it")
@@ -136,25 +139,18 @@ def explain_command(
     }
     rules = make_rules(given)
 
-    def filters(names: NameRules) -> Filters:
-        names = names._replace(lower_case_table_names=lower_case_table_names)
-        return Filters(
-            make_filter(
-                FilterSemantics(filter_semantics.value),
-                [rule for rule in rules if not isinstance(rule.kind, WriteRuleKind)],
-                names=names,
-            ),
-            WriteFilter(
-                [rule for rule in rules if isinstance(rule.kind, WriteRuleKind)],
-                semantics=WriteSemantics(binlog_filter_semantics.value),
-                names=names,
-            ),
-        )
+    options = FilterOptions(
+        rules=tuple(rule for rule in rules if not isinstance(rule.kind, WriteRuleKind)),
+        semantics=FilterSemantics(filter_semantics.value),
+        write_rules=tuple(rule for rule in rules if isinstance(rule.kind, WriteRuleKind)),
+        write_semantics=WriteSemantics(binlog_filter_semantics.value),
+        lower_case_table_names=lower_case_table_names,
+    )
 
     console = Console(highlight=False)
     if statement:
         whose: Family = "mariadb" if family is FamilyOption.MARIADB else "mysql"
-        ours = filters(NameRules(whose, name_collation_of(whose, server_version)))
+        ours = Filters.of(options, NameRules(whose, name_collation_of(whose, server_version)))
         explained = explain_statement(statement, ours, current_database=use or None)
         if json:
             typer.echo(json_module.dumps(output.statement_as_dict(explained, ours), indent=1))
@@ -164,7 +160,7 @@ def explain_command(
     assert binlogs is not None
     source = BinlogSet.open(binlogs[0] if len(binlogs) == 1 else list(binlogs))
     with source.file(source.names[-1]) as newest:
-        ours = filters(newest.format_description.names)
+        ours = Filters.of(options, newest.format_description.names)
     if events:
         found = explain_events(source, ours, verify=verify_checksum)
         if json:
