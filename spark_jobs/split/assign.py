@@ -17,15 +17,15 @@ import numpy.typing as npt
 
 from dumpfilter.binlog import roles as R
 from dumpfilter.dump import decide as K
+from dumpfilter.dump.chunk import WHOLE_SEGMENT, ChunkPlan, ReadAt, render
 from dumpfilter.dump.payload import close_payload, open_payload
-from dumpfilter.dump.thread import WHOLE_SEGMENT, ChunkPlan, ReadAt, render
 from dumpfilter.index.segment import Segment
 from dumpfilter.spark_jobs.split.ownership import NOBODY, Owners
 from dumpfilter.spark_jobs.split.transactions import OF_FILES
 
 _MINE = 1
-_FLAGS = np.array([0, K.SEND], np.uint32)
-"""The flags array of an output: subjects are numbered 0 (another's) and 1 (its own) before the walk."""
+_VERDICTS = K.Verdicts(np.array([0, K.FLAG_SEND], np.uint32), np.uint32(0), False)
+"""The verdicts of an output. Before the walk the subjects are numbered: 0 for other outputs, 1 for this output."""
 
 Ints = npt.NDArray[np.int64]
 
@@ -56,29 +56,6 @@ class Share:
 
 
 @dataclass
-class _Walk:
-    """What one output's walk remembers inside a transaction that several blocks hold."""
-
-    state: Ints
-    head: Ints
-    context: Ints
-
-    @classmethod
-    def fresh(cls) -> _Walk:
-        return cls(np.zeros(K.WALK_SIZE, np.int64), np.zeros((64, 2), np.int64), np.zeros((64, 2), np.int64))
-
-    def copy(self) -> _Walk:
-        return _Walk(self.state.copy(), self.head.copy(), self.context.copy())
-
-    def grown(self) -> _Walk:
-        return _Walk(
-            self.state.copy(),
-            np.concatenate([self.head, np.zeros_like(self.head)]),
-            np.concatenate([self.context, np.zeros_like(self.context)]),
-        )
-
-
-@dataclass
 class _Events:
     """A block's columns without what stands between transactions, and what each transaction is."""
 
@@ -103,10 +80,10 @@ class Sharer:
     def __init__(self, owners: Owners) -> None:
         self.owners = owners
         self._inside: Sharer | None = None
-        self._open: dict[int, _Walk] = {}
-        self._nobody = _Walk.fresh()
+        self._open: dict[int, K.Walk] = {}
+        self._nobody = K.new_walk()
         self._ranges: Ints = np.zeros((1024, 3), np.int64)
-        self._chunks: Ints = np.zeros((1, K.CHUNK_COLUMNS), np.int64)
+        self._chunks = np.zeros(1, K.CHUNK)
 
     def share(self, segment: Segment, read: ReadAt) -> list[Share]:
         """What each output has of a segment; outputs that have nothing are left out. ``read`` reads its file."""
@@ -127,7 +104,7 @@ class Sharer:
             txn = np.concatenate([np.zeros(len(given), np.int64), txn[later]])
             owner = np.concatenate([np.array(sorted(given), np.int32), owner[later]])
         if still_open:
-            begun = nobody if continues and n_txn == 1 else _Walk.fresh()
+            begun = nobody if continues and n_txn == 1 else K.new_walk()
             self._nobody = self._walk_nobody(events, begun, segment.end)
         order = np.argsort(owner, kind="stable")
         txn, owner = txn[order], owner[order]
@@ -135,9 +112,9 @@ class Sharer:
         shares = []
         for begin, stop in pairwise(bounds):
             mine, txns = int(owner[begin]), txn[begin:stop]
-            walk = _Walk.fresh()
+            walk = K.new_walk()
             if continues and txns[0] == 0:
-                walk = nobody.copy() if mine in given else before.get(mine) or nobody.copy()
+                walk = K.copy_of(nobody) if mine in given else before.get(mine) or K.copy_of(nobody)
             share = self._share_one(segment, events, mine, txns, walk, mine in given)
             if len(share.runs):
                 shares.append(share)
@@ -231,7 +208,7 @@ class Sharer:
         return self.owners.code(share.output for share in shares)
 
     def _pairs(
-        self, events: _Events, segment: Segment, before: dict[int, _Walk]
+        self, events: _Events, segment: Segment, before: dict[int, K.Walk]
     ) -> tuple[Ints, npt.NDArray[np.int32]]:
         """(transaction, output) for all that have something to do with one another, by transaction."""
         n_txn = len(events.uniform)
@@ -277,7 +254,7 @@ class Sharer:
             output = np.concatenate([output, np.full(np.count_nonzero(missing), one, np.int32)])
         return (txn, output) if len(txns) == 1 and not missing.any() else _each_once(txn, output)
 
-    def _walk_nobody(self, events: _Events, walk: _Walk, end: int) -> _Walk:
+    def _walk_nobody(self, events: _Events, walk: K.Walk, end: int) -> K.Walk:
         """The walk through the open transaction of an output that has nothing in it so far."""
         part = slice(int(events.txn_event[-2]), int(events.txn_event[-1]))
         role = events.role[part].copy()
@@ -297,7 +274,7 @@ class Sharer:
         return walk
 
     def _share_one(
-        self, segment: Segment, events: _Events, mine: int, txns: Ints, walk: _Walk, given: bool
+        self, segment: Segment, events: _Events, mine: int, txns: Ints, walk: K.Walk, given: bool
     ) -> Share:
         first, last = events.txn_event[txns], events.txn_event[txns + 1]
         lengths = last - first
@@ -336,12 +313,12 @@ class Sharer:
         if still_open:
             self._open[mine] = walk
             kept[-1] = False
-        runs = np.empty((int(self._chunks[0, K.H_RANGES]), 4), np.int64)
+        runs = np.empty((int(self._chunks["ranges"][0]), 4), np.int64)
         ranges = self._ranges[: len(runs)]
-        runs[:, RUN_OFFSET], runs[:, RUN_KIND] = ranges[:, K.C_OFFSET], ranges[:, K.C_PATCH]
-        runs[:, RUN_SIZE] = runs[:, RUN_SOURCE_SIZE] = ranges[:, K.C_SIZE]
+        runs[:, RUN_OFFSET], runs[:, RUN_KIND] = ranges[:, K.RANGE_OFFSET], ranges[:, K.RANGE_PATCH]
+        runs[:, RUN_SIZE] = runs[:, RUN_SOURCE_SIZE] = ranges[:, K.RANGE_SIZE]
         if replaced:
-            cut = runs[:, RUN_KIND] == 2
+            cut = runs[:, RUN_KIND] == K.REPLACED
             runs[cut, RUN_SOURCE_SIZE] = events.size[np.searchsorted(events.offset, runs[cut, RUN_OFFSET])]
         finished = events.txn_event[txns + 1][kept] - 1
         nbytes = _bytes_before(runs, events.offset[finished] + events.size[finished])
@@ -370,44 +347,27 @@ class Sharer:
         txn_subject: npt.NDArray[np.int32],
         end: int,
         still_open: bool,
-        walk: _Walk,
-    ) -> tuple[_Walk, int, npt.NDArray[np.bool_]]:
+        walk: K.Walk,
+    ) -> tuple[K.Walk, int, npt.NDArray[np.bool_]]:
         """The walk after these transactions, how many events it sends, and of which transactions any; the ranges are in
         ``_ranges``, up to what ``_chunks`` says."""
+        events = K.Events(offset, size, role, subject)
+        transactions = K.Transactions(txn_event, txn_subject, still_open, end)
         kept = np.zeros(len(txn_subject), np.bool_)
         while True:
-            trial = walk.copy()
-            code, _, _ = K.decide(
-                offset,
-                size,
-                role,
-                subject,
-                txn_event,
-                txn_subject,
-                0,
-                end,
-                still_open,
-                _FLAGS,
-                np.uint32(0),
-                False,
-                WHOLE_SEGMENT,
-                trial.state,
-                trial.head,
-                trial.context,
-                self._ranges,
-                self._chunks,
-                kept,
-            )
+            trial = K.copy_of(walk)
+            out = K.Output(self._ranges, self._chunks, kept)
+            code, _, _ = K.decide(events, transactions, _VERDICTS, trial, out, 0, WHOLE_SEGMENT)
             if code == K.DONE:
-                return trial, int(self._chunks[0, K.H_EVENTS]), kept
+                return trial, int(self._chunks["events"][0]), kept
             # something was full: make room and decide again
             self._ranges = np.zeros((2 * len(self._ranges) + 2 * len(walk.head), 3), np.int64)
-            walk = walk.grown()
+            walk = K.enlarged(walk)
 
 
-def _somebodys(events: _Events, before: dict[int, _Walk]) -> bool:
+def _somebodys(events: _Events, before: dict[int, K.Walk]) -> bool:
     """Whether an output has something of the transaction that continues in this block and ends in it."""
-    if any(walk.state[K.W_KEPT] for walk in before.values()):
+    if any(walk.state["is_kept"][0] for walk in before.values()):
         return True
     part = slice(0, int(events.txn_event[1]))
     bare = ((events.role[part] & 0x7F) == R.TABLE_MAP) | (events.owner[part] == NOBODY)
@@ -430,7 +390,7 @@ def _bytes_before(runs: Ints, places: Ints) -> Ints:
     before = np.cumsum(size) - size
     k = np.searchsorted(runs[:, RUN_OFFSET], places) - 1
     inside = np.minimum(places - runs[k, RUN_OFFSET], size[k])
-    return np.asarray(before[k] + np.where(runs[k, RUN_KIND] == 2, size[k], inside), np.int64)
+    return np.asarray(before[k] + np.where(runs[k, RUN_KIND] == K.REPLACED, size[k], inside), np.int64)
 
 
 def _inside(runs: Ints, places: Ints) -> npt.NDArray[np.bool_]:
@@ -446,6 +406,6 @@ _NO_RUNS: Ints = np.empty((0, 3), np.int64)
 
 
 def share_plan(file: str, share: Share) -> ChunkPlan:
-    """A share as the dump thread's chunk, for :func:`~dumpfilter.dump.thread.render`."""
+    """A share as the dump thread's chunk, for :func:`~dumpfilter.dump.chunk.render`."""
     ranges = share.runs[:, [RUN_OFFSET, RUN_SIZE, RUN_KIND]]
     return ChunkPlan(file, ranges, 0, 0, 0, _NO_RUNS, _NO_RUNS, replaced=share.replaced)

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.writer import rebase_array, writing
-from dumpfilter.dump.thread import ChunkPlan, render_into
+from dumpfilter.dump.chunk import ChunkPlan, render_into
 from dumpfilter.errors import BinlogTruncated
 from dumpfilter.filter.collation import Family, NameCollation
 from dumpfilter.index.fileset import BinlogFile
