@@ -167,7 +167,9 @@ class Resolver:
         else:
             _set(columns, i, R.STATEMENT, holds)
 
-    def _prepare(self, columns: EventColumns, first: int, i: int, event: bytes, fd: FormatDescription) -> None:
+    def _prepare(
+        self, columns: EventColumns, first: int, i: int, event: bytes, fd: FormatDescription
+    ) -> None:
         """Event ``i`` ends an XA transaction whose events in this segment begin at ``first``."""
         assert self._xa is not None
         held = self._held if first == 0 else _Held()
@@ -178,7 +180,9 @@ class Resolver:
         if not found.one_phase:
             self._xa.prepare(found.xid, held.number(self._subjects))
 
-    def _open(self, columns: EventColumns, i: int, event: bytes, fd: FormatDescription, made: Resolved) -> None:
+    def _open(
+        self, columns: EventColumns, i: int, event: bytes, fd: FormatDescription, made: Resolved
+    ) -> None:
         _set(columns, i, R.KEEP)
         if self._scan_inside is None:
             return
