@@ -358,7 +358,8 @@ def _table(reader: TokenReader, verb: str, temporary: bool) -> StatementText:
     if verb == "DROP":
         names = reader.names()
         if temporary and if_exists and names:
-            # a replica always executes it, else a temporary table that passed the filter would stay (mysql_execute_command)
+            # a replica always executes it, else a temporary table that passed the filter would stay
+            # (mysql_execute_command)
             return StatementText(K.DROP_TABLE, updated=_NOTHING, objects=names, temporary=True)
         return _on(K.DROP_TABLE, names, temporary=temporary)
     names = reader.names(1)

@@ -45,7 +45,7 @@ def statement_shape(text: str, *, family: Family = "mysql", sql_mode: int = 0) -
 
 
 def read_text(text: str, *, family: Family = "mysql", sql_mode: int = 0) -> StatementText:
-    """Return the result of :func:`~dumpfilter.statement.parse.parse_statement` for the statement's shape, from a cache."""
+    """Parse a statement's shape by :func:`~dumpfilter.statement.parse.parse_statement`, with a cache of the results."""
     shape = statement_shape(text, family=family, sql_mode=sql_mode)
     return _remembered(shape, family) if len(shape) <= LONGEST_REMEMBERED else parse_statement(shape, family)
 
