@@ -28,7 +28,7 @@ Value = Any
 
 
 def fold(text: str) -> str:
-    """Return the form in which texts are compared: without case and accents, as utf8mb4_0900_ai_ci for usual letters."""
+    """Return a text without case and accents, for comparison: as utf8mb4_0900_ai_ci does for the usual letters."""
     return text.upper() if text.isascii() else "".join(map(weight, text))
 
 
