@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from dumpfilter.binlog.format import NameRules
+from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import FilterSemantics, make_filter, parse_option
 from dumpfilter.filter.base import ReplicationFilter
@@ -49,7 +49,7 @@ class SlaveDefinition:
 
     def filter(
         self,
-        names: NameRules = NameRules(),
+        names: NameRules = DEFAULT_NAMES,
         *,
         without: int | None = None,
     ) -> ReplicationFilter:

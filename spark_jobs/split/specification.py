@@ -15,7 +15,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from dumpfilter.binlog.format import NameRules
+from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import FilterSemantics, make_filter, parse_option
 from dumpfilter.filter.base import ReplicationFilter
@@ -77,7 +77,7 @@ class Specification:
             "lower_case_table_names": self.lower_case_table_names,
         }
 
-    def filters(self, names: NameRules = NameRules()) -> list[tuple[str, ReplicationFilter]]:
+    def filters(self, names: NameRules = DEFAULT_NAMES) -> list[tuple[str, ReplicationFilter]]:
         """Return the named binlogs' filters.
 
         ``names`` are the rules by which the server compares names. Raises OptionError that names

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from dumpfilter.binlog.format import Family, NameCollation, NameRules, name_collation_of
+from dumpfilter.binlog.format import DEFAULT_NAMES, Family, NameCollation, NameRules, name_collation_of
 from dumpfilter.binlog.gtid_sources import empty_set
 from dumpfilter.cli import app
 from dumpfilter.dump import Counts
@@ -384,7 +384,7 @@ def test_whom_it_is_for(tmp_path: Path) -> None:
     def served(slave: Slave, **how: object) -> bool:
         return slave.stream(**how).from_split > 0
 
-    def classic(*options: str, names: NameRules = NameRules()) -> Filter:
+    def classic(*options: str, names: NameRules = DEFAULT_NAMES) -> Filter:
         return Filter.from_options(list(options), names=names)
 
     out = made.directory
