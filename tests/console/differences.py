@@ -1,6 +1,6 @@
 """Where our consoles answer otherwise than the real server that was recorded, and may.
 
-Each entry is a heading of docs/console-differences.md, which has the reasons; ``test_recordings`` holds every answer
+Each entry is a heading of docs/console-differences.md, which has the reasons; ``test_recordings_slow`` holds every answer
 to the recordings but for these, and fails for an entry that is not needed any more.
 """
 

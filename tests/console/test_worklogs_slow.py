@@ -1,6 +1,6 @@
 """Every example of WL#7361 and WL#7057 through a MySQL client library, with the tables that the worklogs print.
 
-``test_recordings`` asks the same statements and compares with what a real MySQL 9.7 answered. Where a worklog's text
+``test_recordings_slow`` asks the same statements, and compares with the answers of a real MySQL 9.7. Where a worklog's text
 and the real server disagree the server is followed, and the test says so.
 """
 

@@ -1,7 +1,7 @@
 """The ``mariadb`` command-line client runs a script of all commands on real processes' consoles.
 
 ``script.sql`` says what each command does; ``data/script-slave.txt`` and ``data/script-master.txt`` are what the client
-prints then. To record them anew: ``python -c 'from tests.console.test_script import record; record()'``.
+prints then. To record them anew: ``python -c 'from tests.console.test_script_slow import record; record()'``.
 """
 
 from __future__ import annotations
