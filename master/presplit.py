@@ -29,7 +29,7 @@ from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.fileset import BinlogFile
-from dumpfilter.master.dump import ReadyPlan
+from dumpfilter.master.chunks import ReadyPlan
 from dumpfilter.master.register import FilterChange
 from dumpfilter.printable import printable
 from dumpfilter.split_set.directory import SplitDirectory, SplitGone, Stretches, Transactions, read_stretches

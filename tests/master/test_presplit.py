@@ -26,7 +26,8 @@ from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.filter.rules import Rule
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.master.dump import Dump, start_of
+from dumpfilter.master.dump import Dump, DumpOptions
+from dumpfilter.master.dump_start import start_of
 from dumpfilter.master.imposed import ImposedFilter
 from dumpfilter.master.presplit import Presplit
 from dumpfilter.master.register import Register
@@ -122,9 +123,7 @@ class Slave:
             self.register,
             self.slave,
             start_of(request, self.store),
-            once=True,
-            chunk_size=chunk_size,
-            other_filters_before=before,
+            DumpOptions(once=True, chunk_size=chunk_size, other_filters_before=before),
             presplit=self.presplit,
         ).chunks()
 
