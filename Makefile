@@ -28,8 +28,8 @@ test: test-packages $(READY) lint
 
 # What differs from one distribution to the next: the servers' own programs, Java, the browser, a terminal.
 server-tests: test-packages $(READY)
-	$(PYTEST) tests/oracle/test_replay.py tests/oracle/test_readers.py tests/printing/test_print_set.py tests/commands/test_cli.py \
-	  tests/options/test_my_cnf.py tests/test_system_packages.py tests/console tests/master/test_live_server.py \
+	$(PYTEST) tests/oracle/test_replay.py tests/oracle/test_readers.py tests/printing/test_print_set.py tests/commands/test_process_slow.py \
+	  tests/options/test_my_cnf.py tests/test_system_packages.py tests/console tests/master/test_live_server_slow.py \
 	  tests/spark_jobs/test_session.py tests/spark_jobs/test_cluster.py tests/spark_jobs/test_report.py
 
 bench: $(READY)

@@ -7,13 +7,13 @@ from typing import Any
 
 import grpc
 import pytest
-from dumpfilter.printable import LONGEST_IN_LOG
 from structlog.testing import capture_logs
 
 from dumpfilter.filter import Filter
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.master.register import MOST_IDLE, MOST_IDLE_WEIGHT, NotRegistered, Register, RegisteredSlave
 from dumpfilter.master.messages import MAX_NAME, MAX_RULES
+from dumpfilter.master.register import MOST_IDLE, MOST_IDLE_WEIGHT, NotRegistered, Register, RegisteredSlave
+from dumpfilter.printable import LONGEST_IN_LOG
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.client import Client
 from tests.master.test_service import code_of, dumping, wait_for

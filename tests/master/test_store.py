@@ -80,7 +80,7 @@ def test_a_file_that_grows_a_byte_at_a_time_gives_whole_transactions(tmp_path: P
             store.check_last("bin.000001")
     assert seen == expected
     # a transaction at a time must not become a segment a transaction
-    assert len(store.open_file("bin.000001").places) == 1
+    assert len(store.open_file("bin.000001")._places) == 1
 
 
 def test_rotation_is_followed(tmp_path: Path) -> None:
