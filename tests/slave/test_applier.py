@@ -20,7 +20,7 @@ FOLDERS = [
 
 
 class Notes:
-    """A target that writes down what it is told."""
+    """A target that records the calls that it receives."""
 
     def __init__(self):
         self.calls = []
@@ -50,7 +50,7 @@ def paths(data, folder):
 
 
 def plain(told):
-    """A GTID as ``SHOW BINLOG EVENTS`` tells it, without its words (MariaDB: ``BEGIN GTID 0-11-5 cid=7``)."""
+    """Return the GTID in the text that ``SHOW BINLOG EVENTS`` shows, for example ``BEGIN GTID 0-11-5 cid=7``."""
     return re.search(r"[0-9a-f]{8}-\S+:\d+|\d+-\d+-\d+", told)[0]
 
 
@@ -69,7 +69,7 @@ def test_every_transaction_is_completed(data, folder):
     calls, gtids = replay(data, folder)
     transactions = oracle["source"]["transactions"]
     assert gtids == [plain(t["gtid"]) for t in transactions]
-    # what the server says is in them
+    # The kinds of events that the server shows in each transaction.
     told = {plain(t["gtid"]): [kind for kind, _ in t["events"]] for t in transactions}
     for gtid, kind, _, what in calls:
         kinds = " ".join(told[gtid])
@@ -102,7 +102,7 @@ def test_rewrite(data):
 
 
 def test_mixed_recordings_of_one_workload_say_the_same_rows(data):
-    """Compressed or not: the mixed recordings' rows are found in payloads and compressed events."""
+    """The mixed recordings have their rows in payloads (MySQL) and compressed events (MariaDB)."""
     for family in ("mysql", "mariadb"):
         calls, _ = replay(data, f"{family}-mixed")
         assert [c for c in calls if c[1] == "rows"]
@@ -148,7 +148,7 @@ def test_keywords():
 
 
 def test_groups_without_gtids():
-    """As MySQL 5.5 writes: BEGIN … Xid, statements that stand alone, context before them."""
+    """MySQL 5.5 writes BEGIN … Xid, statements outside transactions, and context events before them."""
     groups = Groups()
     assert groups.enter(5) is False
     assert groups.inside

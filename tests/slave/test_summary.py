@@ -1,4 +1,4 @@
-"""The summary: counts, digests that do not depend on how rows came, and state that tells the last commit."""
+"""The summary: counts, digests that do not depend on the grouping of rows, and the state of the last commit."""
 
 import json
 import struct
@@ -102,8 +102,8 @@ def test_statements_are_counted_by_their_database():
 
 @settings(deadline=None, max_examples=50)
 @given(st.lists(st.tuples(st.integers(0, 99), st.binary(max_size=5)), min_size=1, max_size=12), st.data())
-def test_the_digest_does_not_depend_on_how_rows_come(rows, data):
-    """Other events, transactions, table ids, versions, compression, runs of the process: the same digest."""
+def test_the_digest_does_not_depend_on_the_grouping_of_rows(rows, data):
+    """Events, transactions, table ids, versions, compression and restarts do not change the digest."""
     images = [row(number, text) for number, text in rows]
     one = SummaryTarget()
     apply(one, (header(30), b"".join(images)))
@@ -265,7 +265,7 @@ def test_row_by_row_a_recording_has_the_same_summary(name):
 
 
 def test_the_two_families_agree_on_the_same_rows():
-    """MySQL's v2 events and MariaDB's v1 events of one workload: the same tables, the same counts."""
+    """MySQL's v2 events and MariaDB's v1 events of one workload give the same tables and counts."""
     states = []
     for name in ("mysql-row", "mariadb-row"):
         target = SummaryTarget()
