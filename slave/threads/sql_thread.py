@@ -122,9 +122,8 @@ class SqlThread:
         at |= {"relay_file": position.file, "relay_offset": position.offset}
         is_new = self._relay_end.newest_reached is not None and not here.master_uuid
         if later.relay_file != position.file and later.master_uuid != here.master_uuid and not is_new:
-            at["master_uuid"] = (
-                ""  # the slave changed masters in between, and the file may belong to either master
-            )
+            # The slave changed masters in between, and the file may belong to either master.
+            at["master_uuid"] = ""
         # The position lies between two recorded states. The relay log has the GTIDs that were applied up to there, but
         # not the GTIDs that the master dropped up to there. GTIDs below the highest applied GTID of the same server
         # UUID or domain were dropped before this position, because they come in the order of their numbers.
