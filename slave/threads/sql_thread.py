@@ -238,7 +238,7 @@ class SqlThread:
                 applier.feed(event, file=str(path))
                 if applier.inside or event.type == EventType.FORMAT_DESCRIPTION:
                     continue  # the head of a relay log ends with the Rotate event after the format description event
-                # Thousands of transactions pass between two saves. Only _save makes a RelayLogInfo.
+                # Thousands of transactions pass between two saves, and a RelayLogInfo for each would cost time.
                 self._unsaved = {
                     **self._unsaved,
                     "relay_file": path.name,

@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from dumpfilter.binlog.events import EventType
 from dumpfilter.errors import BinlogCorrupt, BinlogTruncated
 from dumpfilter.filter import Filter
 from dumpfilter.slave.threads.applier import apply_files
@@ -112,9 +113,8 @@ def test_mixed_recordings_of_one_workload_say_the_same_rows(data):
 def test_a_file_that_ends_inside_a_transaction(data, tmp_path, masters):
     whole = (data / "mysql-row" / "bin.000001").read_bytes()
     events = masters.events_of(whole)
-    cut = next(
-        sum(map(len, events[: i + 1])) + 4 for i, e in enumerate(events) if e[4] == 19
-    )  # after a table map
+    number = next(i for i, event in enumerate(events) if event[4] == EventType.TABLE_MAP)
+    cut = 4 + sum(map(len, events[: number + 1]))
     path = tmp_path / "bin.000001"
     path.write_bytes(whole[:cut])
     with pytest.raises(BinlogTruncated, match=rf"bin.000001: at {cut}: the file ends inside a transaction"):

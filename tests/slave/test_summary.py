@@ -96,7 +96,9 @@ def test_statements_are_counted_by_their_database():
     again = SummaryTarget()
     for text in (b"CREATE DATABASE b", b"CREATE DATABASE a"):
         again.statement("", text)
-    assert again.state()["databases"][""]["digest"] != databases[""]["digest"]  # the order matters
+    assert (
+        again.state()["databases"][""]["digest"] != databases[""]["digest"]
+    )  # the digest depends on the order
     assert SummaryTarget().state() == EMPTY
 
 
@@ -180,7 +182,7 @@ def test_a_transaction_that_was_cut_off_leaves_no_trace():
     target.rows("shop", "new", TABLE, header(30), row(2, b"two"))
     target.statement("shop", b"text")
     for one in (target, straight):
-        apply(one, (header(32), row(1, b"one")))  # begins anew
+        apply(one, (header(32), row(1, b"one")))  # apply() begins another transaction
     assert target.state() == straight.state()
     saved = target.state()
     target.begin("gtid")
@@ -234,7 +236,9 @@ def test_names_that_could_be_mistaken_are_told_apart():
     target = SummaryTarget()
     target.rows(raw, raw, TABLE, header(30), row(1, b""))
     target.statement(raw, b"x")
-    assert json.dumps(target.state(), ensure_ascii=False).encode()  # no surrogates are left
+    assert json.dumps(
+        target.state(), ensure_ascii=False
+    ).encode()  # a text with surrogates could not be encoded
 
 
 @pytest.mark.parametrize("name", ["mysql-row", "mariadb-row"])
