@@ -227,8 +227,8 @@ class SqlThread:
         """
         applier = self._applier
         assert applier is not None
-        with path.open("rb", buffering=_READ_BUFFER) as source:
-            for event in iter_events(source, file=str(path), start=start, end=end):
+        with path.open("rb", buffering=_READ_BUFFER) as file:
+            for event in iter_events(file, file=str(path), start=start, end=end):
                 if (
                     self._until is not None
                     and not applier.inside
