@@ -30,7 +30,8 @@ test: test-packages $(READY) lint
 server-tests: test-packages $(READY)
 	$(PYTEST) tests/oracle/test_replay.py tests/oracle/test_readers.py tests/printing/test_print_set.py tests/commands/test_cli.py \
 	  tests/options/test_my_cnf.py tests/test_system_packages.py tests/console tests/master/test_live_server.py \
-	  tests/spark_jobs/test_session.py tests/spark_jobs/test_cluster.py tests/spark_jobs/test_report.py
+	  tests/spark_jobs/spark/test_context_slow.py tests/spark_jobs/spark/test_cluster_slow.py \
+	  tests/spark_jobs/bandwidth/test_report_slow.py
 
 bench: $(READY)
 	$(BIN)/python -m bench

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,12 +13,13 @@ import structlog
 
 from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
 from dumpfilter.binlog.gtid_sources import SourceKey
-from dumpfilter.dump import DEFAULT_CHUNK_SIZE, ChunkPlan, Counts, DumpThread, render
-from dumpfilter.dump.thread import GtidRuns, check_start
+from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, ChunkPlan, Counts, GtidRuns, ReadyPlan, render
+from dumpfilter.dump.thread import DumpThread, check_start
 from dumpfilter.errors import PositionError
 from dumpfilter.filter.convert import hits_to_proto
 from dumpfilter.master.register import Register, RegisteredSlave
 from dumpfilter.master.store import BinlogStore
+from dumpfilter.options.defaults import HEARTBEAT_PERIOD
 from dumpfilter.printable import printable
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
@@ -26,9 +27,6 @@ if TYPE_CHECKING:  # it brings in pyarrow, which a master without splits does wi
     from dumpfilter.master.presplit import Presplit
 
 log = structlog.get_logger("dumpfilter.master")
-
-DEFAULT_HEARTBEAT = 1.0
-"""Seconds between heartbeats when there is nothing to send."""
 
 _IDLE_BYTES = 64 << 20
 _IDLE_SECONDS = 0.5
@@ -96,14 +94,6 @@ def _file_for(have: GtidSet, store: BinlogStore) -> str:
     )
 
 
-@dataclass(slots=True)
-class ReadyPlan(ChunkPlan):
-    """A chunk whose bytes are there. Its GTID runs' sources are numbers in ``keys``."""
-
-    events: bytes = b""
-    keys: Sequence[SourceKey] = ()
-
-
 class Dump:
     """One dump of one slave: :meth:`chunks` until it is over."""
 
@@ -116,7 +106,7 @@ class Dump:
         *,
         once: bool,
         chunk_size: int = 0,
-        heartbeat: float = DEFAULT_HEARTBEAT,
+        heartbeat: float = 0.0,
         filter_version: int = 0,
         other_filters_before: bool = False,
         active: Callable[[], bool] = lambda: True,
@@ -128,7 +118,7 @@ class Dump:
         self._start = start
         self._once = once
         self._chunk_size = chunk_size or DEFAULT_CHUNK_SIZE
-        self._heartbeat = heartbeat or DEFAULT_HEARTBEAT
+        self._heartbeat = heartbeat or HEARTBEAT_PERIOD
         self._active = active
         self._number = register.begin_dump(slave)
         self._change = slave.change

@@ -18,19 +18,17 @@ import numpy as np
 import numpy.typing as npt
 import structlog
 
-from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader, EventType
+from dumpfilter.binlog.events import HEADER_LENGTH, OF_FILES, EventHeader, EventType
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.gtid_sources import Membership, SourceKey
-from dumpfilter.dump import decide as K
-from dumpfilter.dump.thread import Counts, GtidRuns
+from dumpfilter.dump.chunk import Counts, ReadyPlan, gtid_runs
 from dumpfilter.errors import BinlogMissing, OutputError
 from dumpfilter.filter import FilterSemantics, make_filter, parse_option
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.filter.origin import OriginFilter
-from dumpfilter.filter.rules import RuleKind
 from dumpfilter.index.fileset import BinlogFile
-from dumpfilter.master.dump import ReadyPlan
 from dumpfilter.master.register import FilterChange
 from dumpfilter.printable import printable
 from dumpfilter.split_set.directory import SplitDirectory, SplitGone, Stretches, Transactions, read_stretches
@@ -88,9 +86,11 @@ def _filter_of(manifest: Manifest, binlog: NamedBinlog) -> ReplicationFilter:
     return make_filter(
         semantics,
         [parse_option(rule, semantics) for rule in binlog.rules],
-        lower_case_table_names=manifest.lower_case_table_names,
-        family="mariadb" if manifest.family == "mariadb" else "mysql",
-        names=manifest.names,
+        names=NameRules(
+            "mariadb" if manifest.family == "mariadb" else "mysql",
+            manifest.names,
+            manifest.lower_case_table_names,
+        ),
     )
 
 
@@ -98,12 +98,8 @@ def _same(one: ReplicationFilter, other: ReplicationFilter) -> bool:
     """Whether two filters are the same. Of classic rules the order tells only between rewrites."""
 
     def about(rules: ReplicationFilter) -> tuple[object, ...]:
-        ordered = [
-            rule
-            for rule in rules.rules
-            if isinstance(rules, EffectiveFilter) or rule.kind is RuleKind.REWRITE_DB
-        ]
-        server = (rules.family, rules.names, rules.lower_case_table_names)
+        ordered = [rule for rule in rules.rules if isinstance(rules, EffectiveFilter) or rule.kind.is_rewrite]
+        server = rules.names
         return (type(rules), server, frozenset(rules.rules), ordered)
 
     return about(one) == about(other)
@@ -344,8 +340,8 @@ class _Chunks:
             end,
             named.position,
             len(data) if resume is None else 0,
-            _runs(source, transactions.number[some], kept, empty=False),
-            _runs(source, transactions.number[some], kept, empty=True),
+            gtid_runs(source, transactions.number[some], kept, only_dropped=False),
+            gtid_runs(source, transactions.number[some], kept, only_dropped=True),
             Counts(
                 events_read=read,
                 events_sent=sent,
@@ -362,13 +358,6 @@ class _Chunks:
         )
 
 
-def _runs(
-    source: npt.NDArray[np.int32], number: npt.NDArray[np.int64], kept: npt.NDArray[np.bool_], *, empty: bool
-) -> GtidRuns:
-    out = np.empty((len(source), 3), np.int64)
-    return out[: K.gtid_runs(source, number, kept, empty, out)]
-
-
 def _prolog(file: BinlogFile) -> bytes:
     """The file's Previous_gtids or Gtid_list event; empty when it does not begin with one."""
     offset = file.first_event
@@ -379,10 +368,7 @@ def _prolog(file: BinlogFile) -> bytes:
         header = EventHeader.unpack(head)
         if header.type in (EventType.PREVIOUS_GTIDS, EventType.GTID_LIST):
             return file.read(offset, header.size)
-        if header.type not in _OF_FILES:
+        if header.type not in OF_FILES:
             break
         offset += header.size
     return b""
-
-
-_OF_FILES = frozenset({EventType.BINLOG_CHECKPOINT, EventType.ROTATE, EventType.STOP})

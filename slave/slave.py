@@ -20,8 +20,8 @@ import structlog
 
 from dumpfilter.filter.channels import ChannelFilters, UnknownChannel, fold_channel
 from dumpfilter.filter.origin import OriginFilter
-from dumpfilter.filter.rules import FilterClause
-from dumpfilter.slave.channel import Channel, ChannelOptions, FilterOn, check, check_server_id
+from dumpfilter.filter.rules import FilterClause, FilterOn
+from dumpfilter.slave.channel import Channel, ChannelOptions, check, check_server_id
 from dumpfilter.slave.state import durable, source_info
 from dumpfilter.slave.state.durable import DirectoryLock
 from dumpfilter.slave.state.server_uuid import server_uuid

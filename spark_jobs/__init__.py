@@ -1,1 +1,1 @@
-"""What runs on Spark: the split of a binlog set by schema."""
+"""The Spark jobs: the split, the bandwidth report, and the data source ``binlog``."""

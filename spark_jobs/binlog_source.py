@@ -1,4 +1,4 @@
-"""The Spark data source "binlog": a binlog set as a table, one row an event, in batches and as a stream.
+"""The Spark data source ``binlog``: a binlog set as a table with a row for each event, in batches and as a stream.
 
 ::
 
@@ -8,7 +8,7 @@
     events = spark.read.format("binlog").load("/var/lib/mysql/binlog.index")
     events.groupBy("database", "table").sum("size").show()
 
-docs/spark-source.md has the columns and options.
+docs/spark-source.md describes the columns and options.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from dumpfilter.spark_jobs.source.planning import SetCuts, index_with_spark, pla
 from dumpfilter.spark_jobs.source.pushdown import Predicate, cheap_first, predicate_of
 from dumpfilter.spark_jobs.source.reading import FileRange, read_batches
 from dumpfilter.spark_jobs.source.streaming import BinlogStreamReader
-from dumpfilter.spark_jobs.source.user_errors import plainly
+from dumpfilter.spark_jobs.source.user_errors import without_traceback
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,59 +44,62 @@ __all__ = ["BinlogDataSource", "PushdownBinlogDataSource", "SetCuts", "index_wit
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``format("binlog")`` known to a session, with filters pushed down, which Spark has off for Python's sources
-    (``spark.sql.python.filterPushdown.enabled``) and this turns on."""
+    """Make ``format("binlog")`` known to a Spark session, with filter pushdown.
+
+    Spark has filter pushdown off for Python data sources (``spark.sql.python.filterPushdown.enabled``). This function
+    turns it on for the session.
+    """
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     spark.dataSource.register(PushdownBinlogDataSource)
 
 
 class BinlogDataSource(DataSource):
-    """Binlog sets. For sessions that leave pushing down filters off; see :func:`register` for the others."""
+    """The data source without filter pushdown, for sessions that have it off. :func:`register` explains pushdown."""
 
     @classmethod
     def name(cls) -> str:
         return "binlog"
 
-    @plainly
+    @without_traceback
     def schema(self) -> StructType:
-        """The columns, or those that the option ``columns`` names. Raises OptionError."""
+        """Return the columns, or the columns that the option ``columns`` names. Raises OptionError."""
         columns = SourceOptions.parse(self.options).columns
         return from_arrow_schema(pa.schema([(name, TYPES[name]) for name in columns]))
 
-    @plainly
+    @without_traceback
     def reader(self, schema: StructType) -> DataSourceReader:
         return BinlogReader(SourceOptions.parse(self.options), _columns(schema))
 
-    @plainly
+    @without_traceback
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         return BinlogStreamReader(SourceOptions.parse(self.options), _columns(schema))
 
 
 class PushdownBinlogDataSource(BinlogDataSource):
-    """The same with filters pushed down: Spark refuses such a source where that is off."""
+    """The data source with filter pushdown. Spark refuses this class in sessions that have filter pushdown off."""
 
-    @plainly
+    @without_traceback
     def reader(self, schema: StructType) -> DataSourceReader:
         return PushdownBinlogReader(SourceOptions.parse(self.options), _columns(schema))
 
 
 class BinlogReader(DataSourceReader):
-    """Reads a set as it is when the query is planned."""
+    """A reader of the set as it is when Spark plans the query."""
 
     def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
         self._options = options
         self._columns = tuple(columns)
         self._predicates: list[Predicate] = []
 
-    @plainly
+    @without_traceback
     def partitions(self) -> Sequence[InputPartition]:
-        """The ranges to read. Raises BinlogError."""
+        """Return the ranges to read. Raises BinlogError."""
         return plan_ranges(self._options, self._predicates)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The events of one range. Raises BinlogError; with onCorrupt=skip it ends there."""
+        """Yield the events of one range. Raises BinlogError; with onCorrupt=skip a damaged range ends early instead."""
         if not isinstance(partition, FileRange):
-            return  # Spark's own, when there is nothing to read
+            return  # Spark passes a partition of its own when there is nothing to read.
         batches = read_batches(
             partition,
             self._columns,
@@ -113,19 +116,23 @@ class BinlogReader(DataSourceReader):
 
 
 class PushdownBinlogReader(BinlogReader):
-    """The same with filters."""
+    """A reader that evaluates filters."""
 
-    @plainly
+    @without_traceback
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Takes those that it answers as Spark would and gives the others back."""
+        """Take the filters that the data source answers exactly as Spark would, and return the others."""
         found = [(one, predicate_of(one)) for one in filters]
         self._predicates = cheap_first(predicate for _, predicate in found if predicate is not None)
         return [one for one, predicate in found if predicate is None]
 
 
 def _columns(schema: StructType) -> list[str]:
-    """The columns that a user's schema names. Raises OptionError for others than the source has."""
+    """Return the columns that a user's schema names. Raises OptionError for a column that the data source does not
+    have."""
     for field in schema:
         if field.name not in TYPES or from_arrow_type(TYPES[field.name]) != field.dataType:
-            raise OptionError(f"the binlog source has no column {field.name} {field.dataType.simpleString()}")
+            raise OptionError(
+                f"the data source binlog has no column {field.name} {field.dataType.simpleString()}; "
+                f"its columns are {', '.join(TYPES)}"
+            )
     return list(schema.fieldNames())

@@ -13,19 +13,19 @@ from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.dump.chunk import ReadAt
 from dumpfilter.dump.payload import open_payload
 from dumpfilter.dump.selection import Range, Selection
-from dumpfilter.dump.thread import ReadAt
 from dumpfilter.errors import BinlogError
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.clever import CleverFilter
+from dumpfilter.filter.decision import Verdict
 from dumpfilter.filter.flags import (
     FILTER_BINLOG_SEND_F,
     FILTER_UNDECIDED_F,
     TableFlags,
 )
 from dumpfilter.filter.kinds import AllFilters, KindFilter
-from dumpfilter.filter.verdict import Verdict
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.statements import decode_statement_event, statement_of

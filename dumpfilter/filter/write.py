@@ -1,52 +1,39 @@
-"""The write side's filter: what ``--binlog-do-db`` and ``--binlog-ignore-db`` keep out of a binlog.
+"""The write side's filter: ``--binlog-do-db`` and ``--binlog-ignore-db`` keep events out of a binlog.
 
 ``Rpl_filter::db_ok`` as ``binlog_filter`` has it (``MYSQL_BIN_LOG::write_event``, MariaDB's ``MYSQL_BIN_LOG::write``,
-``THD::decide_logging_format``): statements by the current database, row events by the table's own. CREATE, ALTER
-and DROP DATABASE by the database they name, which is what a server writes as their current database. Recorded in
-tests/oracle/data/recordings/{mysql,mariadb}-write-*; docs/filters.md tells it.
+``THD::decide_logging_format``). Statements go by the current database, row events by the table's database. CREATE,
+ALTER and DROP DATABASE go by the database they name, which a server logs as their current database. Servers' answers
+are in tests/oracle/data/recordings/{mysql,mariadb}-write-*. docs/filters.md tells them in words.
 """
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Hashable, Iterable, Sequence
 
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.errors import OptionError
 from dumpfilter.filter.base import ReplicationFilter
-from dumpfilter.filter.collation import Family, NameCollation, collation_of
-from dumpfilter.filter.decision import Decision, Step
-from dumpfilter.filter.rules import BaseRuleKind, Rule, make_rule, unique
-from dumpfilter.filter.verdict import Verdict
+from dumpfilter.filter.collation import collation_of
+from dumpfilter.filter.decision import Decision, Step, Verdict
+from dumpfilter.filter.rules import (
+    BaseRuleKind,
+    Rule,
+    WriteRuleKind,
+    WriteSemantics,
+    option_list,
+    parse_write_option,
+    unique,
+)
 from dumpfilter.statement import Statement
 
 
-class WriteRuleKind(BaseRuleKind):
-    """The two kinds of rule of the write side."""
-
-    DO_DB = "binlog-do-db"
-    IGNORE_DB = "binlog-ignore-db"
-
-
-class WriteSemantics(enum.StrEnum):
-    """How a binlog's rules are read; the first two differ in statements without a current database."""
-
-    SERVER = "server"
-    """As the servers do: MySQL writes it; to MariaDB it is a name that no rule has."""
-    WORKLOG = "worklog"
-    """As the manual once said (WL#2516, "Binlog filtering", step 2): any rule keeps it out."""
-    EFFECTIVE = "effective"
-    """By DO and IGNORE of what is changed (WL#2516, ``CHANGE BINLOG … TO``); see
-    :func:`~dumpfilter.filter.factory.make_write_filter`."""
-
-
 class WriteFilter(ReplicationFilter):
-    """An immutable set of write-side rules. It decides everything: never UNDECIDED.
+    """An immutable set of write-side rules. The verdict is never UNDECIDED.
 
     Parameters:
         rules: in any order. Values are whole names: ``a,b`` is one database.
         semantics: see :class:`WriteSemantics`.
-        lower_case_table_names: the master's setting: 0 compares names as they are, 1 and 2 without case.
-        family: whose behaviour, where MySQL and MariaDB differ.
+        names: the master's server. Its behaviour counts where MySQL and MariaDB differ.
 
     Raises OptionError for rules of another kind, or a setting that does not exist.
     """
@@ -56,15 +43,12 @@ class WriteFilter(ReplicationFilter):
         rules: Iterable[Rule] = (),
         *,
         semantics: WriteSemantics = WriteSemantics.SERVER,
-        lower_case_table_names: int = 0,
-        family: Family = "mysql",
+        names: NameRules = NameRules(),
     ) -> None:
         self.rules = unique(rules)
         self.semantics = semantics
-        self.lower_case_table_names = lower_case_table_names
-        self.family: Family = family
-        self.names = NameCollation.GENERAL_CI  # it has no table rules
-        self._collation = collation_of(family, lower_case_table_names)
+        self.names = names
+        self._collation = collation_of(names)
         if semantics is WriteSemantics.EFFECTIVE:
             raise OptionError(
                 "effective semantics: the binlog's rules are --binlog-do and --binlog-ignore of dumpfilter master"
@@ -72,13 +56,13 @@ class WriteFilter(ReplicationFilter):
         for rule in self.rules:
             if not isinstance(rule.kind, WriteRuleKind):
                 raise OptionError(
-                    f"unknown option '--binlog-{rule.kind.value.removeprefix('binlog-')}' in {semantics} semantics; "
-                    f"the binlog's are: {_OPTIONS}"
+                    f"unknown option '--binlog-{rule.kind.option.removeprefix('binlog-')}' in {semantics} semantics; "
+                    f"the binlog's are: {option_list(WriteRuleKind)}"
                 )
         self._do_db, self._ignore_db = self._keyed(WriteRuleKind.DO_DB), self._keyed(WriteRuleKind.IGNORE_DB)
 
     def _keyed(self, kind: WriteRuleKind) -> dict[Hashable, Rule]:
-        # of rules that compare equal the first is named as the one that decided
+        # the first of several equal rules is named as the rule that decided
         return {
             self._collation.database_rule(rule.value): rule
             for rule in reversed(self.rules)
@@ -91,10 +75,9 @@ class WriteFilter(ReplicationFilter):
         options: Sequence[str],
         *,
         semantics: WriteSemantics = WriteSemantics.SERVER,
-        lower_case_table_names: int = 0,
-        family: Family = "mysql",
+        names: NameRules = NameRules(),
     ) -> WriteFilter:
-        """A filter from options in the server's spelling; OptionError names the first bad one.
+        """Return a filter from options in the server's spelling. Raises OptionError that names the first bad option.
 
         >>> WriteFilter.from_options(["--binlog-ignore-db=logs"]).rows_ok("logs", "audit")
         False
@@ -102,8 +85,7 @@ class WriteFilter(ReplicationFilter):
         return cls(
             [parse_write_option(option) for option in options],
             semantics=semantics,
-            lower_case_table_names=lower_case_table_names,
-            family=family,
+            names=names,
         )
 
     @property
@@ -121,20 +103,20 @@ class WriteFilter(ReplicationFilter):
         if self.is_on and current is None:
             if self.semantics is WriteSemantics.WORKLOG:
                 return Decision(Verdict.IGNORE, Step.BINLOG_NO_DB)
-            if self.family == "mysql":
+            if self.names.family == "mysql":
                 return Decision(Verdict.EXECUTE, Step.BINLOG_NO_DB)
         return self._db(current or "")
 
     def hits_rows(self, database: str, table: str) -> tuple[BaseRuleKind, ...]:
-        """None: only a slave's rules are counted."""
+        """Return no hits. Servers count the hits of a slave's rules only."""
         return ()
 
     def hits_statement(self, statement: Statement) -> tuple[BaseRuleKind, ...]:
-        """None: only a slave's rules are counted."""
+        """Return no hits. Servers count the hits of a slave's rules only."""
         return ()
 
     def _db(self, name: str) -> Decision:
-        """``Rpl_filter::db_ok``; the ignore rules are not looked at when there is a do rule."""
+        """Decide a database as ``Rpl_filter::db_ok`` does. With a do rule the ignore rules are not asked."""
         key = self._collation.database(name)
         if self._do_db:
             if (rule := self._do_db.get(key)) is not None:
@@ -145,22 +127,3 @@ class WriteFilter(ReplicationFilter):
                 return Decision(Verdict.IGNORE, Step.BINLOG_IGNORE_DB, rule, name)
             return Decision(Verdict.EXECUTE, Step.BINLOG_NO_IGNORE_DB, None, name)
         return Decision(Verdict.EXECUTE, Step.NO_RULES, None, name)
-
-
-_OPTIONS = ", ".join(f"--{kind.value}" for kind in WriteRuleKind)
-
-
-def parse_write_option(option: str) -> Rule:
-    """A rule from an option in the server's spelling, dashes and underscores alike. Raises OptionError.
-
-    >>> str(parse_write_option("--binlog_do_db=shop"))
-    '--binlog-do-db=shop'
-    """
-    name, equals, value = option.partition("=")
-    try:
-        kind = WriteRuleKind(name.removeprefix("--").replace("_", "-"))
-    except ValueError:
-        raise OptionError(f"unknown option {name!r}; the write side's are: {_OPTIONS}") from None
-    if not equals:
-        raise OptionError(f"{name}: a value is missing; write {name}=VALUE")
-    return make_rule(kind, value)

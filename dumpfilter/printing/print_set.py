@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -19,16 +19,16 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, parse_gtid_set
 from dumpfilter.binlog.writer import writing
+from dumpfilter.dump.chunk import Counts
 from dumpfilter.dump.event_stream import kept_events
 from dumpfilter.dump.filter_set import filter_set
 from dumpfilter.dump.selection import Range, on_boundaries
-from dumpfilter.dump.thread import Counts
 from dumpfilter.dump.with_tables_info import with_tables_info
 from dumpfilter.errors import OptionError
-from dumpfilter.filter import Filter, ReplicationFilter, Rule, RuleKind, make_rule
+from dumpfilter.filter import Rule, RuleKind, make_rule
 from dumpfilter.filter.clever import CleverFilter
-from dumpfilter.filter.kinds import AllFilters, KindFilter
-from dumpfilter.filter.write import WriteFilter
+from dumpfilter.filter.factory import FilterOptions
+from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.printing import LoadFiles, TextPrinter
 
@@ -44,11 +44,7 @@ class BinlogOptions:
     Values of options that depend on who wrote the binlog (GTIDs, how names compare) are read once that is known.
     """
 
-    rules: Sequence[Rule] = ()
-    write_rules: Sequence[Rule] = ()
-    lower_case_table_names: int = 0
-    clever: bool = False
-    kinds: KindFilter = field(default_factory=KindFilter)
+    filter: FilterOptions = FilterOptions()
     start_position: str = ""
     stop_position: str = ""
     start_datetime: str = ""
@@ -69,16 +65,16 @@ def rules_of(
     """
     rules = []
     for kind in RuleKind:
-        short = "--" + kind.value.removeprefix("replicate-")
+        short = f"--{kind.worklog_option}"
         if server.get(kind) and worklog.get(kind):
-            raise OptionError(f"--{kind.value} and {short} are the same rule: use one of the two")
+            raise OptionError(f"--{kind.option} and {short} are the same rule: use one of the two")
         for value in server.get(kind) or ():
             rules.append(make_rule(kind, value))
         for value in worklog.get(kind) or ():
             try:
                 rules.append(make_rule(kind, value))
             except OptionError as error:
-                raise OptionError(str(error).replace(f"--{kind.value}", short)) from None
+                raise OptionError(str(error).replace(f"--{kind.option}", short)) from None
     return rules
 
 
@@ -185,19 +181,11 @@ class _Work:
         self._binlogs = binlogs
         self._log = log
         with binlogs.file(binlogs.names[-1]) as newest:
-            family, names = newest.format_description.family, newest.format_description.names
-        lower = options.lower_case_table_names
-        self.rules: ReplicationFilter = Filter(
-            options.rules, lower_case_table_names=lower, family=family, names=names
-        )
-        self.also = AllFilters(
-            [
-                WriteFilter(options.write_rules, lower_case_table_names=lower, family=family),
-                options.kinds,
-            ]
-        )
-        self.clever = CleverFilter(self.rules, warn=self.warn) if options.clever else None
-        self.wanted = on_boundaries(range_of(options, family), binlogs, warn=self.warn)
+            written_by = newest.format_description.names
+        self.rules = options.filter.slave_filter(written_by)
+        self.also = AllFilters([options.filter.write_filter(written_by), options.filter.kind_filter()])
+        self.clever = CleverFilter(self.rules, warn=self.warn) if options.filter.clever else None
+        self.wanted = on_boundaries(range_of(options, written_by.family), binlogs, warn=self.warn)
 
     def warn(self, text: str) -> None:
         self._log.print(f"dumpfilter: warning: {text}", markup=False, highlight=False, soft_wrap=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dumpfilter.binlog.compression import decode_transaction_payload, events_inside, rows_data
 from dumpfilter.binlog.context_events import decode_incident, decode_rotate
-from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, ROWS, EventHeader, EventType
+from dumpfilter.binlog.events import GTIDS, LOG_EVENT_ARTIFICIAL_F, ROWS, STATEMENTS, EventHeader, EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import Gtid, MariadbGtid
 from dumpfilter.binlog.gtid_events import decode_gtid_tagged, decode_mariadb_gtid, decode_mysql_gtid
@@ -28,12 +28,11 @@ from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.filter.rules import BaseRuleKind
 from dumpfilter.index.statements import decode_statement_event, statement_of
 from dumpfilter.slave.threads.groups import Groups, Keyword, keyword
-from dumpfilter.slave.threads.gtids import GTID_EVENTS, gtid_of
+from dumpfilter.slave.threads.gtids import gtid_of
 
 if TYPE_CHECKING:
     from dumpfilter.slave.targets import Target
 
-_QUERIES = frozenset({EventType.QUERY, EventType.QUERY_COMPRESSED, EventType.EXECUTE_LOAD_QUERY})
 _SHORT_KEYWORDS = {b"BEGIN": Keyword.BEGIN, b"COMMIT": Keyword.END, b"ROLLBACK": Keyword.END}
 _MOST_MAPS = 4096
 """The number of decoded table maps in the cache."""
@@ -127,9 +126,9 @@ class EventApplier:
         elif kind in ROWS:
             ends = self._rows(kind, body, description)
             completed = self._groups.enter(kind, statement_end=ends)
-        elif kind in _QUERIES:
+        elif kind in STATEMENTS:
             completed = self._groups.enter(kind, word=self._query(kind, body, description))
-        elif kind in GTID_EVENTS:
+        elif kind in GTIDS:
             self._begin(header, body)
         elif kind == EventType.TRANSACTION_PAYLOAD:
             self._payload(body, description)

@@ -10,23 +10,10 @@ from __future__ import annotations
 
 import enum
 
-from dumpfilter.binlog.events import ROWS, EventType
+from dumpfilter.binlog.events import MYSQL_GTIDS, ROWS, STATEMENTS, EventType, Symbol, types_of
 
-_GTIDS = frozenset({EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED})
-_CONTEXT = frozenset(
-    {
-        EventType.INTVAR,
-        EventType.RAND,
-        EventType.USER_VAR,
-        EventType.ROWS_QUERY,
-        EventType.ANNOTATE_ROWS,
-        EventType.BEGIN_LOAD_QUERY,
-        EventType.APPEND_BLOCK,
-        EventType.TABLE_MAP,
-    }
-)
-_STATEMENTS = frozenset({EventType.QUERY, EventType.QUERY_COMPRESSED, EventType.EXECUTE_LOAD_QUERY})
-_ENDING = frozenset({EventType.XID, EventType.XA_PREPARE, EventType.TRANSACTION_PAYLOAD})
+_OPENING = types_of(Symbol.CONTEXT, Symbol.TABLE_MAP)
+_ENDING = types_of(Symbol.XID, Symbol.XA_PREPARE, Symbol.PAYLOAD)
 _FL_STANDALONE = 0x01
 
 
@@ -89,12 +76,12 @@ class Groups:
         ``mariadb_flags`` are the flags of a MariaDB Gtid event. ``word`` is the keyword of a Query event.
         ``statement_end`` says that a rows event carries STMT_END_F.
         """
-        if kind in _GTIDS:
+        if kind in MYSQL_GTIDS:
             self._state = _State.STATEMENT
         elif kind == EventType.MARIADB_GTID:
             alone = mariadb_flags & _FL_STANDALONE
             self._state = _State.STATEMENT if alone else _State.TRANSACTION
-        elif kind in _CONTEXT:
+        elif kind in _OPENING:
             if self._state is _State.OUTSIDE:
                 self._state = _State.STATEMENT
         elif kind in _ENDING or word is Keyword.END:
@@ -106,7 +93,7 @@ class Groups:
                 self._state = _State.STATEMENT
                 if statement_end:
                     return self._end()
-        elif kind in _STATEMENTS and self._state is not _State.TRANSACTION:
+        elif kind in STATEMENTS and self._state is not _State.TRANSACTION:
             return self._end()
         return False
 

@@ -14,11 +14,6 @@ from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.slave.state.relay_log import RelayPosition, read_index
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
-GTID_EVENTS = frozenset(
-    {EventType.GTID, EventType.GTID_TAGGED, EventType.ANONYMOUS_GTID, EventType.MARIADB_GTID}
-)
-"""The types of event that begin a transaction and carry its GTID. ANONYMOUS_GTID carries none."""
-
 
 def ranges(member: pb.GtidRuns) -> Iterator[tuple[int, int]]:
     """Yield the first and the last number of each run in a message ``GtidRuns``.

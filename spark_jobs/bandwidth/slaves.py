@@ -1,4 +1,4 @@
-"""The slaves file: who would replicate, with which filter."""
+"""The slaves file, which names slaves and their filters."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Annotated
 
 from pydantic import Field
 
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import FilterSemantics, make_filter, parse_option
 from dumpfilter.filter.base import ReplicationFilter
-from dumpfilter.filter.collation import Family, NameCollation
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.options.toml_file import Model, load_toml
 
@@ -38,7 +38,7 @@ class _File(Model):
 
 @dataclass(frozen=True)
 class SlaveDefinition:
-    """A slave as the file has it. Its own transactions do not come back to it when its ``server_id`` is told."""
+    """A slave of the slaves file. With a ``server_id`` the slave does not receive transactions of that server id."""
 
     name: str
     rules: tuple[str, ...]
@@ -49,14 +49,14 @@ class SlaveDefinition:
 
     def filter(
         self,
-        family: Family,
-        names: NameCollation = NameCollation.GENERAL_CI,
+        names: NameRules = NameRules(),
         *,
         without: int | None = None,
     ) -> ReplicationFilter:
-        """Its filter for a binlog of this family whose server compares names so, one of the rules left out by number.
+        """Return the slave's filter, or the filter without the rule number ``without``.
 
-        Raises OptionError that names the slave.
+        ``names`` are the rules by which the server compares names. Raises OptionError that names
+        the slave.
         """
         try:
             return make_filter(
@@ -66,17 +66,18 @@ class SlaveDefinition:
                     for number, rule in enumerate(self.rules)
                     if number != without
                 ],
-                lower_case_table_names=self.lower_case_table_names,
-                family=family,
-                names=names,
+                names=names._replace(lower_case_table_names=self.lower_case_table_names),
             )
         except OptionError as error:
             raise OptionError(f"slave {self.name!r}: rules: {error}") from None
 
 
 def load_slaves(path: Path) -> list[SlaveDefinition]:
-    """Read a slaves file (TOML; see docs/bandwidth.md). A slave with ``count = N`` stands for N of them, with ``-1``,
-    ``-2`` … after its name and server ids that follow one another. Raises OptionError with the file and the key."""
+    """Read a slaves file (TOML; see docs/bandwidth.md).
+
+    A slave with ``count = N`` stands for N slaves, named with ``-1``, ``-2`` …, and with consecutive server ids.
+    Raises OptionError with the file and the key.
+    """
     parsed = load_toml(path, _File)
     found: list[SlaveDefinition] = []
     for number, one in enumerate(parsed.slave, 1):
@@ -93,7 +94,7 @@ def load_slaves(path: Path) -> list[SlaveDefinition]:
                         _origin(one, server_id),
                     )
                 )
-                found[-1].filter("mysql")
+                found[-1].filter()
             except OptionError as error:
                 raise OptionError(f"{path}: slave[{number}]: {error}") from None
     for name, times in Counter(one.name for one in found).items():

@@ -1,8 +1,9 @@
-"""Opening what jobs read, on this machine's file system and on those that pyarrow knows.
+"""Access to the binlog files that jobs read, on this machine's file system and on the file systems that pyarrow
+knows.
 
-A path with a scheme is a URI: ``file:``, ``s3a:`` or ``s3:``, ``hdfs:``, and what else pyarrow's file systems take
-(``gs:``, ``abfss:``). What S3 needs to know beyond the environment's AWS variables stands in the URI's query, and so
-reaches every task: ``?endpoint_override=127.0.0.1:9000&scheme=http&region=eu-west-1&anonymous=true``.
+A path with a scheme is a URI: ``file:``, ``s3a:`` or ``s3:``, ``hdfs:``, and the other schemes of pyarrow's file
+systems (``gs:``, ``abfss:``). Every task connects to S3 by itself, with the environment's AWS variables. The URI's
+query can set more: ``?endpoint_override=127.0.0.1:9000&scheme=http&region=eu-west-1&anonymous=true``.
 """
 
 from __future__ import annotations
@@ -25,21 +26,25 @@ from dumpfilter.errors import BinlogMissing, ConnectionLost, OptionError
 from dumpfilter.index.fileset import BinlogFile, BinlogSet, kept_beside
 
 HEAD = 64 << 10
-"""Bytes of a remote file that are read when it is opened: its first events are looked at one by one."""
+"""Bytes at the beginning of a remote file that one request reads. The first events are then read one by one from
+memory."""
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _S3_OPTIONS = frozenset({"region", "scheme", "endpoint_override", "anonymous"})
 
 
 def open_file(path: str) -> BinlogFile:
-    """Open a file of a set, by the path that :func:`find_set` gave. Raises BinlogError."""
+    """Open a file by a path from :func:`find_set`. Raises BinlogError."""
     local = _local(path)
     return RemoteFile(path) if local is None else BinlogFile(Path(local))
 
 
 def find_set(source: str | Sequence[str]) -> list[str]:
-    """The paths of a set's files, in order: of an index file, a directory with one, or files one by one; paths or
-    URIs. Raises BinlogMissing, and OptionError for a URI that cannot be understood."""
+    """Return the paths of a binlog set's files, in order.
+
+    ``source`` is an index file, a directory with one index file, or a list of binlog files, as paths or URIs. Raises
+    BinlogMissing, and OptionError for a URI that cannot be understood.
+    """
     given = [source] if isinstance(source, str) else list(source)
     local = [_local(one) for one in given]
     if len(given) == 1:
@@ -52,7 +57,7 @@ def find_set(source: str | Sequence[str]) -> list[str]:
     for one, path in zip(given, local, strict=True):
         if kept_beside(file_name(one), names):
             continue
-        # of several each is a file
+        # In a list every path must be a binlog file.
         found += (
             _remote_files([one])
             if path is None
@@ -64,7 +69,7 @@ def find_set(source: str | Sequence[str]) -> list[str]:
 
 
 def file_name(path: str) -> str:
-    """The base name of a file, by its path or URI.
+    """Return the base name of a file, given its path or URI.
 
     >>> file_name("/var/lib/mysql/bin.000001"), file_name("s3a://bucket/logs/bin.000002?region=eu-west-1")
     ('bin.000001', 'bin.000002')
@@ -75,7 +80,7 @@ def file_name(path: str) -> str:
 
 
 def _local(path: str) -> str | None:
-    """The path on this machine's file system; None when it is on another."""
+    """Return the path on this machine's file system, or None when the file is on another file system."""
     if not _SCHEME.match(path):
         return path
     parts = urlsplit(path)
@@ -87,9 +92,9 @@ def _local(path: str) -> str | None:
 
 
 class RemoteFile(BinlogFile):
-    """A binlog file on another file system, read in whole blocks; what is there when it is opened is all of it.
+    """A binlog file on another file system. Its size is the size at the time of opening.
 
-    Raises BinlogError when it cannot be opened, and ConnectionLost when it cannot be read to its end.
+    Raises BinlogError when the file cannot be opened, and ConnectionLost when a read fails.
     """
 
     def __init__(self, uri: str) -> None:
@@ -115,7 +120,7 @@ class RemoteFile(BinlogFile):
 
     @property
     def modified(self) -> int:
-        """When it was last written to, nanoseconds since 1970; 0 where the file system does not say."""
+        """The time of the last write, nanoseconds since 1970; 0 where the file system does not tell the time."""
         try:
             return int(self._system.get_file_info(self._key).mtime_ns or 0)
         except OSError as error:
@@ -138,7 +143,7 @@ class RemoteFile(BinlogFile):
         try:
             return bytes(self._source.read_at(length, offset))
         except OSError as error:
-            # not the file's damage, which may be passed over
+            # ConnectionLost, since --on-corrupt skip must skip only damage of the file itself.
             raise ConnectionLost(f"{self._uri}: at {offset}: cannot be read: {_reason(error)}") from None
 
     def close(self) -> None:
@@ -163,7 +168,8 @@ def _remote_set(uri: str) -> list[str]:
             lines = bytes(stream.read()).decode("utf-8", "surrogateescape").split("\n")
     except OSError as error:
         raise BinlogMissing(f"cannot read the index: {_reason(error)}", file=uri) from None
-    # its names are relative to it; where they are absolute, the set was moved
+    # An absolute name in the index is of the server that wrote the set. The copy has the file beside the
+    # index.
     found = [_beside(uri, _relative(line.strip())) for line in lines if line.strip()]
     if not found:
         raise BinlogMissing("the index names no binlog", file=uri)
@@ -182,7 +188,7 @@ def _remote_files(uris: Sequence[str]) -> list[str]:
 
 
 def _only_index(system: Any, key: str, uri: str) -> str:
-    """The name of the one index file in a directory."""
+    """Return the name of the only index file in a directory. Raises BinlogMissing when there is none, or several."""
     from pyarrow.fs import FileSelector
 
     names: list[str] = sorted(info.base_name for info in system.get_file_info(FileSelector(key.rstrip("/"))))
@@ -199,17 +205,17 @@ def _relative(name: str) -> str:
 
 
 def _beside(uri: str, name: str, *, within: bool = False) -> str:
-    """The URI of a file in the same directory (``within``: in the directory that ``uri`` is)."""
+    """Return the URI of a file beside ``uri``, or with ``within`` in the directory ``uri``."""
     where, mark, query = uri.partition("?")
     directory = where.rstrip("/") if within else where.rpartition("/")[0]
     return f"{directory}/{name}{mark}{query}"
 
 
 def _file_system(uri: str) -> tuple[Any, str]:
-    """pyarrow's file system for a URI, and the path on it. Raises OptionError."""
+    """Return pyarrow's file system for a URI, and the path on that file system. Raises OptionError."""
     parts = urlsplit(uri)
     if parts.scheme in ("s3", "s3a", "s3n"):
-        # as Hadoop has it; the key stands as it is, a bucket's keys are no URLs
+        # A key is not a URL, so percent signs stay, as in Hadoop.
         return _s3(parts.query, _endpoint()), f"{parts.netloc}{parts.path}"
     from pyarrow import ArrowException
     from pyarrow.fs import FileSystem
@@ -225,7 +231,7 @@ def _file_system(uri: str) -> tuple[Any, str]:
 
 
 def _endpoint() -> str:
-    """The store that the environment names; empty for Amazon's own."""
+    """Return the S3 endpoint that the environment names, or an empty string for Amazon's own."""
     return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
 
 

@@ -1,4 +1,4 @@
-"""Indexing a set: every file a task; what all jobs begin with."""
+"""Indexing a binlog set, the first step of every job. Each file is a task."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.format import Family, FormatDescription, NameRules
 from dumpfilter.errors import BinlogMissing
-from dumpfilter.filter.collation import Family, NameCollation
 from dumpfilter.index.subjects import Subject
 from dumpfilter.spark_jobs.ranges.files import find_set
 from dumpfilter.spark_jobs.ranges.range_index import (
@@ -26,12 +25,12 @@ from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE, Range
 from dumpfilter.spark_jobs.spark.jobs import Runner
 
 OnCorrupt = Literal["stop", "skip"]
-"""What is done with a damaged file: the job fails, or the file is taken as far as it is whole and that is told."""
+"""The treatment of a damaged file: stop the job, or skip the file from the damage on and warn."""
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How a set is read. Sizes in bytes; ``verify``: the events' checksums."""
+    """The options for reading a binlog set. Sizes are in bytes. ``verify`` checks the events' checksums."""
 
     on_corrupt: OnCorrupt = "stop"
     verify: bool = True
@@ -40,29 +39,30 @@ class ReadOptions:
 
     @property
     def verify_ranges(self) -> bool:
-        """Whether who reads the ranges verifies; else the index pass has, which has to know where damage begins."""
+        """True when the tasks that read the ranges verify checksums. With ``on_corrupt="skip"`` the index pass
+        verifies checksums instead, since the ranges must end before the damage."""
         return self.verify and self.on_corrupt == "stop"
 
 
 @dataclass(frozen=True)
 class IndexedSet:
-    """A set's files and their ranges, in order."""
+    """The files and ranges of a binlog set, in order."""
 
     files: tuple[FileIndex, ...]
     ranges: tuple[Range, ...]
     unknown_xa: int = 0
-    """XA transactions that end in it without having begun in it."""
+    """The number of XA transactions that end in the set and were prepared before the set."""
     subjects: frozenset[Subject] = frozenset()
-    """All that it holds, where there are any such."""
+    """All subjects of the set if ``unknown_xa`` is not 0; otherwise empty."""
 
     @property
     def family(self) -> Family:
-        """Of the server that wrote the newest file."""
+        """The family of the server that wrote the newest file."""
         return self.newest.family
 
     @property
-    def names(self) -> NameCollation:
-        """The collation for names of the same server."""
+    def names(self) -> NameRules:
+        """The rules by which the server that wrote the newest file compares names."""
         return self.newest.names
 
     @property
@@ -73,21 +73,21 @@ class IndexedSet:
 
     @property
     def first_time(self) -> int | None:
-        """When its first transaction began to be written, Unix seconds; None without one."""
+        """The time at which the set's first transaction began, Unix seconds; None without a transaction."""
         return min((one.first_time for one in self.files if one.first_time is not None), default=None)
 
     @property
     def last_time(self) -> int | None:
-        """The same of its last."""
+        """The time at which the set's last transaction began, Unix seconds; None without a transaction."""
         return max((one.last_time for one in self.files if one.last_time is not None), default=None)
 
     @property
     def nbytes(self) -> int:
-        """Bytes in the ranges."""
+        """The size of all ranges, bytes."""
         return sum(one.end - one.start for one in self.ranges)
 
     def warnings(self) -> list[str]:
-        """What is to be told of damage."""
+        """Return a warning for each damaged file."""
         return [
             f"{one.damage.file}: {passed_over(one.damage.position)} passed over: {one.damage.reason}"
             for one in self.files
@@ -95,7 +95,10 @@ class IndexedSet:
         ]
 
     def told_of_xa(self, where: str) -> list[str]:
-        """What is to be told of ends of XA transactions that did not begin in it; they are ``where``."""
+        """Return a warning about XA transactions that end in the set and were prepared before it.
+
+        ``where`` completes the sentence "the XA COMMIT or XA ROLLBACK is …".
+        """
         if not self.unknown_xa:
             return []
         end = "transactions end" if self.unknown_xa > 1 else "transaction ends"
@@ -105,12 +108,12 @@ class IndexedSet:
 
 
 def passed_over(position: int | None) -> str:
-    """What of a file was passed over."""
+    """Return a phrase for the skipped part of a damaged file."""
     return "all of it" if position is None else f"from {position} on"
 
 
 def index_set(source: str | Path | Sequence[str | Path], run: Runner, options: ReadOptions) -> IndexedSet:
-    """Index a set. Raises BinlogError with file and position."""
+    """Index a binlog set. Raises BinlogError with file and position."""
     paths = find_set(str(source) if isinstance(source, str | Path) else [str(one) for one in source])
     index = partial(_index, files=len(paths), options=options)
     files = tuple(run(index, list(enumerate(paths)), "indexing"))

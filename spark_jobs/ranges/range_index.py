@@ -1,8 +1,9 @@
-"""The cheap index pass over a file: ranges that end at transaction boundaries, and what the file begins with.
+"""The index pass over a binlog file. It finds ranges that end at transaction boundaries.
 
-It reads headers and table names, looks no statement up and leaves checksums to those who read the ranges. Files are
-independent of one another: each can be a task. Only where a set has XA transactions a second, closer look is needed
-(:func:`look_for_xa`), since XA COMMIT and XA ROLLBACK go where the prepared transaction went.
+The pass reads event headers and table names. It parses no statement and verifies no checksum, unless damaged files
+are skipped. Files are independent of one another, so each file can be a task. Only a set with XA transactions needs a
+second pass (:func:`look_for_xa`): XA COMMIT and XA ROLLBACK go to every output that received part of the prepared
+transaction.
 """
 
 from __future__ import annotations
@@ -34,17 +35,20 @@ from dumpfilter.spark_jobs.ranges.ranges import (
 )
 
 RANGE_SIZE = 32 << 20
-"""Bytes of a range (one is larger when a transaction is)."""
+"""The target size of a range, bytes. A range with a larger transaction is larger."""
 
 
 INDEX_BLOCK_SIZE = 8 << 20
-"""Bytes that the pass reads at a time: it writes nothing, so that less would fit better into a processor's cache, but a
-read from an object store should be worth its time."""
+"""Bytes that the index pass reads at a time. Fewer would fit better into a processor's cache, but a request to an
+object store must be worth its latency."""
 
 
 @dataclass(frozen=True)
 class Damage:
-    """Where a file was given up, and why. ``position`` None: it could not even be opened."""
+    """The place in a damaged file from which on the file is skipped, and the reason.
+
+    ``position`` is None when the file cannot even be opened.
+    """
 
     file: str
     position: int | None
@@ -53,30 +57,30 @@ class Damage:
 
 @dataclass(frozen=True)
 class FileIndex:
-    """What the pass finds in one file. Positions and sizes in bytes."""
+    """The result of the index pass over one file. Positions and sizes are in bytes."""
 
     number: int
     path: str
     name: str
     size: int
     modified: int
-    """When it was last written to, nanoseconds since 1970."""
+    """The time of the last write to the file, nanoseconds since 1970."""
     format_description: bytes
-    """The event, whole; empty when the file could not be opened."""
+    """The whole format description event; empty when the file could not be opened."""
     bounds: tuple[int, ...] = ()
-    """Where ranges begin and end; empty when the file holds no transaction."""
+    """The offsets at which ranges begin and end; empty when the file holds no transaction."""
     end: int = 0
-    """Where what is whole ends: the rest is still being written, or was given up."""
+    """The end of the last complete transaction. The rest of the file is damaged, or the server is still writing it."""
     transactions: int = 0
     prolog: bytes = b""
-    """Its Previous_gtids or Gtid_list event, whole; empty without one."""
+    """The whole Previous_gtids or Gtid_list event; empty when the file has none."""
     rotated: int | None = None
-    """When its Rotate event was written, Unix seconds; None when it does not end in one."""
+    """The timestamp of the Rotate event at the file's end, Unix seconds; None without a Rotate event."""
     first_time: int | None = None
     last_time: int | None = None
-    """When its first and its last transaction began to be written, Unix seconds."""
+    """The times at which the file's first and last transaction began, Unix seconds."""
     has_xa: bool = False
-    """Whether it ends an XA transaction in plain sight."""
+    """True if an event that is not compressed ends an XA transaction."""
     damage: Damage | None = None
 
 
@@ -90,10 +94,11 @@ def index_file(
     verify: bool = False,
     skip: bool = False,
 ) -> FileIndex:
-    """Index one file. ``last``: it may still be written to; what is incomplete at its end is left out.
+    """Index one file.
 
-    With ``skip`` a damaged file is taken as far as it is whole, which :attr:`FileIndex.damage` tells; ``verify`` then
-    finds wrong checksums, too. Without it: raises BinlogError with file and position.
+    With ``last`` the server may still be writing the file, so an incomplete transaction at the end is no error. With
+    ``skip`` a damaged file is indexed up to the damage, which :attr:`FileIndex.damage` describes. ``verify`` with
+    ``skip`` treats a wrong checksum as damage. Raises BinlogError with file and position, unless ``skip``.
     """
     try:
         file = open_file(path)
@@ -131,7 +136,7 @@ def index_file(
 
 
 class _Pass:
-    """What is known of a file so far."""
+    """The index pass over one file, and its result so far."""
 
     def __init__(self, file: BinlogFile, range_size: int) -> None:
         self._file = file
@@ -185,7 +190,7 @@ class _Pass:
         self.rotated = int(segment.time[-1]) if segment.type[-1] == EventType.ROTATE else None
 
     def _find_prolog(self, segment: Segment) -> None:
-        """It stands before the first transaction."""
+        """Find the Previous_gtids or Gtid_list event, which stands before the first transaction."""
         for i, role in enumerate((segment.role & 0x7F).tolist()):
             if role != R.FILE:
                 self._begun = True
@@ -194,7 +199,7 @@ class _Pass:
                 self.prolog = self._file.read(int(segment.offset[i]), int(segment.size[i]))
 
     def all_bounds(self) -> tuple[int, ...]:
-        """With the end of the last range."""
+        """Return the bounds of all ranges, with the end of the last one."""
         bounds = self._bounds + ([self.boundary] if self.boundary > self._bounds[-1] else [])
         return tuple(bounds) if len(bounds) > 1 else ()
 
@@ -210,18 +215,18 @@ def _same_format(found: FormatDescription, first: FormatDescription, file: str, 
 
 @dataclass(frozen=True)
 class XaLook:
-    """The XA transactions of one range, read by itself."""
+    """The XA transactions of one range, found without the ranges before it."""
 
     prepared: HeldByXid = field(default_factory=dict)
-    """Those prepared in it that have no end in it."""
+    """The transactions that are prepared in the range and do not end in it."""
     ended: frozenset[Xid] = frozenset()
-    """Those that end in it and were not prepared in it."""
+    """The transactions that end in the range and are not prepared in it."""
     subjects: frozenset[Subject] = frozenset()
-    """All that it holds."""
+    """All subjects in the range."""
 
 
 def look_for_xa(path: str, wanted: Range, *, block_size: int = BLOCK_SIZE) -> XaLook:
-    """Read a range for its XA transactions. Raises BinlogError with file and position."""
+    """Find the XA transactions of a range. Raises BinlogError with file and position."""
     subjects = Subjects()
     ended: set[Xid] = set()
     prepared: HeldByXid = NONE_HELD
@@ -233,7 +238,7 @@ def look_for_xa(path: str, wanted: Range, *, block_size: int = BLOCK_SIZE) -> Xa
 
 
 def ranges_of(indexes: Iterable[FileIndex]) -> list[Range]:
-    """All ranges of a set, in its order."""
+    """Return all ranges of a set, in the set's order."""
     found: list[Range] = []
     for index in indexes:
         for start, end in pairwise(index.bounds):
@@ -242,8 +247,11 @@ def ranges_of(indexes: Iterable[FileIndex]) -> list[Range]:
 
 
 def follow_xa(ranges: Sequence[Range], looks: Iterable[XaLook]) -> tuple[list[Range], frozenset[Xid]]:
-    """The ranges with the XA transactions that are prepared before each, and those that end in the set without having
-    begun in it. ``looks``: one of each range."""
+    """Connect the XA transactions of all ranges. ``looks`` has the :class:`XaLook` of each range.
+
+    Return the ranges, each with the transactions that are prepared before it and end in it. Also return the
+    transactions that end in the set and were prepared before the set.
+    """
     prepared: dict[Xid, Held] = {}
     unknown: set[Xid] = set()
     followed = []

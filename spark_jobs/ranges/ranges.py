@@ -1,7 +1,7 @@
-"""Ranges: the parts of a binlog set that tasks work on, and how a task reads one.
+"""Ranges, the parts of a binlog set that tasks work on, and the reading of a range.
 
-A range is whole transactions of one file. What a scan has to know at its beginning besides (the XA transactions that
-are prepared there) comes with it, so that ranges can be read in any order, by anybody.
+A range is whole transactions of one file. It carries the XA transactions that are prepared before it and end in it.
+Therefore tasks can read the ranges in any order, in any process.
 """
 
 from __future__ import annotations
@@ -25,11 +25,14 @@ from dumpfilter.index.subjects import Subject, Subjects
 from dumpfilter.index.xa import ALWAYS, Prepared
 
 BLOCK_SIZE = 16 << 20
-"""Bytes scanned at a time. Larger than the dump thread's segments, since here each output in a block costs a fixed
-amount; small enough that the C library gives the same memory again (from 32 MiB on it asks the kernel each time)."""
+"""Bytes that a task scans at a time.
+
+A block is larger than the dump thread's segments, since each output in a block has a fixed cost. From 32 MiB on,
+malloc would ask the kernel for new memory each time, instead of using freed memory again.
+"""
 
 Held = tuple[Subject, ...] | None
-"""What a prepared XA transaction holds: its subjects; None when some of it is sent whatever a filter says."""
+"""The subjects of a prepared XA transaction; None when the master sends some of it under every filter."""
 
 HeldByXid = Mapping[Xid, Held]
 
@@ -38,26 +41,27 @@ NONE_HELD: HeldByXid = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Range:
-    """Bytes ``start`` to ``end`` of the file ``file`` (its number in the set). ``number`` counts through the set."""
+    """The bytes ``start`` to ``end`` of a file. ``file`` is the file's number in the set; ``number`` counts the set's
+    ranges."""
 
     number: int
     file: int
     start: int
     end: int
     prepared: tuple[tuple[Xid, Held], ...] = ()
-    """The XA transactions that are prepared where it begins and end in it."""
+    """The XA transactions that are prepared before the range and end in it."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """A segment with its bytes: uint8, from ``segment.start`` on, valid until the next block is asked for."""
+    """A segment with its bytes (uint8, from ``segment.start`` on). The bytes are valid until the next block is read."""
 
     segment: Segment
     data: npt.NDArray[np.uint8]
 
 
 def prepared_of(held: HeldByXid, subjects: Subjects) -> Prepared:
-    """As a scan with these subjects has it."""
+    """Return the prepared transactions with the numbers that a scan over ``subjects`` uses."""
     return {
         xid: ALWAYS if what is None else subjects.any_of(subjects.number_of(one) for one in what)
         for xid, what in held.items()
@@ -65,7 +69,7 @@ def prepared_of(held: HeldByXid, subjects: Subjects) -> Prepared:
 
 
 def held_of(prepared: Prepared, subjects: Subjects) -> HeldByXid:
-    """The reverse of :func:`prepared_of`."""
+    """Return the subjects of prepared transactions, the reverse of :func:`prepared_of`."""
 
     def held(number: int) -> Held:
         members = subjects.members(number)
@@ -85,10 +89,10 @@ def blocks_of(
     statements: bool = True,
     payloads: bool = True,
 ) -> Iterator[Block]:
-    """The blocks of a range. Raises BinlogError with file and position.
+    """Yield the blocks of a range. Raises BinlogError with file and position.
 
-    Without ``statements`` subjects of statements stay PENDING and compressed transactions closed; without ``payloads``
-    only the latter, and XA transactions are not followed.
+    Without ``statements`` the subjects of statements stay PENDING, and compressed transactions stay closed. Without
+    ``payloads`` compressed transactions stay closed, and XA transactions are not followed.
     """
     scanner = FileScanner(
         file.name,
@@ -114,7 +118,7 @@ def _blocks(
             raise BinlogTruncated("the file got shorter while it was read", file=file.name, position=position)
         segment = scanner.scan(data, position)
         if segment is None:
-            # an event larger than the buffer
+            # The scan found no whole event, so the first event is larger than the buffer.
             needed = EventHeader.unpack(data.tobytes()).size if length >= HEADER_LENGTH else HEADER_LENGTH
             if position + needed > wanted.end or needed <= length:
                 raise BinlogCorrupt(f"an event's length is {needed}", file=file.name, position=position)
@@ -125,16 +129,16 @@ def _blocks(
 
 
 _free: list[npt.NDArray[np.uint8]] = []
-"""Memory that nobody uses. Fresh memory is handed out by the kernel a page at a time, which costs as much as the work
-that is done in it."""
+"""Buffers for the next blocks. The kernel hands out fresh memory a page at a time, which costs as much as the work in
+it."""
 
 _MOST_FREE = 4
-"""Pieces of memory that are kept."""
+"""The most buffers that are kept."""
 
 
 @contextmanager
 def memory(size: int) -> Iterator[npt.NDArray[np.uint8]]:
-    """Some memory, uint8, of at least ``size`` bytes, whatever is in it."""
+    """Yield an uninitialized uint8 buffer of at least ``size`` bytes, and keep it for later calls."""
     buffer: npt.NDArray[np.uint8] = _free.pop() if _free else np.empty(size, np.uint8)
     if buffer.size < size:
         buffer = np.empty(size, np.uint8)

@@ -1,1 +1,1 @@
-"""The parts of the Spark data source "binlog" (:mod:`dumpfilter.spark_jobs.binlog_source`)."""
+"""The data source's parts: columns, options, planning, reading, streaming, filters."""

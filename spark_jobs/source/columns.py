@@ -1,7 +1,7 @@
-"""The data source's columns: a segment and its bytes as Arrow arrays.
+"""The data source's columns: the events of a segment as Arrow arrays.
 
-Whole columns at a time, in numpy and Arrow; Python loops only over what is rare (new subjects, compressed
-transactions). A column is made when it is asked for, so one that nobody wants costs nothing.
+Columns are computed as a whole, in numpy and Arrow. Python loops only over rare things: new subjects and compressed
+transactions. A column is computed only when a query needs the column.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.compression import decode_transaction_payload
-from dumpfilter.binlog.events import ROWS, EventType, event_name
+from dumpfilter.binlog.events import ROWS, by_number, event_name
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import MysqlGtid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
@@ -44,13 +44,13 @@ TYPES: dict[str, pa.DataType] = {
     "compressed": pa.bool_(),
     "inner": pa.int32(),
 }
-"""The columns in their order, one row an event; docs/spark-source.md says what each holds."""
+"""The columns in order. A row is an event. docs/spark-source.md describes each column."""
 
 OF_SUBJECTS = frozenset({"database", "table", "statement_kind"})
-"""The columns for which statements have to be read."""
+"""The columns that need the subjects of statements."""
 
 _OF_BYTES = frozenset({"end_log_pos", "timestamp", "server_id", "rows"})
-"""The columns for which compressed transactions have to be opened a second time."""
+"""The columns that need the bytes of the events inside compressed transactions."""
 
 Int64 = npt.NDArray[np.int64]
 
@@ -59,23 +59,23 @@ class Column(Protocol):
     """One column of some events."""
 
     def among(self, keep: Int64) -> Column:
-        """That of the events with these numbers, in their order."""
+        """Return the column of the events with the numbers ``keep``, in that order."""
 
     def where(self, test: Callable[[pa.Array], pa.Array]) -> npt.NDArray[np.bool_]:
-        """For each event whether ``test`` (values to booleans, null for unknown) is true."""
+        """Tell for each event whether ``test`` is true. ``test`` maps values to booleans, with null for unknown."""
 
     def arrow(self, type: pa.DataType) -> pa.Array:
-        """As an array of this type."""
+        """Return the column as an Arrow array of this type."""
 
 
 @dataclass(frozen=True)
 class Values:
-    """A column of numbers; ``null`` tells which are none (None: all are some)."""
+    """A column of numbers. ``null`` marks the events without a value (None: no nulls)."""
 
     values: npt.NDArray[np.generic]
     null: npt.NDArray[np.bool_] | None = None
     type: pa.DataType | None = None
-    """What they stand for, where it is not the numbers themselves."""
+    """The Arrow type of the values, if it is not the numbers' own type."""
 
     def among(self, keep: Int64) -> Values:
         return Values(self.values[keep], None if self.null is None else self.null[keep], self.type)
@@ -90,7 +90,7 @@ class Values:
 
 @dataclass(frozen=True)
 class Words:
-    """A column of texts: for each event the number of its text in ``words``, -1 for none."""
+    """A column of texts. ``numbers`` has the index in ``words`` of each event's text, or -1 for null."""
 
     numbers: npt.NDArray[np.integer]
     words: pa.Array
@@ -99,7 +99,7 @@ class Words:
         return Words(self.numbers[keep], self.words)
 
     def where(self, test: Callable[[pa.Array], pa.Array]) -> npt.NDArray[np.bool_]:
-        # the last one stands for none
+        # The index -1 of an event without a text selects the appended null.
         found = _true(test(pa.concat_arrays([self.words, pa.nulls(1, pa.string())])))
         return np.take(found, self.numbers)
 
@@ -119,16 +119,14 @@ _KINDS = pa.array(_KIND_WORDS, pa.string())
 _KIND_OF_TYPE: npt.NDArray[np.int8] = np.full(256, -1, np.int8)
 for _type in ROWS:
     _KIND_OF_TYPE[_type] = _KIND_WORDS.index(rows_kind(_type).upper())
-_COMPRESSED: npt.NDArray[np.bool_] = np.zeros(256, np.bool_)
-_COMPRESSED[EventType.TRANSACTION_PAYLOAD] = True
-_COMPRESSED[EventType.QUERY_COMPRESSED : EventType.DELETE_ROWS_COMPRESSED + 1] = True
+_COMPRESSED: npt.NDArray[np.bool_] = by_number(lambda kind: kind.compressed).astype(np.bool_)
 
 
 def named_by(subject: Subject) -> tuple[str | None, str | None]:
-    """The database and the table that a subject is about, each None where there is not one of it.
+    """Return the database and the table that a subject is about, each None if there is not exactly one.
 
-    A statement's table is the only one that it updates. Its database is the one it names or updates, and where these
-    are none or several, the session's.
+    The table of a statement is the only table that the statement updates. Its database is the database that the
+    statement names or updates. If there is none, or more than one, it is the session's current database.
 
     >>> named_by(TableSubject("shop", "orders"))
     ('shop', 'orders')
@@ -149,12 +147,12 @@ def named_by(subject: Subject) -> tuple[str | None, str | None]:
 
 
 def _text(name: str | None) -> str | None:
-    """A name as Arrow can hold it: bytes that are not UTF-8 become U+FFFD."""
+    """Return a name in valid UTF-8, as Arrow requires. Other bytes become U+FFFD."""
     return None if name is None else name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 class _SubjectWords:
-    """The words of subjects, by their number."""
+    """The databases, tables and statement kinds of subjects, by the subjects' numbers."""
 
     def __init__(self, subjects: Subjects) -> None:
         self._subjects = subjects
@@ -164,7 +162,7 @@ class _SubjectWords:
         self._arrays: tuple[pa.Array, pa.Array, npt.NDArray[np.int8]] | None = None
 
     def arrays(self) -> tuple[pa.Array, pa.Array, npt.NDArray[np.int8]]:
-        """Databases, tables, and the numbers of statements' kinds."""
+        """Return the databases, the tables, and the indexes of the statement kinds in ``_KINDS``."""
         if self._arrays is None or len(self._databases) < len(self._subjects):
             for number in range(len(self._databases), len(self._subjects)):
                 self._add(number)
@@ -190,33 +188,33 @@ class _SubjectWords:
 
 @dataclass(frozen=True)
 class _Part:
-    """Events that stand in one buffer."""
+    """Events in one buffer."""
 
     data: npt.NDArray[np.uint8]
     start: Int64
-    """Where each stands in it."""
+    """The offset of each event in the buffer."""
     size: Int64
     type: npt.NDArray[np.uint8]
     role: npt.NDArray[np.uint8]
     subject: npt.NDArray[np.int32]
     outer: Int64
-    """The number in the segment of each event, or of the compressed transaction that it is in."""
+    """The number in the segment of each event, or of the compressed transaction around the event."""
     fd: FormatDescription
 
     def header(self, field: int) -> npt.NDArray[np.uint32]:
-        """The 4 bytes at ``field`` of each event's header."""
-        # one little-endian number from every byte on
+        """Return the 4-byte field at offset ``field`` of each event's header."""
+        # Element k is the little-endian number in the bytes k to k + 3 of the buffer.
         numbers: npt.NDArray[np.uint32] = np.ndarray(max(0, self.data.size - 3), "<u4", self.data, 0, (1,))
         return numbers[self.start + field]
 
 
 class EventColumns:
-    """Makes columns of the blocks of one range, in order; remembers from block to block what goes on in the next.
+    """Columns of the blocks of one range, in order. The object keeps what the next block needs.
 
     Parameters:
-        file: the name that stands in the column of that name.
-        wanted: the columns that will be asked for.
-        opened: also a row for each event inside a compressed transaction.
+        file: the value of the column ``file``.
+        wanted: the columns that the caller will read.
+        opened: whether each event inside a compressed transaction has a row.
     """
 
     def __init__(
@@ -234,12 +232,12 @@ class EventColumns:
         self._wanted = frozenset(wanted)
         self._opened = opened
         self._transaction = -1
-        """Where the transaction that goes on began; -1 when it is none."""
+        """The offset of the transaction that continues in the next block; -1 for events between transactions."""
         self._counter, self._inner_counter = RowCounter(), RowCounter()
         self._prefixes: dict[int, str] = {}
 
     def of(self, segment: Segment, data: npt.NDArray[np.uint8]) -> EventsOfSegment:
-        """The events of a segment, whose bytes are ``data`` (uint8, from ``segment.start`` on)."""
+        """Return the events of a segment. ``data`` has the segment's bytes (uint8, from ``segment.start`` on)."""
         outer = _Part(
             data,
             segment.offset - segment.start,
@@ -264,7 +262,7 @@ class EventColumns:
         )
 
     def _inside(self, segment: Segment, data: npt.NDArray[np.uint8]) -> _Part:
-        """The events inside compressed transactions, end to end."""
+        """Return the events inside the segment's compressed transactions, as one part."""
         buffers, starts, at = [], [], 0
         numbers = sorted(segment.payloads)
         inside = [segment.payloads[number] for number in numbers]
@@ -297,7 +295,7 @@ class EventColumns:
         )
 
     def _transactions(self, segment: Segment) -> Int64:
-        """Where each transaction of the segment begins in the file; -1 for what is none."""
+        """Return the offset in the file of each transaction of the segment; -1 for events between transactions."""
         found = np.where(segment.txn_source == R.KEPT, -1, segment.offset[segment.txn_event[:-1]])
         if segment.continues:
             found[0] = self._transaction
@@ -305,7 +303,7 @@ class EventColumns:
         return found
 
     def _gtids(self, segment: Segment) -> pa.Array:
-        """The GTID of each transaction of the segment, null for none."""
+        """Return the GTID of each transaction of the segment, or null."""
         source = segment.txn_source
         family = segment.format_description.family
         known = np.unique(source[source >= 0]).tolist()
@@ -315,7 +313,7 @@ class EventColumns:
         return pc.binary_join_element_wise(prefixes.take(at), numbers, "")
 
     def _prefix(self, source: int, family: str) -> str:
-        """What a GTID of this source is written as, up to its number."""
+        """Return the text of this source's GTIDs without the number at the end."""
         prefix = self._prefixes.get(source)
         if prefix is None:
             first, second = self._sources.key(source, family)
@@ -328,7 +326,11 @@ class EventColumns:
 
 
 def _named(segment: Segment) -> npt.NDArray[np.int32]:
-    """The subjects, but none for the ends of XA transactions: a range knows of those only that began in it."""
+    """Return the events' subjects, without the subjects of XA COMMIT and XA ROLLBACK.
+
+    A range knows only the prepared transactions that begin in the range. Without this rule the columns of XA COMMIT
+    would depend on the size of the ranges.
+    """
     if not segment.xa_ends:
         return segment.subject
     subject = segment.subject.copy()
@@ -337,7 +339,7 @@ def _named(segment: Segment) -> npt.NDArray[np.int32]:
 
 
 class EventsOfSegment:
-    """The events of one segment, those inside compressed transactions after the event that holds them."""
+    """The events of one segment. Events inside a compressed transaction follow the event that holds them."""
 
     def __init__(
         self,
@@ -363,14 +365,15 @@ class EventsOfSegment:
         return len(self._outer)
 
     def column(self, name: str) -> Column:
-        """One of :data:`TYPES`. Raises KeyError for ``gtid`` and ``rows`` when they were not wanted."""
+        """Return a column of :data:`TYPES`. Raises KeyError for ``gtid`` and ``rows`` if they were
+        not in ``wanted``."""
         if name in ("gtid", "rows") and (self._gtids if name == "gtid" else self._rows) is None:
             raise KeyError(name)
         made: Column = getattr(self, f"_{name}_column")()
         return made if self._order is None else made.among(self._order)
 
     def _joined(self, of: Callable[[_Part], npt.NDArray[Any]]) -> npt.NDArray[Any]:
-        """Of all parts, one after the other."""
+        """Return the values of all parts, one part after the other."""
         found = [of(part) for part in self._parts]
         return found[0] if len(found) == 1 else np.concatenate(found)
 
@@ -419,7 +422,7 @@ class EventsOfSegment:
 
     def _statement_kind_column(self) -> Column:
         of_type = _KIND_OF_TYPE[self._joined(lambda part: part.type)]
-        # for what has no subject: the last of it
+        # The index -1 of an event without a subject selects the appended -1.
         of_subject = np.append(self._words.arrays()[2], np.int8(-1))[self._subject()]
         return Words(np.where(of_type >= 0, of_type, of_subject), _KINDS)
 
@@ -438,7 +441,7 @@ class EventsOfSegment:
         numbers = np.zeros(len(self), np.int32)
         first = self._parts[0].size.size
         if len(self._parts) > 1:
-            # each counts from the first of its transaction
+            # Number the events of each compressed transaction from 0.
             begins = np.searchsorted(self._parts[1].outer, self._parts[1].outer)
             numbers[first:] = np.arange(begins.size) - begins
         return Values(numbers, np.arange(len(self)) < first)

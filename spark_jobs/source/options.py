@@ -1,4 +1,4 @@
-"""The data source's options: texts in, checked values out."""
+"""The data source's options, parsed and checked."""
 
 from __future__ import annotations
 
@@ -12,35 +12,36 @@ from dumpfilter.spark_jobs.ranges.range_index import RANGE_SIZE
 from dumpfilter.spark_jobs.source.columns import TYPES
 
 BYTES_PER_TRIGGER = 1 << 30
-"""What a streaming query reads at a time when nothing else is said."""
+"""Bytes of binlog in a micro-batch of a streaming query, by default."""
 
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """What to read and how. Sizes in bytes."""
+    """The options of a read. Sizes are in bytes."""
 
     sources: str | list[str]
-    """An index file, a directory with one, or files; as paths or URIs."""
+    """An index file, a directory with an index file, or binlog files, as paths or URIs."""
     columns: tuple[str, ...] = tuple(TYPES)
     opened: bool = True
-    """Whether compressed transactions are opened."""
+    """Whether the events inside compressed transactions are rows."""
     verify: bool = True
     range_size: int = RANGE_SIZE
     skip_corrupt: bool = False
     cuts: str | None = None
-    """What :func:`dumpfilter.spark_jobs.source.ranges.index_with_spark` found before."""
+    """The result of :func:`dumpfilter.spark_jobs.source.planning.index_with_spark`, as JSON."""
     starting_position: str = "earliest"
     bytes_per_trigger: int = BYTES_PER_TRIGGER
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:
-        """From the options of a reader, whose names are taken in any case. Raises OptionError for a name or value that
-        it does not have."""
+        """Parse the options of a reader, whose names may be in any case. Raises OptionError for an unknown name or a
+        bad value."""
         given = {name.lower(): value for name, value in options.items()}
         unknown = given.keys() - {name.lower() for name in _NAMES}
         if unknown:
             raise OptionError(
-                f"the binlog source has no option {', '.join(sorted(unknown))}: {', '.join(_NAMES)}"
+                f"the data source binlog has no option {', '.join(sorted(unknown))}; "
+                f"its options are {', '.join(_NAMES)}"
             )
         return cls(
             sources=_sources(given),
@@ -74,14 +75,14 @@ def _sources(given: Mapping[str, str]) -> str | list[str]:
     if "files" in given:
         found = [line.strip() for line in given["files"].splitlines() if line.strip()]
     elif "paths" in given:
-        # what load() makes of a list
+        # load([…]) sets this option, as JSON.
         found = [str(path) for path in json.loads(given["paths"])]
     elif "path" in given:
         return given["path"]
     else:
         found = []
     if not found:
-        raise OptionError("the binlog source needs a path: load('/var/lib/mysql/binlog.index')")
+        raise OptionError("the data source binlog needs a path: load('/var/lib/mysql/binlog.index')")
     return found
 
 
@@ -96,7 +97,7 @@ def _columns(text: str | None) -> tuple[str, ...]:
 
 
 def _choice(given: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:
-    """The first is the default."""
+    """Return the option's value. The first choice is the default."""
     value = given.get(name.lower(), choices[0]).lower()
     if value not in choices:
         raise OptionError(f"option {name}: {value!r} is none of {', '.join(choices)}")

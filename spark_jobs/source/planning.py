@@ -1,4 +1,4 @@
-"""Which ranges a read is cut into: the index pass over a set's files, in threads or as Spark tasks."""
+"""The planning of a read. The index pass over the set's files finds the ranges, in threads or in Spark tasks."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class SetCuts:
-    """Where the files of a set are cut: ``files`` pairs a path with the offsets where ranges begin and end.
+    """The ranges of a set's files. ``files`` pairs a path with the offsets at which ranges begin and end.
 
-    ``damages``: where files were given up, with onCorrupt=skip.
+    ``damages`` has the places from which on files are skipped, with onCorrupt=skip.
     """
 
     files: tuple[tuple[str, tuple[int, ...]], ...]
@@ -36,12 +36,12 @@ class SetCuts:
 
     @property
     def option(self) -> str:
-        """As the source's option ``cuts``, JSON."""
+        """The value for the data source's option ``cuts``, JSON."""
         return json.dumps(self.files, separators=(",", ":"))
 
     @classmethod
     def parse(cls, option: str) -> SetCuts:
-        """The reverse of :attr:`option`. Raises OptionError."""
+        """Parse the option ``cuts``. Raises OptionError."""
         try:
             files = tuple((str(path), tuple(map(int, bounds))) for path, bounds in json.loads(option))
         except (ValueError, TypeError):
@@ -49,12 +49,12 @@ class SetCuts:
         return cls(files)
 
     def ranges(self) -> list[FileRange]:
-        """All ranges, in the set's order."""
+        """Return all ranges, in the set's order."""
         return [FileRange(path, start, end) for path, bounds in self.files for start, end in pairwise(bounds)]
 
 
 def cuts_of(indexes: Iterable[FileIndex]) -> SetCuts:
-    """The cuts that the index pass found. A file's first range begins with its format description event."""
+    """Return the ranges that the index pass found. A file's first range begins with the format description event."""
     files, damages = [], []
     for index in indexes:
         if index.format_description:
@@ -66,9 +66,9 @@ def cuts_of(indexes: Iterable[FileIndex]) -> SetCuts:
 
 
 def plan_ranges(options: SourceOptions, predicates: Sequence[Predicate] = ()) -> list[FileRange]:
-    """The ranges of a read that can hold what passes the predicates. Files that cannot are not even opened.
+    """Return the ranges that can hold events that pass the predicates.
 
-    Raises BinlogError and OptionError.
+    A file that a predicate on the column ``file`` excludes is not opened. Raises BinlogError and OptionError.
     """
     if options.cuts is not None:
         found = SetCuts.parse(options.cuts).ranges()
@@ -82,7 +82,7 @@ def plan_ranges(options: SourceOptions, predicates: Sequence[Predicate] = ()) ->
             )
         ]
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            # the pass is compiled code and reads, which let the other threads run
+            # Threads run in parallel, since compiled code and reads release the interpreter's lock.
             indexes = pool.map(lambda task: _index(task, len(paths), options), tasks)
             cuts = cuts_of(indexes)
         for damage in cuts.damages:
@@ -92,13 +92,15 @@ def plan_ranges(options: SourceOptions, predicates: Sequence[Predicate] = ()) ->
 
 
 def index_with_spark(spark: SparkSession, path: str | list[str], **options: str) -> SetCuts:
-    """The index pass as Spark tasks, one a file, for a set of many files on a cluster::
+    """Run the index pass as Spark tasks, one for each file, which helps with many files on a cluster.
+
+    ::
 
         cuts = index_with_spark(spark, "s3a://bucket/binlogs", onCorrupt="skip")
         df = spark.read.format("binlog").option("cuts", cuts.option).load("s3a://bucket/binlogs")
 
-    ``options``: those of the source. It saves a DataFrame that is used often the pass each time, too. Raises
-    BinlogError and OptionError.
+    ``options`` are the data source's options. With the option ``cuts`` a DataFrame that is used often needs no index
+    pass of its own. Raises BinlogError and OptionError.
     """
     asked = {"files": "\n".join(path)} if isinstance(path, list) else {"path": path}
     parsed = SourceOptions.parse({**options, **asked})
@@ -117,7 +119,7 @@ def _index(task: tuple[int, str], count: int, options: SourceOptions) -> FileInd
         path,
         last=number == count - 1,
         range_size=options.range_size,
-        # a file is given up at the first checksum that is wrong, so that all its ranges are sound
+        # With skip_corrupt the ranges must end before the first wrong checksum.
         verify=options.skip_corrupt and options.verify,
         skip=options.skip_corrupt,
     )

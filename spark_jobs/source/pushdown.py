@@ -1,5 +1,8 @@
-"""Filters that Spark hands down: predicates on columns, with SQL's three-valued logic, and what they say of whole
-files and ranges."""
+"""The filters that Spark pushes down to the data source.
+
+Each filter becomes a predicate on a column, with SQL's three-valued logic. Predicates on ``file`` and ``position``
+also exclude whole files and ranges.
+"""
 
 from __future__ import annotations
 
@@ -38,18 +41,18 @@ _COSTLY = ("gtid", "database", "table", "statement_kind", "rows")
 
 @dataclass(frozen=True)
 class Predicate:
-    """One filter, on one column."""
+    """A filter on one column."""
 
     column: str
     filter: D.Filter
 
     def __call__(self, values: pa.Array) -> pa.Array:
-        """True, false, or null for unknown, for each value."""
+        """Evaluate the filter on each value: true, false, or null for unknown."""
         return _evaluate(self.filter, values)
 
 
 def predicate_of(filter: D.Filter) -> Predicate | None:
-    """A filter as a predicate; None when it is not one that is answered here as Spark would."""
+    """Return the filter as a predicate, or None when this module cannot answer the filter exactly as Spark would."""
     inner = filter.child if isinstance(filter, D.Not) else filter
     path = getattr(inner, "attribute", None)
     if path is None or len(path) != 1 or path[0] not in TYPES:
@@ -80,7 +83,7 @@ def _fits(value: Any, column: pa.DataType) -> bool:
 
 
 def _scalar(value: Any, values: pa.Array) -> pa.Scalar:
-    # numbers may be wider than the column
+    # A number in the filter may be wider than the column's type.
     kind = pa.int64() if pa.types.is_integer(values.type) else values.type
     return pa.scalar(value, kind)
 
@@ -104,7 +107,8 @@ def _evaluate(filter: D.Filter, values: pa.Array) -> pa.Array:
 
 
 def _among(wanted: Sequence[Any], values: pa.Array) -> pa.Array:
-    """As SQL has it: unknown for null, and for what is not among values of which one is null."""
+    """Evaluate ``IN`` as SQL does. A null value gives null, and so does a value that is not found if the list has a
+    null."""
     known = [one for one in wanted if one is not None]
     kind = pa.int64() if pa.types.is_integer(values.type) else values.type
     found = pc.is_in(values.cast(kind), value_set=pa.array(known, kind))
@@ -113,13 +117,16 @@ def _among(wanted: Sequence[Any], values: pa.Array) -> pa.Array:
 
 
 def cheap_first(predicates: Iterable[Predicate]) -> list[Predicate]:
-    """The order to ask them in."""
+    """Return the predicates in the order of evaluation, the cheap columns first."""
     return sorted(predicates, key=lambda predicate: predicate.column in _COSTLY)
 
 
 def may_hold(predicates: Iterable[Predicate], file: str, start: int, end: int) -> bool:
-    """Whether a range of a file, offsets ``start`` to ``end``, can hold an event that passes all predicates. Only those
-    on ``file`` and ``position`` are asked."""
+    """Tell whether a range can hold an event that passes all predicates.
+
+    The range has the offsets ``start`` to ``end`` of ``file``. Only predicates on ``file`` and ``position`` are
+    evaluated.
+    """
     for predicate in predicates:
         if predicate.column == "file":
             if not pc.fill_null(predicate(pa.array([file], pa.string())), False)[0].as_py():
@@ -130,7 +137,7 @@ def may_hold(predicates: Iterable[Predicate], file: str, start: int, end: int) -
 
 
 def _meets(filter: D.Filter, start: int, end: int) -> bool:
-    """Whether some position from ``start`` to before ``end`` may pass."""
+    """Tell whether any position from ``start`` up to, but not including, ``end`` may pass the filter."""
     value = getattr(filter, "value", None)
     match filter:
         case D.EqualTo() | D.EqualNullSafe():

@@ -1,4 +1,4 @@
-"""A task's work: one range of one file as Arrow batches."""
+"""The work of a Spark task: read one range of a file as Arrow batches."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from dumpfilter.spark_jobs.source.columns import OF_SUBJECTS, TYPES, EventColumn
 from dumpfilter.spark_jobs.source.pushdown import Predicate
 
 FIRST = 4
-"""Where a file's format description event stands. A range that begins here holds it."""
+"""The offset of a file's format description event. A range that begins here includes that event."""
 
 
 @dataclass(frozen=True)
 class FileRange(InputPartition):
-    """Whole transactions of one file: offsets ``start`` to ``end``."""
+    """The offsets ``start`` to ``end`` of a file, which hold whole transactions."""
 
     path: str
     start: int
@@ -41,7 +41,7 @@ def read_batches(
     block_size: int = BLOCK_SIZE,
     open_file: Callable[[str], BinlogFile] = open_file,
 ) -> Iterator[pa.RecordBatch]:
-    """The events of a range that pass all predicates, in the file's order; a batch a block, of these columns.
+    """Yield the events of a range that pass all predicates, in the file's order. A batch is made from each block.
 
     Raises BinlogError with file and position.
     """
@@ -70,7 +70,7 @@ def read_batches(
 
 
 def _head(file: BinlogFile) -> Block:
-    """The format description event as a block."""
+    """Return the format description event as a block."""
     fd = file.format_description
     data = np.frombuffer(fd.raw, np.uint8)
     segment = FileScanner(file.name, fd, Subjects(), SourceNumbers()).scan(data, FIRST)
@@ -81,7 +81,7 @@ def _head(file: BinlogFile) -> Block:
 def _batches(
     events: EventsOfSegment, schema: pa.Schema, predicates: Sequence[Predicate]
 ) -> Iterator[pa.RecordBatch]:
-    """None when no event passes."""
+    """Yield a batch of the events that pass, or nothing if no event passes."""
     keep = None
     for predicate in predicates:
         column = events.column(predicate.column)

@@ -1,7 +1,7 @@
-"""Following a growing set: offsets, how far a micro-batch goes, and what it is cut into.
+"""The streaming read of a growing binlog set: offsets, the size of a micro-batch, and its division into ranges.
 
-An offset is ``{"file": name, "position": offset}``: everything before it has been read. It is always a transaction
-boundary; position 4 is a file's beginning, before its format description event.
+The offset ``{"file": name, "position": offset}`` says that all events before that position have been read. The
+position is a transaction boundary, or 4, the beginning of a file before its format description event.
 """
 
 from __future__ import annotations
@@ -23,33 +23,34 @@ from dumpfilter.spark_jobs.ranges.files import file_name, find_set, open_file
 from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.reading import FIRST, FileRange, read_batches
-from dumpfilter.spark_jobs.source.user_errors import plainly
+from dumpfilter.spark_jobs.source.user_errors import without_traceback
 
 
 class Offset(TypedDict):
-    """How far a stream is."""
+    """The progress of a stream."""
 
     file: str
     position: int
 
 
 class GrowingSet:
-    """A set as it is now: made anew for each look at it. Raises BinlogMissing when there is none."""
+    """A binlog set at one moment. Each look at the set makes a new object. Raises BinlogMissing
+    when there is no set."""
 
     def __init__(self, source: str | list[str]) -> None:
         self.paths = {file_name(path): path for path in find_set(source)}
         self.names = list(self.paths)
 
     def earliest(self) -> Offset:
-        """The set's beginning."""
+        """Return the beginning of the set."""
         return Offset(file=self.names[0], position=FIRST)
 
     def latest(self) -> Offset:
-        """After the last whole transaction."""
+        """Return the end of the last whole transaction."""
         return self.forward(Offset(file=self.names[-1], position=FIRST), None)
 
     def at(self, text: str) -> Offset:
-        """``file:position``. Raises PositionError when no transaction begins there."""
+        """Parse ``file:position``. Raises PositionError when no transaction begins at the position."""
         name, _, digits = text.rpartition(":")
         if not (name and digits.isascii() and digits.isdigit()):
             raise OptionError(f"option startingPosition: {text!r} is none of earliest, latest, file:position")
@@ -60,8 +61,11 @@ class GrowingSet:
         return offset
 
     def forward(self, start: Offset, limit: int | None, until: Offset | None = None) -> Offset:
-        """As far as there are whole transactions, or until ``limit`` bytes are taken (one transaction at least), and
-        no further than ``until``. Raises BinlogError when ``start`` is not there any more, or what follows is damaged.
+        """Return the offset at which a micro-batch from ``start`` ends.
+
+        The micro-batch has whole transactions of at most ``limit`` bytes, but at least one transaction. It ends at
+        ``until`` or before. Raises BinlogError when ``start`` is gone from the set, or the following events are
+        damaged.
         """
         self._check(start)
         name, position = start["file"], start["position"]
@@ -80,7 +84,7 @@ class GrowingSet:
         return Offset(file=name, position=_whole(self.paths[name], position, left, last=True)[0])
 
     def ranges(self, start: Offset, end: Offset, range_size: int) -> list[FileRange]:
-        """What is between two offsets, cut at transaction boundaries. Raises BinlogError."""
+        """Return the ranges between two offsets. Raises BinlogError."""
         self._check(start)
         self._check(end)
         found = []
@@ -102,15 +106,16 @@ class GrowingSet:
         name, position = offset["file"], offset["position"]
         if name not in self.paths:
             raise BinlogMissing(
-                f"the stream goes on in this file, which the set does not have (it has {self.names[0]} to "
-                f"{self.names[-1]}): it was purged before it was read to its end, or the set is another one; "
+                f"the stream continues in this file, but the set has only {self.names[0]} to {self.names[-1]}: "
+                "the file was purged before it was read to its end, or the set is another one; "
                 "start anew with another checkpoint and startingPosition",
                 file=name,
                 position=position,
             )
         if position > _size(self.paths[name]):
             raise PositionError(
-                "the stream goes on after the file's end: it is another file of this name",
+                "the stream continues after the file's end: it is another file of this name; "
+                "start anew with another checkpoint and startingPosition",
                 file=name,
                 position=position,
             )
@@ -128,7 +133,7 @@ class GrowingSet:
 def _ends(
     offset: npt.NDArray[np.int64], first_events: npt.NDArray[np.int64], end: int, is_open: bool
 ) -> npt.NDArray[np.int64]:
-    """Where the transactions of a segment end."""
+    """Return the offsets at which the transactions of a segment end."""
     ends = offset[first_events[1:-1]]
     return ends if is_open else np.append(ends, end)
 
@@ -139,8 +144,10 @@ def _size(path: str) -> int:
 
 
 def _whole(path: str, position: int, limit: int | None, *, last: bool) -> tuple[int, bool]:
-    """Where the whole transactions from a position on end, ``limit`` bytes further at most (but after one), and whether
-    that is the file's end. Raises BinlogError."""
+    """Return the end of the whole transactions from a position on, and whether that end is the end of the file.
+
+    The transactions have at most ``limit`` bytes, but there is at least one. Raises BinlogError.
+    """
     with open_file(path) as file:
         start = max(position, file.first_event)
         if file.size <= start:
@@ -166,7 +173,7 @@ def _whole(path: str, position: int, limit: int | None, *, last: bool) -> tuple[
 
 
 class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Follows a set; Spark keeps the offsets in the query's checkpoint."""
+    """The reader of a streaming query. Spark keeps the offsets in the query's checkpoint."""
 
     def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
         self._options = options
@@ -176,9 +183,9 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _set(self) -> GrowingSet:
         return GrowingSet(self._options.sources)
 
-    @plainly
+    @without_traceback
     def initialOffset(self) -> dict[str, object]:
-        """Where a new query begins. Raises BinlogError, OptionError."""
+        """Return the offset at which a new query begins. Raises BinlogError and OptionError."""
         where = self._options.starting_position
         now = self._set()
         if where == "earliest":
@@ -186,27 +193,27 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return dict(now.latest() if where == "latest" else now.at(where))
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """What the option maxBytesPerTrigger says."""
+        """Return the limit of the option maxBytesPerTrigger."""
         return ReadMaxBytes(self._options.bytes_per_trigger)
 
-    @plainly
+    @without_traceback
     def prepareForTriggerAvailableNow(self) -> None:
-        """Go no further than the set reaches now."""
+        """End the query at the current end of the set."""
         self._until = self._set().latest()
 
-    @plainly
+    @without_traceback
     def latestOffset(self, start: Offset, limit: ReadLimit) -> dict[str, object]:  # type: ignore[override]
-        """Where the next micro-batch ends. Raises BinlogError."""
+        """Return the offset at which the next micro-batch ends. Raises BinlogError."""
         most = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
         return dict(self._set().forward(start, most, self._until))
 
-    @plainly
+    @without_traceback
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:  # type: ignore[override]
-        """What a micro-batch is cut into. Raises BinlogError."""
+        """Return the ranges of a micro-batch. Raises BinlogError."""
         return self._set().ranges(start, end, self._options.range_size)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The events of one part. Raises BinlogError."""
+        """Yield the events of a range. Raises BinlogError."""
         assert isinstance(partition, FileRange)
         try:
             yield from read_batches(
@@ -216,7 +223,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise error.with_traceback(None) from None
 
     def commit(self, end: Offset) -> None:  # type: ignore[override]
-        """Nothing to do: the set is not ours to purge."""
+        """Do nothing, since the set is not this query's to purge."""
 
     def stop(self) -> None:
-        """Nothing to do: no file stays open between two looks."""
+        """Do nothing, since no file stays open between two calls."""

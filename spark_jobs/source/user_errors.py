@@ -1,5 +1,8 @@
-"""What a user of Spark sees of our errors: their text. Spark puts the traceback of whatever a Python source raises into
-its own error; here it is cut down to a frame."""
+"""Errors of the data source as a user of Spark sees them.
+
+Spark copies the traceback of a Python data source's exception into an error of its own. Without the traceback the
+user sees only the text.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def plainly(function: Callable[P, R]) -> Callable[P, R]:
-    """The same function; what it raises of this product's errors comes without the way there."""
+def without_traceback(function: Callable[P, R]) -> Callable[P, R]:
+    """Return the function with the traceback removed from each DumpfilterError that it raises."""
 
     @functools.wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> R:

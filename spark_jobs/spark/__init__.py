@@ -1,1 +1,1 @@
-"""The Spark session of a job: Java, the context, the workers' environment, tasks and their errors."""
+"""Spark for the jobs: Java, the context, the workers' environment, tasks and their errors."""

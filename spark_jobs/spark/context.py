@@ -1,12 +1,12 @@
-"""A Spark context for a job: on this machine, on a cluster, or the one that spark-submit has made.
+"""The Spark context of a job: local, on a cluster, or the context that spark-submit prepares.
 
-What a start costs, measured with ``local[2]`` on two cores, and what was done about it:
+Measured start costs with ``local[2]`` on two cores, and the measures against them:
 
-- The JVM, 2 s, and the context, 2 s. Its second compiler, which takes the cores from the Python workers and would pay
-  off only in long Java work, is off: 1 s less.
-- A ``SparkSession``, 2.5 s: only who needs one makes it (:func:`spark_session`).
-- The first job, 3.5 s, of which 1.2 s are the imports and loading the compiled kernels, in every worker: now once,
-  before the workers are forked (:mod:`~dumpfilter.spark_jobs.spark.daemon`).
+- The JVM takes 2 s and the context another 2 s. The JVM's second compiler is off, which saves 1 s: that compiler
+  pays off only in long Java work, and it would take the cores from the Python workers.
+- A ``SparkSession`` takes 2.5 s. Only callers that need data frames make one (:func:`spark_session`).
+- The first job takes 3.5 s. In every worker 1.2 s of them would be imports and loading the compiled kernels.
+  A daemon loads both once, before it forks the workers (:mod:`~dumpfilter.spark_jobs.spark.daemon`).
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ARROW_RECORDS = 4096
-"""Rows in an Arrow batch from Spark to a Python worker; a row is some hundred bytes."""
+"""Rows in an Arrow batch from Spark to a Python worker. A row is some hundred bytes."""
 
 TASK_ATTEMPTS = 4
-"""How often a task is tried before its job fails; Spark's own default on clusters."""
+"""Attempts at a task before its job fails. Clusters have the same default."""
 
 REACH_TIMEOUT = 5.0
 """Seconds to wait for a master's port to accept a connection."""
 
 NO_WORKER_AFTER = 15.0
-"""Seconds without a worker after which that is told, and then told again."""
+"""Seconds without an executor before the first warning, and between warnings."""
 
 ENVIRONMENT = "environment"
-"""The directory in which executors find the packaged environment, below where they run."""
+"""The directory, below an executor's working directory, into which Spark unpacks the packaged environment."""
 
 _LOG4J = """\
 status = fatal
@@ -62,15 +62,15 @@ appender.stderr.layout.pattern = %p %c{1}: %m%n
 
 
 class SparkMissing(OptionError):
-    """Spark cannot start here; the text says what to install."""
+    """Spark cannot start on this machine. The text says what to install."""
 
 
 class SparkUnreachable(ConnectionLost):
-    """No Spark master answers at the address given; the text names it."""
+    """No Spark master answers at the given address. The text names the address."""
 
 
 def check_java() -> str:
-    """Return the java that Spark will run. Raises SparkMissing when there is none that is new enough."""
+    """Return the path of the java that Spark will run. Raises SparkMissing without a java that is new enough."""
     java = find_java()
     if java is None:
         home = os.environ.get("JAVA_HOME")
@@ -86,12 +86,14 @@ _CURE = "Install one (Debian, Ubuntu: apt-get install default-jre-headless) or l
 
 
 def submitted() -> bool:
-    """Whether spark-submit runs this process: then master, memory and the rest are its options, not ours."""
+    """Tell whether spark-submit runs this process. Then spark-submit's options set the master and the memory."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def master_with_retries(master: str) -> str:
-    """``local`` and ``local[N]`` with the task attempts that Spark grants only to clusters unless told.
+    """Return the master's URL with task attempts added to ``local`` and ``local[N]``.
+
+    Without that addition Spark tries a task again only on clusters.
 
     >>> master_with_retries("local[*]"), master_with_retries("local"), master_with_retries("spark://host:7077")
     ('local[*,4]', 'local[1,4]', 'spark://host:7077')
@@ -101,11 +103,13 @@ def master_with_retries(master: str) -> str:
 
 
 def reach(master: str, timeout: float = REACH_TIMEOUT) -> str | None:
-    """The address of this host that a standalone master (``spark://host:port[,host:port …]``) is reached from.
+    """Connect to a standalone master and return this host's address on that connection.
 
-    Spark itself would try for a minute and then say little. None for other kinds of masters. Raises OptionError
-    for an address without a port, SparkUnreachable when nobody listens at any of them within ``timeout`` seconds
-    each.
+    ``master`` is ``spark://host:port[,host:port …]``; for any other kind of master the answer is None. Spark itself
+    would try for a minute and then fail with an unclear message.
+
+    Raises OptionError for an address without a port, and SparkUnreachable when none of the addresses accepts a
+    connection within ``timeout`` seconds.
     """
     if not master.startswith("spark://"):
         return None
@@ -127,10 +131,10 @@ def reach(master: str, timeout: float = REACH_TIMEOUT) -> str | None:
 def settings(
     master: str, *, driver_memory: str = "1g", executor_memory: str = "1g", environment: str | None = None
 ) -> dict[str, str]:
-    """Spark's settings for a context that we start, and those of :func:`needed`.
+    """Return Spark's settings for a context that this process starts, including those of :func:`needed`.
 
-    ``environment``: see :func:`spark_context`. Raises what :func:`reach` does, and OptionError for an environment
-    that is not there or has nobody to use it.
+    ``environment`` is explained at :func:`spark_context`. Raises what :func:`reach` raises, and OptionError when the
+    environment's file is missing or the master is local.
     """
     host = reach(master)
     if master.startswith("local"):
@@ -144,7 +148,7 @@ def settings(
         "spark.ui.showConsoleProgress": "false",
     }
     if host is not None:
-        # where the workers find the driver: not by its name, which need not lead here
+        # Workers must be able to resolve the driver's address. A host name may not resolve on the workers.
         given |= {"spark.driver.host": host, "spark.driver.bindAddress": host}
     if environment is not None:
         given["spark.archives"] = f"{_found(environment, master)}#{ENVIRONMENT}"
@@ -152,8 +156,9 @@ def settings(
 
 
 def needed(master: str) -> dict[str, str]:
-    """The settings that the jobs want whoever makes the context; spark-submit's options go before them."""
-    # workers of this machine run this code, though somebody may be editing it
+    """Return the settings that the jobs need in every context. Options of spark-submit override them."""
+    # Local workers import the driver's own files. A check would fail only for a developer who edits them
+    # during a job.
     code = {} if master.startswith("local") else {f"spark.executorEnv.{DRIVERS_CODE}": code_digest()}
     return {
         **code,
@@ -161,7 +166,7 @@ def needed(master: str) -> dict[str, str]:
         "spark.python.daemon.module": "dumpfilter.spark_jobs.spark.daemon",
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_RECORDS),
-        "spark.sql.codegen.wholeStage": "false",  # these plans are Python functions: nothing to compile
+        "spark.sql.codegen.wholeStage": "false",  # Spark cannot compile Python functions.
     }
 
 
@@ -186,15 +191,15 @@ def spark_context(
     executor_memory: str = "1g",
     environment: str | None = None,
 ) -> Iterator[SparkContext]:
-    """A context of its own, stopped at the end, also by Ctrl-C.
+    """Start a Spark context, and stop it at the end, also after Ctrl-C.
 
-    ``master``: ``local[N]``, ``spark://host:port``, or what else Spark knows. ``environment``: the packaged
-    environment (``environment.py``) that has the executors' Python: a path, or a URL that the executors can read.
-    Without ``environment`` the executors run the path of this interpreter.
-    Under spark-submit its own options count, and these do not.
+    ``master`` is ``local[N]``, ``spark://host:port``, or any other URL that Spark knows. ``environment`` is the
+    packaged environment (:mod:`~dumpfilter.spark_jobs.spark.environment`) with the executors' Python. It is a path,
+    or a URL that the executors can read. Without ``environment`` the executors run the path of this interpreter.
+    Under spark-submit all these parameters are ignored, since spark-submit has options of its own.
 
-    Raises SparkMissing when Java or PySpark is missing, or Spark does not start (with what it printed), and what
-    :func:`settings` does.
+    Raises SparkMissing when Java or PySpark is missing, or when Spark does not start (with Spark's message). Raises
+    what :func:`settings` raises.
     """
     if not submitted():
         check_java()
@@ -202,7 +207,7 @@ def spark_context(
         import pyspark
     except ImportError:
         raise SparkMissing("PySpark is not installed: pip install 'dumpfilter[spark]'") from None
-    # it logs with tracebacks every connection that a job's end cuts off
+    # py4j logs a traceback for every connection that the end of a job closes.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     if submitted():
         with _submitted_context() as context:
@@ -227,7 +232,7 @@ def spark_session(
     executor_memory: str = "1g",
     environment: str | None = None,
 ) -> Iterator[SparkSession]:
-    """The same with a SparkSession, for who reads data frames."""
+    """Start a Spark context like :func:`spark_context`, with a SparkSession for data frames."""
     with spark_context(
         master, driver_memory=driver_memory, executor_memory=executor_memory, environment=environment
     ) as context:
@@ -245,9 +250,10 @@ def spark_session(
 def _submitted_context() -> Iterator[SparkContext]:
     from pyspark import SparkConf, SparkContext
 
-    # the executors' Python when nobody said which: with a local master it must be this one
+    # With a local master the executors must run the driver's Python.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    SparkContext._ensure_initialized()  # the JVM that is there; its properties are the settings
+    # Connect to the JVM of spark-submit, whose properties are the settings.
+    SparkContext._ensure_initialized()
     conf = SparkConf(_jvm=SparkContext._jvm)
     for key, value in needed(conf.get("spark.master", "") or "").items():
         if not conf.contains(key):
@@ -279,15 +285,16 @@ def _launched_context(given: Mapping[str, str]) -> Iterator[SparkContext]:
             f"-XX:TieredStopAtLevel=1 -Dlog4j2.configurationFile={log4j.as_uri()}",
         )
         messages = Path(scratch) / "spark.err"
-        # the JVM's own warnings (incubator modules, host names) are nothing a user could act on
+        # The JVM warns of incubator modules and host names, and a user can do nothing about either.
         with open(messages, "wb") as stderr:
 
             def start() -> SparkContext:
                 gateway = launch_gateway(conf, popen_kwargs={"stderr": stderr})  # type: ignore[no-untyped-call]
                 return SparkContext(gateway=gateway, conf=conf)
 
-            # Not in the main thread: there PySpark would install a handler for Ctrl-C that talks to the JVM on a
-            # connection in use, and a Ctrl-C in the middle of the start would leave the JVM to nobody.
+            # A second thread starts the context, because in the main thread PySpark would install a handler for
+            # Ctrl-C. PySpark's handler uses a connection to the JVM that may be busy, and a Ctrl-C during the
+            # start would leave a JVM that no process ends.
             with ThreadPoolExecutor(1, "spark-start") as pool:
                 starting = pool.submit(start)
                 try:
@@ -311,19 +318,19 @@ def _launched_context(given: Mapping[str, str]) -> Iterator[SparkContext]:
 
 @contextlib.contextmanager
 def _told_when_idle(context: SparkContext, given: Mapping[str, str]) -> Iterator[None]:
-    """Say so on stderr while a cluster gives no executor: the job would wait for one in silence."""
+    """Warn on stderr while the cluster gives the job no executor. Spark itself waits in silence."""
     if given["spark.master"].startswith("local"):
         yield
         return
     over = threading.Event()
 
     def watch() -> None:
-        # the driver is listed too
+        # The list of executors includes the driver.
         while not over.wait(NO_WORKER_AFTER):
             try:
                 if len(_jvm_context(context).statusTracker().getExecutorInfos()) > 1:
                     return
-            except Exception:  # the context is stopping, or the JVM is gone: others tell
+            except Exception:  # The context is stopping, or the JVM has ended. The job itself reports either.
                 return
             print(
                 f"dumpfilter: no executor of {given['spark.master']} is ready yet. It takes a worker with a core and "
@@ -348,7 +355,8 @@ def _jvm_context(context: SparkContext) -> Any:
 @contextlib.contextmanager
 def _quietly() -> Iterator[None]:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a JVM that is gone already
+        # PySpark warns when the JVM has ended before the context is stopped.
+        warnings.simplefilter("ignore", RuntimeWarning)
         yield
 
 
@@ -363,7 +371,7 @@ def _forget() -> None:
     with contextlib.suppress(Exception):
         gateway.shutdown()
     if process is not None:
-        # it ends when its standard input does
+        # The JVM ends when its standard input is closed.
         with contextlib.suppress(OSError):
             process.stdin.close()
         try:
@@ -376,7 +384,7 @@ def _forget() -> None:
 
 
 def _first_line(text: str) -> str:
-    """The line that says most in what Spark printed."""
+    """Return the first line of Spark's output that names an error, or the first line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = [line for line in lines if "Exception" in line or "Error" in line]
     return (told or lines or [""])[0]

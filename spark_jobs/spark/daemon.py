@@ -1,9 +1,9 @@
-"""The process that Spark's Python workers are forked from, with the compiled kernels loaded before it forks.
+"""The process that Spark's Python workers are forked from. It loads the compiled kernels before it forks.
 
-Spark starts one for each executor and asks it for workers (``spark.python.daemon.module``). PySpark's own imports
-nothing, so that every worker would import numba and load the kernels: more than a second of a core and 150 MB each.
-Forking is safe while there is one thread only: numba's and numpy's pools are not started, and what starts threads when
-it is imported (pyarrow, pandas) is left to the workers.
+Each executor starts one such daemon (``spark.python.daemon.module``) and asks it for workers. PySpark's own daemon
+imports nothing, so every worker would import numba and load the kernels: more than 1 s of a core and 150 MB each.
+Forking is safe only in a process with one thread. Therefore the daemon starts no thread pool of numba or numpy, and
+leaves pyarrow and pandas, whose import starts threads, to the workers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PACKAGE = "dumpfilter"
 """The import name of this product."""
 
 DRIVERS_CODE = "DUMPFILTER_CODE"
-"""The environment variable in which a cluster's workers are told :func:`code_digest` of the driver."""
+"""The environment variable that gives the driver's :func:`code_digest` to a cluster's workers."""
 
 
 def package_folder() -> Path:
@@ -48,16 +48,15 @@ def code_digest() -> str:
 
 
 def check_code() -> None:
-    """End this process when the driver is of another state than what was packed: it would be given tasks that mean
-    something else here."""
+    """End this process when its code differs from the driver's, since a task would mean something else here."""
     wanted = os.environ.get(DRIVERS_CODE)
     if wanted is not None and wanted != code_digest():
         sys.exit("the worker's dumpfilter is not the driver's: package the environment again")
 
 
 def load_kernels() -> None:
-    """Load the kernels, or compile those that numba's cache does not hold."""
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when numpy is imported
+    """Load the compiled kernels from numba's cache, or compile them."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy reads the variable when it is imported
     from dumpfilter.warm_up import warm_up
 
     with tempfile.TemporaryDirectory() as directory:
@@ -65,7 +64,7 @@ def load_kernels() -> None:
 
 
 def main() -> None:
-    """Load the kernels, then be PySpark's daemon."""
+    """Load the kernels, then run PySpark's daemon."""
     from pyspark.daemon import manager
 
     check_code()

@@ -1,14 +1,18 @@
-"""The packaged environment: what a cluster's workers need to run the jobs, in one archive.
+"""The packaged environment: one archive with all that a cluster's workers need to run the jobs.
 
-A virtual environment without its tools: ``bin/python``, a link to the interpreter the workers have; the packages that
-``dumpfilter[spark]`` requires, but for PySpark, which comes with the workers' Spark, and what draws reports; dumpfilter
-itself, also when it is installed in editable mode; and its compiled kernels. Spark unpacks it wherever an executor runs
-(``spark.archives``).
+The archive is a virtual environment without its tools. It holds:
 
-A virtual environment can be moved when nothing in it holds its place: ``pyvenv.cfg`` names only the base interpreter
-(PEP 405), and of scripts, which name the environment's own, none is packed. Numba's index of compiled kernels holds a
-digest of the source (older ones: time and size, which the archive keeps) and the processor they were compiled for,
-no path; a worker with another processor compiles them again, once for each executor.
+- ``bin/python``, a link to the workers' interpreter;
+- the packages that ``dumpfilter[spark]`` requires, but for PySpark, which comes with the workers' Spark, and the
+  packages that only draw reports;
+- dumpfilter with its compiled kernels, even if it is installed in editable mode.
+
+Spark unpacks the archive wherever an executor runs (``spark.archives``).
+
+The environment can be moved because no file in it holds its path. ``pyvenv.cfg`` names only the base interpreter (PEP
+405), and scripts, which name their environment's interpreter, are left out. Numba's index of compiled kernels holds
+the processor and a digest of the source. Older versions of numba keep the source's time and size, which the archive
+preserves. On another processor each executor compiles the kernels again, once.
 """
 
 from __future__ import annotations
@@ -30,33 +34,34 @@ from dumpfilter.errors import DumpfilterError, OptionError, OutputError
 from dumpfilter.spark_jobs.spark.daemon import PACKAGE, package_folder
 
 OWN = "dumpfilter"
-"""The distribution that has them."""
+"""The name of this product's distribution."""
 
 EXTRA = "spark"
-"""Its extra for the jobs."""
+"""The extra of the distribution that the jobs require."""
 
 NOT_PACKED = frozenset({"pyspark", "py4j", "jinja2", "plotly"})
-"""What comes with the workers' Spark, and what only the driver uses, which renders the report."""
+"""Packages that come with the workers' Spark, or that only the driver uses to render the report."""
 
 LEFT_OUT = frozenset({"__pycache__", "tests"})
 """Directories that no job reads."""
 
 INSTALLERS = frozenset({"RECORD", "direct_url.json", "INSTALLER", "REQUESTED"})
-"""Files of a distribution that tell how it came here."""
+"""Files that describe how a distribution was installed."""
 
 SITE_PACKAGES = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
 
 Progress = Callable[[int, int], None]
-"""Told the bytes packed so far and their total."""
+"""A function that receives the bytes packed so far and their total."""
 
 
 class EnvironmentUnusable(DumpfilterError):
-    """This installation cannot be packed; the text names the package and the cure."""
+    """An installation that cannot be packed. The text names the package and the cure."""
 
 
 @dataclass(frozen=True)
 class Packed:
-    """What was packed: ``bytes`` unpacked, ``size`` of the archive, ``python`` as workers must have it."""
+    """The result of packing. ``bytes`` counts the unpacked files, ``size`` the archive, and ``python`` is the
+    workers' interpreter."""
 
     path: Path
     python: str
@@ -69,15 +74,16 @@ class Packed:
 def package_environment(
     output: Path, *, python: str | None = None, progress: Progress | None = None
 ) -> Packed:
-    """Pack this interpreter's environment into ``output``, ``NAME.tar.gz``.
+    """Pack this interpreter's environment into ``output``, an archive ``NAME.tar.gz``.
 
-    ``python``: where the workers have an interpreter of the same minor version; else where this one is. What was at
-    ``output`` is replaced, when all is written.
+    ``python`` is the path of the workers' interpreter, which must have the same minor version. The default is this
+    machine's path. An existing ``output`` is replaced after the new archive is complete.
 
-    Raises OptionError for another name, EnvironmentUnusable, or OutputError.
+    Raises OptionError for an unusable name or path, EnvironmentUnusable, or OutputError.
     """
     if not output.name.endswith((".tar.gz", ".tgz")):
-        # of what Spark unpacks only these keep links: it leaves them to the system's tar
+        # Spark leaves these archives to the system's tar, which keeps links. Spark unpacks other kinds
+        # itself, without links.
         raise OptionError(f"{output}: the archive's name has to end in .tar.gz")
     python = python or os.path.realpath(getattr(sys, "_base_executable", sys.executable))
     if not PurePosixPath(python).is_absolute():
@@ -100,9 +106,9 @@ def package_environment(
 
 
 def needed_distributions() -> list[importlib.metadata.Distribution]:
-    """What ``dumpfilter[spark]`` requires here and workers need, without dumpfilter itself.
+    """Return the installed distributions that ``dumpfilter[spark]`` requires on workers, without dumpfilter itself.
 
-    Raises EnvironmentUnusable when one of them is not installed.
+    Raises EnvironmentUnusable when a required distribution is not installed.
     """
     try:
         from packaging.requirements import Requirement
@@ -134,10 +140,10 @@ def needed_distributions() -> list[importlib.metadata.Distribution]:
 
 
 def distribution_files(distribution: importlib.metadata.Distribution) -> Iterator[tuple[str, Path]]:
-    """The files of an installed distribution: their names below site-packages, and where they are.
+    """Yield the files of an installed distribution: the name below site-packages, and the path.
 
-    Scripts, caches, tests and what tells of the installation are left out. Raises EnvironmentUnusable for one that is
-    installed in editable mode, or does not know its files.
+    Scripts, caches, tests and the installer's records are left out. Raises EnvironmentUnusable for a distribution
+    that is installed in editable mode, or that has no list of its files.
     """
     name = distribution.metadata["Name"]
     files = distribution.files
@@ -158,14 +164,14 @@ def distribution_files(distribution: importlib.metadata.Distribution) -> Iterato
 
 
 def _copy_own_packages(to: Path) -> None:
-    """Copy the package with the kernels that numba has compiled already. Links become folders."""
+    """Copy this package and its kernels that numba has compiled. Symbolic links become folders."""
     shutil.copytree(
         package_folder(), to / PACKAGE, ignore=shutil.ignore_patterns("tests", "*.pyc", "*.tmp.*")
     )
 
 
 def _compile_kernels(own: Path) -> None:
-    """Compile, into the copy, what is not compiled yet."""
+    """Compile into the copy every kernel that is not compiled yet."""
     surroundings = {
         name: value for name, value in os.environ.items() if name not in ("NUMBA_CACHE_DIR", "PYTHONPATH")
     }
@@ -189,14 +195,15 @@ def _own_files(own: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _write(output: Path, python: str, files: dict[str, Path], progress: Progress | None) -> int:
-    """Write the archive beside ``output`` and rename it. The bytes that it unpacks to."""
+    """Write the archive under a temporary name and rename it to ``output``. Return the size of its unpacked files,
+    bytes."""
     sizes = {name: path.stat().st_size for name, path in files.items()}
     total, done = sum(sizes.values()), 0
     with tempfile.NamedTemporaryFile(
         dir=output.parent, prefix=_part_of(output), suffix=".part", delete=False
     ) as raw:
         try:
-            # level 1: compiled libraries gain little from more
+            # Compiled libraries gain little from a higher level.
             with tarfile.open(fileobj=raw, mode="w:gz", compresslevel=1) as archive:
                 _add_interpreter(archive, python)
                 for name, path in sorted(files.items()):
@@ -216,7 +223,7 @@ def _write(output: Path, python: str, files: dict[str, Path], progress: Progress
 
 
 def _part_of(output: Path) -> str:
-    """How the name of the file begins that is to become ``output``."""
+    """Return the beginning of the temporary name under which ``output`` is written."""
     return f".{output.name}."
 
 
@@ -235,11 +242,11 @@ def _add_interpreter(archive: tarfile.TarFile, python: str) -> None:
 
 
 def _plain(info: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Of nobody in particular, readable by all, with a time that every tar keeps."""
+    """Normalize owner, mode and mtime (whole seconds, since old tar formats drop fractions)."""
     info.uid = info.gid = 0
     info.uname = info.gname = ""
     info.mode = 0o755 if info.mode & 0o100 else 0o644
     info.mtime = int(info.mtime)
-    if info.islnk():  # two names of one file on our disk
+    if info.islnk():  # The file has a second hard link on this disk. The archive needs its content.
         info.type, info.linkname = tarfile.REGTYPE, ""
     return info

@@ -1,4 +1,5 @@
-"""Find Java and its version. Needs the standard library only: the Makefile asks before anything is installed."""
+"""Search for Java and its version. The Makefile runs this module before any package is installed, so it imports only
+the standard library."""
 
 from __future__ import annotations
 
@@ -18,14 +19,14 @@ def find_java() -> str | None:
 
 
 def java_release(java: str) -> int | None:
-    """Return the feature release that ``java -version`` tells (17, 21 …). None when it tells nothing readable."""
+    """Return the feature release that ``java -version`` prints (17, 21 …), or None when the output has no version."""
     try:
         told = subprocess.run(
             [java, "-version"], capture_output=True, text=True, timeout=60, check=False
         ).stderr
     except OSError:
         return None
-    # openjdk version "17.0.21" …, java version "1.8.0_392" …
+    # Examples: openjdk version "17.0.21" …, java version "1.8.0_392" …
     quoted = told.split('"')[1] if told.count('"') >= 2 else ""
     numbers = [int(part) for part in quoted.replace("_", ".").split(".") if part.isdigit()]
     if not numbers:

@@ -1,7 +1,7 @@
-"""Running tasks: on Spark, with progress, Ctrl-C and errors that keep their types.
+"""Running tasks on Spark with progress, Ctrl-C, and errors that keep their types.
 
-A job is a list of tasks and a picklable function; what a function raises of this product's errors travels back as
-itself and ends the job. Spark's own retries are for tasks that die.
+A job is a picklable function and a list of tasks. A DumpfilterError that the function raises travels back as a value
+and ends the job. Spark tries a task again only when the task's process dies or raises another error.
 """
 
 from __future__ import annotations
@@ -29,21 +29,23 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _POLL = 0.1
-"""Seconds between two looks at a job."""
+"""Seconds between two attempts to cancel a job. The progress bar is updated half as often."""
 
 _WAVE = 64
-"""Slices a core that Spark is given at once: after each wave is seen whether a task has failed."""
+"""Spark tasks for each core that are submitted at once. After each wave the driver checks whether a task has failed.
+"""
 
 
 class SparkFailed(DumpfilterError):
-    """Spark gave up on a job for a reason of its own (memory, a lost executor)."""
+    """Spark gave up on a job for a reason of its own, such as memory or a lost executor."""
 
 
 class Runner(Protocol):
-    """Runs tasks. ``label`` says what is being done; ``slices``: how many Spark tasks they are put into (all of them).
+    """A function that runs tasks.
 
-    Gives the results in the tasks' order. Raises the DumpfilterError of the first task, in their order, that is known
-    to have failed.
+    ``label`` describes the work to the user. ``slices`` is the number of Spark tasks that share the work (None: as
+    many as tasks). The results come in the order of the tasks. Raises the DumpfilterError of the first failed task in
+    that order.
     """
 
     def __call__(
@@ -54,7 +56,7 @@ class Runner(Protocol):
 class SparkRunner:
     """A :class:`Runner` on Spark.
 
-    ``get_context`` is called once, when there is work for it. ``console``: where progress is shown, on a terminal.
+    ``get_context`` is called once, before the first task. ``console`` shows the progress when it is a terminal.
     """
 
     def __init__(self, get_context: Callable[[], SparkContext], console: Console | None = None) -> None:
@@ -68,20 +70,21 @@ class SparkRunner:
             return []
         context = self._get_context()
         slices = min(slices or len(tasks), len(tasks))
-        each = -(-len(tasks) // slices)  # tasks of a slice
-        wave = _WAVE * max(1, context.defaultParallelism) * each
+        tasks_in_slice = -(-len(tasks) // slices)
+        wave = _WAVE * max(1, context.defaultParallelism) * tasks_in_slice
         results: list[R] = []
         with _Progress(self._console, label, slices, context) as progress:
             for begin in range(0, len(tasks), wave):
                 some = tasks[begin : begin + wave]
-                results += _run(context, function, some, label, -(-len(some) // each))
-                progress.done += -(-len(some) // each)
+                slices_of_wave = -(-len(some) // tasks_in_slice)
+                results += _run(context, function, some, label, slices_of_wave)
+                progress.done += slices_of_wave
         return results
 
 
 @dataclass(frozen=True)
 class SparkSettings:
-    """Where jobs run; see :func:`~dumpfilter.spark_jobs.spark.context.spark_context`."""
+    """The options of :func:`~dumpfilter.spark_jobs.spark.context.spark_context` as one value."""
 
     master: str = "local[*]"
     driver_memory: str = "1g"
@@ -91,8 +94,10 @@ class SparkSettings:
 
 @contextmanager
 def spark_runner(settings: SparkSettings, console: Console | None = None) -> Iterator[SparkRunner]:
-    """A :class:`SparkRunner` whose Spark starts with its first job and ends here. Raises SparkMissing at once where
-    there is no Java."""
+    """Yield a :class:`SparkRunner` whose Spark starts with the first job, and stop Spark at the end.
+
+    Raises SparkMissing at once when there is no Java.
+    """
     check_java()
     with ExitStack() as stack:
         yield SparkRunner(
@@ -117,8 +122,8 @@ def _run(
         context.setJobGroup(group, label, interruptOnCancel=False)
         return context.parallelize(tasks, slices).map(_Guarded(function)).collect()
 
-    # All talk with Spark is another thread's, so that Ctrl-C finds this one free to cancel the job: in the
-    # middle of a call it would spoil the connection that cancelling needs.
+    # A second thread does all calls to Spark, so that after Ctrl-C the main thread can cancel the job. An
+    # interrupted call would spoil the connection that cancelling needs.
     with ThreadPoolExecutor(1, "spark-job") as pool:
         job = pool.submit(collect)
         try:
@@ -137,25 +142,26 @@ def _run(
 def run_here(
     function: Callable[[T], R], tasks: Sequence[T], label: str, *, slices: int | None = None
 ) -> list[R]:
-    """A :class:`Runner` without Spark, one task after the other, in this process."""
+    """Run the tasks in this process, one after the other. A :class:`Runner` without Spark."""
     return [_translated(function, task) for task in tasks]
 
 
 def slices_for(nbytes: int, each: int, tasks: int) -> int:
-    """How many Spark tasks to make of tasks over so many bytes, of which one should take about ``each``."""
+    """Return the number of Spark tasks for ``tasks`` tasks over ``nbytes`` bytes, about ``each`` bytes in a Spark
+    task."""
     return max(1, min(tasks, -(-nbytes // each)))
 
 
 @dataclass
 class _Done(Generic[R]):
-    """What came of a task."""
+    """The value or the error of a task."""
 
     value: R | None = None
     error: DumpfilterError | None = None
 
 
 class _Guarded(Generic[T, R]):
-    """The function as Spark runs it."""
+    """A function that returns its DumpfilterErrors as values."""
 
     def __init__(self, function: Callable[[T], R]) -> None:
         self._function = function
@@ -171,19 +177,20 @@ def _translated(function: Callable[[T], R], task: T) -> R:
     try:
         return function(task)
     except OSError as error:
-        # outputs are written under a name that is told (dumpfilter.binlog.writer.writing): this is about a source
+        # dumpfilter.binlog.writer.writing turns errors of outputs into OutputError. An OSError therefore
+        # concerns an input.
         raise BinlogError(f"cannot be read: {error.strerror or error}", file=error.filename) from None
 
 
 def _cancel(context: SparkContext, group: str, job: Future[Any]) -> None:
-    while not job.done():  # again and again: the job may not have been submitted yet
+    while not job.done():  # Repeat, since Spark ignores the call until the job is submitted.
         with suppress(Exception):
             context.cancelJobGroup(group)
         wait([job], timeout=_POLL)
 
 
 class _Progress:
-    """A bar that follows Spark's tasks, on a terminal. ``done``: those of waves that are over."""
+    """A bar on a terminal that follows Spark's tasks. ``done`` counts the tasks of completed waves."""
 
     def __init__(self, console: Console | None, label: str, total: int, context: SparkContext) -> None:
         self._shown = console is not None and console.is_terminal
@@ -216,7 +223,7 @@ class _Progress:
             task = bar.add_task(self._label, total=self._total)
             while not self._stop.wait(2 * _POLL):
                 running = 0
-                with suppress(Exception):  # the job may be over, or Spark
+                with suppress(Exception):  # The job may have ended, or Spark.
                     for stage in tracker.getActiveStageIds():
                         info = tracker.getStageInfo(stage)
                         running += 0 if info is None else info.numCompletedTasks

@@ -1,4 +1,4 @@
-"""Why a Spark job failed, in one line, out of the pages that Spark says about it."""
+"""The reason why a Spark job failed, as one line of the pages that Spark prints."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ _CURE = "package the environment for the workers (dumpfilter package-environment
 
 
 def reason(error: BaseException) -> str:
-    """The line of an error from Spark that a user can act on.
+    r"""Return the line of a Spark error that a user can act on.
 
-    The last attempt of the task that failed is what Spark tells about; of a traceback, the last line.
+    Spark describes the last attempt at the failed task. The useful line of a Python traceback is its last.
 
     >>> reason(Exception("Task 0 failed 4 times, most recent failure: Lost task 0.3 in stage 1.0 (TID 7) "
-    ...     "(host1 executor 3): ExecutorLostFailure (executor 3 exited): Reason: killed\\n\\nDriver stacktrace:"))
+    ...     "(host1 executor 3): ExecutorLostFailure (executor 3 exited): Reason: killed\n\nDriver stacktrace:"))
     'ExecutorLostFailure (executor 3 exited): Reason: killed'
     """
     return _line(str(error)) or type(error).__name__
 
 
 def _line(text: str) -> str:
-    """The line that helps; empty when the text has none."""
+    """Return the useful line, or an empty string."""
     last = re.search(r"most recent failure: Lost task [^:]*?\((?P<host>[^()]*)\): (?P<what>.*)", text, re.S)
     if last is not None:
         text = last["what"].split("Driver stacktrace:")[0]
@@ -40,9 +40,9 @@ def _line(text: str) -> str:
     lines = [line for line in lines if not line.startswith(("at ", "..."))] or lines
     if not lines:
         return ""
-    # py4j's own "An error occurred while calling …" says nothing about why
+    # py4j's first line, "An error occurred while calling …", does not give the reason.
     told = lines[1] if len(lines) > 1 and lines[0].startswith("An error occurred while calling") else lines[0]
-    told = told.split(" Consider setting ")[0]  # settings that would show more to who debugs PySpark
+    told = told.split(" Consider setting ")[0]  # The sentence names settings for developers of PySpark.
     return re.sub(r"^:?\s*(?:[a-z][\w$]*\.)+(\w+(?:Exception|Error): )", r"\1", told.lstrip(": "))
 
 

@@ -1,10 +1,13 @@
-"""Shares the events of a range out to outputs, with the dump thread's own decision kernel.
+"""Assignment of the events of a range to outputs, with the dump thread's decision kernel.
 
-For each output in a block only the transactions that have something of it are looked at, so that the cost goes
-with the events, not with events times outputs. A transaction whose events all belong to the same outputs is taken as
-one run of bytes; others are walked once for each output they have something of, exactly as a slave's filter would
-have it. A transaction that goes on in the next block keeps one walk's state for each output, and one of an output
-that has nothing in it: one that turns up later begins from that.
+A share is the part of a block that one output receives. For each output only the transactions are examined of which
+the output owns an event. Therefore the cost grows with the events, not with events times outputs.
+
+A transaction whose events all have the same owner goes to that owner as one run of bytes. Any other transaction is
+walked once for each output that owns an event of it, exactly as the dump thread filters it for a slave (``decide``).
+The walk of a transaction may continue in the next block. Then one walk is kept for each output that received
+something of the transaction, and one walk for an output that received nothing. An output that owns an event only in a
+later block continues from the latter.
 """
 
 from __future__ import annotations
@@ -17,70 +20,60 @@ import numpy.typing as npt
 
 from dumpfilter.binlog import roles as R
 from dumpfilter.dump import decide as K
+from dumpfilter.dump.chunk import WHOLE_SEGMENT, ChunkPlan, ReadAt, render
 from dumpfilter.dump.payload import close_payload, open_payload
-from dumpfilter.dump.thread import WHOLE_SEGMENT, ChunkPlan, ReadAt, render
 from dumpfilter.index.segment import Segment
-from dumpfilter.spark_jobs.split.ownership import NOBODY, Owners
-from dumpfilter.spark_jobs.split.transactions import OF_FILES
+from dumpfilter.spark_jobs.split.ownership import NO_OUTPUT, Owners
+from dumpfilter.spark_jobs.split.transactions import FILE_EVENTS
 
 _MINE = 1
-_FLAGS = np.array([0, K.SEND], np.uint32)
-"""The flags array of an output: subjects are numbered 0 (another's) and 1 (its own) before the walk."""
+_VERDICTS = K.Verdicts(np.array([0, K.FLAG_SEND], np.uint32), np.uint32(0), False)
+"""The verdicts of an output. Before the walk the subjects are numbered: 0 for other outputs, 1 for this output."""
 
 Ints = npt.NDArray[np.int64]
 
 RUN_OFFSET, RUN_SIZE, RUN_SOURCE_SIZE, RUN_KIND = range(4)
-"""The columns of runs."""
+"""The columns of runs: the offset in the source file, bytes in the output, bytes in the source file, and the kind."""
+
+COPIED, STATEMENT_END, REPLACED = range(3)
+"""The kinds of runs, which are the dump thread's patches.
+
+- COPIED: bytes as they are in the source file.
+- STATEMENT_END: a rows event that gets STMT_END_F.
+- REPLACED: a compressed transaction of which the output receives a part, compressed again.
+"""
 
 
 @dataclass
 class Share:
-    """What one output has of a block."""
+    """The part of a block that one output receives."""
 
     output: int
     runs: Ints
-    """(n, 4): offset in the file, bytes, bytes in the file, and 1 for a rows event that gets STMT_END_F, 2 for an event
-    in ``replaced``, else 0. Offsets ascend; those before the block are of what was put aside in an earlier one."""
+    """The runs in ascending order of offset, one row for each. The columns are :data:`RUN_OFFSET` and the following
+    names.
+
+    Runs before the block are buffered events of an earlier block.
+    """
     events: int
     transactions: Ints
-    """The transactions that end in the block and of which it has something: their numbers in the segment."""
+    """The numbers (in the segment) of the transactions that end in the block and of which the output receives
+    something."""
     ends: Ints
-    """(n, 2): bytes and events of the share up to the end of each of them."""
+    """For each of ``transactions``, the bytes and the events of the share up to the transaction's
+    end; shape (n, 2)."""
     replaced: dict[int, bytes] = field(default_factory=dict)
-    """By offset, compressed transactions of which it has a part."""
+    """The events of REPLACED runs, by offset."""
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """The size of the share, bytes."""
         return int(self.runs[:, RUN_SIZE].sum())
 
 
 @dataclass
-class _Walk:
-    """What one output's walk remembers inside a transaction that several blocks hold."""
-
-    state: Ints
-    head: Ints
-    context: Ints
-
-    @classmethod
-    def fresh(cls) -> _Walk:
-        return cls(np.zeros(K.WALK_SIZE, np.int64), np.zeros((64, 2), np.int64), np.zeros((64, 2), np.int64))
-
-    def copy(self) -> _Walk:
-        return _Walk(self.state.copy(), self.head.copy(), self.context.copy())
-
-    def grown(self) -> _Walk:
-        return _Walk(
-            self.state.copy(),
-            np.concatenate([self.head, np.zeros_like(self.head)]),
-            np.concatenate([self.context, np.zeros_like(self.context)]),
-        )
-
-
-@dataclass
 class _Events:
-    """A block's columns without what stands between transactions, and what each transaction is."""
+    """The events of a block's transactions, without the events that stand between transactions."""
 
     offset: Ints
     size: Ints
@@ -88,56 +81,56 @@ class _Events:
     owner: npt.NDArray[np.int32]
     txn_event: Ints
     txn_number: Ints
-    """The transactions' numbers in the segment."""
+    """The numbers of the transactions in the segment."""
     uniform: npt.NDArray[np.int32]
-    """Of a transaction: the owner that all its events have; NOBODY when it has none or they differ."""
+    """For each transaction the owner of all its events; NO_OUTPUT if no event has an owner, or the owners differ."""
     missing: npt.NDArray[np.bool_]
-    """Of a transaction: it is whole here, and no output has anything of it."""
+    """For each transaction, whether it is whole in this block and no output owns an event of it."""
     parts: dict[int, dict[int, bytes]]
-    """By output and event, compressed transactions of which the output has a part."""
+    """Compressed transactions of which an output receives a part, by output and event."""
 
 
-class Sharer:
-    """Shares one range out. Feed it the blocks in order."""
+class Assigner:
+    """Assigns the events of one range. The blocks must come in order."""
 
     def __init__(self, owners: Owners) -> None:
         self.owners = owners
-        self._inside: Sharer | None = None
-        self._open: dict[int, _Walk] = {}
-        self._nobody = _Walk.fresh()
+        self._inside: Assigner | None = None
+        self._open: dict[int, K.Walk] = {}
+        self._unowned_walk = K.new_walk()
         self._ranges: Ints = np.zeros((1024, 3), np.int64)
-        self._chunks: Ints = np.zeros((1, K.CHUNK_COLUMNS), np.int64)
+        self._chunks = np.zeros(1, K.CHUNK)
 
-    def share(self, segment: Segment, read: ReadAt) -> list[Share]:
-        """What each output has of a segment; outputs that have nothing are left out. ``read`` reads its file."""
+    def assign(self, segment: Segment, read: ReadAt) -> list[Share]:
+        """Return the shares of a segment. Outputs without events have no share. ``read`` reads the segment's file."""
         events = self._events(segment, read)
         n_txn = len(events.uniform)
         if n_txn == 0:
             return []
         continues, still_open = segment.continues, segment.open
-        before, nobody = self._open, self._nobody
+        before, nobody = self._open, self._unowned_walk
         self._open = {}
         txn, owner = self._pairs(events, segment, before)
         given: set[int] = set()
         goes_on = continues and still_open and n_txn == 1
-        if continues and not goes_on and not _somebodys(events, before):
-            # the transaction ends and nobody has had anything in it
-            given = set(self.owners.otherwise)
+        if continues and not goes_on and not _any_owned(events, before):
+            # The transaction ends here, and no output owns an event of it.
+            given = set(self.owners.default_outputs)
             later = txn > 0
             txn = np.concatenate([np.zeros(len(given), np.int64), txn[later]])
             owner = np.concatenate([np.array(sorted(given), np.int32), owner[later]])
         if still_open:
-            begun = nobody if continues and n_txn == 1 else _Walk.fresh()
-            self._nobody = self._walk_nobody(events, begun, segment.end)
+            begun = nobody if continues and n_txn == 1 else K.new_walk()
+            self._unowned_walk = self._walk_unowned(events, begun, segment.end)
         order = np.argsort(owner, kind="stable")
         txn, owner = txn[order], owner[order]
         bounds = [*np.flatnonzero(np.diff(owner, prepend=-9)).tolist(), len(owner)]
         shares = []
         for begin, stop in pairwise(bounds):
             mine, txns = int(owner[begin]), txn[begin:stop]
-            walk = _Walk.fresh()
+            walk = K.new_walk()
             if continues and txns[0] == 0:
-                walk = nobody.copy() if mine in given else before.get(mine) or nobody.copy()
+                walk = K.copy_of(nobody) if mine in given else before.get(mine) or K.copy_of(nobody)
             share = self._share_one(segment, events, mine, txns, walk, mine in given)
             if len(share.runs):
                 shares.append(share)
@@ -148,30 +141,31 @@ class Sharer:
         known = owners.array()
         role, subject, roles = segment.role & 0x7F, segment.subject, segment.role
         decides = (role >= R.TABLE_MAP) & (role <= R.STATEMENT)
-        owner = np.where(decides & (subject >= 0), known[subject], np.int32(NOBODY))
-        # rows without a table map, incidents, events of unknown types
+        owner = np.where(decides & (subject >= 0), known[subject], np.int32(NO_OUTPUT))
+        # Rows events without a table map, incidents, and events of unknown types have no subject.
         undecided = (decides & (subject < 0)) | (role == R.KEEP)
         owner[undecided] = owners.undecided
         for event in segment.unknown_ends:
-            owner[event] = owners.ends
+            owner[event] = owners.unknown_xa_ends
         parts: dict[int, dict[int, bytes]] = {}
         for event, inner in segment.payloads.items():
             owner[event] = self._look_inside(segment, event, inner, read, parts)
         decides |= role >= R.KEEP
-        stray = (role == R.KEEP) & OF_FILES[segment.type]
+        stray = (role == R.KEEP) & FILE_EVENTS[segment.type]
         if stray.any():
-            # inside a transaction: rows of another's are what leaves the walk as it is
+            # A file event inside a transaction belongs to no output. As another output's rows event it leaves
+            # the state of ``decide`` unchanged.
             roles = roles.copy()
             roles[stray] = R.ROWS | (roles[stray] & R.ENDS)
-            owner[stray] = NOBODY
+            owner[stray] = NO_OUTPUT
         first = segment.txn_event[:-1]
         lowest = np.minimum.reduceat(np.where(decides, owner, np.int32(1 << 30)), first)
         highest = np.maximum.reduceat(np.where(decides, owner, np.int32(-1 << 30)), first)
-        # a table map alone brings nobody anything
+        # A transaction with table maps and no other owned event belongs to no output.
         alone = ~np.logical_or.reduceat(decides & (role != R.TABLE_MAP), first)
-        uniform = np.where((lowest == highest) & ~alone, lowest, np.int32(NOBODY))
+        uniform = np.where((lowest == highest) & ~alone, lowest, np.int32(NO_OUTPUT))
         for of_output in parts.values():
-            uniform[[segment.transaction_of(event) for event in of_output]] = NOBODY
+            uniform[[segment.transaction_of(event) for event in of_output]] = NO_OUTPUT
         kept = role != R.FILE
         number = np.arange(len(uniform))
         missing = np.zeros(len(uniform), np.bool_)
@@ -187,7 +181,7 @@ class Sharer:
                 missing,
                 parts,
             )
-        # each of them stands between transactions, as one of its own
+        # File events stand between transactions, where each counts as a transaction of its own.
         lengths = np.diff(segment.txn_event)
         some = kept[first]
         txn_event = np.concatenate([[0], np.cumsum(lengths[some])]).astype(np.int64)
@@ -212,10 +206,11 @@ class Sharer:
     def _look_inside(
         self, segment: Segment, event: int, inner: Segment, read: ReadAt, parts: dict[int, dict[int, bytes]]
     ) -> int:
-        """The owner of a compressed transaction; ``parts`` gets those that are not the whole of it."""
+        """Return the owner of a compressed transaction. Add to ``parts`` the outputs that receive
+        only a part of it."""
         if self._inside is None:
-            self._inside = Sharer(self.owners)
-        shares = self._inside.share(inner, read)
+            self._inside = Assigner(self.owners)
+        shares = self._inside.assign(inner, read)
         source, data = b"", b""
         fd = segment.format_description
         for share in shares:
@@ -224,19 +219,20 @@ class Sharer:
             if not source:
                 source = read(int(segment.offset[event]), int(segment.size[event]))
                 data = open_payload(source, fd)
-            kept = render(share_plan(segment.file, share), data, 0, read, inner.format_description)
+            kept = render(share_as_chunk(segment.file, share), data, 0, read, inner.format_description)
             closed = close_payload(kept, source, fd)
             if closed is not None:
                 parts.setdefault(share.output, {})[event] = closed
         return self.owners.code(share.output for share in shares)
 
     def _pairs(
-        self, events: _Events, segment: Segment, before: dict[int, _Walk]
+        self, events: _Events, segment: Segment, before: dict[int, K.Walk]
     ) -> tuple[Ints, npt.NDArray[np.int32]]:
-        """(transaction, output) for all that have something to do with one another, by transaction."""
+        """Return the pairs of a transaction and an output that owns an event of the transaction, in the transactions'
+        order."""
         n_txn = len(events.uniform)
         continues, still_open = segment.continues, segment.open
-        decided = events.uniform != NOBODY
+        decided = events.uniform != NO_OUTPUT
         plain = decided & (events.uniform >= 0)
         txns: list[Ints] = [np.flatnonzero(plain)]
         outputs: list[npt.NDArray[np.int32]] = [events.uniform[plain]]
@@ -246,22 +242,22 @@ class Sharer:
                 txns.append(txn.astype(np.int64))
                 outputs.append(np.full(len(txn), output, np.int32))
 
-        for code in np.unique(events.uniform[events.uniform < NOBODY]).tolist():
+        for code in np.unique(events.uniform[events.uniform < NO_OUTPUT]).tolist():
             add(np.flatnonzero(events.uniform == code), code)
         if not decided.all():
-            # events of several owners: each pair of transaction and owner once
+            # Transactions with several owners: each pair of a transaction and an owner once.
             lengths = np.diff(events.txn_event)
-            some = np.repeat(~decided, lengths) & (events.owner != NOBODY)
+            some = np.repeat(~decided, lengths) & (events.owner != NO_OUTPUT)
             txn_of = np.repeat(np.arange(n_txn), lengths)
-            # what follows on a table map may be in another block
+            # The rows events of a table map may be in another block.
             partly = (txn_of < int(continues)) | (txn_of >= n_txn - int(still_open))
             some &= partly | ((events.role & 0x7F) != R.TABLE_MAP)
             txn_of = txn_of[some]
             codes = events.owner[some]
-            txn_of, codes = _each_once(txn_of, codes)
+            txn_of, codes = _unique_pairs(txn_of, codes)
             txns.append(txn_of[codes >= 0])
             outputs.append(codes[codes >= 0])
-            for code in np.unique(codes[codes < NOBODY]).tolist():
+            for code in np.unique(codes[codes < NO_OUTPUT]).tolist():
                 add(txn_of[codes == code], code)
         if continues:
             for one in before:
@@ -272,13 +268,13 @@ class Sharer:
         missing[: int(continues)] = False
         missing[n_txn - int(still_open) :] = False
         events.missing = missing
-        for one in self.owners.otherwise:
+        for one in self.owners.default_outputs:
             txn = np.concatenate([txn, np.flatnonzero(missing)])
             output = np.concatenate([output, np.full(np.count_nonzero(missing), one, np.int32)])
-        return (txn, output) if len(txns) == 1 and not missing.any() else _each_once(txn, output)
+        return (txn, output) if len(txns) == 1 and not missing.any() else _unique_pairs(txn, output)
 
-    def _walk_nobody(self, events: _Events, walk: _Walk, end: int) -> _Walk:
-        """The walk through the open transaction of an output that has nothing in it so far."""
+    def _walk_unowned(self, events: _Events, walk: K.Walk, end: int) -> K.Walk:
+        """Walk through the open transaction as an output that owns no event of it."""
         part = slice(int(events.txn_event[-2]), int(events.txn_event[-1]))
         role = events.role[part].copy()
         role[(role & 0x7F) >= R.KEEP] = R.ROWS
@@ -297,7 +293,7 @@ class Sharer:
         return walk
 
     def _share_one(
-        self, segment: Segment, events: _Events, mine: int, txns: Ints, walk: _Walk, given: bool
+        self, segment: Segment, events: _Events, mine: int, txns: Ints, walk: K.Walk, given: bool
     ) -> Share:
         first, last = events.txn_event[txns], events.txn_event[txns + 1]
         lengths = last - first
@@ -312,14 +308,15 @@ class Sharer:
             size[k] = len(data)
             role[k] = R.REPLACED | (role[k] & R.ENDS)
             replaced[int(offset[k])] = data
-        # all of a transaction is one output's where all of its events are, or where it is nobody's
+        # An output receives a whole transaction if it owns all of its events, or if no output owns any.
         uniform = events.uniform[txns]
         whole = self._belongs(uniform, mine)
-        if mine in self.owners.otherwise:
+        if mine in self.owners.default_outputs:
             whole |= events.missing[txns]
         role[others] = R.ROWS | (role[others] & R.ENDS)
         if given:
-            # nobody had anything in the transaction that ends here: its last event takes it along
+            # No output owns an event of this transaction. Keep its last event, so that the whole transaction
+            # is written.
             role[txn_event[1] - 1] = R.KEEP | R.ENDS
         still_open = segment.open and int(txns[-1]) == len(events.uniform) - 1
         walk, sent, kept = self._decide(
@@ -336,26 +333,26 @@ class Sharer:
         if still_open:
             self._open[mine] = walk
             kept[-1] = False
-        runs = np.empty((int(self._chunks[0, K.H_RANGES]), 4), np.int64)
+        runs = np.empty((int(self._chunks["ranges"][0]), 4), np.int64)
         ranges = self._ranges[: len(runs)]
-        runs[:, RUN_OFFSET], runs[:, RUN_KIND] = ranges[:, K.C_OFFSET], ranges[:, K.C_PATCH]
-        runs[:, RUN_SIZE] = runs[:, RUN_SOURCE_SIZE] = ranges[:, K.C_SIZE]
+        runs[:, RUN_OFFSET], runs[:, RUN_KIND] = ranges[:, K.RANGE_OFFSET], ranges[:, K.RANGE_PATCH]
+        runs[:, RUN_SIZE] = runs[:, RUN_SOURCE_SIZE] = ranges[:, K.RANGE_SIZE]
         if replaced:
-            cut = runs[:, RUN_KIND] == 2
+            cut = runs[:, RUN_KIND] == REPLACED
             runs[cut, RUN_SOURCE_SIZE] = events.size[np.searchsorted(events.offset, runs[cut, RUN_OFFSET])]
         finished = events.txn_event[txns + 1][kept] - 1
         nbytes = _bytes_before(runs, events.offset[finished] + events.size[finished])
         inside = np.cumsum(_inside(runs, offset))
-        # what was put aside in an earlier block is the first transaction's
+        # Buffered events of earlier blocks belong to the first transaction.
         nevents = sent - inside[-1] + inside[txn_event[1:][kept] - 1]
         ends = np.column_stack([nbytes, nevents])
         return Share(mine, runs, sent, events.txn_number[txns[kept]], ends, replaced)
 
     def _belongs(self, owners: npt.NDArray[np.int32], mine: int) -> npt.NDArray[np.bool_]:
-        """Which owners are an output, or have it among them."""
+        """Tell for each owner whether it is this output, or includes it."""
         found = owners == mine
         if self.owners.several:
-            for code in np.unique(owners[owners < NOBODY]).tolist():
+            for code in np.unique(owners[owners < NO_OUTPUT]).tolist():
                 if mine in self.owners.members(code):
                     found |= owners == code
         return np.asarray(found)
@@ -370,52 +367,39 @@ class Sharer:
         txn_subject: npt.NDArray[np.int32],
         end: int,
         still_open: bool,
-        walk: _Walk,
-    ) -> tuple[_Walk, int, npt.NDArray[np.bool_]]:
-        """The walk after these transactions, how many events it sends, and of which transactions any; the ranges are in
-        ``_ranges``, up to what ``_chunks`` says."""
+        walk: K.Walk,
+    ) -> tuple[K.Walk, int, npt.NDArray[np.bool_]]:
+        """Run ``decide`` over these transactions.
+
+        Return the walk after them, the number of events that the output receives, and for each transaction whether
+        the output receives any. The runs are in ``_ranges``; ``_chunks`` has their number.
+        """
+        events = K.Events(offset, size, role, subject)
+        transactions = K.Transactions(txn_event, txn_subject, still_open, end)
         kept = np.zeros(len(txn_subject), np.bool_)
         while True:
-            trial = walk.copy()
-            code, _, _ = K.decide(
-                offset,
-                size,
-                role,
-                subject,
-                txn_event,
-                txn_subject,
-                0,
-                end,
-                still_open,
-                _FLAGS,
-                np.uint32(0),
-                False,
-                WHOLE_SEGMENT,
-                trial.state,
-                trial.head,
-                trial.context,
-                self._ranges,
-                self._chunks,
-                kept,
-            )
+            trial = K.copy_of(walk)
+            out = K.Output(self._ranges, self._chunks, kept)
+            code, _, _ = K.decide(events, transactions, _VERDICTS, trial, out, 0, WHOLE_SEGMENT)
             if code == K.DONE:
-                return trial, int(self._chunks[0, K.H_EVENTS]), kept
-            # something was full: make room and decide again
+                return trial, int(self._chunks["events"][0]), kept
+            # An array was too small. Decide again with larger arrays.
             self._ranges = np.zeros((2 * len(self._ranges) + 2 * len(walk.head), 3), np.int64)
-            walk = walk.grown()
+            walk = K.enlarged(walk)
 
 
-def _somebodys(events: _Events, before: dict[int, _Walk]) -> bool:
-    """Whether an output has something of the transaction that continues in this block and ends in it."""
-    if any(walk.state[K.W_KEPT] for walk in before.values()):
+def _any_owned(events: _Events, before: dict[int, K.Walk]) -> bool:
+    """Tell whether an output owns an event of the transaction that continues from the block before and ends in this
+    block."""
+    if any(walk.state["is_kept"][0] for walk in before.values()):
         return True
     part = slice(0, int(events.txn_event[1]))
-    bare = ((events.role[part] & 0x7F) == R.TABLE_MAP) | (events.owner[part] == NOBODY)
+    bare = ((events.role[part] & 0x7F) == R.TABLE_MAP) | (events.owner[part] == NO_OUTPUT)
     return not bare.all()
 
 
-def _each_once(txn: Ints, owner: npt.NDArray[np.int32]) -> tuple[Ints, npt.NDArray[np.int32]]:
-    """The different pairs, by transaction."""
+def _unique_pairs(txn: Ints, owner: npt.NDArray[np.int32]) -> tuple[Ints, npt.NDArray[np.int32]]:
+    """Return the distinct pairs, in the transactions' order."""
     if not len(txn):
         return txn, owner
     low = int(owner.min())
@@ -425,16 +409,16 @@ def _each_once(txn: Ints, owner: npt.NDArray[np.int32]) -> tuple[Ints, npt.NDArr
 
 
 def _bytes_before(runs: Ints, places: Ints) -> Ints:
-    """How many bytes of the runs come from before each of these file offsets, which end transactions."""
+    """Return how many bytes of the runs precede each of these file offsets. The offsets are ends of transactions."""
     size = runs[:, RUN_SIZE]
     before = np.cumsum(size) - size
     k = np.searchsorted(runs[:, RUN_OFFSET], places) - 1
     inside = np.minimum(places - runs[k, RUN_OFFSET], size[k])
-    return np.asarray(before[k] + np.where(runs[k, RUN_KIND] == 2, size[k], inside), np.int64)
+    return np.asarray(before[k] + np.where(runs[k, RUN_KIND] == REPLACED, size[k], inside), np.int64)
 
 
 def _inside(runs: Ints, places: Ints) -> npt.NDArray[np.bool_]:
-    """Whether the events at these file offsets are in the runs."""
+    """Tell for each event, by its file offset, whether it is in the runs."""
     if not len(runs):
         return np.zeros(len(places), np.bool_)
     k = np.searchsorted(runs[:, RUN_OFFSET], places, side="right") - 1
@@ -445,7 +429,7 @@ def _inside(runs: Ints, places: Ints) -> npt.NDArray[np.bool_]:
 _NO_RUNS: Ints = np.empty((0, 3), np.int64)
 
 
-def share_plan(file: str, share: Share) -> ChunkPlan:
-    """A share as the dump thread's chunk, for :func:`~dumpfilter.dump.thread.render`."""
+def share_as_chunk(file: str, share: Share) -> ChunkPlan:
+    """Return a share as a chunk plan of the dump thread, for :func:`~dumpfilter.dump.chunk.render`."""
     ranges = share.runs[:, [RUN_OFFSET, RUN_SIZE, RUN_KIND]]
     return ChunkPlan(file, ranges, 0, 0, 0, _NO_RUNS, _NO_RUNS, replaced=share.replaced)

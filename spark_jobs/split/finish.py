@@ -1,4 +1,4 @@
-"""From written events to finished sets: what files begin and end with, the index files, the manifest."""
+"""The last step of a split: complete the files that tasks have written, and write the index files and the manifest."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dumpfilter.spark_jobs.split.tasks import Staging, binlog_name, write_all
 from dumpfilter.split_set.manifest import RANGES, TRANSACTIONS, BinlogPart, NamedBinlog, Place
 
 _SYNCS = 8
-"""Files synchronized at once."""
+"""Files that are synchronized at once."""
 
 
 def finish_set(
@@ -33,7 +33,7 @@ def finish_set(
     indexes: Sequence[FileIndex],
     specification: Specification,
 ) -> NamedBinlog:
-    """Finish an output's files, write its index file, and tell what it is. Raises OutputError."""
+    """Complete an output's files, write its index file, and return its entry for the manifest. Raises OutputError."""
     names = {one.number: one.name for one in indexes}
     last = next(one for one in reversed(indexes) if one.format_description)
     starts = [_place(file.start, names) for file in files] + [Place(file=last.name, position=last.end)]
@@ -70,7 +70,7 @@ def _described(name: str, specification: Specification, parts: list[BinlogPart])
 
 
 def _finish_file(name: str, staging: Staging, file: OutputFile, following: str | None) -> int:
-    """Write what a file begins and, with a ``following`` one, ends with; its size."""
+    """Write the beginning of a file, and its Rotate event if a file follows. Return the file's size, bytes."""
     path = staging.binlog(name, file.number)
     size = file.size
     rotate = b"" if following is None else _rotate(file, following)
@@ -78,10 +78,10 @@ def _finish_file(name: str, staging: Staging, file: OutputFile, following: str |
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             write_all(handle, file.head, 0)
-            # with its end where the job was killed after this
+            # A job that was killed after this step has written the Rotate event already.
             if (found := os.fstat(handle).st_size) not in (size, size + len(rotate)):
                 raise OutputError(
-                    f"{path}: has {found} bytes where {size} were written: is the directory one that all workers share?"
+                    f"{path}: has {found} bytes, but {size} were written: is the directory one that all workers share?"
                 )
             write_all(handle, rotate, size)
             os.fsync(handle)
@@ -110,7 +110,7 @@ def _write_index(path: Path, names: Sequence[str]) -> None:
 
 
 def sync_ranges(staging: Staging, numbers: Sequence[int]) -> None:
-    """Make the tables beside the binlogs durable."""
+    """Synchronize the tables that stand beside the binlogs."""
 
     def sync(number: int) -> None:
         for path in (staging.ranges(number), staging.transactions(number)):

@@ -35,21 +35,21 @@ from dumpfilter.spark_jobs.split.tasks import PlanRange, Staging, WriteRange
 from dumpfilter.split_set.manifest import Manifest, SourceFile, beginning_digest, now
 
 MAX_BINLOG_SIZE = 1 << 30
-"""Bytes, the servers' default of max_binlog_size."""
+"""Bytes. The servers' default of max_binlog_size."""
 
 
 Spanning = Literal["part", "refuse"]
-"""What is done with a transaction of which a binlog has a part only, while another has something of it, too: each gets
-the part that belongs to it, or the split fails."""
+"""The treatment of a spanning transaction. With ``part`` each output receives the events that belong to it. With
+``refuse`` the split fails."""
 
 
 class TransactionSpans(BinlogError):
-    """A transaction belongs to several binlogs in part, which was to be refused."""
+    """A spanning transaction in a split with ``spanning="refuse"``."""
 
 
 @dataclass(frozen=True)
 class SplitOptions(ReadOptions):
-    """What to make and how. Sizes in bytes."""
+    """The options of a split. Sizes are in bytes."""
 
     specification: Specification = BY_SCHEMA
     max_binlog_size: int = MAX_BINLOG_SIZE
@@ -59,21 +59,21 @@ class SplitOptions(ReadOptions):
 
 @dataclass
 class SplitResult:
-    """What the split wrote, or found written."""
+    """The result of a split."""
 
     manifest: Manifest
     already: bool = False
-    """Whether the same job had been done before."""
+    """Whether an earlier run of the same job had written the output."""
     warnings: list[str] = field(default_factory=list)
 
 
 def split(
     source: str | Path | Sequence[str | Path], output: Path, run: Runner, options: SplitOptions | None = None
 ) -> SplitResult:
-    """Split a binlog set into ``output``. ``run`` is what runs the tasks, such as a
-    :class:`~dumpfilter.spark_jobs.spark.jobs.SparkRunner`.
+    """Split a binlog set into the directory ``output``.
 
-    Raises BinlogError with file and position, TransactionSpans, or OutputError; then nothing has appeared.
+    ``run`` runs the tasks, such as a :class:`~dumpfilter.spark_jobs.spark.jobs.SparkRunner`. Raises BinlogError with
+    file and position, TransactionSpans, or OutputError. After an error the output directory is unchanged.
     """
     options = options or SplitOptions()
     indexed = index_set(source, run, options)
@@ -86,30 +86,30 @@ def split(
             return SplitResult(out.finished, already=True)
         staging = out.staging
         slices = slices_for(indexed.nbytes, options.range_size, len(ranges))
-        everywhere = schemas_among(indexed.subjects)
+        unknown_xa_schemas = schemas_among(indexed.subjects)
         plan = PlanRange(
             files,
             options.specification,
             staging,
             indexed.names,
-            everywhere,
+            unknown_xa_schemas,
             options.verify_ranges,
             options.block_size,
         )
         run(plan, ranges, "deciding", slices=slices)
         placing, cut, unassigned = _place(indexed, staging, options)
-        run(WriteRange(files, staging, _boot()), ranges, "writing", slices=slices)
+        run(WriteRange(files, staging, _boot_id()), ranges, "writing", slices=slices)
         sets = [
             finish_set(name, found, staging, files, options.specification)
             for name, found in sorted(placing.outputs.items())
         ]
         sync_ranges(staging, [one.number for one in ranges])
-        warnings += _told(cut, unassigned)
+        warnings += _warnings(cut, unassigned)
         manifest = Manifest(
             job=job,
             made=now(),
             family=indexed.family,
-            names=indexed.names,
+            names=indexed.names.collation,
             lower_case_table_names=options.specification.lower_case_table_names,
             max_binlog_size=options.max_binlog_size,
             source=[_source_file(one) for one in files],
@@ -125,7 +125,8 @@ def split(
 
 
 def _place(indexed: IndexedSet, staging: Staging, options: SplitOptions) -> tuple[Placing, int, int]:
-    """Place everything; how many transactions are cut up, and how many are nobody's."""
+    """Place the events of all ranges. Return the placement, the number of spanning transactions that were divided,
+    and the number of transactions that belong to no output."""
     placing = Placing(indexed.files, options.specification.names, options.max_binlog_size)
     cut = unassigned = 0
     for wanted in indexed.ranges:
@@ -147,7 +148,7 @@ def _place(indexed: IndexedSet, staging: Staging, options: SplitOptions) -> tupl
 
 
 def _digest(files: Sequence[FileIndex], options: SplitOptions) -> str:
-    """Equal of equal jobs."""
+    """Return a digest of the job's inputs. Two runs of the same job have the same digest."""
     about = [
         [(one.name, one.size, one.modified, one.end, one.transactions, _beginning(one)) for one in files],
         options.specification.digest,
@@ -161,8 +162,8 @@ def _beginning(index: FileIndex) -> str:
     return beginning_digest(index.format_description, index.prolog)
 
 
-def _boot() -> str:
-    """What tells one boot of this machine from another."""
+def _boot_id() -> str:
+    """Return an identifier of this boot of the machine, or an empty string."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     except OSError:
@@ -184,7 +185,7 @@ def _source_file(index: FileIndex) -> SourceFile:
     )
 
 
-def _told(cut: int, unassigned: int) -> list[str]:
+def _warnings(cut: int, unassigned: int) -> list[str]:
     told = []
     if cut:
         told.append(

@@ -1,4 +1,4 @@
-"""Names of schemas as names of files, as the servers make them (``tablename_to_filename``)."""
+"""File names made from schema names, in the servers' encoding (``tablename_to_filename``)."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import hashlib
 import re
 
 REST = "@rest"
-"""The set of what belongs to no schema. In an encoded name four hexadecimal digits follow every ``@``, so no
-schema's name comes out as this."""
+"""The output for events that belong to no schema. No schema's encoded name is equal to it, since in an encoded name
+four hexadecimal digits follow every ``@``."""
 
 MAX_LENGTH = 200
-"""Characters of an encoded name; room is left for ``-bin.000001.tmp`` in the 255 bytes file systems allow."""
+"""Characters of an encoded name. File systems allow 255 bytes, and ``-bin.000001.tmp`` follows the name."""
 
 _SAFE = re.compile("[^0-9A-Za-z_]")
 _ESCAPE = re.compile("@([0-9a-f]{4})")
 
 
 def encode_name(name: str) -> str:
-    """A schema's name for the file system: ``@`` and four hexadecimal digits for all but ``[0-9A-Za-z_]``.
+    """Return a schema's name as a file name. ``@`` and four hexadecimal digits replace all but ``[0-9A-Za-z_]``.
 
-    The servers have a second, shorter form for some 1500 letters (``é`` is ``@0n`` beside ``@00e9``) and read
-    both; only the long one is written here, which keeps :data:`REST` free. Characters above U+FFFF, which the
-    servers do not allow, become two (UTF-16); bytes that are no UTF-8 (surrogateescape) keep their code.
-    A name longer than :data:`MAX_LENGTH` is cut and gets ``@@`` and a digest, and cannot be decoded.
+    The servers read a second, shorter form for some 1500 letters (``é`` is ``@0n`` beside ``@00e9``). Only the long
+    form is written here, which keeps :data:`REST` free. A character above U+FFFF, which the servers do not allow,
+    becomes two UTF-16 units. Bytes that are not UTF-8 (surrogateescape) keep their code. A name longer than
+    :data:`MAX_LENGTH` is cut, gets ``@@`` and a digest, and cannot be decoded.
 
     >>> encode_name("db,3"), encode_name("a_b")
     ('db@002c3', 'a_b')
@@ -35,7 +35,7 @@ def encode_name(name: str) -> str:
 
 
 def decode_name(encoded: str) -> str:
-    """The name that :func:`encode_name` was given (a name that was cut: as it is).
+    """Return the name that :func:`encode_name` received, or ``encoded`` itself if the name was cut.
 
     >>> decode_name("db@002c3")
     'db,3'
@@ -43,7 +43,7 @@ def decode_name(encoded: str) -> str:
     if "@@" in encoded:
         return encoded
     name = _ESCAPE.sub(lambda m: chr(int(m[1], 16)), encoded)
-    # two halves of a character above U+FFFF become one again; lone ones (surrogateescape) stay
+    # Two surrogates become one character above U+FFFF. Single surrogates (surrogateescape) stay.
     return re.sub(
         "[\ud800-\udbff][\udc00-\udfff]",
         lambda m: m[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le"),

@@ -1,8 +1,8 @@
-"""The output directory: nothing is in it before everything is.
+"""The output directory of a split, which appears as a whole or not at all.
 
-A job works in a directory beside it, whose name tells the job. A job that was killed leaves that directory, and the
-same job goes on from there; one that failed removes it. When all is written and synchronized, one rename makes it the
-output directory.
+A job writes into a working directory beside the output directory. The working directory's name has the job's digest.
+A job that fails removes its working directory. A killed job leaves it, and the next run of the same job continues
+there. After all files are written and synchronized, a rename makes the working directory the output directory.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from dumpfilter.errors import OutputError
 from dumpfilter.spark_jobs.split.tasks import Staging
 from dumpfilter.split_set.manifest import MANIFEST, Manifest
 
-_FORMAT = 1
-"""Of what is kept in the working directory; to be raised when it changes, since a job only goes on with its own."""
+_FORMAT = 2
+"""The version of the working directory's contents. A job continues only in a directory of its own version."""
 
 _PARTS = ("plan", "placement", "written", "out", "out/ranges", "out/transactions")
 
 
 class OutputDirectory:
-    """One job's way to its output directory, locked against others; use as a context manager.
+    """The output directory of one job, locked against other jobs. A context manager.
 
     Parameters:
-        directory: made when it does not exist; its parent, too.
-        job: the digest of what is to be done.
-        overwrite: whether another split may be there already.
-        sources: local paths of the files read, which must not lie in it.
+        directory: created if it does not exist, with its parent.
+        job: the digest of the job's inputs.
+        overwrite: whether the directory may hold the output of another split.
+        sources: local paths of the files that are read, which must not be in the directory.
     """
 
     def __init__(self, directory: Path, job: str, *, overwrite: bool, sources: Iterable[Path] = ()) -> None:
@@ -47,44 +47,44 @@ class OutputDirectory:
         self._work = self.directory.parent / f"{self._base}{_FORMAT}-{job[:16]}"
         self._lock = -1
         self.finished: Manifest | None = None
-        """What the same job wrote before; then there is nothing to do."""
+        """The manifest that an earlier run of the same job wrote, or None."""
         for source in sources:
             if source.resolve().parent == self.directory.resolve():
                 raise OutputError(f"{directory}: holds the binlogs that are split; name another directory")
 
     @property
     def staging(self) -> Staging:
-        """Where the job works."""
+        """The job's working directory."""
         return Staging(str(self._work))
 
     def __enter__(self) -> OutputDirectory:
         try:
-            self._put_back()
-            self._look()
+            self._restore_replaced()
+            self._check_existing()
             if self.finished is None:
                 self.directory.parent.mkdir(parents=True, exist_ok=True)
-                self._take()
+                self._begin()
             else:
-                with suppress(OutputError):  # that is being written by another job
-                    self._remove_left(self._left())
+                with suppress(OutputError):  # Another job holds the lock of such a directory.
+                    self._remove_abandoned(self._working_directories())
         except OSError as error:
-            self._let_go()
+            self._unlock()
             raise OutputError(f"{error.filename or self.directory}: {error.strerror}") from None
         return self
 
-    def _left(self) -> list[Path]:
-        """What jobs work in, or left when they were killed."""
+    def _working_directories(self) -> list[Path]:
+        """Return the working directories of running and killed jobs."""
         return sorted(self.directory.parent.glob(f"{glob.escape(self._base)}*"))
 
-    def _put_back(self) -> None:
-        """The output of a job that was killed just when it replaced it."""
+    def _restore_replaced(self) -> None:
+        """Restore the output directory if a job was killed while it replaced the directory."""
         if not self.directory.exists():
-            for left in self._left():
+            for left in self._working_directories():
                 if left.name.startswith(f"{self._base}old-"):
                     os.rename(left, self.directory)
 
-    def _look(self) -> None:
-        """Raises OutputError for what must not be replaced."""
+    def _check_existing(self) -> None:
+        """Check the existing directory. Raises OutputError when it must not be replaced."""
         if not self.directory.exists():
             return
         if not self.directory.is_dir():
@@ -102,9 +102,11 @@ class OutputDirectory:
                 "or use --overwrite"
             )
 
-    def _take(self) -> None:
-        # without its "out" it has been published
-        self._remove_left(left for left in self._left() if left != self._work or not (left / "out").is_dir())
+    def _begin(self) -> None:
+        # Without "out" this job has published its output already.
+        self._remove_abandoned(
+            left for left in self._working_directories() if left != self._work or not (left / "out").is_dir()
+        )
         self._work.mkdir(exist_ok=True)
         self._lock = self._locked(self._work)
         for name in _PARTS:
@@ -122,14 +124,15 @@ class OutputDirectory:
         return handle
 
     def _discard(self, path: Path) -> None:
-        """Remove a directory, which is not to be found by its name when only a part of it is left."""
+        """Remove a directory. It is renamed first, so that no job continues in a half-removed directory."""
         gone = path.with_name(f"{self._base}gone-{uuid.uuid4().hex[:8]}")
         with suppress(OSError):
             os.rename(path, gone)
             shutil.rmtree(gone, ignore_errors=True)
 
-    def _remove_left(self, some: Iterable[Path]) -> None:
-        """Remove what jobs that were killed left, and nobody is going on with."""
+    def _remove_abandoned(self, some: Iterable[Path]) -> None:
+        """Remove working directories of killed jobs. Raises OutputError for a directory that a running job has
+        locked."""
         for left in some:
             handle = self._locked(left)
             try:
@@ -138,7 +141,7 @@ class OutputDirectory:
                 os.close(handle)
 
     def publish(self) -> None:
-        """Make what was written the output directory. Raises OutputError; then it is as it was."""
+        """Make the finished files the output directory. Raises OutputError; then the output directory is unchanged."""
         old: Path | None = None
         try:
             if self.directory.exists() and any(self.directory.iterdir()):
@@ -165,9 +168,9 @@ class OutputDirectory:
     ) -> None:
         if self._lock >= 0:
             self._discard(self._work)
-        self._let_go()
+        self._unlock()
 
-    def _let_go(self) -> None:
+    def _unlock(self) -> None:
         if self._lock >= 0:
             with suppress(OSError):
                 os.close(self._lock)

@@ -1,7 +1,7 @@
-"""Where everything goes: the driver's pass over the plans, in the order of the binlog.
+"""Placement of the planned events in the outputs' files. The driver reads the plans in the order of the binlog.
 
-It decides where an output's files end (WL#2387 has one set for each output; a server rotates by max_binlog_size), and
-makes what a file begins with: a format description event, and the GTIDs that came before it *in this output*.
+The placement decides where an output's files end: as on a server, a file ends when it reaches max_binlog_size. It
+also makes the beginning of each file: the format description event, and the GTIDs of the output's earlier files.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,10 +38,10 @@ from dumpfilter.spark_jobs.ranges.range_index import FileIndex
 from dumpfilter.spark_jobs.ranges.ranges import Range
 from dumpfilter.spark_jobs.split.assign import Ints
 from dumpfilter.spark_jobs.split.range_plan import (
-    P_BYTES,
-    P_EVENTS,
-    P_OUTPUT,
-    P_TRANSACTIONS,
+    S_BYTES,
+    S_EVENTS,
+    S_OUTPUT,
+    S_TRANSACTIONS,
     T_END,
     T_EVENTS,
     T_NUMBER,
@@ -52,20 +52,32 @@ from dumpfilter.spark_jobs.split.range_plan import (
 )
 
 _CREATED = HEADER_LENGTH + 2 + 50
-"""Where a format description event says when the server started."""
+"""The offset in a format description event of the time at which the server started."""
 
-Stretch = tuple[int, int, int]
-"""Up to this byte of what an output has of a range (the end excluded), it goes to the file of this number, and what
-would be byte 0 of it stands at this offset there."""
+
+class Stretch(NamedTuple):
+    """Consecutive bytes of an output's part of a range, which go to one file of the output.
+
+    The output's part of a range consists of its shares in all blocks, one after the other. Offsets in the part count
+    from 0. A stretch begins where the stretch before it ends.
+    """
+
+    stop: int
+    """The end of the stretch, an offset in the output's part of the range."""
+    file: int
+    """The number of the output's file."""
+    offset: int
+    """The offset in that file of byte 0 of the output's part of the range. It may be negative."""
+
 
 Placement = dict[str, list[Stretch]]
-"""Of one range, by output."""
+"""The stretches of one range, by output."""
 
 _MOST_WAITING = 1 << 16
-"""Transactions whose GTIDs are put aside."""
+"""The most transactions whose GTIDs are collected before they are added to the set."""
 
 Place = tuple[int, int]
-"""A source file's number, and an offset in it."""
+"""A source file's number, and an offset in that file."""
 
 
 @dataclass
@@ -74,12 +86,13 @@ class OutputFile:
 
     number: int
     head: bytes
-    """Magic number, format description, GTIDs before."""
+    """The magic number, the format description event, and the event with the GTIDs of earlier files."""
     timestamp: int
-    """Of the source's format description event in force, Unix seconds."""
+    """The timestamp of the source's format description event, Unix seconds."""
     previous_gtids: str | None
     start: Place
-    """Together the files of an output cover the source without a gap: this one up to the next one's start."""
+    """The place in the source at which this file begins. The next file's place is its end, so the files cover the
+    source without a gap."""
     size: int
     fd: bytes = b""
     events: int = 0
@@ -90,27 +103,27 @@ class OutputFile:
 
 @dataclass
 class _Output:
-    """An output as far as it has got."""
+    """The state of an output during the placement."""
 
     gtids: _Gtids
     files: list[OutputFile] = field(default_factory=list)
     begun_in: int = 0
-    """The source file whose format description its newest file has."""
+    """The number of the source file whose format description event begins the newest file."""
     full: bool = False
-    """Whether the newest file has reached its size: the next transaction goes to another."""
+    """Whether the newest file has reached max_binlog_size. Then the next transaction goes to a new file."""
     waiting: list[tuple[Ints, Sequence[SourceKey]]] = field(default_factory=list)
-    """GTIDs not among ``gtids`` yet, which are asked for when a file begins, and what their sources stand for."""
+    """GTIDs that are not yet in ``gtids``, with the GTID sources that their source numbers stand for."""
     waiting_rows: int = 0
 
     def add_gtids(self, gtids: Ints, sources: Sequence[SourceKey]) -> None:
-        """Note GTIDs of the newest file: the source's number and the GTID's."""
+        """Collect GTIDs of the newest file: the number of the GTID source and the GTID's number."""
         self.waiting.append((gtids, sources))
         self.waiting_rows += len(gtids)
         if self.waiting_rows > _MOST_WAITING:
             self.take_gtids()
 
     def take_gtids(self) -> None:
-        """Have all in ``gtids``."""
+        """Add all collected GTIDs to ``gtids``."""
         for gtids, sources in self.waiting:
             self.gtids.add(gtids, sources)
         self.waiting.clear()
@@ -118,12 +131,13 @@ class _Output:
 
 
 class Placing:
-    """Feed it the plans in order.
+    """The placement of all ranges. The plans must come in order.
 
     Parameters:
         indexes: the source's files.
-        names: outputs that exist whatever is in them.
-        max_size: bytes after which a file is ended, with the transaction that reaches it (``max_binlog_size``).
+        names: outputs that exist even if they are empty.
+        max_size: the size at which a file ends, bytes (``max_binlog_size``). The transaction that reaches it
+            is the last of the file.
     """
 
     def __init__(self, indexes: Sequence[FileIndex], names: Sequence[str], max_size: int) -> None:
@@ -139,23 +153,23 @@ class Placing:
 
     @property
     def outputs(self) -> dict[str, list[OutputFile]]:
-        """By name, each output's files so far."""
+        """The files of each output so far, by the output's name."""
         return {name: one.files for name, one in self._outputs.items()}
 
     def add(self, wanted: Range, plan: RangePlan) -> Placement:
-        """Place a range's pieces."""
+        """Place the shares of a range."""
         placement: Placement = {}
-        owner = plan.pieces[:, P_OUTPUT]
+        owner = plan.shares[:, S_OUTPUT]
         order = np.argsort(owner, kind="stable")
         bounds = np.searchsorted(owner[order], np.arange(len(plan.outputs) + 1)).tolist()
-        last_transaction = np.cumsum(plan.pieces[:, P_TRANSACTIONS])
+        last_transaction = np.cumsum(plan.shares[:, S_TRANSACTIONS])
         for name, begin, end in zip(plan.outputs, bounds, bounds[1:], strict=False):
             mine = order[begin:end]
             if not len(mine):
                 continue
-            pieces = plan.pieces[mine]
-            counts = pieces[:, P_TRANSACTIONS]
-            columns = pieces[:, [P_BYTES, P_EVENTS]]
+            shares = plan.shares[mine]
+            counts = shares[:, S_TRANSACTIONS]
+            columns = shares[:, [S_BYTES, S_EVENTS]]
             before = np.cumsum(columns, axis=0) - columns
             stops = last_transaction[mine].tolist()
             transactions = np.concatenate(
@@ -168,7 +182,7 @@ class Placing:
             placement[name] = self._place(
                 self._outputs.get(name) or self._open(name),
                 wanted,
-                int(pieces[:, P_BYTES].sum()),
+                int(shares[:, S_BYTES].sum()),
                 transactions,
                 plan.sources,
             )
@@ -198,7 +212,7 @@ class Placing:
             last = min(k, len(ends) - 1)
             output.full = k < len(ends)
             stop = int(ends[last]) if output.full else size
-            stretches.append((stop, file.number, file.size - begin))
+            stretches.append(Stretch(stop, file.number, file.size - begin))
             _count(output, file, transactions[done : last + 1], sources)
             file.size += stop - begin
             file.events += int(transactions[last, T_EVENTS]) - events
@@ -213,8 +227,10 @@ class Placing:
         return output
 
     def _started(self, before: int, now: int) -> int:
-        """When a server was started in between, as a format description event tells its slaves (which then drop
-        temporary tables); 0 when none was."""
+        """Return the last start of the server between two source files, Unix seconds, or 0.
+
+        A slave that reads such a time in a format description event drops its temporary tables.
+        """
         return max((fd.created for number, fd in self._fds.items() if before < number <= now), default=0)
 
     def _next_file(self, output: _Output, source: int, start: Place, *, started: int) -> None:
@@ -260,21 +276,21 @@ def _identity(fd: FormatDescription) -> tuple[Any, ...]:
 
 
 class _Gtids:
-    """The GTIDs before an output's next file, as the family's servers write them."""
+    """The GTIDs of an output's earlier files, in the form of the server's family."""
 
     def __init__(self, event: bytes) -> None:
         self._event = event
 
     @property
     def text(self) -> str | None:
-        """As a GTID set; None where the source does not say what came before it."""
+        """The GTID set as text; None if the source does not tell the GTIDs before its first file."""
         return None
 
     def add(self, gtids: Ints, sources: Sequence[SourceKey]) -> None:
-        """Add some, (n, 2): the source's number (-1: there is none) and the GTID's."""
+        """Add GTIDs, shape (n, 2): the number of the GTID source (-1: no GTID) and the GTID's number."""
 
     def event(self, fd: FormatDescription) -> bytes:
-        """The event, whole; empty where the source has none."""
+        """Return the whole event, or an empty value if the source has none."""
         if not self._event:
             return b""
         return with_body(EventHeader.unpack(self._event), self._body(), checksum=fd.checksum)
@@ -303,7 +319,7 @@ class _PreviousGtids(_Gtids):
 
 
 class _GtidListEntries(_Gtids):
-    """MariaDB: the last of each domain and server, in each domain the newest at the end."""
+    """The last GTID of each domain and server id (MariaDB). In each domain the newest GTID is the last."""
 
     def __init__(self, event: bytes, body: bytes) -> None:
         super().__init__(event)
@@ -317,7 +333,7 @@ class _GtidListEntries(_Gtids):
 
     def add(self, gtids: Ints, sources: Sequence[SourceKey]) -> None:
         of = gtids[:, 0]
-        # the order of their last transactions is the order of the list
+        # The list is in the order of each source's last transaction.
         reverse, places = np.unique(of[::-1], return_index=True)
         for place in sorted((len(of) - 1 - places[reverse >= 0]).tolist()):
             domain, server = sources[int(of[place])]

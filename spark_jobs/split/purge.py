@@ -1,7 +1,7 @@
-"""Purging one binlog of a split: its oldest files go, those of the others stay (WL#2387, "Binlog extensions").
+"""Purge of one output's oldest files. The files of other outputs stay (WL#2387, "Binlog extensions").
 
-What is to go is recorded in the manifest, then taken out of the index file, then deleted. A crash at any moment leaves
-a valid set, and at worst files that it no longer names, which the next purge deletes.
+The purge records the files in the manifest, then removes them from the index file, then deletes them. A crash at any
+moment leaves a valid set. It may leave files that the index file no longer names; the next purge deletes those files.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ _PLACE = re.compile(r"(?P<file>.+):(?P<position>\d+)")
 
 @dataclass(frozen=True)
 class Purged:
-    """What a purge took away, or would."""
+    """The result of a purge, or of its dry run."""
 
     binlog: str
     files: tuple[str, ...]
-    """Oldest first."""
+    """The purged files, oldest first."""
     nbytes: int
     left: tuple[str, ...]
     finished: tuple[str, ...] = field(default=())
-    """Files that an earlier purge, which was killed, had recorded and not deleted."""
+    """Files that an earlier, killed purge had recorded and not deleted."""
 
     def as_dict(self) -> dict[str, object]:
-        """As JSON has it."""
+        """Return the result as a JSON object."""
         return {
             "binlog": self.binlog,
             "files": list(self.files),
@@ -47,15 +47,16 @@ class Purged:
 
 
 def purge_split(directory: Path, name: str, before: str, *, dry_run: bool = False) -> Purged:
-    """Purge the files of a split's binlog before a file of it, a time, or a place in the source.
+    """Purge the files of a binlog before ``before``, which is a file, a time, or a place in the source.
 
-    ``name`` is the binlog's, or its schema's. Before a file (``shop-bin.000003``): those that precede it. Before a time
-    (ISO 8601, UTC when it has no offset): those whose last transaction was written earlier. Before a place in the
-    source (``binlog.000012:4711``): those that hold nothing of what follows it. Never the newest file, nor one that
-    comes after one that stays.
+    ``name`` is the binlog's name or its schema's. ``before`` is one of:
 
-    Raises OptionError for a ``before`` that is none of these; OutputError where there is no split, no such binlog, or
-    the disk says no.
+    - a file (``shop-bin.000003``): purge the files that precede it;
+    - a time (ISO 8601, UTC without an offset): purge files whose last transaction was written earlier;
+    - a place in the source (``binlog.000012:4711``): purge files that hold only events before the place.
+
+    The newest file stays, and every file after a file that stays. Raises OptionError for another ``before``. Raises
+    OutputError if there is no split or no such binlog, or a file operation fails.
     """
     with _locked(directory, dry_run=dry_run):
         manifest = Manifest.load(directory)
@@ -86,7 +87,7 @@ def _going(manifest: Manifest, binlog: NamedBinlog, before: str) -> list[BinlogP
     if before in names:
         return present[: names.index(before)]
     if before in [part.name for part in binlog.parts]:
-        return []  # it has been purged, and those before it
+        return []  # The file has been purged, and all files before it.
     place = _place(manifest, before)
     if place is not None:
         order = [one.name for one in manifest.source]
@@ -110,13 +111,14 @@ def _going(manifest: Manifest, binlog: NamedBinlog, before: str) -> list[BinlogP
 
 
 def _place(manifest: Manifest, before: str) -> Place | None:
-    """The place in the source that is meant; None when none is. Raises OptionError for a file that the source lacks."""
+    """Return the place in the source, or None if ``before`` is no place. Raises OptionError for a file of the source
+    without a position."""
     found = _PLACE.fullmatch(before)
     names = [one.name for one in manifest.source]
     if found is not None and found["file"] in names:
         return Place(file=found["file"], position=int(found["position"]))
     if before in names:
-        raise OptionError(f"--before: {before!r} is a file of the source: say where in it, as {before}:4")
+        raise OptionError(f"--before: {before!r} is a file of the source: add a position, as in {before}:4")
     return None
 
 
@@ -132,10 +134,11 @@ def _time(binlog: NamedBinlog, before: str) -> float:
 
 
 def _carry_out(directory: Path, binlog: NamedBinlog) -> list[str]:
-    """Do what the manifest says: out of the index, then deleted. The files that were there."""
+    """Remove the files that the manifest records as purged, first from the index file. Return the
+    files that existed."""
     for left in [*directory.glob(f".{MANIFEST}.*"), directory / f"{binlog.index}.purge"]:
         with writing(left):
-            left.unlink(missing_ok=True)  # of a purge that was killed
+            left.unlink(missing_ok=True)  # A purge that was killed left it.
     gone = [part.name for part in binlog.parts if part.purged is not None]
     _take_out(directory / binlog.index, gone)
     deleted = []
@@ -151,7 +154,7 @@ def _carry_out(directory: Path, binlog: NamedBinlog) -> list[str]:
 
 
 def _take_out(index: Path, gone: Sequence[str]) -> None:
-    """Replace the index by one without these files, in one step; what is in it already is left as it is."""
+    """Replace the index file in one step by an index file without these names. Other lines stay as they are."""
     names = {os.fsencode(name) for name in gone}
     with writing(index):
         lines = index.read_bytes().splitlines(keepends=True)
@@ -170,7 +173,7 @@ def _take_out(index: Path, gone: Sequence[str]) -> None:
 
 @contextmanager
 def _locked(directory: Path, *, dry_run: bool) -> Iterator[None]:
-    """One purge at a time. Raises OutputError."""
+    """Allow one purge at a time. Raises OutputError."""
     if dry_run or not directory.is_dir():
         yield
         return

@@ -1,7 +1,7 @@
-"""The plan of a range: which of its bytes go to which output. Made by one task, read by the driver and by the task
-that writes.
+"""The range plan: the runs of bytes of a range that go to each output.
 
-A plan says the same whoever makes it, however often, so a task that is tried again, or runs twice, does no harm.
+A task makes the plan. The driver reads it to place the events, and the task that writes the range reads it again. A
+plan depends only on the range, so a task that is tried again, or runs twice, writes an equal plan.
 """
 
 from __future__ import annotations
@@ -20,44 +20,51 @@ from dumpfilter.binlog.gtid_sources import SourceKey, SourceNumbers
 from dumpfilter.binlog.writer import writing
 from dumpfilter.index.segment import Segment
 from dumpfilter.spark_jobs.ranges.ranges import Block
-from dumpfilter.spark_jobs.split.assign import Ints, Share
-from dumpfilter.spark_jobs.split.transactions import OF_FILES
+from dumpfilter.spark_jobs.split.assign import REPLACED, RUN_KIND, RUN_OFFSET, Ints, Share
+from dumpfilter.spark_jobs.split.transactions import FILE_EVENTS
 
-P_BLOCK, P_OUTPUT, P_RUNS, P_TRANSACTIONS, P_BYTES, P_EVENTS = range(6)
-"""The columns of pieces: the number of the block, of the output (in ``outputs``), how many runs and transactions of
-the plan are its own, bytes, and events."""
+S_BLOCK, S_OUTPUT, S_RUNS, S_TRANSACTIONS, S_BYTES, S_EVENTS = range(6)
+"""The columns of shares: the block's number, the output's index in ``outputs``, and the share's numbers of runs,
+transactions, bytes and events."""
 
 T_END, T_EVENTS, T_SOURCE, T_NUMBER, T_TIME, T_PLACE = range(6)
-"""The columns of transactions: bytes and events of the piece up to its end, its GTID (source -1: it has none), when its
-last event was written (Unix seconds), and where it ends in the file."""
+"""The columns of transactions.
+
+- T_END, T_EVENTS: bytes and events of the share up to the transaction's end.
+- T_SOURCE, T_NUMBER: the GTID source's number (-1: no GTID) and the GTID's number.
+- T_TIME: the timestamp of the transaction's last event, Unix seconds.
+- T_PLACE: the transaction's end in the source file.
+"""
 
 
 @dataclass
 class RangePlan:
-    """What a range holds for whom."""
+    """The plan of one range."""
 
     outputs: list[str] = field(default_factory=list)
     sources: list[SourceKey] = field(default_factory=list)
-    """GTID sources, by the numbers in ``transactions``."""
+    """The GTID sources, by their numbers in ``transactions``."""
     blocks: Ints = field(default_factory=lambda: np.empty((0, 2), np.int64))
-    """(n, 2): where each begins and ends in the file."""
-    pieces: Ints = field(default_factory=lambda: np.empty((0, 6), np.int64))
-    """By block, what each output has of it."""
+    """The offsets in the file at which each block begins and ends; shape (n, 2)."""
+    shares: Ints = field(default_factory=lambda: np.empty((0, 6), np.int64))
+    """A row for each share, in the order of the blocks. The columns are :data:`S_BLOCK` and the following names."""
     runs: Ints = field(default_factory=lambda: np.empty((0, 4), np.int64))
-    """The pieces' runs, one piece's after the other's (see :class:`~dumpfilter.spark_jobs.split.assign.Share`)."""
+    """The runs of all shares, in the order of ``shares``. :class:`~dumpfilter.spark_jobs.split.assign.Share` explains
+    runs."""
     transactions: Ints = field(default_factory=lambda: np.empty((0, 6), np.int64))
-    """The pieces' transactions, likewise."""
+    """The transactions of all shares, in the order of ``shares``. The columns are :data:`T_END` and the following
+    names."""
     replaced: dict[int, bytes] = field(default_factory=dict)
-    """By the number of the run, events that go out in another form."""
+    """The events of REPLACED runs, by the number of the run."""
     cut: int = 0
-    """Transactions of which an output has a part only, while another has something of them, too."""
+    """The number of spanning transactions of which no single output receives all."""
     first_cut: tuple[int, tuple[str, ...]] | None = None
-    """The first of them: where it begins in the file, and the outputs."""
+    """The file offset and the outputs of the first such transaction."""
     unassigned: int = 0
-    """Transactions that no output has anything of."""
+    """The number of transactions of which no output receives anything."""
 
     def save(self, path: Path) -> None:
-        """Write it beside its name and rename it. Raises OutputError."""
+        """Write the plan under a temporary name and rename it. Raises OutputError."""
         about = {
             "outputs": self.outputs,
             "sources": [[k.hex() if isinstance(k, bytes) else k for k in key] for key in self.sources],
@@ -73,7 +80,7 @@ class RangePlan:
                     file,
                     about=np.frombuffer(json.dumps(about).encode(), np.uint8),
                     blocks=self.blocks,
-                    pieces=self.pieces,
+                    shares=self.shares,
                     runs=self.runs,
                     transactions=self.transactions,
                     replaced=np.frombuffer(b"".join(self.replaced.values()), np.uint8),
@@ -82,7 +89,7 @@ class RangePlan:
 
     @classmethod
     def load(cls, path: Path) -> RangePlan:
-        """Read what :meth:`save` wrote."""
+        """Read a plan that :meth:`save` wrote."""
         with np.load(path, allow_pickle=False) as arrays:
             about = json.loads(arrays["about"].tobytes())
             heap = arrays["replaced"].tobytes()
@@ -95,7 +102,7 @@ class RangePlan:
                 about["outputs"],
                 [(bytes.fromhex(a) if isinstance(a, str) else a, b) for a, b in about["sources"]],
                 arrays["blocks"],
-                arrays["pieces"],
+                arrays["shares"],
                 arrays["runs"],
                 arrays["transactions"],
                 replaced,
@@ -106,24 +113,25 @@ class RangePlan:
 
 
 class PlanMaker:
-    """Collects a plan, block by block. ``names`` are the outputs', by the number in shares, and may grow."""
+    """Makes the plan of a range, block by block. ``names`` has the outputs' names by number, and may grow."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names
         self._blocks: list[tuple[int, int]] = []
-        self._pieces: list[tuple[int, ...]] = []
+        self._share_rows: list[tuple[int, ...]] = []
         self._runs: list[Ints] = []
         self._transactions: list[Ints] = []
         self._n_runs = 0
         self._replaced: dict[int, bytes] = {}
         self._cut = self._unassigned = 0
         self._first_cut: tuple[int, tuple[str, ...]] | None = None
-        # of the transaction that goes on in the next block: where it begins, its bytes, and of these each output's
+        # The transaction that continues in the next block: its offset, its bytes so far, and each output's
+        # part of them.
         self._began = self._bytes = 0
         self._had: dict[int, int] = {}
 
     def add(self, block: Block, shares: Sequence[Share]) -> None:
-        """A block's shares."""
+        """Add a block's shares."""
         segment = block.segment
         self._count(segment, shares)
         number = len(self._blocks)
@@ -132,8 +140,8 @@ class PlanMaker:
         place = segment.offset[last_event] + segment.size[last_event]
         last_event_time = segment.time[last_event].astype(np.int64)
         for share in shares:
-            for k in np.flatnonzero(share.runs[:, 3] == 2).tolist():
-                self._replaced[self._n_runs + k] = share.replaced[int(share.runs[k, 0])]
+            for k in np.flatnonzero(share.runs[:, RUN_KIND] == REPLACED).tolist():
+                self._replaced[self._n_runs + k] = share.replaced[int(share.runs[k, RUN_OFFSET])]
             self._runs.append(share.runs)
             self._n_runs += len(share.runs)
             self._transactions.append(
@@ -147,14 +155,15 @@ class PlanMaker:
                     ]
                 ).astype(np.int64)
             )
-            self._pieces.append(
+            self._share_rows.append(
                 (number, share.output, len(share.runs), len(share.ends), share.size, share.events)
             )
 
     def _count(self, segment: Segment, shares: Sequence[Share]) -> None:
-        """Count the transactions that end here and are nobody's, or several outputs' and not whole in each."""
+        """Count the transactions that end in the block and belong to no output, or to several and not as a whole to
+        each."""
         nbytes = np.add.reduceat(
-            np.where(OF_FILES[segment.type], 0, segment.size), segment.txn_event[:-1]
+            np.where(FILE_EVENTS[segment.type], 0, segment.size), segment.txn_event[:-1]
         ).astype(np.int64)
         begin = segment.offset[segment.txn_event[:-1]].astype(np.int64)
         if segment.continues:
@@ -172,7 +181,7 @@ class PlanMaker:
         if segment.open:
             self._began, self._bytes = int(begin[-1]), int(nbytes[-1])
             if len(nbytes) == 1:
-                # who has nothing of this block may have had something of earlier ones
+                # An output without a share of this block may have one of an earlier block.
                 self._had = {**had, **self._had}
         cut = (outputs > 1) & partly
         self._cut += int(np.count_nonzero(cut))
@@ -180,23 +189,23 @@ class PlanMaker:
             first = int(np.argmax(cut))
             names = [self._names[share.output] for share in shares if first in share.transactions]
             self._first_cut = (int(begin[first]), tuple(sorted(names)))
-        # what stands between transactions is nobody's
+        # File events between transactions belong to no output by design.
         nobodys = (outputs == 0) & (segment.txn_source != R.KEPT)
         self._unassigned += int(np.count_nonzero(nobodys[: len(nobodys) - int(segment.open)]))
 
     def finish(self, sources: SourceNumbers, family: str) -> RangePlan:
-        """The plan."""
-        # by name: their numbers depend on what was read before
-        outputs = sorted({piece[P_OUTPUT] for piece in self._pieces}, key=self._names.__getitem__)
-        pieces = np.array(self._pieces, np.int64).reshape(-1, 6)
+        """Return the plan."""
+        # Sort by name, since the numbers depend on the ranges that this process read before.
+        outputs = sorted({share[S_OUTPUT] for share in self._share_rows}, key=self._names.__getitem__)
+        shares = np.array(self._share_rows, np.int64).reshape(-1, 6)
         number = np.zeros(max(outputs, default=0) + 1, np.int64)
         number[outputs] = np.arange(len(outputs))
-        pieces[:, P_OUTPUT] = number[pieces[:, P_OUTPUT]]
+        shares[:, S_OUTPUT] = number[shares[:, S_OUTPUT]]
         return RangePlan(
             [self._names[k] for k in outputs],
             [sources.key(k, family) for k in range(sources.count)],
             np.array(self._blocks, np.int64).reshape(-1, 2),
-            pieces,
+            shares,
             np.concatenate([np.empty((0, 4), np.int64), *self._runs]),
             np.concatenate([np.empty((0, 6), np.int64), *self._transactions]),
             self._replaced,

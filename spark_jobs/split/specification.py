@@ -1,7 +1,7 @@
-"""What a split is to make: a binlog for each schema, or the named binlogs of a specification file.
+"""The outputs of a split: a binlog for each schema, or the named binlogs of a specification file.
 
-WL#2387, "Binlog extensions", with Lars' suggestion: the binlog's name is not the schema's, and what goes into it may
-be said by any filter.
+WL#2387, "Binlog extensions", with Lars' suggestion: a binlog's name need not be the schema's, and any filter may
+choose its events.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Annotated
 
 from pydantic import Field
 
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import FilterSemantics, make_filter, parse_option
 from dumpfilter.filter.base import ReplicationFilter
-from dumpfilter.filter.collation import Family, NameCollation
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.options.toml_file import Model, load_toml
 from dumpfilter.spark_jobs.split.ownership import FilterOwners, Owners, SchemaOwners
@@ -27,11 +27,11 @@ _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,199}")
 
 
 class NamedBinlog(Model):
-    """A binlog of a name, and the filter that says what goes into it."""
+    """A named binlog, with the filter that chooses its events."""
 
     name: str
     rules: tuple[str, ...] = ()
-    """As options; none: everything goes into it."""
+    """The filter's rules, as options. Without rules all events go into the binlog."""
     semantics: FilterSemantics = FilterSemantics.CLASSIC
 
 
@@ -47,53 +47,50 @@ class _File(Model):
 
 @dataclass(frozen=True)
 class Specification:
-    """What to make. No ``binlogs``: one for each schema."""
+    """The outputs of a split. Without ``binlogs`` there is one for each schema."""
 
     binlogs: tuple[NamedBinlog, ...] = ()
     rest: str | None = None
-    """The name of the binlog of what goes into no other; None: there is none (of named ones)."""
+    """The name of the binlog for events that go into no other binlog. None: such events are dropped."""
     lower_case_table_names: int = 0
 
     @property
     def by_schema(self) -> bool:
-        """Whether it is one binlog for each schema."""
+        """True if there is one binlog for each schema."""
         return not self.binlogs
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names that are known beforehand."""
+        """The names of the outputs that exist even if they are empty."""
         return tuple(one.name for one in self.binlogs) + ((self.rest,) if self.rest is not None else ())
 
     @property
     def digest(self) -> str:
-        """Equal of equal specifications."""
+        """A digest of the specification. Equal specifications have the same digest."""
         return hashlib.sha256(json.dumps(self.as_dict(), sort_keys=True).encode()).hexdigest()
 
     def as_dict(self) -> dict[str, object]:
-        """As JSON has it, and :meth:`from_dict` takes it."""
+        """Return the specification as a JSON object."""
         return {
             "binlog": [one.model_dump(mode="json") for one in self.binlogs],
             "rest": self.rest,
             "lower_case_table_names": self.lower_case_table_names,
         }
 
-    def filters(
-        self, family: Family, names: NameCollation = NameCollation.GENERAL_CI
-    ) -> list[tuple[str, ReplicationFilter]]:
-        """The named binlogs' filters, for a binlog of this family whose server compares names so.
+    def filters(self, names: NameRules = NameRules()) -> list[tuple[str, ReplicationFilter]]:
+        """Return the named binlogs' filters.
 
-        Raises OptionError that names the binlog.
+        ``names`` are the rules by which the server compares names. Raises OptionError that names
+        the binlog.
         """
-        return [(one.name, self._filter(one, family, names)) for one in self.binlogs]
+        return [(one.name, self._filter(one, names)) for one in self.binlogs]
 
-    def _filter(self, one: NamedBinlog, family: Family, names: NameCollation) -> ReplicationFilter:
+    def _filter(self, one: NamedBinlog, names: NameRules) -> ReplicationFilter:
         try:
             return make_filter(
                 one.semantics,
                 [parse_option(rule, one.semantics) for rule in one.rules],
-                lower_case_table_names=self.lower_case_table_names,
-                family=family,
-                names=names,
+                names=names._replace(lower_case_table_names=self.lower_case_table_names),
             )
         except OptionError as error:
             raise OptionError(f"binlog {one.name!r}: rules: {error}") from None
@@ -101,14 +98,13 @@ class Specification:
     def owners(
         self,
         subjects: Subjects,
-        family: Family,
-        names: NameCollation,
-        everywhere: tuple[str, ...] = (),
+        names: NameRules,
+        unknown_xa_schemas: tuple[str, ...] = (),
     ) -> Owners:
-        """Who owns what, of a scan's subjects. ``everywhere``: see :class:`SchemaOwners`."""
+        """Return the owners of a scan's subjects. :class:`SchemaOwners` explains ``unknown_xa_schemas``."""
         if self.by_schema:
-            return SchemaOwners(subjects, everywhere)
-        return FilterOwners(subjects, self.filters(family, names), self.rest)
+            return SchemaOwners(subjects, unknown_xa_schemas)
+        return FilterOwners(subjects, self.filters(names), self.rest)
 
 
 BY_SCHEMA = Specification()
@@ -131,7 +127,7 @@ def load_specification(path: Path) -> Specification:
             raise OptionError(f"{path}: {name!r}: two binlogs have this name")
         seen.add(name.casefold())
     try:
-        made.filters("mysql")
+        made.filters()
     except OptionError as error:
         raise OptionError(f"{path}: {error}") from None
     return made

@@ -1,5 +1,7 @@
-"""The table of a range's transactions, which lies beside the binlogs: what a reader of the split must know of the
-source besides the outputs' bytes."""
+"""The table of a range's transactions, which stands beside the binlogs.
+
+A reader of a split needs facts about the source that the outputs' bytes do not tell. The table holds these facts.
+"""
 
 from __future__ import annotations
 
@@ -8,60 +10,49 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dumpfilter.binlog import roles as R
-from dumpfilter.binlog.events import EventType
+from dumpfilter.binlog.events import OF_FILES as TYPES_OF_FILES
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.index.segment import Segment
 from dumpfilter.spark_jobs.ranges.ranges import Block
 from dumpfilter.spark_jobs.split.ownership import Owners
 from dumpfilter.split_set.manifest import TRANSACTIONS_SCHEMA, gtid_source_text
 
-OF_FILES = np.zeros(256, np.bool_)
-"""Event types that belong to a file: outputs get their own."""
-OF_FILES[
-    [
-        EventType.FORMAT_DESCRIPTION,
-        EventType.PREVIOUS_GTIDS,
-        EventType.GTID_LIST,
-        EventType.BINLOG_CHECKPOINT,
-        EventType.START_ENCRYPTION,
-        EventType.ROTATE,
-        EventType.STOP,
-    ]
-] = True
+FILE_EVENTS = np.isin(np.arange(256), list(TYPES_OF_FILES))
+"""True for the types of file events. Each output file has its own file events."""
 
-_ASIDE = np.zeros(128, np.bool_)
-_ASIDE[[R.CONTEXT, R.TABLE_MAP]] = True
-"""Roles of events that wait for one that needs them."""
-_NEEDS = np.zeros(128, np.bool_)
-_NEEDS[[R.CONTEXT, R.TABLE_MAP, R.ROWS, R.ROWS_END, R.STATEMENT, R.KEEP]] = True
-"""Roles of those that may follow on them, so that none waits in vain."""
+_BUFFERED = np.zeros(128, np.bool_)
+"""The roles of events that are buffered until an event follows that needs them."""
+_BUFFERED[[R.CONTEXT, R.TABLE_MAP]] = True
+_NEEDS_BUFFERED = np.zeros(128, np.bool_)
+"""The roles that may follow a buffered event. Any other role makes the buffered event useless."""
+_NEEDS_BUFFERED[[R.CONTEXT, R.TABLE_MAP, R.ROWS, R.ROWS_END, R.STATEMENT, R.KEEP]] = True
 
 _END, _SOURCE, _NUMBER, _SERVER, _EVENTS, _OF_FILE, _EXACT = range(7)
 
 
 class TransactionsTable:
-    """Collects the table, block by block. ``file``: the number of the source's file."""
+    """Makes the table of a range, block by block. ``file`` is the number of the source's file."""
 
     def __init__(self, file: int, owners: Owners) -> None:
         self._file = file
         self._owners = owners
         self._undecided: dict[int, list[str]] = {}
-        """By the number of the transaction; a name for each event and output."""
+        """By the transaction's number, an output's name for each event that the output's filter cannot decide."""
         self._complete = 0
         self._rows: list[npt.NDArray[np.int64]] = []
         self._open: npt.NDArray[np.int64] | None = None
-        """The transaction that goes on in the next block."""
+        """The row of the transaction that continues in the next block."""
         self._last_role = R.ENDS
-        """Of the event before."""
+        """The role of the event before the block."""
 
     def add(self, block: Block) -> None:
-        """A block's transactions."""
+        """Add the transactions of a block."""
         segment = block.segment
         first = segment.txn_event[:-1]
         events = np.diff(segment.txn_event)
         of_file = segment.txn_source == R.KEPT
         end = segment.offset + segment.size
-        stray = OF_FILES[segment.type] & ~np.repeat(of_file, events)
+        stray = FILE_EVENTS[segment.type] & ~np.repeat(of_file, events)
         said = _end_log_pos(block)
         placed = (said == (end & 0xFFFFFFFF)) | (said == 0)
         exact = placed & ~stray & _is_regular(segment, self._last_role)
@@ -79,7 +70,7 @@ class TransactionsTable:
                 np.logical_and.reduceat(exact, first),
             ]
         ).astype(np.int64)
-        if self._open is not None:  # the first goes on with it
+        if self._open is not None:  # The first row continues the open transaction.
             rows[0, _EVENTS] += self._open[_EVENTS]
             rows[0, _EXACT] &= self._open[_EXACT]
             self._open = None
@@ -90,14 +81,17 @@ class TransactionsTable:
         self._complete += len(rows)
 
     def _note_undecided(self, segment: Segment, outer: Segment, event: int | None = None) -> None:
-        """Note what is undecided in a segment: of ``outer`` itself, or of the compressed transaction at ``event``."""
+        """Note the undecided events of a segment.
+
+        The segment is ``outer`` itself, or the payload of the compressed transaction at ``event``.
+        """
         role = segment.role & 0x7F
         subject = np.where(role == R.STATEMENT, segment.subject, np.int32(-1))
-        # what no filter can decide: see K.decide
+        # No filter can decide these events, as in ``decide``.
         nobodys = (role == R.KEEP) | (((role == R.ROWS) | (role == R.ROWS_END)) & (segment.subject < 0))
         found = [(int(k), self._owners.members(self._owners.undecided)) for k in np.flatnonzero(nobodys)]
         for number in np.unique(subject[subject >= 0]).tolist():
-            outputs = self._owners.unsure(number)
+            outputs = self._owners.undecided_outputs(number)
             if outputs:
                 found += [(int(k), outputs) for k in np.flatnonzero(subject == number)]
         for inside, outputs in found:
@@ -107,7 +101,7 @@ class TransactionsTable:
             self._note_undecided(payload, outer, number)
 
     def table(self, sources: SourceNumbers, family: str) -> pa.Table:
-        """The table, the same whatever else ``sources`` holds."""
+        """Return the table. It does not depend on other ranges in ``sources``."""
         rows = np.concatenate([np.empty((0, 7), np.int64), *self._rows])
         source = rows[:, _SOURCE]
         none = source < 0
@@ -135,19 +129,23 @@ class TransactionsTable:
 
 
 def _is_regular(segment: Segment, before: int = R.ENDS) -> npt.NDArray[np.bool_]:
-    """Of each event, whether it stands where a server puts it: then a transaction of which every event is kept is the
-    same whether it is taken as a whole or walked (see ``decide``). ``before``: the role of the event before them."""
+    """Tell for each event whether it stands where a server writes it. ``before`` is the role of the event before
+    them.
+
+    A transaction of regular events can be taken as a whole if every event is kept. Walking it (``decide``) gives
+    equal bytes.
+    """
     roles = np.concatenate([[before], segment.role]).astype(np.int64)
     role, ends = roles & 0x7F, (roles & R.ENDS) != 0
     last, this = role[:-1], role[1:]
-    in_vain = ~ends[:-1] & _ASIDE[last] & ~_NEEDS[this]
+    in_vain = ~ends[:-1] & _BUFFERED[last] & ~_NEEDS_BUFFERED[this]
     closes_nothing = (this == R.DUMMY_ROWS) & (ends[:-1] | (last != R.ROWS))
-    cut_off = ends[1:] & (_ASIDE[this] | (this == R.ROWS))
+    cut_off = ends[1:] & (_BUFFERED[this] | (this == R.ROWS))
     return np.asarray(~(in_vain | closes_nothing | cut_off))
 
 
 def _end_log_pos(block: Block) -> npt.NDArray[np.int64]:
-    """Of each event of a block, as its header has it."""
+    """Return the end_log_pos of each event of a block, as in the event's header."""
     segment = block.segment
     at = segment.offset - segment.start + 13
     found = np.zeros(len(at), np.int64)

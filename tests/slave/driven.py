@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.filter import FilterSemantics, Rule, make_filter
 from dumpfilter.filter.channels import ChannelFilters, split_channel
@@ -280,7 +281,7 @@ def expected(
                     while left and left[0].place <= (name, event.offset):
                         since = left.pop(0)
                         applier = EventApplier(
-                            make_filter(since.semantics, since.rules, family=event.fd.family),
+                            make_filter(since.semantics, since.rules, names=NameRules(event.fd.family)),
                             summary,
                             origin=origin,
                             on_complete=lambda gtid: gtids.append(str(gtid)),

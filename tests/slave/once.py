@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from dumpfilter.filter import Filter
-from dumpfilter.slave.channel import Channel, ChannelOptions, FilterOn
+from dumpfilter.filter.rules import FilterOn
+from dumpfilter.slave.channel import Channel, ChannelOptions
 from dumpfilter.slave.targets import SummaryTarget
 from dumpfilter.slave.threads.master_options import MasterOptions
 

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from dumpfilter.binlog.events import EventType
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.rows import decode_table_map
 from dumpfilter.filter import make_filter
@@ -182,7 +183,7 @@ class Changing:
                             counters[kind] = 0
                         rules = [rule for kind in now for rule in now[kind]]
                         applier = EventApplier(
-                            make_filter(self.filters.semantics(""), rules, family=event.fd.family),
+                            make_filter(self.filters.semantics(""), rules, names=NameRules(event.fd.family)),
                             target,
                             on_complete=lambda gtid: gtids.append(str(gtid)),
                         )

@@ -20,11 +20,11 @@ from dumpfilter.binlog.rows import decode_rows_header, decode_table_map
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import EffectiveFilter, FilterSemantics, make_rule
 from dumpfilter.filter.convert import filter_to_proto
-from dumpfilter.filter.rules import RuleKind
+from dumpfilter.filter.rules import FilterOn, RuleKind
 from dumpfilter.index.statements import read_statement
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.slave.channel import Channel, ChannelOptions, FilterOn
+from dumpfilter.slave.channel import Channel, ChannelOptions
 from dumpfilter.slave.threads.groups import Keyword, keyword
 from dumpfilter.slave.threads.master_options import MasterOptions
 from dumpfilter.v1 import dumpfilter_pb2 as pb

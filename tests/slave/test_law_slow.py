@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.slave.channel import FilterOn
+from dumpfilter.filter.rules import FilterOn
 from tests.binlog_tools import complaints
 from tests.slave.once import AddressOf, start_slave
 

@@ -1,0 +1,56 @@
+"""The process that workers are forked from refuses tasks of another state of the code."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dumpfilter.spark_jobs.spark.daemon import DRIVERS_CODE, PACKAGE, check_code, code_digest, package_folder
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """Our packages' sources in another place."""
+    shutil.copytree(package_folder(), tmp_path / PACKAGE, ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path
+
+
+def digest_of(copy: Path) -> str:
+    code = "import dumpfilter.spark_jobs.spark.daemon as d; print(d.__file__); print(d.code_digest())"
+    told = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(copy)},
+        cwd=copy,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    assert told[0].startswith(str(copy))
+    return told[1]
+
+
+def test_the_same_code_in_another_place(copy: Path) -> None:
+    mine = digest_of(copy)
+    assert mine == code_digest()
+    (copy / "dumpfilter" / "__pycache__").mkdir()
+    (copy / "dumpfilter" / "__pycache__" / "compiled.nbi").touch()
+    os.utime(copy / "dumpfilter" / "errors.py", (1, 1))
+    assert digest_of(copy) == mine
+    with (copy / "dumpfilter" / "spark_jobs" / "spark" / "jobs.py").open("a") as source:
+        source.write("#\n")
+    assert digest_of(copy) != mine
+
+
+def test_another_state_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(DRIVERS_CODE, raising=False)
+    check_code()
+    monkeypatch.setenv(DRIVERS_CODE, code_digest())
+    check_code()
+    monkeypatch.setenv(DRIVERS_CODE, "another")
+    with pytest.raises(SystemExit, match="package the environment again"):
+        check_code()
