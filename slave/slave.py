@@ -105,6 +105,7 @@ class Slave:
         watching: Watching | None = None,
     ) -> None:
         check_server_id(options.server_id)
+        make_target(options.target)  # an unknown name is an error before any file is written
         self.options = options
         self.filters = filters
 
