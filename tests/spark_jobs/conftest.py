@@ -30,14 +30,14 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.fixture
 def tmp_path() -> Iterator[Path]:
-    """An empty directory in memory, removed after the test."""
+    """Make an empty directory in memory, and remove it after the test."""
     with tempfile.TemporaryDirectory(dir=MEMORY, prefix="dumpfilter-test-") as name:
         yield Path(name)
 
 
 @pytest.fixture(scope="session")
 def session_path() -> Iterator[Path]:
-    """A directory in memory for all tests, removed at the end."""
+    """Make a directory in memory for all tests, and remove it at the end."""
     with tempfile.TemporaryDirectory(dir=MEMORY, prefix="dumpfilter-test-") as name:
         yield Path(name)
 
@@ -59,5 +59,5 @@ def mariadb(session_path: Path) -> Iterator[MariaDb]:
 
 @pytest.fixture(scope="session")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The packaged environment."""
+    """Package the environment."""
     return package_environment(tmp_path_factory.mktemp("environment") / "environment.tar.gz").path

@@ -1,4 +1,4 @@
-"""Where a Spark context runs, and errors of contexts that cannot start."""
+"""Settings of a Spark context, and errors of contexts that cannot start."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def listener() -> Iterator[socket.socket]:
 
 @pytest.fixture
 def closed_port() -> Iterator[int]:
-    """One that stays taken, so that nobody listens there in the meantime."""
+    """Return a port that stays bound but does not listen, so that no other process can listen there."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield taken.getsockname()[1]

@@ -24,7 +24,7 @@ def test_a_second_context_would_end_the_first(spark: Any) -> None:
 
 
 def _surroundings(_: int) -> tuple[str, int, bool, bool]:
-    """What a worker finds when it starts: its parent's command and threads, and which modules are there already."""
+    """Return a worker's surroundings: its parent's command and number of threads, loaded kernels, and spark-submit."""
     parent = Path(f"/proc/{os.getppid()}")
     threads = next(
         line for line in (parent / "status").read_text().splitlines() if line.startswith("Threads:")

@@ -32,7 +32,7 @@ class TestContents:
     def test_what_jobs_need(self, members: dict[str, tarfile.TarInfo]) -> None:
         below = {name.removeprefix(f"{SITE_PACKAGES}/").split("/")[0] for name in members}
         assert {PACKAGE, "numba", "numpy", "pyarrow", "zstandard"} <= below
-        # of dumpfilter the files themselves, also when it is installed in editable mode
+        # The archive has dumpfilter's own files, even if dumpfilter is installed in editable mode.
         assert f"{SITE_PACKAGES}/dumpfilter/spark_jobs/spark/daemon.py" in members
         assert not any("__editable__" in name for name in members)
 

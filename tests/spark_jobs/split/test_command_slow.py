@@ -67,7 +67,7 @@ def test_an_old_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.fixture
 def damaged(tmp_path: Path) -> Path:
-    """A set of three files, the first of which has a flipped bit."""
+    """Make a set of three files with a flipped bit in the first."""
     shutil.copytree(ORACLE / "mysql-row", tmp_path / "set")
     file = tmp_path / "set" / "bin.000001"
     data = bytearray(file.read_bytes())

@@ -30,7 +30,7 @@ from tests.spark_jobs.split.dying import (
 )
 
 DEADLINE = 120.0
-"""Seconds until a process that does not get where it should is given up."""
+"""Seconds to wait until a process reaches the wanted state."""
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def whole(source: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """What an undisturbed split writes."""
+    """Return the files of an undisturbed split."""
     output = tmp_path_factory.mktemp("whole") / "out"
     split(source, output, run_here, options())
     return contents(output)
@@ -49,7 +49,7 @@ def whole(source: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, b
 def test_killed_before_any_of_its_steps(source: Path, whole: dict[str, bytes], tmp_path: Path) -> None:
     calls = count_calls(source, tmp_path / "counted" / "out", options())
     moments = random.Random(1).sample(range(1, calls + 1), 9)
-    # the end is where the output appears
+    # Always test the last steps, in which the output directory appears.
     for moment in sorted({*moments, *range(calls - 6, calls + 1)}):
         output = tmp_path / f"{moment}" / "out"
         process = start(source, output, options(), moment)
@@ -102,7 +102,7 @@ def _command(source: Path, output: Path) -> subprocess.Popen[bytes]:
 
 
 def _until(process: subprocess.Popen[bytes], folder: Path, pattern: str) -> None:
-    """Until something like this is beside the output."""
+    """Wait until a path matches ``pattern`` in ``folder``."""
     deadline = time.monotonic() + DEADLINE
     while not any(folder.glob(pattern)):
         assert process.poll() is None
