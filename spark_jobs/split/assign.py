@@ -26,7 +26,7 @@ from dumpfilter.index.segment import Segment
 from dumpfilter.spark_jobs.split.ownership import NO_OUTPUT, Owners
 from dumpfilter.spark_jobs.split.transactions import FILE_EVENTS
 
-_MINE = 1
+_OWN_SUBJECT = 1
 _FLAGS = np.array([0, K.SEND], np.uint32)
 """The table flags of an output. Before the walk, its own subjects get the number 1 and all other subjects the number
 0."""
@@ -108,7 +108,7 @@ class _Events:
     """The numbers of the transactions in the segment."""
     uniform: npt.NDArray[np.int32]
     """For each transaction the owner of all its events; NO_OUTPUT if no event has an owner, or the owners differ."""
-    missing: npt.NDArray[np.bool_]
+    unowned: npt.NDArray[np.bool_]
     """For each transaction, whether it is whole in this block and no output owns an event of it."""
     parts: dict[int, dict[int, bytes]]
     """Compressed transactions of which an output receives a part, by output and event."""
@@ -132,30 +132,33 @@ class Assigner:
         if n_txn == 0:
             return []
         continues, still_open = segment.continues, segment.open
-        before, nobody = self._open, self._unowned_walk
+        open_walks, unowned_walk = self._open, self._unowned_walk
         self._open = {}
-        txn, owner = self._pairs(events, segment, before)
-        given: set[int] = set()
+        txn, outputs = self._pairs(events, segment, open_walks)
+        by_default: set[int] = set()
         goes_on = continues and still_open and n_txn == 1
-        if continues and not goes_on and not _any_owned(events, before):
-            # The transaction ends here, and no output owns an event of it.
-            given = set(self.owners.default_outputs)
+        if continues and not goes_on and not _any_owned(events, open_walks):
+            # The first transaction ends here, and no output owns an event of it.
+            by_default = set(self.owners.default_outputs)
             later = txn > 0
-            txn = np.concatenate([np.zeros(len(given), np.int64), txn[later]])
-            owner = np.concatenate([np.array(sorted(given), np.int32), owner[later]])
+            txn = np.concatenate([np.zeros(len(by_default), np.int64), txn[later]])
+            outputs = np.concatenate([np.array(sorted(by_default), np.int32), outputs[later]])
         if still_open:
-            begun = nobody if continues and n_txn == 1 else _Walk.fresh()
+            begun = unowned_walk if continues and n_txn == 1 else _Walk.fresh()
             self._unowned_walk = self._walk_unowned(events, begun, segment.end)
-        order = np.argsort(owner, kind="stable")
-        txn, owner = txn[order], owner[order]
-        bounds = [*np.flatnonzero(np.diff(owner, prepend=-9)).tolist(), len(owner)]
+        order = np.argsort(outputs, kind="stable")
+        txn, outputs = txn[order], outputs[order]
+        bounds = [*np.flatnonzero(np.diff(outputs, prepend=-9)).tolist(), len(outputs)]
         shares = []
         for begin, stop in pairwise(bounds):
-            mine, txns = int(owner[begin]), txn[begin:stop]
-            walk = _Walk.fresh()
-            if continues and txns[0] == 0:
-                walk = nobody.copy() if mine in given else before.get(mine) or nobody.copy()
-            share = self._share_one(segment, events, mine, txns, walk, mine in given)
+            output, txns = int(outputs[begin]), txn[begin:stop]
+            if not continues or txns[0] > 0:
+                walk = _Walk.fresh()
+            elif output in open_walks and output not in by_default:
+                walk = open_walks[output]
+            else:
+                walk = unowned_walk.copy()
+            share = self._share_one(segment, events, output, txns, walk, output in by_default)
             if len(share.runs):
                 shares.append(share)
         return shares
@@ -192,7 +195,7 @@ class Assigner:
             uniform[[segment.transaction_of(event) for event in of_output]] = NO_OUTPUT
         kept = role != R.FILE
         number = np.arange(len(uniform))
-        missing = np.zeros(len(uniform), np.bool_)
+        unowned = np.zeros(len(uniform), np.bool_)
         if kept.all():
             return _Events(
                 segment.offset,
@@ -202,7 +205,7 @@ class Assigner:
                 segment.txn_event,
                 number,
                 uniform,
-                missing,
+                unowned,
                 parts,
             )
         # File events stand between transactions, where each counts as a transaction of its own.
@@ -223,7 +226,7 @@ class Assigner:
             txn_event,
             number[some],
             uniform[some],
-            missing[some],
+            unowned[some],
             parts,
         )
 
@@ -250,7 +253,7 @@ class Assigner:
         return self.owners.code(share.output for share in shares)
 
     def _pairs(
-        self, events: _Events, segment: Segment, before: dict[int, _Walk]
+        self, events: _Events, segment: Segment, open_walks: dict[int, _Walk]
     ) -> tuple[Ints, npt.NDArray[np.int32]]:
         """Return the pairs of a transaction and an output that owns an event of the transaction, in the transactions'
         order."""
@@ -284,18 +287,18 @@ class Assigner:
             for code in np.unique(codes[codes < NO_OUTPUT]).tolist():
                 add(txn_of[codes == code], code)
         if continues:
-            for one in before:
+            for one in open_walks:
                 add(np.zeros(1, np.int64), one)
         txn, output = np.concatenate(txns), np.concatenate(outputs)
-        missing = np.ones(n_txn, np.bool_)
-        missing[txn] = False
-        missing[: int(continues)] = False
-        missing[n_txn - int(still_open) :] = False
-        events.missing = missing
+        unowned = np.ones(n_txn, np.bool_)
+        unowned[txn] = False
+        unowned[: int(continues)] = False
+        unowned[n_txn - int(still_open) :] = False
+        events.unowned = unowned
         for one in self.owners.default_outputs:
-            txn = np.concatenate([txn, np.flatnonzero(missing)])
-            output = np.concatenate([output, np.full(np.count_nonzero(missing), one, np.int32)])
-        return (txn, output) if len(txns) == 1 and not missing.any() else _unique_pairs(txn, output)
+            txn = np.concatenate([txn, np.flatnonzero(unowned)])
+            output = np.concatenate([output, np.full(np.count_nonzero(unowned), one, np.int32)])
+        return (txn, output) if len(txns) == 1 and not unowned.any() else _unique_pairs(txn, output)
 
     def _walk_unowned(self, events: _Events, walk: _Walk, end: int) -> _Walk:
         """Walk through the open transaction as an output that owns no event of it."""
@@ -317,28 +320,28 @@ class Assigner:
         return walk
 
     def _share_one(
-        self, segment: Segment, events: _Events, mine: int, txns: Ints, walk: _Walk, given: bool
+        self, segment: Segment, events: _Events, output: int, txns: Ints, walk: _Walk, by_default: bool
     ) -> Share:
         first, last = events.txn_event[txns], events.txn_event[txns + 1]
         lengths = last - first
         txn_event = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         at = np.arange(txn_event[-1]) + np.repeat(first - txn_event[:-1], lengths)
         offset, size, role, owner = events.offset[at], events.size[at], events.role[at], events.owner[at]
-        belongs = self._belongs(owner, mine)
+        belongs = self._belongs(owner, output)
         others = ((role & 0x7F) >= R.KEEP) & ~belongs
         replaced: dict[int, bytes] = {}
-        for event, data in events.parts.get(mine, {}).items():
+        for event, data in events.parts.get(output, {}).items():
             k = int(np.searchsorted(at, event))
             size[k] = len(data)
             role[k] = R.REPLACED | (role[k] & R.ENDS)
             replaced[int(offset[k])] = data
         # An output receives a whole transaction if it owns all of its events, or if no output owns any.
         uniform = events.uniform[txns]
-        whole = self._belongs(uniform, mine)
-        if mine in self.owners.default_outputs:
-            whole |= events.missing[txns]
+        whole = self._belongs(uniform, output)
+        if output in self.owners.default_outputs:
+            whole |= events.unowned[txns]
         role[others] = R.ROWS | (role[others] & R.ENDS)
-        if given:
+        if by_default:
             # No output owns an event of this transaction. Keep its last event, so that the whole transaction
             # is written.
             role[txn_event[1] - 1] = R.KEEP | R.ENDS
@@ -349,13 +352,13 @@ class Assigner:
             role,
             belongs.astype(np.int32),
             txn_event,
-            np.where(whole, _MINE, R.MIXED).astype(np.int32),
+            np.where(whole, _OWN_SUBJECT, R.MIXED).astype(np.int32),
             segment.end,
             still_open,
             walk,
         )
         if still_open:
-            self._open[mine] = walk
+            self._open[output] = walk
             kept[-1] = False
         runs = np.empty((int(self._chunks[0, K.H_RANGES]), 4), np.int64)
         ranges = self._ranges[: len(runs)]
@@ -370,14 +373,14 @@ class Assigner:
         # Buffered events of earlier blocks belong to the first transaction.
         nevents = sent - inside[-1] + inside[txn_event[1:][kept] - 1]
         ends = np.column_stack([nbytes, nevents])
-        return Share(mine, runs, sent, events.txn_number[txns[kept]], ends, replaced)
+        return Share(output, runs, sent, events.txn_number[txns[kept]], ends, replaced)
 
-    def _belongs(self, owners: npt.NDArray[np.int32], mine: int) -> npt.NDArray[np.bool_]:
+    def _belongs(self, owners: npt.NDArray[np.int32], output: int) -> npt.NDArray[np.bool_]:
         """Tell for each owner whether it is this output, or includes it."""
-        found = owners == mine
+        found = owners == output
         if self.owners.several:
             for code in np.unique(owners[owners < NO_OUTPUT]).tolist():
-                if mine in self.owners.members(code):
+                if output in self.owners.members(code):
                     found |= owners == code
         return np.asarray(found)
 
@@ -429,10 +432,10 @@ class Assigner:
             walk = walk.grown()
 
 
-def _any_owned(events: _Events, before: dict[int, _Walk]) -> bool:
+def _any_owned(events: _Events, open_walks: dict[int, _Walk]) -> bool:
     """Tell whether an output owns an event of the transaction that continues from the block before and ends in this
     block."""
-    if any(walk.state[K.W_KEPT] for walk in before.values()):
+    if any(walk.state[K.W_KEPT] for walk in open_walks.values()):
         return True
     part = slice(0, int(events.txn_event[1]))
     bare = ((events.role[part] & 0x7F) == R.TABLE_MAP) | (events.owner[part] == NO_OUTPUT)
