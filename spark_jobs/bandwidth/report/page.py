@@ -164,7 +164,7 @@ def _any_cost(results: Results) -> bool:
 def _ways(results: Results, no_filter: int, master: int) -> list[_Way]:
     slaves = results.slaves
     return [
-        _Way("No filter", "each slave gets the whole binlog", no_filter, "whole-line"),
+        _Way("No filter", "the master sends the whole binlog", no_filter, "whole-line"),
         _Way(
             "No filter, compressed",
             "the whole binlog as zstd",
@@ -174,15 +174,15 @@ def _ways(results: Results, no_filter: int, master: int) -> list[_Way]:
         ),
         _Way(
             "Filter on the slave",
-            f"sent in full; of it {human_bytes(sum(s.applied.bytes for s in slaves))} applied",
+            f"the whole binlog; the slaves apply {human_bytes(sum(s.applied.bytes for s in slaves))}",
             no_filter,
             "whole-line",
         ),
-        _Way("Split binlogs", "whole binlogs of the schemas it needs", sum(s.split for s in slaves), "split"),
-        _Way("Filter on the master", "only what the slave needs", master, "master"),
+        _Way("Split binlogs", "whole binlogs of the schemas that the slave needs", sum(s.split for s in slaves), "split"),
+        _Way("Filter on the master", "only the events that the filter passes", master, "master"),
         _Way(
             "Filter on the master, compressed",
-            "the same as zstd",
+            "the filtered stream as zstd",
             sum(s.compressed for s in slaves),
             "compressed",
             estimated=True,

@@ -355,8 +355,8 @@ def cost_plot(results: Results) -> Plot:
     cost = results.cost
     parts = [
         ("scan", "reading and indexing, once", [cost.scan_seconds, 0.0]),
-        ("decide", "deciding and cutting, for all slaves", [cost.decide_seconds, 0.0]),
-        ("copy", "cutting and copying, for all slaves", [0.0, cost.unfiltered_seconds]),
+        ("decide", "deciding and copying, for all slaves", [cost.decide_seconds, 0.0]),
+        ("copy", "copying, for all slaves", [0.0, cost.unfiltered_seconds]),
     ]
     data = [
         {
