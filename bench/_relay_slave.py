@@ -13,11 +13,12 @@ from pathlib import Path
 
 from bench._common import do_db, peak_rss
 from dumpfilter.filter.convert import filter_to_proto
-from dumpfilter.slave.io_thread import IoThread, SourceOptions
-from dumpfilter.slave.master_info import MasterInfoFile
-from dumpfilter.slave.receiver import Receiver
-from dumpfilter.slave.relay_end import RelayEnd
-from dumpfilter.slave.relay_log import RelayLog
+from dumpfilter.slave.state.master_info import MasterInfoFile
+from dumpfilter.slave.state.relay_log import RelayLog
+from dumpfilter.slave.threads.io_thread import IoThread
+from dumpfilter.slave.threads.master_options import MasterOptions
+from dumpfilter.slave.threads.receiver import Receiver
+from dumpfilter.slave.threads.relay_end import RelayEnd
 
 
 def receive(address: str, directory: Path, sync: int, names: list[str]) -> dict[str, float]:
@@ -26,7 +27,7 @@ def receive(address: str, directory: Path, sync: int, names: list[str]) -> dict[
     receiver = Receiver(
         RelayLog(directory, sync_every=sync), MasterInfoFile(directory, sync_every=sync), RelayEnd()
     )
-    options = SourceOptions(address, 901, str(uuid.uuid4()), filter=filter_to_proto(do_db(names)), once=True)
+    options = MasterOptions(address, 901, str(uuid.uuid4()), filter=filter_to_proto(do_db(names)), once=True)
     thread = IoThread(options, receiver)
     start = time.perf_counter()
     thread.run()

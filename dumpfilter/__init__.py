@@ -1,11 +1,85 @@
 """dumpfilter: a master-side dump filter for MySQL and MariaDB replication.
 
-The package holds what master and slave share; it does no I/O but reading the bytes it is given.
+The names in ``__all__`` are the public API, which ``docs/api.md`` describes with examples. Everything else in the
+package may change without notice.
 
-- :mod:`dumpfilter.binlog`: the binlog format v4: reading, the columnar index, writing.
-- :mod:`dumpfilter.filter`: the replication filters, compiled to flags per table.
-- :mod:`dumpfilter.statement`: what a statement touches.
-- :mod:`dumpfilter.dump`: the dump thread, sans-I/O: position and filter in, chunks out.
+A name's module is imported when the name is first used, since numba and gRPC take a second to import.
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dumpfilter.binlog.events import EventType as EventType
+    from dumpfilter.binlog.gtid import parse_gtid_set as parse_gtid_set
+    from dumpfilter.binlog.reader import iter_events as iter_events
+    from dumpfilter.dump.filter_set import filter_set as filter_set
+    from dumpfilter.dump.thread import Counts as Counts
+    from dumpfilter.errors import DumpfilterError as DumpfilterError
+    from dumpfilter.explain.explanation import ExplainedSet as ExplainedSet
+    from dumpfilter.explain.explanation import ExplainedStatement as ExplainedStatement
+    from dumpfilter.explain.explanation import Filters as Filters
+    from dumpfilter.explain.explanation import explain_set as explain_set
+    from dumpfilter.explain.explanation import explain_statement as explain_statement
+    from dumpfilter.filter import Decision as Decision
+    from dumpfilter.filter import EffectiveFilter as EffectiveFilter
+    from dumpfilter.filter import Filter as Filter
+    from dumpfilter.filter import Verdict as Verdict
+    from dumpfilter.filter import WriteFilter as WriteFilter
+    from dumpfilter.index.fileset import BinlogSet as BinlogSet
+    from dumpfilter.workload.generate import generate as generate
+
 __version__ = "0.1.0"
+
+_MODULES = {
+    "BinlogSet": "dumpfilter.index.fileset",
+    "Counts": "dumpfilter.dump.thread",
+    "Decision": "dumpfilter.filter",
+    "DumpfilterError": "dumpfilter.errors",
+    "EffectiveFilter": "dumpfilter.filter",
+    "EventType": "dumpfilter.binlog.events",
+    "ExplainedSet": "dumpfilter.explain.explanation",
+    "ExplainedStatement": "dumpfilter.explain.explanation",
+    "Filter": "dumpfilter.filter",
+    "Filters": "dumpfilter.explain.explanation",
+    "Verdict": "dumpfilter.filter",
+    "WriteFilter": "dumpfilter.filter",
+    "explain_set": "dumpfilter.explain.explanation",
+    "explain_statement": "dumpfilter.explain.explanation",
+    "filter_set": "dumpfilter.dump.filter_set",
+    "generate": "dumpfilter.workload.generate",
+    "iter_events": "dumpfilter.binlog.reader",
+    "parse_gtid_set": "dumpfilter.binlog.gtid",
+}
+
+__all__ = [
+    "BinlogSet",
+    "Counts",
+    "Decision",
+    "DumpfilterError",
+    "EffectiveFilter",
+    "EventType",
+    "ExplainedSet",
+    "ExplainedStatement",
+    "Filter",
+    "Filters",
+    "Verdict",
+    "WriteFilter",
+    "explain_set",
+    "explain_statement",
+    "filter_set",
+    "generate",
+    "iter_events",
+    "parse_gtid_set",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name's module at the first use of the name (PEP 562)."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(importlib.import_module(_MODULES[name]), name)
+    globals()[name] = value
+    return value

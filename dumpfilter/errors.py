@@ -78,3 +78,29 @@ class ConnectionLost(DumpfilterError):
     """The other side cannot be reached; names its address."""
 
     exit_code = 3
+
+
+class DirectoryBusy(DumpfilterError):
+    """Another slave process works in the same relay directory."""
+
+
+class StateCorrupt(DumpfilterError):
+    """A file in a slave's relay directory is missing or damaged. The text names the file and the cure."""
+
+
+class StreamError(DumpfilterError):
+    """The master's stream breaks the contract of the message ``Chunk`` in ``dumpfilter.proto``."""
+
+
+class RegistrationRefused(DumpfilterError):
+    """The master refused the slave or one of its rules. The text is the master's."""
+
+    exit_code = 2
+
+
+class DumpTakenOver(DumpfilterError):
+    """The master ended a slave's dump because another dump with the same server UUID began."""
+
+
+class SlaveIncident(DumpfilterError):
+    """The master logged an incident (``ER_SLAVE_INCIDENT``), which means that events are missing from its binlog."""

@@ -11,10 +11,15 @@ from typing import Any
 
 import dumpfilter
 from dumpfilter.errors import BinlogMissing, OptionError
-from dumpfilter.filter import EffectiveRuleKind, FilterSemantics, ReplicationFilter, WriteSemantics
+from dumpfilter.filter import (
+    EffectiveRuleKind,
+    FilterSemantics,
+    ReplicationFilter,
+    WriteRuleKind,
+    WriteSemantics,
+)
 from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.filter.factory import make_write_filter
-from dumpfilter.filter.write import WriteRuleKind
 from dumpfilter.master.imposed import ImposedFilter
 from dumpfilter.master.purge import purge
 from dumpfilter.master.register import RegisteredSlave
@@ -27,12 +32,12 @@ from dumpfilter.sql.columns import (
     replica_status_columns,
     replicas_columns,
 )
-from dumpfilter.sql.errors import SqlError
 from dumpfilter.sql.result import OK, Column, ColumnType, Note, Result, Table
 from dumpfilter.sql.server_errors import (
     ER_BAD_REPLICA,
     ER_REPLICA_CHANNEL_DOES_NOT_EXIST,
     ER_REPLICA_CHANNEL_WAS_NOT_RUNNING,
+    SqlError,
 )
 
 _INTEGER, _TIMESTAMP = ColumnType.INTEGER, ColumnType.TIMESTAMP
@@ -254,9 +259,7 @@ class MasterConsole:
                 changed = make_write_filter(
                     WriteSemantics.EFFECTIVE,
                     rules,
-                    lower_case_table_names=self._lower_case_table_names,
-                    family=self._store.family,
-                    names=self._store.names,
+                    names=self._store.names._replace(lower_case_table_names=self._lower_case_table_names),
                 )
             except OptionError as error:
                 raise SqlError(1231, "42000", str(error)) from None

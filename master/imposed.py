@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from dumpfilter.errors import OptionError
-from dumpfilter.filter import EffectiveRuleKind, ReplicationFilter, RuleKind
+from dumpfilter.filter import ReplicationFilter
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -35,7 +35,7 @@ class ImposedFilter:
 
     def __post_init__(self) -> None:
         for rule in self.filter.rules:
-            if rule.kind in (RuleKind.REWRITE_DB, EffectiveRuleKind.REWRITE):
+            if rule.kind.is_rewrite:
                 raise OptionError(
                     f"{rule}: a master imposes what passes; names are rewritten by the slave alone"
                 )

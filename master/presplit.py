@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import structlog
 
-from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader, EventType
+from dumpfilter.binlog.events import HEADER_LENGTH, OF_FILES, EventHeader, EventType
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.gtid_sources import Membership, SourceKey
 from dumpfilter.dump import decide as K
@@ -28,7 +29,6 @@ from dumpfilter.filter import FilterSemantics, make_filter, parse_option
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.filter.origin import OriginFilter
-from dumpfilter.filter.rules import RuleKind
 from dumpfilter.index.fileset import BinlogFile
 from dumpfilter.master.dump import ReadyPlan
 from dumpfilter.master.register import FilterChange
@@ -88,9 +88,11 @@ def _filter_of(manifest: Manifest, binlog: NamedBinlog) -> ReplicationFilter:
     return make_filter(
         semantics,
         [parse_option(rule, semantics) for rule in binlog.rules],
-        lower_case_table_names=manifest.lower_case_table_names,
-        family="mariadb" if manifest.family == "mariadb" else "mysql",
-        names=manifest.names,
+        names=NameRules(
+            "mariadb" if manifest.family == "mariadb" else "mysql",
+            manifest.names,
+            manifest.lower_case_table_names,
+        ),
     )
 
 
@@ -98,12 +100,8 @@ def _same(one: ReplicationFilter, other: ReplicationFilter) -> bool:
     """Whether two filters are the same. Of classic rules the order tells only between rewrites."""
 
     def about(rules: ReplicationFilter) -> tuple[object, ...]:
-        ordered = [
-            rule
-            for rule in rules.rules
-            if isinstance(rules, EffectiveFilter) or rule.kind is RuleKind.REWRITE_DB
-        ]
-        server = (rules.family, rules.names, rules.lower_case_table_names)
+        ordered = [rule for rule in rules.rules if isinstance(rules, EffectiveFilter) or rule.kind.is_rewrite]
+        server = rules.names
         return (type(rules), server, frozenset(rules.rules), ordered)
 
     return about(one) == about(other)
@@ -379,10 +377,7 @@ def _prolog(file: BinlogFile) -> bytes:
         header = EventHeader.unpack(head)
         if header.type in (EventType.PREVIOUS_GTIDS, EventType.GTID_LIST):
             return file.read(offset, header.size)
-        if header.type not in _OF_FILES:
+        if header.type not in OF_FILES:
             break
         offset += header.size
     return b""
-
-
-_OF_FILES = frozenset({EventType.BINLOG_CHECKPOINT, EventType.ROTATE, EventType.STOP})

@@ -1,16 +1,120 @@
-"""What tests want told even when they pass: ``record_property("said", text)`` is printed at the end."""
+"""Rules of a test run: its temporary directory, its quick part, and texts that passing tests print.
+
+Every run has a temporary directory of its own, in memory where there is room. A run fails when a test leaves a file in
+the directory outside pytest's own folders.
+
+``--quick`` runs the tests that need no server, no Java and no browser, and that take seconds. The other tests are in
+files named ``test_…_slow.py``. In a quick run the programs that quick tests must not start are replaced by a failing
+script.
+
+``record_property("said", text)`` makes a passing test print a text at the end of the run.
+"""
 
 from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-# A busy machine is no defect: how long an example takes belongs into the benchmarks.
-settings.register_profile("dumpfilter", deadline=None)
+SLOW = "_slow.py"
+"""The end of the names of files with slow tests."""
+
+QUICK_TIMEOUT = 60
+"""The longest time of a quick test, seconds. It stops hanging tests and is generous, since a machine may be busy."""
+
+FORBIDDEN_IN_QUICK = (
+    "java",
+    "mariadb",
+    "mariadb-binlog",
+    "mariadb-install-db",
+    "mariadbd",
+    "chromium",
+    "google-chrome",
+)
+"""Programs that only slow tests start."""
+
+MEMORY_DISK = Path("/dev/shm")
+MEMORY_DISK_ROOM = 4 << 30
+"""The free space that makes the memory disk large enough for a run, bytes. A run has used up to a quarter of it."""
+
+# A slow machine is no defect. Derandomized examples make a run repeatable: it fails by what the change did, and not by
+# chance. The profile "search" looks for new examples: pytest --hypothesis-profile=search.
+settings.register_profile("dumpfilter", deadline=None, derandomize=True, database=None)
+settings.register_profile("search", deadline=None, max_examples=1000)
 settings.load_profile("dumpfilter")
+
+_temporary = pytest.StashKey[Path]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help=f"leave out the files named *{SLOW}")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out slow files in a quick run."""
+    return True if config.getoption("quick") and collection_path.name.endswith(SLOW) else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the temporary directory of the run. The workers of pytest-xdist inherit it with the environment."""
+    if hasattr(config, "workerinput"):
+        return
+    directory = Path(tempfile.mkdtemp(prefix="dumpfilter-tests-", dir=_roomiest()))
+    config.stash[_temporary] = directory
+    _use(directory)
+    if config.getoption("quick"):
+        _forbid(FORBIDDEN_IN_QUICK, directory / "pytest-forbidden")
+        config.option.timeout = QUICK_TIMEOUT
+
+
+def _roomiest() -> Path | None:
+    """Return the memory disk if it has room and the caller names no TMPDIR, else None (the default directory)."""
+    if "TMPDIR" in os.environ or not os.access(MEMORY_DISK, os.W_OK):
+        return None
+    return MEMORY_DISK if shutil.disk_usage(MEMORY_DISK).free >= MEMORY_DISK_ROOM else None
+
+
+def _use(directory: Path) -> None:
+    os.environ["TMPDIR"] = tempfile.tempdir = str(directory)
+
+
+def _forbid(programs: tuple[str, ...], directory: Path) -> None:
+    """Put failing scripts with the programs' names in front of the PATH."""
+    directory.mkdir()
+    for name in programs:
+        script = directory / name
+        script.write_text(
+            f"#!/bin/sh\necho 'a quick test starts {name}: move it to a file named test_…{SLOW}' >&2\nexit 97\n"
+        )
+        script.chmod(0o755)
+    os.environ["PATH"] = f"{directory}:{os.environ['PATH']}"
+    os.environ.pop("JAVA_HOME", None)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail the run when tests left files in the temporary directory."""
+    directory = session.config.stash.get(_temporary, None)
+    if directory is None:
+        return
+    left = sorted(path.name for path in directory.iterdir() if not path.name.startswith("pytest-"))
+    if left:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+        reporter.write_line(
+            f"\nFAILED: tests left {len(left)} files in {directory}: {', '.join(left[:10])}", red=True
+        )
+    elif session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the texts that passing tests recorded."""
     for report in terminalreporter.stats.get("passed", []):
         for name, text in report.user_properties:
             if name == "said":

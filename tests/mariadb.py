@@ -1,4 +1,4 @@
-"""A real MariaDB server of a test's own: on a free loopback port, in a directory of its own."""
+"""A real MariaDB server on a free loopback port, for tests."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ import subprocess
 import time
 from pathlib import Path
 
+from tests.binlog_tools import local_load_directory
+
 _USER = getpass.getuser()
-"""The server's system user: a plain user cannot give the data directory to somebody else."""
+"""The server's system user. A plain user cannot give the data directory to another user."""
 
 
 @functools.cache
@@ -27,7 +29,7 @@ def mariadb_version() -> tuple[int, int]:
 
 
 class MariaDb:
-    """A running server; ``options`` are mariadbd's. Its data is in ``root/d``."""
+    """A running server with its data in ``root/d``. ``options`` are passed to mariadbd."""
 
     def __init__(self, root: Path, *options: str) -> None:
         self.root = root
@@ -37,7 +39,7 @@ class MariaDb:
             port = probe.getsockname()[1]
         install = ["mariadb-install-db", "--no-defaults", f"--datadir={root}/d", f"--user={_USER}"]
         install += ["--skip-test-db", "--auth-root-authentication-method=normal"]
-        # temporary tables of servers that start together have been seen to collide in a shared directory
+        # Servers that started together in a shared temporary directory have collided in their temporary tables.
         (root / "tmp").mkdir()
         own = {**os.environ, "TMPDIR": str(root / "tmp")}
         made = subprocess.run(install, env=own, capture_output=True, check=False)
@@ -60,9 +62,11 @@ class MariaDb:
 
     @property
     def client(self) -> list[str]:
+        """The client's command line, which connects as root."""
         return ["mariadb", "--no-defaults", "-uroot", f"--socket={self.socket}"]
 
     def sql(self, text: str) -> list[list[str]]:
+        """Run statements and return their rows."""
         done = subprocess.run(
             [*self.client, "-N", "-B"], input=text, capture_output=True, text=True, check=False
         )
@@ -70,18 +74,22 @@ class MariaDb:
         return [line.split("\t") for line in done.stdout.splitlines()]
 
     def replay(self, files: list[Path]) -> None:
-        """``mariadb-binlog FILES | mariadb``; any complaint of either fails the test."""
-        read = subprocess.run(["mariadb-binlog", "--no-defaults", *files], capture_output=True, check=True)
-        assert read.stderr == b""
-        done = subprocess.run(self.client, input=read.stdout, capture_output=True, check=False)
+        """Run ``mariadb-binlog FILES | mariadb``. A message of either program fails the test."""
+        with local_load_directory() as local_load:
+            command = ["mariadb-binlog", "--no-defaults", local_load, *map(str, files)]
+            read = subprocess.run(command, capture_output=True, check=True)
+            assert read.stderr == b""
+            done = subprocess.run(self.client, input=read.stdout, capture_output=True, check=False)
         assert done.returncode == 0, done.stderr.decode()
 
     def empty(self) -> None:
+        """Drop all databases but the server's own."""
         own = {"mysql", "information_schema", "performance_schema", "sys"}
         for (name,) in self.sql("SHOW DATABASES"):
             if name not in own:
                 self.sql(f"DROP DATABASE `{name}`")
 
     def close(self) -> None:
+        """Stop the server."""
         self._server.terminate()
         self._server.wait(timeout=60)

@@ -77,13 +77,17 @@ def _verb_findings(function: Function) -> Iterator[Finding]:
     if not text or function.name.startswith("test_") or any(map(_is_noun_decorator, function.decorator_list)):
         return
     if (first := re.match(r"[A-Za-z']+", text)) and first[0].lower() in NO_VERB:
-        yield Finding(function.lineno, f"the docstring of {function.name} does not begin with a verb: {_head(text)}")
+        yield Finding(
+            function.lineno, f"the docstring of {function.name} does not begin with a verb: {_head(text)}"
+        )
 
 
 def _is_noun_decorator(decorator: ast.expr) -> bool:
     """Tell whether the decorator makes the function a noun: a property, a fixture, a command-line command."""
     name = ast.unparse(decorator)
-    return "property" in name or "fixture" in name or name.startswith("st.composite") or name.endswith(".setter")
+    return (
+        "property" in name or "fixture" in name or name.startswith("st.composite") or name.endswith(".setter")
+    )
 
 
 def _docstring_findings(node: ast.AST) -> Iterator[Finding]:
@@ -99,7 +103,9 @@ def _docstring_findings(node: ast.AST) -> Iterator[Finding]:
             yield Finding(statement.lineno, f"a docstring begins with a pronoun: {_head(text)}")
         for sentence in _sentences(text):
             if len(sentence.split()) > MOST_WORDS:
-                yield Finding(statement.lineno, f"a sentence has more than {MOST_WORDS} words: {sentence[:80]} …")
+                yield Finding(
+                    statement.lineno, f"a sentence has more than {MOST_WORDS} words: {sentence[:80]} …"
+                )
 
 
 def _sentences(text: str) -> Iterator[str]:
@@ -110,12 +116,18 @@ def _sentences(text: str) -> Iterator[str]:
 
 
 def _private_findings(node: ast.ImportFrom, path: Path) -> Iterator[Finding]:
-    package = ".".join(("" if path.parts[0] == "dumpfilter" else "dumpfilter.", *path.parts[:-1])).replace("..", ".")
+    package = ".".join(("" if path.parts[0] == "dumpfilter" else "dumpfilter.", *path.parts[:-1])).replace(
+        "..", "."
+    )
     for name in node.names:
         module = f"{node.module}.{name.name}"
         parts = module.split(".")
         private = next((k for k, part in enumerate(parts) if re.match(r"_[a-z]", part)), None)
-        if parts[0] == "dumpfilter" and private is not None and ".".join(parts[:private]) != package.strip("."):
+        if (
+            parts[0] == "dumpfilter"
+            and private is not None
+            and ".".join(parts[:private]) != package.strip(".")
+        ):
             yield Finding(node.lineno, f"{module} is private to its package")
 
 
@@ -133,7 +145,9 @@ def _head(text: str) -> str:
 def main() -> int:
     """Check the given files and folders, or the whole checkout."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("paths", nargs="*", default=["."], help="files and folders; without any, the whole checkout")
+    parser.add_argument(
+        "paths", nargs="*", default=["."], help="files and folders; without any, the whole checkout"
+    )
     paths = parser.parse_args().paths
     listed = subprocess.run(["git", "ls-files", "--", *paths], capture_output=True, text=True, check=True)
     count = 0

@@ -1,4 +1,7 @@
-"""``information_schema`` of the console: what clients look up about the tables there are."""
+"""The console's ``information_schema``: the tables in which clients look up schemas, tables and columns.
+
+SCHEMATA, TABLES, COLUMNS and ENGINES have rows. The other tables are empty.
+"""
 
 from __future__ import annotations
 
@@ -12,27 +15,54 @@ from dumpfilter.sql.result import Column, ColumnType, Table
 SCHEMA = "information_schema"
 COLLATION = "utf8mb4_0900_ai_ci"
 
-_COLUMNS = INFO_SCHEMA[SCHEMA]
-_DATA_TYPES = {
-    ColumnType.TEXT: ("longtext", "longtext"),
-    ColumnType.INTEGER: ("bigint", "bigint unsigned"),
-    ColumnType.DOUBLE: ("double", "double"),
-    ColumnType.TIMESTAMP: ("timestamp", "timestamp(6)"),
+ENGINE = {
+    "ENGINE": "PERFORMANCE_SCHEMA",
+    "SUPPORT": "DEFAULT",
+    "COMMENT": "Performance Schema",
+    "TRANSACTIONS": "NO",
+    "XA": "NO",
+    "SAVEPOINTS": "NO",
 }
+"""The row of ENGINES and SHOW ENGINES."""
+
+_COLUMNS: dict[str, dict[str, str]] = {
+    **INFO_SCHEMA[SCHEMA],
+    "check_constraints": dict.fromkeys(
+        ("CONSTRAINT_CATALOG", "CONSTRAINT_SCHEMA", "CONSTRAINT_NAME", "CHECK_CLAUSE"), "TEXT"
+    ),
+    "engines": dict.fromkeys(ENGINE, "TEXT"),
+    "plugins": dict.fromkeys(
+        (
+            *("PLUGIN_NAME", "PLUGIN_VERSION", "PLUGIN_STATUS", "PLUGIN_TYPE", "PLUGIN_TYPE_VERSION"),
+            *("PLUGIN_LIBRARY", "PLUGIN_LIBRARY_VERSION", "PLUGIN_AUTHOR", "PLUGIN_DESCRIPTION"),
+            *("PLUGIN_LICENSE", "LOAD_OPTION"),
+        ),
+        "TEXT",
+    ),
+}
+"""The columns of each table with their types ("INT" or "TEXT"): mysql_mimic's tables, and those that DBeaver reads."""
+
+COLUMN_TYPES = {
+    ColumnType.TEXT: "longtext",
+    ColumnType.INTEGER: "bigint unsigned",
+    ColumnType.DOUBLE: "double",
+    ColumnType.TIMESTAMP: "timestamp(6)",
+}
+"""The SQL types of columns (COLUMN_TYPE). The first word of each is its DATA_TYPE."""
 
 
 def table_names() -> list[str]:
-    """Lower case."""
+    """Return the names of all tables of information_schema, in lower case and sorted."""
     return sorted(_COLUMNS)
 
 
 def schemas_of(executor: Executor) -> list[str]:
-    """Every schema that there is, sorted."""
+    """Return the names of all schemas, sorted."""
     return sorted({SCHEMA, *(schema for schema, _ in executor.table_names())})
 
 
 def information_schema_table(executor: Executor, name: str) -> Table | None:
-    """One of its tables: the ones of the console are told in them; None when there is none of that name."""
+    """Return a table of information_schema by its name in any case, or None when there is no such table."""
     name = name.lower()
     if name not in _COLUMNS:
         return None
@@ -40,8 +70,14 @@ def information_schema_table(executor: Executor, name: str) -> Table | None:
         Column(column.upper(), ColumnType.INTEGER if kind == "INT" else ColumnType.TEXT)
         for column, kind in _COLUMNS[name].items()
     ]
-    rows = {"schemata": _schemata, "tables": _tables, "columns": _table_columns}.get(name)
+    rows = {"schemata": _schemata, "tables": _tables, "columns": _table_columns, "engines": _engines}.get(
+        name
+    )
     return Table(columns, [] if rows is None else [_row(columns, row) for row in rows(executor)])
+
+
+def _engines(executor: Executor) -> Iterable[dict[str, object]]:
+    yield dict(ENGINE)
 
 
 def _row(columns: list[Column], values: dict[str, object]) -> list[object]:
@@ -89,7 +125,7 @@ def _table_columns(executor: Executor) -> Iterable[dict[str, object]]:
             columns = table.columns if table else ()
         for position, column in enumerate(columns, 1):
             text = column.type is ColumnType.TEXT
-            data_type, column_type = _DATA_TYPES[column.type]
+            column_type = COLUMN_TYPES[column.type]
             yield {
                 "TABLE_CATALOG": "def",
                 "TABLE_SCHEMA": schema,
@@ -97,7 +133,7 @@ def _table_columns(executor: Executor) -> Iterable[dict[str, object]]:
                 "COLUMN_NAME": column.name,
                 "ORDINAL_POSITION": position,
                 "IS_NULLABLE": "YES",
-                "DATA_TYPE": data_type,
+                "DATA_TYPE": column_type.split("(")[0].split()[0],
                 "CHARACTER_SET_NAME": "utf8mb4" if text else None,
                 "COLLATION_NAME": COLLATION if text else None,
                 "COLUMN_TYPE": column_type,

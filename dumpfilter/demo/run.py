@@ -220,10 +220,10 @@ def _format_description(files: BinlogSet) -> FormatDescription:
 def _summary_with(slave: DemoSlave, relay_logs: list[Path], description: FormatDescription) -> dict[str, Any]:
     """What the full relay log comes to under a slave's own filter."""
     # the only place where the shared package uses a part: a demonstration is of all of them
-    from dumpfilter.slave.applier import apply_files
     from dumpfilter.slave.targets import SummaryTarget
+    from dumpfilter.slave.threads.applier import apply_files
 
     target = SummaryTarget()
-    own = Filter.from_options(list(slave.options), family=description.family, names=description.names)
+    own = Filter.from_options(list(slave.options), names=description.names)
     apply_files(relay_logs, own, target)
     return target.state()

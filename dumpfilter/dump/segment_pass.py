@@ -19,13 +19,13 @@ from dumpfilter.dump.thread import ReadAt
 from dumpfilter.errors import BinlogError
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.clever import CleverFilter
+from dumpfilter.filter.decision import Verdict
 from dumpfilter.filter.flags import (
     FILTER_BINLOG_SEND_F,
     FILTER_UNDECIDED_F,
     TableFlags,
 )
 from dumpfilter.filter.kinds import AllFilters, KindFilter
-from dumpfilter.filter.verdict import Verdict
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.statements import decode_statement_event, statement_of

@@ -66,6 +66,10 @@ class Filters:
         return TableFlags(self.slave, subjects, write_filter=self.write)
 
 
+def _as_filters(filters: Filters | ReplicationFilter) -> Filters:
+    return filters if isinstance(filters, Filters) else Filters(filters)
+
+
 # Binlog sets.
 
 
@@ -105,8 +109,14 @@ class ExplainedEvent:
     sent: bool
 
 
-def explain_set(binlogs: BinlogSet, filters: Filters, *, verify: bool = True) -> ExplainedSet:
-    """Dump a whole set to nowhere and say why. Raises BinlogError where it is damaged."""
+def explain_set(
+    binlogs: BinlogSet, filters: Filters | ReplicationFilter, *, verify: bool = True
+) -> ExplainedSet:
+    """Run the dump thread over a whole set without sending anything, and explain its decisions.
+
+    Raises BinlogError where the set is damaged.
+    """
+    filters = _as_filters(filters)
     subjects, sources = Subjects(), SourceNumbers()
     thread = DumpThread(filters.flags(subjects), sources)
     found, sums, xa_ends = ExplainedSet(), _Sums(subjects), _XaEnds()
@@ -341,14 +351,15 @@ _MOST_CHOICES = 5
 
 
 def explain_statement(
-    text: str, filters: Filters, *, current_database: str | None = None
+    text: str, filters: Filters | ReplicationFilter, *, current_database: str | None = None
 ) -> ExplainedStatement:
-    """How a statement, logged as such by a session in ``current_database``, fares.
+    """Explain a statement that a session in ``current_database`` writes to the binlog.
 
-    CREATE, ALTER and DROP DATABASE are logged with the database they name as the current one, whatever the session's
-    is; so they are explained.
+    Servers log CREATE, ALTER and DROP DATABASE with the database that the statement names as the current one, whatever
+    database the session is in. The explanation follows the servers.
     """
-    parsed = read_text(text, family=filters.slave.family)
+    filters = _as_filters(filters)
+    parsed = read_text(text, family=filters.slave.names.family)
     if _FRAME.match(text):
         statement = make_statement(parsed, current_database=current_database)
         decision = Decision(Verdict.EXECUTE, Step.NEVER_FILTERED)
@@ -410,8 +421,7 @@ def _only(rules: Filter, kinds: Sequence[RuleKind]) -> Filter:
     """The filter that these kinds of its rules make."""
     return Filter(
         [rule for rule in rules.rules if rule.kind in kinds],
-        lower_case_table_names=rules.lower_case_table_names,
-        family=rules.family,
+        names=rules.names,
     )
 
 
@@ -464,8 +474,8 @@ def _is_open(decision: Decision) -> bool:
 
 def _named(table: TableName, current: str, rules: ReplicationFilter) -> tuple[str, str]:
     """A table as a server's parser reads its name."""
-    database = current if table.database is None else as_parsed(table.database, rules.family)
-    return database, as_parsed(table.table, rules.family)
+    database = current if table.database is None else as_parsed(table.database, rules.names.family)
+    return database, as_parsed(table.table, rules.names.family)
 
 
 def _effective_path(statement: Statement, rules: ReplicationFilter) -> Iterator[PathStep]:

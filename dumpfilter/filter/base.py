@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import abc
 
-from dumpfilter.filter.collation import Family, NameCollation
-from dumpfilter.filter.decision import Decision
+from dumpfilter.binlog.format import NameRules
+from dumpfilter.filter.decision import Decision, Verdict
 from dumpfilter.filter.rules import BaseRuleKind, Rule
-from dumpfilter.filter.verdict import Verdict
 from dumpfilter.index.subjects import Subject, TableSubject
 from dumpfilter.statement import Statement
 
@@ -19,9 +18,7 @@ class ReplicationFilter(abc.ABC):
     """
 
     rules: tuple[Rule, ...]
-    family: Family
-    names: NameCollation
-    lower_case_table_names: int
+    names: NameRules
 
     @property
     @abc.abstractmethod

@@ -25,12 +25,13 @@ from typing import NamedTuple
 
 from dumpfilter.errors import OptionError
 from dumpfilter.filter.rules import (
+    SLAVE_RULE_KINDS,
     BaseRuleKind,
     EffectiveRuleKind,
     FilterClause,
     FilterSemantics,
     Rule,
-    RuleKind,
+    ValueForm,
     make_rule,
 )
 
@@ -40,10 +41,6 @@ GROUP_REPLICATION_CHANNELS = frozenset({"group_replication_applier", "group_repl
 MAX_CHANNEL_NAME = 64
 """Characters."""
 
-_KINDS: tuple[BaseRuleKind, ...] = (*RuleKind, *EffectiveRuleKind)
-"""In the order of the server's tables: ``enum_filter_type`` is that of :class:`RuleKind`."""
-_HASHED = frozenset({RuleKind.DO_TABLE, RuleKind.IGNORE_TABLE})
-_REWRITES = frozenset({RuleKind.REWRITE_DB, EffectiveRuleKind.REWRITE})
 _SHOWN_BYTES = 192
 """The ``%.192s`` of the worklog's warnings."""
 
@@ -90,16 +87,16 @@ class Setting:
     @property
     def filter_name(self) -> str:
         """The column FILTER_NAME: ``REPLICATE_DO_DB``."""
-        option: str = self.kind.value
-        return option.upper().replace("-", "_")
+        return self.kind.sql_name
 
     @property
     def rule_text(self) -> str:
         """The column FILTER_RULE, as the server prints it (nothing is quoted)."""
-        if self.kind in _REWRITES:
+        if self.kind.is_rewrite:
             return ",".join(f"({source},{target})" for source, target in (rule.pair for rule in self.rules))
         values = [rule.value for rule in self.rules]
-        return ",".join(sorted(set(values), key=_bytes) if self.kind in _HASHED else values)
+        is_hashed = self.kind.form is ValueForm.TABLE  # the server keeps these rules in a hash
+        return ",".join(sorted(set(values), key=_bytes) if is_hashed else values)
 
 
 class CurrentFilter(NamedTuple):
@@ -133,7 +130,7 @@ class _Settings:
             self.by_kind[rule.kind] = Setting(rule.kind, given, by, now)
 
     def ordered(self) -> list[Setting]:
-        return [self.by_kind[kind] for kind in _KINDS if kind in self.by_kind]
+        return [self.by_kind[kind] for kind in SLAVE_RULE_KINDS if kind in self.by_kind]
 
     def lacking(self, other: _Settings, now: datetime) -> list[Setting]:
         """What it takes from the global settings ``other``: kind by kind what has rules there and is not set here."""
@@ -159,6 +156,7 @@ class ChannelFilters:
     :meth:`change`. Wherever a channel is named, lower and upper case are the same, as in a server's statements,
     but in :meth:`startup`, as in a server's options. Methods that take a channel raise :class:`UnknownChannel`.
 
+    >>> from dumpfilter.filter.rules import RuleKind
     >>> filters = ChannelFilters()
     >>> filters.startup(None, [make_rule(RuleKind.DO_DB, "db1")])
     >>> filters.startup("ch1", [make_rule(RuleKind.DO_DB, "db2")])
@@ -343,9 +341,9 @@ def split_channel(value: str) -> tuple[str | None, str]:
 
 
 def _check_semantics(place: str, settings: Mapping[BaseRuleKind, Setting]) -> None:
-    kinds = [kind for kind in _KINDS if kind in settings and settings[kind].rules]
-    classic = [f"--{kind.value}" for kind in kinds if not isinstance(kind, EffectiveRuleKind)]
-    effective = [f"--{kind.value}" for kind in kinds if isinstance(kind, EffectiveRuleKind)]
+    kinds = [kind for kind in SLAVE_RULE_KINDS if kind in settings and settings[kind].rules]
+    classic = [f"--{kind.option}" for kind in kinds if not isinstance(kind, EffectiveRuleKind)]
+    effective = [f"--{kind.option}" for kind in kinds if isinstance(kind, EffectiveRuleKind)]
     if classic and effective:
         raise OptionError(
             f"{place}: rules of both semantics: classic {', '.join(classic)}; effective {', '.join(effective)}"

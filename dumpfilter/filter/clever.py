@@ -15,8 +15,7 @@ from typing import Literal
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.query import QueryEvent
 from dumpfilter.filter.base import ReplicationFilter
-from dumpfilter.filter.decision import Step
-from dumpfilter.filter.verdict import Verdict
+from dumpfilter.filter.decision import Step, Verdict
 from dumpfilter.index.statements import statement_of
 from dumpfilter.statement import Statement, StatementKind, TableName, read_text
 from dumpfilter.statement.parse import StatementText
@@ -179,7 +178,7 @@ class CleverFilter:
         return self._key((current if name.database is None else name.database, name.table))
 
     def _key(self, name: Name) -> Name:
-        return (name[0].lower(), name[1].lower()) if self.rules.lower_case_table_names else name
+        return (name[0].lower(), name[1].lower()) if self.rules.names.lower_case_table_names else name
 
     def _is_known(self, name: Name, thread: int | None) -> bool:
         return name in self._known or (thread is not None and name in self._temporary.get(thread, ()))

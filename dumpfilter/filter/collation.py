@@ -29,8 +29,7 @@ from collections.abc import Hashable
 from importlib import resources
 from typing import Protocol
 
-from dumpfilter.binlog.format import Family as Family
-from dumpfilter.binlog.format import NameCollation as NameCollation
+from dumpfilter.binlog.format import Family, NameCollation, NameRules
 from dumpfilter.errors import OptionError
 
 
@@ -112,15 +111,13 @@ class WeightCollation:
         return self._weights.get(character, character)
 
 
-def collation_of(
-    family: Family, lower_case_table_names: int, names: NameCollation = NameCollation.GENERAL_CI
-) -> Collation:
-    """How a server with this setting compares. Raises OptionError when there is no such setting."""
-    if lower_case_table_names not in (0, 1, 2):
-        raise OptionError(f"lower_case_table_names={lower_case_table_names}: it is 0, 1 or 2")
-    if family == "mariadb":
-        return WeightCollation(names, lower_case_table_names)
-    return LowerCollation() if lower_case_table_names else ByteCollation()
+def collation_of(names: NameRules) -> Collation:
+    """Return the comparison of names of a server. Raises OptionError when there is no such setting."""
+    if names.lower_case_table_names not in (0, 1, 2):
+        raise OptionError(f"lower_case_table_names={names.lower_case_table_names}: it is 0, 1 or 2")
+    if names.family == "mariadb":
+        return WeightCollation(names.collation, names.lower_case_table_names)
+    return LowerCollation() if names.lower_case_table_names else ByteCollation()
 
 
 _NOT_IN_NAMES = re.compile("[\U00010000-\U0010ffff]")

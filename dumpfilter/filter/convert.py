@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from dumpfilter.binlog.format import Family, NameCollation, NameRules
 from dumpfilter.errors import OptionError
 from dumpfilter.filter.base import ReplicationFilter
-from dumpfilter.filter.collation import Family, NameCollation
 from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.filter.factory import make_filter
 from dumpfilter.filter.origin import OriginFilter
@@ -19,19 +19,12 @@ from dumpfilter.filter.rules import (
 )
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
-_KINDS: dict[BaseRuleKind, pb.RuleKind] = {
-    RuleKind.DO_DB: pb.REPLICATE_DO_DB,
-    RuleKind.IGNORE_DB: pb.REPLICATE_IGNORE_DB,
-    RuleKind.DO_TABLE: pb.REPLICATE_DO_TABLE,
-    RuleKind.IGNORE_TABLE: pb.REPLICATE_IGNORE_TABLE,
-    RuleKind.WILD_DO_TABLE: pb.REPLICATE_WILD_DO_TABLE,
-    RuleKind.WILD_IGNORE_TABLE: pb.REPLICATE_WILD_IGNORE_TABLE,
-    RuleKind.REWRITE_DB: pb.REPLICATE_REWRITE_DB,
-    EffectiveRuleKind.DO: pb.EFFECTIVE_DO,
-    EffectiveRuleKind.IGNORE: pb.EFFECTIVE_IGNORE,
-    EffectiveRuleKind.REWRITE: pb.EFFECTIVE_REWRITE,
+_NAME_BY_KIND: dict[BaseRuleKind, str] = {
+    **{kind: kind.sql_name for kind in RuleKind},
+    **{kind: f"EFFECTIVE_{kind.sql_name}" for kind in EffectiveRuleKind},
 }
-_KINDS_BACK = {number: kind for kind, number in _KINDS.items()}
+"""The contract's name of each kind of rule."""
+_KIND_BY_NUMBER = {pb.RuleKind.Value(name): kind for kind, name in _NAME_BY_KIND.items()}
 _FAMILIES: dict[int, Family] = {pb.MYSQL: "mysql", pb.MARIADB: "mariadb"}
 _NAMES: dict[NameCollation, pb.NameCollation] = {
     NameCollation.GENERAL_CI: pb.GENERAL_CI,
@@ -67,19 +60,18 @@ def names_from_proto(number: int, *, default: NameCollation = NameCollation.GENE
 def filter_to_proto(rule_filter: ReplicationFilter) -> pb.FilterDefinition:
     """The definition of a slave's filter as it goes over the wire."""
     return pb.FilterDefinition(
-        rules=[pb.Rule(kind=_KINDS[rule.kind], value=rule.value) for rule in rule_filter.rules],
-        lower_case_table_names=rule_filter.lower_case_table_names,
-        family=family_to_proto(rule_filter.family),
+        rules=[pb.Rule(kind=_NAME_BY_KIND[rule.kind], value=rule.value) for rule in rule_filter.rules],
+        lower_case_table_names=rule_filter.names.lower_case_table_names,
+        family=family_to_proto(rule_filter.names.family),
         semantics=pb.EFFECTIVE if isinstance(rule_filter, EffectiveFilter) else pb.CLASSIC,
-        names=names_to_proto(rule_filter.names),
+        names=names_to_proto(rule_filter.names.collation),
     )
 
 
 def filter_from_proto(
     definition: pb.FilterDefinition,
     *,
-    default_family: Family = "mysql",
-    default_names: NameCollation = NameCollation.GENERAL_CI,
+    default: NameRules = NameRules(),
 ) -> ReplicationFilter:
     """The filter a definition describes; OptionError names the first rule that cannot be used.
 
@@ -90,7 +82,7 @@ def filter_from_proto(
         raise OptionError(f"filter semantics {definition.semantics} are not known")
     rules = []
     for rule in definition.rules:
-        kind = _KINDS_BACK.get(rule.kind)
+        kind = _KIND_BY_NUMBER.get(rule.kind)
         if kind is None:
             raise OptionError(f"rule {rule.value!r} has no known kind ({rule.kind})")
         semantics.check(kind)
@@ -98,9 +90,11 @@ def filter_from_proto(
     return make_filter(
         semantics,
         rules,
-        lower_case_table_names=definition.lower_case_table_names,
-        family=_FAMILIES.get(definition.family, default_family),
-        names=names_from_proto(definition.names, default=default_names),
+        names=NameRules(
+            _FAMILIES.get(definition.family, default.family),
+            names_from_proto(definition.names, default=default.collation),
+            definition.lower_case_table_names,
+        ),
     )
 
 
@@ -128,14 +122,14 @@ def origin_from_proto(origin: pb.OriginFilter) -> OriginFilter | None:
 
 def hits_to_proto(hits: Mapping[BaseRuleKind, int]) -> list[pb.RuleHits]:
     """Counts of hits by kind of rule, without those that are 0."""
-    return [pb.RuleHits(kind=_KINDS[kind], count=count) for kind, count in hits.items() if count]
+    return [pb.RuleHits(kind=_NAME_BY_KIND[kind], count=count) for kind, count in hits.items() if count]
 
 
 def hits_from_proto(hits: Iterable[pb.RuleHits]) -> dict[BaseRuleKind, int]:
     """Counts of hits by kind of rule. Kinds that are not known, of a newer master, are left out."""
     found: dict[BaseRuleKind, int] = {}
     for one in hits:
-        kind = _KINDS_BACK.get(one.kind)
+        kind = _KIND_BY_NUMBER.get(one.kind)
         if kind is not None:
             found[kind] = found.get(kind, 0) + one.count
     return found

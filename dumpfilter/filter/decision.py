@@ -6,7 +6,20 @@ import enum
 from typing import NamedTuple
 
 from dumpfilter.filter.rules import Rule
-from dumpfilter.filter.verdict import Verdict
+
+
+class Verdict(enum.Enum):
+    """A filter's answer about a subject."""
+
+    EXECUTE = "execute"
+    IGNORE = "ignore"
+    UNDECIDED = "undecided"
+    """The filter would need to know more. The master sends the events and the slave decides."""
+
+    @property
+    def passes(self) -> bool:
+        """Whether the master sends the events."""
+        return self is not Verdict.IGNORE
 
 
 class Step(enum.Enum):

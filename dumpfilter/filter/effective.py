@@ -10,9 +10,10 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.filter.base import ReplicationFilter
-from dumpfilter.filter.collation import Collation, Family, NameCollation, as_parsed, collation_of
-from dumpfilter.filter.decision import Decision, Step
+from dumpfilter.filter.collation import Collation, as_parsed, collation_of
+from dumpfilter.filter.decision import Decision, Step, Verdict
 from dumpfilter.filter.rules import (
     BaseRuleKind,
     EffectiveRuleKind,
@@ -24,7 +25,6 @@ from dumpfilter.filter.rules import (
     split_expression,
     unique,
 )
-from dumpfilter.filter.verdict import Verdict
 from dumpfilter.filter.wild import WildSet
 from dumpfilter.statement import Statement, StatementKind, TableName
 
@@ -53,19 +53,15 @@ class EffectiveFilter(ReplicationFilter):
         self,
         rules: Iterable[Rule] = (),
         *,
-        lower_case_table_names: int = 0,
-        family: Family = "mysql",
-        names: NameCollation = NameCollation.GENERAL_CI,
+        names: NameRules = NameRules(),
     ) -> None:
         self.rules = unique(rules)
-        self.lower_case_table_names = lower_case_table_names
-        self.family: Family = family
         self.names = names
-        collation = collation_of(family, lower_case_table_names, names)
-        of: dict[EffectiveRuleKind, list[Rule]] = {kind: [] for kind in EffectiveRuleKind}
+        collation = collation_of(names)
+        of: dict[BaseRuleKind, list[Rule]] = {kind: [] for kind in EffectiveRuleKind}
         for rule in self.rules:
             FilterSemantics.EFFECTIVE.check(rule.kind)
-            of[EffectiveRuleKind(rule.kind)].append(rule)
+            of[rule.kind].append(rule)
         self._do = _Expressions(of[EffectiveRuleKind.DO], collation)
         self._ignore = _Expressions(of[EffectiveRuleKind.IGNORE], collation)
         self._rewrites = [_Rewrite(*rule.pair, collation) for rule in of[EffectiveRuleKind.REWRITE]]
@@ -75,9 +71,7 @@ class EffectiveFilter(ReplicationFilter):
         cls,
         options: Sequence[str],
         *,
-        lower_case_table_names: int = 0,
-        family: Family = "mysql",
-        names: NameCollation = NameCollation.GENERAL_CI,
+        names: NameRules = NameRules(),
     ) -> EffectiveFilter:
         """A filter from ``--do=db1.%`` or ``DO='db1.%'`` and their kin; OptionError names the first bad one.
 
@@ -92,8 +86,6 @@ class EffectiveFilter(ReplicationFilter):
                 else parse_clause(option)
                 for option in options
             ],
-            lower_case_table_names=lower_case_table_names,
-            family=family,
             names=names,
         )
 
@@ -155,12 +147,12 @@ class EffectiveFilter(ReplicationFilter):
 
     def _decide_named(self, name: TableName, current: str) -> Decision:
         """A table by its name in a statement's text."""
-        database = current if name.database is None else as_parsed(name.database, self.family)
-        return self._decide(*self.rewrite_table(database, as_parsed(name.table, self.family)))
+        database = current if name.database is None else as_parsed(name.database, self.names.family)
+        return self._decide(*self.rewrite_table(database, as_parsed(name.table, self.names.family)))
 
     def _decide_database(self, name: str) -> Decision:
         """A whole database: ``db.``, with no table after the dot."""
-        return self._decide(self.rewrite_db(as_parsed(name, self.family)), "")
+        return self._decide(self.rewrite_db(as_parsed(name, self.names.family)), "")
 
     def _decide(self, database: str, table: str) -> Decision:
         """The worklog's three steps, of an effective (rewritten) name."""

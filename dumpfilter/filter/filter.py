@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.filter.base import ReplicationFilter
-from dumpfilter.filter.collation import Family, NameCollation, as_parsed, collation_of
-from dumpfilter.filter.decision import Decision, Step
+from dumpfilter.filter.collation import as_parsed, collation_of
+from dumpfilter.filter.decision import Decision, Step, Verdict
 from dumpfilter.filter.rules import BaseRuleKind, Rule, RuleKind, parse_option, unique
-from dumpfilter.filter.verdict import Verdict
 from dumpfilter.filter.wild import WildSet
 from dumpfilter.statement import Statement, StatementKind, TableName
 
@@ -31,15 +31,11 @@ class Filter(ReplicationFilter):
         self,
         rules: Iterable[Rule] = (),
         *,
-        lower_case_table_names: int = 0,
-        family: Family = "mysql",
-        names: NameCollation = NameCollation.GENERAL_CI,
+        names: NameRules = NameRules(),
     ) -> None:
         self.rules = unique(rules)
-        self.lower_case_table_names = lower_case_table_names
-        self.family: Family = family
         self.names = names
-        collation = self._collation = collation_of(family, lower_case_table_names, names)
+        collation = self._collation = collation_of(names)
 
         def of(kind: RuleKind) -> list[Rule]:
             return [rule for rule in self.rules if rule.kind is kind]
@@ -71,9 +67,7 @@ class Filter(ReplicationFilter):
         cls,
         options: Sequence[str],
         *,
-        lower_case_table_names: int = 0,
-        family: Family = "mysql",
-        names: NameCollation = NameCollation.GENERAL_CI,
+        names: NameRules = NameRules(),
     ) -> Filter:
         """A filter from options in the server's spelling; OptionError names the first bad one.
 
@@ -82,8 +76,6 @@ class Filter(ReplicationFilter):
         """
         return cls(
             [parse_option(option) for option in options],
-            lower_case_table_names=lower_case_table_names,
-            family=family,
             names=names,
         )
 
@@ -248,7 +240,7 @@ class Filter(ReplicationFilter):
 
     def _parsed(self, name: str) -> str:
         """A name as the server's parser reads it."""
-        return as_parsed(name, self.family)
+        return as_parsed(name, self.names.family)
 
     def _ask_database(self, statement: Statement) -> list[Decision]:
         """CREATE, ALTER, DROP DATABASE. The servers differ: MySQL asks the database rules or, where there are
@@ -257,10 +249,10 @@ class Filter(ReplicationFilter):
         named = statement.database
         if named is None:  # ALTER DATABASE without a name
             named = self.rewrite_db(statement.current_database or "")
-        elif self.family == "mysql":
+        elif self.names.family == "mysql":
             named = self.rewrite_db(self._parsed(named))
         asked = [self._db(named)]
-        settled = not asked[0].verdict.passes or (self.family == "mysql" and self.db_rules_on)
+        settled = not asked[0].verdict.passes or (self.names.family == "mysql" and self.db_rules_on)
         if not settled and (self._wild_do or self._wild_ignore):
             asked.append(self._db_with_wild_table(named))
         return asked

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.filter.base import ReplicationFilter
+from dumpfilter.filter.decision import Verdict
 from dumpfilter.filter.hits import COLUMN
 from dumpfilter.filter.kinds import AllFilters
-from dumpfilter.filter.verdict import Verdict
 from dumpfilter.index.subjects import Subject, Subjects, TableSubject
 
 FILTER_BINLOG_SEND_F = 1 << 0

@@ -16,23 +16,23 @@ from collections import Counter
 from collections.abc import Iterable
 
 from dumpfilter.filter.base import ReplicationFilter
-from dumpfilter.filter.rules import BaseRuleKind, EffectiveRuleKind, RuleKind
+from dumpfilter.filter.rules import SLAVE_RULE_KINDS, BaseRuleKind
 from dumpfilter.index.subjects import Subject
 
 Hits = Counter[BaseRuleKind]
 """How often rules of each kind were hit."""
 
-KINDS: tuple[BaseRuleKind, ...] = (*RuleKind, *EffectiveRuleKind)
-"""The kinds that hits are counted by, in the order of the columns of arrays of hits."""
+KINDS = SLAVE_RULE_KINDS
+"""The kinds of rule in the order of the columns of arrays of hits."""
 COLUMN = {kind: number for number, kind in enumerate(KINDS)}
-"""The column of each kind."""
+"""The column of each kind in arrays of hits."""
 
 
 class HitCounter:
     """Counts the hits of one filter over the subjects that come to it; asks it once for each.
 
     >>> from dumpfilter.index.subjects import TableSubject
-    >>> from dumpfilter.filter.filter import Filter
+    >>> from dumpfilter.filter import Filter, RuleKind
     >>> counter = HitCounter(Filter.from_options(["--replicate-ignore-db=d1"]))
     >>> counter.add([TableSubject("d1", "t")] * 2 + [TableSubject("d2", "t")])
     >>> counter.counts[RuleKind.IGNORE_DB]

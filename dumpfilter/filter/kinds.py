@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.errors import OptionError
 from dumpfilter.filter.base import ReplicationFilter
-from dumpfilter.filter.collation import NameCollation
-from dumpfilter.filter.decision import Decision, Step
+from dumpfilter.filter.decision import Decision, Step, Verdict
 from dumpfilter.filter.rules import BaseRuleKind
-from dumpfilter.filter.verdict import Verdict
 from dumpfilter.statement import Statement, StatementKind
 
 ROWS = "ROWS"
@@ -29,9 +28,7 @@ class KindFilter(ReplicationFilter):
 
     def __init__(self, only: Iterable[str] = (), ignored: Iterable[str] = ()) -> None:
         self.rules = ()
-        self.family = "mysql"
-        self.names = NameCollation.GENERAL_CI
-        self.lower_case_table_names = 0
+        self.names = NameRules()
         self._only = {kind_name(name, "--statement-kind") for name in only}
         self._ignored = {kind_name(name, "--ignore-statement-kind") for name in ignored}
 
@@ -64,9 +61,7 @@ class AllFilters(ReplicationFilter):
         self._others = [one for one in filters[1:] if one.is_on]
         self._first = filters[0]
         self.rules = tuple(rule for one in filters for rule in one.rules)
-        self.family = self._first.family
         self.names = self._first.names
-        self.lower_case_table_names = self._first.lower_case_table_names
 
     @property
     def is_on(self) -> bool:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dumpfilter.filter.base import ReplicationFilter
-from dumpfilter.filter.decision import Decision, Step
+from dumpfilter.filter.decision import Decision, Step, Verdict
 from dumpfilter.filter.rules import BaseRuleKind
-from dumpfilter.filter.verdict import Verdict
 from dumpfilter.statement import Statement
 
 
@@ -17,9 +16,7 @@ class TrustedRows(ReplicationFilter):
     def __init__(self, rule_filter: ReplicationFilter) -> None:
         self._filter = rule_filter
         self.rules = rule_filter.rules
-        self.family = rule_filter.family
         self.names = rule_filter.names
-        self.lower_case_table_names = rule_filter.lower_case_table_names
 
     @property
     def is_on(self) -> bool:

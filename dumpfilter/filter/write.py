@@ -8,35 +8,23 @@ tests/oracle/data/recordings/{mysql,mariadb}-write-*; docs/filters.md tells it.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Hashable, Iterable, Sequence
 
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.errors import OptionError
 from dumpfilter.filter.base import ReplicationFilter
-from dumpfilter.filter.collation import Family, NameCollation, collation_of
-from dumpfilter.filter.decision import Decision, Step
-from dumpfilter.filter.rules import BaseRuleKind, Rule, make_rule, unique
-from dumpfilter.filter.verdict import Verdict
+from dumpfilter.filter.collation import collation_of
+from dumpfilter.filter.decision import Decision, Step, Verdict
+from dumpfilter.filter.rules import (
+    BaseRuleKind,
+    Rule,
+    WriteRuleKind,
+    WriteSemantics,
+    option_list,
+    parse_write_option,
+    unique,
+)
 from dumpfilter.statement import Statement
-
-
-class WriteRuleKind(BaseRuleKind):
-    """The two kinds of rule of the write side."""
-
-    DO_DB = "binlog-do-db"
-    IGNORE_DB = "binlog-ignore-db"
-
-
-class WriteSemantics(enum.StrEnum):
-    """How a binlog's rules are read; the first two differ in statements without a current database."""
-
-    SERVER = "server"
-    """As the servers do: MySQL writes it; to MariaDB it is a name that no rule has."""
-    WORKLOG = "worklog"
-    """As the manual once said (WL#2516, "Binlog filtering", step 2): any rule keeps it out."""
-    EFFECTIVE = "effective"
-    """By DO and IGNORE of what is changed (WL#2516, ``CHANGE BINLOG … TO``); see
-    :func:`~dumpfilter.filter.factory.make_write_filter`."""
 
 
 class WriteFilter(ReplicationFilter):
@@ -56,15 +44,12 @@ class WriteFilter(ReplicationFilter):
         rules: Iterable[Rule] = (),
         *,
         semantics: WriteSemantics = WriteSemantics.SERVER,
-        lower_case_table_names: int = 0,
-        family: Family = "mysql",
+        names: NameRules = NameRules(),
     ) -> None:
         self.rules = unique(rules)
         self.semantics = semantics
-        self.lower_case_table_names = lower_case_table_names
-        self.family: Family = family
-        self.names = NameCollation.GENERAL_CI  # it has no table rules
-        self._collation = collation_of(family, lower_case_table_names)
+        self.names = names
+        self._collation = collation_of(names)
         if semantics is WriteSemantics.EFFECTIVE:
             raise OptionError(
                 "effective semantics: the binlog's rules are --binlog-do and --binlog-ignore of dumpfilter master"
@@ -72,8 +57,8 @@ class WriteFilter(ReplicationFilter):
         for rule in self.rules:
             if not isinstance(rule.kind, WriteRuleKind):
                 raise OptionError(
-                    f"unknown option '--binlog-{rule.kind.value.removeprefix('binlog-')}' in {semantics} semantics; "
-                    f"the binlog's are: {_OPTIONS}"
+                    f"unknown option '--binlog-{rule.kind.option.removeprefix('binlog-')}' in {semantics} semantics; "
+                    f"the binlog's are: {option_list(WriteRuleKind)}"
                 )
         self._do_db, self._ignore_db = self._keyed(WriteRuleKind.DO_DB), self._keyed(WriteRuleKind.IGNORE_DB)
 
@@ -91,8 +76,7 @@ class WriteFilter(ReplicationFilter):
         options: Sequence[str],
         *,
         semantics: WriteSemantics = WriteSemantics.SERVER,
-        lower_case_table_names: int = 0,
-        family: Family = "mysql",
+        names: NameRules = NameRules(),
     ) -> WriteFilter:
         """A filter from options in the server's spelling; OptionError names the first bad one.
 
@@ -102,8 +86,7 @@ class WriteFilter(ReplicationFilter):
         return cls(
             [parse_write_option(option) for option in options],
             semantics=semantics,
-            lower_case_table_names=lower_case_table_names,
-            family=family,
+            names=names,
         )
 
     @property
@@ -121,7 +104,7 @@ class WriteFilter(ReplicationFilter):
         if self.is_on and current is None:
             if self.semantics is WriteSemantics.WORKLOG:
                 return Decision(Verdict.IGNORE, Step.BINLOG_NO_DB)
-            if self.family == "mysql":
+            if self.names.family == "mysql":
                 return Decision(Verdict.EXECUTE, Step.BINLOG_NO_DB)
         return self._db(current or "")
 
@@ -145,22 +128,3 @@ class WriteFilter(ReplicationFilter):
                 return Decision(Verdict.IGNORE, Step.BINLOG_IGNORE_DB, rule, name)
             return Decision(Verdict.EXECUTE, Step.BINLOG_NO_IGNORE_DB, None, name)
         return Decision(Verdict.EXECUTE, Step.NO_RULES, None, name)
-
-
-_OPTIONS = ", ".join(f"--{kind.value}" for kind in WriteRuleKind)
-
-
-def parse_write_option(option: str) -> Rule:
-    """A rule from an option in the server's spelling, dashes and underscores alike. Raises OptionError.
-
-    >>> str(parse_write_option("--binlog_do_db=shop"))
-    '--binlog-do-db=shop'
-    """
-    name, equals, value = option.partition("=")
-    try:
-        kind = WriteRuleKind(name.removeprefix("--").replace("_", "-"))
-    except ValueError:
-        raise OptionError(f"unknown option {name!r}; the write side's are: {_OPTIONS}") from None
-    if not equals:
-        raise OptionError(f"{name}: a value is missing; write {name}=VALUE")
-    return make_rule(kind, value)

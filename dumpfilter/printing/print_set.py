@@ -69,16 +69,16 @@ def rules_of(
     """
     rules = []
     for kind in RuleKind:
-        short = "--" + kind.value.removeprefix("replicate-")
+        short = f"--{kind.worklog_option}"
         if server.get(kind) and worklog.get(kind):
-            raise OptionError(f"--{kind.value} and {short} are the same rule: use one of the two")
+            raise OptionError(f"--{kind.option} and {short} are the same rule: use one of the two")
         for value in server.get(kind) or ():
             rules.append(make_rule(kind, value))
         for value in worklog.get(kind) or ():
             try:
                 rules.append(make_rule(kind, value))
             except OptionError as error:
-                raise OptionError(str(error).replace(f"--{kind.value}", short)) from None
+                raise OptionError(str(error).replace(f"--{kind.option}", short)) from None
     return rules
 
 
@@ -185,19 +185,17 @@ class _Work:
         self._binlogs = binlogs
         self._log = log
         with binlogs.file(binlogs.names[-1]) as newest:
-            family, names = newest.format_description.family, newest.format_description.names
-        lower = options.lower_case_table_names
-        self.rules: ReplicationFilter = Filter(
-            options.rules, lower_case_table_names=lower, family=family, names=names
-        )
+            written_by = newest.format_description.names
+        names = written_by._replace(lower_case_table_names=options.lower_case_table_names)
+        self.rules: ReplicationFilter = Filter(options.rules, names=names)
         self.also = AllFilters(
             [
-                WriteFilter(options.write_rules, lower_case_table_names=lower, family=family),
+                WriteFilter(options.write_rules, names=names),
                 options.kinds,
             ]
         )
         self.clever = CleverFilter(self.rules, warn=self.warn) if options.clever else None
-        self.wanted = on_boundaries(range_of(options, family), binlogs, warn=self.warn)
+        self.wanted = on_boundaries(range_of(options, names.family), binlogs, warn=self.warn)
 
     def warn(self, text: str) -> None:
         self._log.print(f"dumpfilter: warning: {text}", markup=False, highlight=False, soft_wrap=True)

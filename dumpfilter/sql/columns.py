@@ -6,6 +6,7 @@ Masters and slaves show the same tables; what is not theirs is empty.
 from __future__ import annotations
 
 from dumpfilter.binlog.format import Family
+from dumpfilter.filter.rules import RuleKind
 from dumpfilter.sql.result import Column, ColumnType
 
 
@@ -13,11 +14,11 @@ def _words(text: str) -> list[str]:
     return text.split()
 
 
-_STATUS = _words("""
+_RULES = " ".join(kind.status_column for kind in RuleKind if not kind.is_rewrite)
+_STATUS = _words(f"""
     Replica_IO_State Source_Host Source_User Source_Port Connect_Retry Source_Log_File Read_Source_Log_Pos
     Relay_Log_File Relay_Log_Pos Relay_Source_Log_File Replica_IO_Running Replica_SQL_Running
-    Replicate_Do_DB Replicate_Ignore_DB Replicate_Do_Table Replicate_Ignore_Table Replicate_Wild_Do_Table
-    Replicate_Wild_Ignore_Table Last_Errno Last_Error Skip_Counter Exec_Source_Log_Pos Relay_Log_Space
+    {_RULES} Last_Errno Last_Error Skip_Counter Exec_Source_Log_Pos Relay_Log_Space
     Until_Condition Until_Log_File Until_Log_Pos Source_SSL_Allowed Source_SSL_CA_File Source_SSL_CA_Path
     Source_SSL_Cert Source_SSL_Cipher Source_SSL_Key Seconds_Behind_Source Source_SSL_Verify_Server_Cert
     Last_IO_Errno Last_IO_Error Last_SQL_Errno Last_SQL_Error Replicate_Ignore_Server_Ids Source_Server_Id
@@ -33,11 +34,9 @@ _STATUS_NUMBERS = frozenset(
     SQL_Delay SQL_Remaining_Delay Source_Retry_Count Auto_Position Get_Source_public_key
 """)
 )
-_MARIADB_STATUS = _words("""
+_MARIADB_STATUS = _words(f"""
     Slave_IO_State Master_Host Master_User Master_Port Connect_Retry Master_Log_File Read_Master_Log_Pos
-    Relay_Log_File Relay_Log_Pos Relay_Master_Log_File Slave_IO_Running Slave_SQL_Running Replicate_Do_DB
-    Replicate_Ignore_DB Replicate_Do_Table Replicate_Ignore_Table Replicate_Wild_Do_Table
-    Replicate_Wild_Ignore_Table Last_Errno Last_Error Skip_Counter Exec_Master_Log_Pos Relay_Log_Space
+    Relay_Log_File Relay_Log_Pos Relay_Master_Log_File Slave_IO_Running Slave_SQL_Running {_RULES} Last_Errno Last_Error Skip_Counter Exec_Master_Log_Pos Relay_Log_Space
     Until_Condition Until_Log_File Until_Log_Pos Master_SSL_Allowed Master_SSL_CA_File Master_SSL_CA_Path
     Master_SSL_Cert Master_SSL_Cipher Master_SSL_Key Seconds_Behind_Master Master_SSL_Verify_Server_Cert
     Last_IO_Errno Last_IO_Error Last_SQL_Errno Last_SQL_Error Replicate_Ignore_Server_Ids Master_Server_Id

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from dumpfilter.errors import OptionError
-from dumpfilter.filter.rules import BaseRuleKind, EffectiveRuleKind, Rule, RuleKind, make_rule
+from dumpfilter.filter.rules import SLAVE_RULE_KINDS, BaseRuleKind, Rule, RuleKind, ValueForm, make_rule
 from dumpfilter.sql.commands import FilterClause
 from dumpfilter.sql.cursor import Cursor
-from dumpfilter.sql.lexer import TokenKind
 from dumpfilter.sql.server_errors import (
     ER_INVALID_RPL_WILD_TABLE_FILTER_PATTERN,
     ER_TOO_LONG_IDENT,
@@ -18,13 +17,14 @@ from dumpfilter.sql.server_errors import (
     ER_WRONG_TABLE_NAME,
     ER_WRONG_VALUE,
 )
+from dumpfilter.statement.tokens import TokenKind
 
 _Item = TypeVar("_Item")
 
 NAME_CHARS = 64
 """The longest name of a database or table, in characters (the server's NAME_CHAR_LEN)."""
-_CLASSIC = {kind.value.upper().replace("-", "_"): kind for kind in RuleKind}
-_ALL: dict[str, BaseRuleKind] = {**_CLASSIC, **{kind.value.upper(): kind for kind in EffectiveRuleKind}}
+_CLASSIC = {kind.sql_name: kind for kind in RuleKind}
+_ALL = {kind.sql_name: kind for kind in SLAVE_RULE_KINDS}
 _OPTION_NAME = re.compile(r"[\w-]+", re.ASCII)
 # Not possessive as a whole: before 3.11.5, Python stays behind a part that does not match (gh-106052).
 _BARE = re.compile(r"""(?: (?!->) [^\s,;()'"`] )+ (?: \s*+->\s*+ [^\s,;()'"`]++ )?""", re.VERBOSE)
@@ -34,45 +34,37 @@ _BARE = re.compile(r"""(?: (?!->) [^\s,;()'"`] )+ (?: \s*+->\s*+ [^\s,;()'"`]++ 
 def filter_clauses(cursor: Cursor) -> tuple[FilterClause, ...]:
     """The list of CHANGE REPLICATION FILTER (the grammar's filter_defs)."""
     clauses = [_filter_clause(cursor)]
-    while cursor.accept_symbol(","):
+    while cursor.accept(","):
         clauses.append(_filter_clause(cursor))
     return tuple(clauses)
 
 
 def _filter_clause(cursor: Cursor) -> FilterClause:
     kind = _CLASSIC[cursor.expect(*_CLASSIC)]
-    cursor.expect_symbol("=")
+    cursor.expect("=")
     return FilterClause(kind, _filter_list(cursor, kind))
 
 
 def _filter_list(cursor: Cursor, kind: RuleKind) -> tuple[Rule, ...]:
-    read: Callable[[], Rule]
-    match kind:
-        case RuleKind.DO_DB | RuleKind.IGNORE_DB:
-            read = lambda: _named(kind, cursor.identifier())  # noqa: E731
-        case RuleKind.DO_TABLE | RuleKind.IGNORE_TABLE:
-            read = lambda: _table(cursor, kind)  # noqa: E731
-        case RuleKind.WILD_DO_TABLE | RuleKind.WILD_IGNORE_TABLE:
-            read = lambda: _wild(cursor, kind)  # noqa: E731
-        case RuleKind.REWRITE_DB:
-            read = lambda: _pair(cursor)  # noqa: E731
-    return tuple(_list(cursor, read))
+    read = _READERS[kind.form]
+    return tuple(_list(cursor, lambda: read(cursor, kind)))
 
 
 def _list(cursor: Cursor, read: Callable[[], _Item]) -> list[_Item]:
     """Items in parentheses, with commas between them; there may be none."""
-    cursor.expect_symbol("(")
+    cursor.expect("(")
     items = []
-    if not cursor.at_symbol(")"):
+    if not cursor.sees(")"):
         items.append(read())
-        while cursor.accept_symbol(","):
+        while cursor.accept(","):
             items.append(read())
-    cursor.expect_symbol(")")
+    cursor.expect(")")
     return items
 
 
-def _named(kind: RuleKind, name: str) -> Rule:
+def _database(cursor: Cursor, kind: RuleKind) -> Rule:
     """A database rule. The server takes the empty name too; a rule of an option cannot have it."""
+    name = cursor.identifier()
     try:
         return make_rule(kind, name)
     except OptionError:
@@ -81,7 +73,7 @@ def _named(kind: RuleKind, name: str) -> Rule:
 
 def _table(cursor: Cursor, kind: RuleKind) -> Rule:
     database = cursor.identifier()
-    cursor.expect_symbol(".")
+    cursor.expect(".")
     table = cursor.identifier()
     # Table_ident's check of the database; that of the table waits for CREATE TABLE
     if len(database) > NAME_CHARS:
@@ -105,21 +97,29 @@ def _wild(cursor: Cursor, kind: RuleKind) -> Rule:
     return rule
 
 
-def _pair(cursor: Cursor) -> Rule:
+def _pair(cursor: Cursor, kind: RuleKind) -> Rule:
     """``(from, to)``. An option cannot hold every pair: its first arrow counts, and spaces at the ends do not."""
-    cursor.expect_symbol("(")
+    cursor.expect("(")
     source = cursor.identifier()
-    cursor.expect_symbol(",")
+    cursor.expect(",")
     target = cursor.identifier()
-    cursor.expect_symbol(")")
+    cursor.expect(")")
     try:
-        rule = make_rule(RuleKind.REWRITE_DB, f"{source}->{target}")
+        rule = make_rule(kind, f"{source}->{target}")
     except OptionError:
         raise ER_WRONG_DB_NAME(target if source.strip() else source) from None
     for given, kept in zip((source, target), rule.pair, strict=True):
         if given != kept:
             raise ER_WRONG_DB_NAME(given)
     return rule
+
+
+_READERS: dict[ValueForm, Callable[[Cursor, RuleKind], Rule]] = {
+    ValueForm.DATABASE: _database,
+    ValueForm.TABLE: _table,
+    ValueForm.WILD_TABLE: _wild,
+    ValueForm.DATABASE_PAIR: _pair,
+}
 
 
 class RuleOptions:
@@ -145,9 +145,9 @@ class RuleOptions:
         if kind is None or (isinstance(kind, RuleKind) and not classic):
             return False
         cursor.take(_OPTION_NAME)
-        cursor.expect_symbol("=")
+        cursor.expect("=")
         rules = self._rules.setdefault(kind, [])
-        if cursor.at_symbol("("):
+        if cursor.sees("("):
             if isinstance(kind, RuleKind):
                 rules[:] = _filter_list(cursor, kind)
             else:
@@ -168,4 +168,4 @@ def _rule(kind: BaseRuleKind, value: str) -> Rule:
     try:
         return make_rule(kind, value)
     except OptionError:
-        raise ER_WRONG_VALUE(kind.value.upper(), value) from None
+        raise ER_WRONG_VALUE(kind.option.upper(), value) from None

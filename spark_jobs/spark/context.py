@@ -280,9 +280,11 @@ def _launched_context(given: Mapping[str, str]) -> Iterator[SparkContext]:
         conf = SparkConf(loadDefaults=False)
         for key, value in given.items():
             conf.set(key, value)
+        # Spark leaves directories behind when its JVM is killed, and scratch is removed as a whole.
+        conf.set("spark.local.dir", scratch)
         conf.set(
             "spark.driver.extraJavaOptions",
-            f"-XX:TieredStopAtLevel=1 -Dlog4j2.configurationFile={log4j.as_uri()}",
+            f"-XX:TieredStopAtLevel=1 -Djava.io.tmpdir={scratch} -Dlog4j2.configurationFile={log4j.as_uri()}",
         )
         messages = Path(scratch) / "spark.err"
         # The JVM warns of incubator modules and host names, and a user can do nothing about either.

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.filter.base import ReplicationFilter
-from dumpfilter.filter.verdict import Verdict
+from dumpfilter.filter.decision import Verdict
 from dumpfilter.index.subjects import Subject, Subjects, TableSubject
 from dumpfilter.spark_jobs.split.names import REST, encode_name
 

@@ -25,7 +25,7 @@ from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.workload.generate import generate
 from tests.binlog_tools import HARMLESS, complaints
 
-ORACLE = Path(__file__).parent / "oracle" / "data" / "oracle"
+ORACLE = Path(__file__).parents[1] / "oracle" / "data" / "oracle"
 MYSQL, MARIADB = ORACLE / "mysql-statement", ORACLE / "mariadb-statement"
 COMMAND = [sys.executable, "-m", "dumpfilter", "binlog"]
 

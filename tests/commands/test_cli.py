@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-ORACLE = Path(__file__).parent / "oracle" / "data" / "oracle"
+ORACLE = Path(__file__).parents[1] / "oracle" / "data" / "oracle"
 
 
 def run(*arguments: str | Path, timeout: float = 60) -> subprocess.CompletedProcess[str]:

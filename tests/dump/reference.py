@@ -359,17 +359,17 @@ def _validate_transaction(fd: FormatDescription, group: list[Event], unused: set
 def _maps_without_rows(fd: FormatDescription, source: Iterable[Event]) -> set[Any]:
     """The table maps (their header and body) that the source itself uses no rows for."""
     found: set[Any] = set()
-    maps: dict[int, Any] = {}
+    maps: dict[int, list[Any]] = {}
     for event in source:
         kind = kind_of(event)
         if kind == "map":
             number = decode_table_map(event.body, fd.post_header_length(T.TABLE_MAP)).table_id
-            maps[number] = (event.header, bytes(event.body))
+            maps.setdefault(number, []).append((event.header, bytes(event.body)))
         elif kind in ("rows", "dummy"):
             header = decode_rows_header(event.type, event.body, fd.post_header_length(event.type))
             maps.pop(header.table_id, None)
             if header.statement_ends:
-                found |= set(maps.values())
+                found |= {one for repeated in maps.values() for one in repeated}
                 maps = {}
     return found
 

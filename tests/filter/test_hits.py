@@ -25,7 +25,7 @@ from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.filter.rules import BaseRuleKind, EffectiveRuleKind, RuleKind
 from dumpfilter.index.statements import decode_statement_event, statement_of
 from dumpfilter.index.subjects import Subject, TableSubject
-from dumpfilter.slave.groups import Keyword, keyword
+from dumpfilter.slave.threads.groups import Keyword, keyword
 from dumpfilter.statement import make_statement, parse_statement
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import Filter
+from dumpfilter.filter.decision import Verdict
 from dumpfilter.filter.kinds import ROWS, AllFilters, KindFilter, kind_name
-from dumpfilter.filter.verdict import Verdict
 from dumpfilter.statement import Statement, StatementKind
 
 KINDS = [kind.value for kind in StatementKind] + [ROWS]

@@ -10,20 +10,22 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.binlog.events import EventType
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.dump.event_stream import kept_events
 from dumpfilter.dump.filter_set import filter_set
 from dumpfilter.filter import Filter
+from dumpfilter.filter.rules import FilterOn
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.printing import LoadFiles, TextPrinter
-from dumpfilter.slave.applier import apply_files
-from dumpfilter.slave.channel import Channel, ChannelOptions, FilterOn
-from dumpfilter.slave.io_thread import SourceOptions
+from dumpfilter.slave.channel import Channel, ChannelOptions
 from dumpfilter.slave.targets import SummaryTarget
+from dumpfilter.slave.threads.applier import apply_files
+from dumpfilter.slave.threads.master_options import MasterOptions
 from tests.mariadb import MariaDb, mariadb_version
-from tests.oracle.test_replay import Server
+from tests.oracle.replaying import Server
 from tests.spark_jobs.here import split_here
 from tests.support import binlogs_in
 
@@ -59,7 +61,7 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def slave_of(port: int, directory: Path, number: int, options: list[str], *, on_master: bool) -> Channel:
     return Channel(
         ChannelOptions(
-            source=SourceOptions(
+            master=MasterOptions(
                 address=f"127.0.0.1:{port}", server_id=number, uuid="", heartbeat_period=0.05
             ),
             relay_dir=directory,
@@ -125,7 +127,7 @@ def test_a_live_binlog_is_followed(server: MariaDb, tmp_path: Path) -> None:
     for directory in ("filtered", "full"):
         relay_logs = sorted((tmp_path / directory).glob("relay-bin.0*"))
         target = SummaryTarget()
-        apply_files(relay_logs, Filter.from_options(SHOP, family="mariadb"), target)
+        apply_files(relay_logs, Filter.from_options(SHOP, names=NameRules("mariadb")), target)
         states.append(target.state())
     assert states[0] == states[1]
     assert states[0]["tables"]["shop.t"]["inserted"] == 600
@@ -210,7 +212,7 @@ def test_a_data_directory_under_load(
     assert wanted["t"]["rows"] == 300 - 6
     assert wanted["large"]["rows"] == 6
     relayed = [binlogs_in(tmp_path / name, "relay-bin") for name in ("filtered", "full")]
-    rules = Filter.from_options(SHOP, family="mariadb")
+    rules = Filter.from_options(SHOP, names=NameRules("mariadb"))
     filter_set(BinlogSet.open(data), rules, tmp_path / "set", "bin")
     made = split_here(data, tmp_path / "parts")
     text = printed_text(BinlogSet.open(data), rules, tmp_path / "loads")

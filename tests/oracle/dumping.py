@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from dumpfilter.binlog.events import MAGIC
+from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.gtid_sources import SourceNumbers, add_run, empty_set
 from dumpfilter.dump import Counts, DumpThread, render
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.fileset import BinlogSet, SegmentReader
+from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.index.xa import NONE_PREPARED
 
 
 @dataclass
 class Stream:
-    """What a slave would get of a whole set."""
+    """The filtered stream of a whole binlog set, as a slave would get it."""
 
     files: dict[str, bytes] = field(default_factory=dict)
-    """By source file: a readable binlog with the events sent."""
+    """A readable binlog with the events sent, by the name of its source file."""
     completed: GtidSet | None = None
     empty: GtidSet | None = None
     counts: Counts = field(default_factory=Counts)
     position: tuple[str, int] = ("", 0)
 
     def write(self, directory: Path) -> list[Path]:
-        """The files as files."""
+        """Write each binlog into the directory and return the paths."""
         directory.mkdir(parents=True, exist_ok=True)
         paths = []
         for name, data in self.files.items():
@@ -37,30 +41,63 @@ class Stream:
         return paths
 
 
+class _ScannedFile(NamedTuple):
+    name: str
+    data: bytes
+    format_description: FormatDescription
+    first_event: int
+    segments: list[Segment]
+
+    def read(self, offset: int, length: int) -> bytes:
+        return self.data[offset : offset + length]
+
+
+class _Scan(NamedTuple):
+    """A scanned binlog set. Its dumps share the segments, as the dumps of a master do."""
+
+    subjects: Subjects
+    sources: SourceNumbers
+    files: list[_ScannedFile]
+
+
 def dump(files: list[Path], rule_filter: Filter, *, chunk_size: int = 1 << 18) -> Stream:
-    """The filtered stream of a set of binlogs."""
-    subjects, sources = Subjects(), SourceNumbers()
+    """Return the filtered stream of a binlog set."""
+    states = [(path, path.stat()) for path in files]
+    scan = _scan(tuple((path, state.st_size, state.st_mtime_ns) for path, state in states))
+    thread = DumpThread(TableFlags(rule_filter, scan.subjects), scan.sources, chunk_size=chunk_size)
+    family = scan.files[0].format_description.family
+    out = Stream(completed=empty_set(family), empty=empty_set(family))
+    assert out.completed is not None
+    assert out.empty is not None
+    for file in scan.files:
+        pieces = [MAGIC, file.format_description.raw]
+        thread.start_file(file.first_event, file.read)
+        for segment in file.segments:
+            for plan in thread.plan(segment):
+                pieces.append(render(plan, file.data, 0, file.read, file.format_description))
+                out.counts.add(plan.counts)
+                out.position = (file.name, plan.resume)
+                for runs, gtids in ((plan.completed, out.completed), (plan.empty, out.empty)):
+                    for source, first, last in runs:
+                        add_run(gtids, scan.sources.key(source, family), first, last)
+        out.files[file.name] = b"".join(pieces)
+    return out
+
+
+@lru_cache(maxsize=4)
+def _scan(files: tuple[tuple[Path, int, int], ...]) -> _Scan:
+    """Scan a binlog set. The key holds each file's size and time, since some tests let a file grow."""
+    scan = _Scan(Subjects(), SourceNumbers(), [])
     prepared = NONE_PREPARED
-    thread = DumpThread(TableFlags(rule_filter, subjects), sources, chunk_size=chunk_size)
-    out = Stream()
-    binlogs = BinlogSet.open(files)
+    binlogs = BinlogSet.open([path for path, _, _ in files])
     for name in binlogs.names:
         with binlogs.file(name) as file:
-            fd = file.format_description
-            if out.completed is None:
-                out.completed, out.empty = empty_set(fd.family), empty_set(fd.family)
-            pieces = [MAGIC, fd.raw]
-            thread.start_file(file.first_event, file.read)
-            reader = SegmentReader(file, subjects, sources, prepared=prepared)
+            data = file.read(0, file.size)
+            reader = SegmentReader(file, scan.subjects, scan.sources, prepared=prepared)
+            segments = []
             while (segment := reader.next()) is not None:
-                for plan in thread.plan(segment):
-                    pieces.append(render(plan, memoryview(reader.data), reader.data_offset, file.read, fd))
-                    out.counts.add(plan.counts)
-                    out.position = (name, plan.resume)
-                    for runs, gtids in ((plan.completed, out.completed), (plan.empty, out.empty)):
-                        for source, first, last in runs:
-                            add_run(gtids, sources.key(source, fd.family), first, last)
+                segments.append(segment)
             prepared = reader.prepared
             reader.check_end(last=name == binlogs.names[-1])
-            out.files[name] = b"".join(pieces)
-    return out
+            scan.files.append(_ScannedFile(name, data, file.format_description, file.first_event, segments))
+    return scan

@@ -1,11 +1,11 @@
-"""Recordings of real servers as test data: what the source wrote, what each replica made of it."""
+"""Recordings of real servers as test data. Each holds a source's binlogs and the effect of each replica's filter."""
 
 from __future__ import annotations
 
 import json
 import re
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,28 +24,28 @@ _TABLE_MAP = re.compile(r"^\((.*)\)$", re.DOTALL)
 
 @dataclass(frozen=True)
 class Replica:
-    """What one replica with one filter did, by GTID text."""
+    """The effects of one replica with one filter. GTIDs are texts."""
 
     name: str
     options: list[str]
     lower_case_table_names: int
     tables: dict[str, set[str]]
-    """``db.table`` of the row changes it logged."""
+    """By GTID, ``db.table`` of the row changes that the replica logged."""
     statements: dict[str, list[str]]
-    """The statements it logged (without BEGIN, COMMIT and their like)."""
+    """By GTID, the statements that the replica logged, without BEGIN, COMMIT, ROLLBACK, SAVEPOINT and XA statements."""
     failed: set[str]
-    """GTIDs of transactions of which something passed the filter and then failed."""
+    """GTIDs of transactions in which an event passed the filter and then failed."""
     unsaid: set[str]
-    """GTIDs of statements that the replica may have dropped or run: the recording does not say."""
+    """GTIDs of statements that the replica may have dropped or run. The recording does not tell which."""
     missing_tables: set[str]
-    """``db.table`` of row changes that passed the filter and failed, where the log names no GTID."""
+    """``db.table`` of row changes that passed the filter and failed, in recordings whose error log names no GTID."""
     until: int
-    """How many of the source's transactions it got through; what comes after says nothing."""
+    """The number of the source's transactions that the replica finished. Nothing is known about its later ones."""
 
 
 @dataclass(frozen=True)
 class Recording:
-    """One folder with binlogs and oracle.json."""
+    """One folder with binlogs and their oracle.json."""
 
     path: Path
     family: Family = field(init=False)
@@ -59,7 +59,7 @@ class Recording:
 
     @property
     def names(self) -> NameCollation:
-        """The collation for names of the server that made the recording."""
+        """The collation by which the recorded server compares names."""
         return name_collation_of(self.family, self.oracle["server"])
 
     @property
@@ -72,7 +72,7 @@ class Recording:
 
     @cached_property
     def collation(self) -> int:
-        """The number of the source's default collation, which its sessions have as ``collation_server``."""
+        """The number of the source's default collation, as its Query events give it in ``collation_server``."""
         for path in self.files:
             with path.open("rb") as source:
                 for event in iter_events(source, file=path.name):
@@ -80,18 +80,18 @@ class Recording:
                         found = decode_query(event.body).status.collation_server
                         if found is not None:
                             return found
-        raise AssertionError(f"{self.name}: no statement tells the collation")
+        raise AssertionError(f"{self.name}: no Query event has the status variable collation_server")
 
     @property
     def executed(self) -> str:
-        """The source's GTID set. It may have some even where the replicas went by file and position."""
+        """The source's GTID set. A source may have one even where its replicas went by file and position."""
         return self.oracle.get("executed", self.oracle["gtid"])
 
     @property
     def rows_v1(self) -> bool:
-        """Whether MySQL wrote rows events of version 1, which the mysqlbinlog of MySQL 9.7 does not read.
+        """True when MySQL wrote rows events of version 1, which the mysqlbinlog of MySQL 9.7 does not read.
 
-        SHOW BINLOG EVENTS of MySQL 5.5 names them without the version.
+        SHOW BINLOG EVENTS of MySQL 5.5 names such events without the version.
         """
         kinds = {kind for one in self.oracle["source"]["transactions"] for kind, _ in one["events"]}
         return self.family == "mysql" and (self.version < (5, 6) or "Write_rows_v1" in kinds)
@@ -106,7 +106,7 @@ class Recording:
 
     @property
     def single_threaded(self) -> bool:
-        """Whether the replicas apply with one thread and name no GTID in their logs (MySQL before 8.0)."""
+        """True when the replicas apply with one thread and name no GTID in their logs, as MySQL before 8.0 does."""
         return self.family == "mysql" and self.version < (8, 0)
 
     @cached_property
@@ -119,11 +119,12 @@ class Recording:
 
     @property
     def gtids(self) -> list[str]:
-        """The source's GTIDs, in order."""
+        """The GTIDs of the source's transactions, in order. They are empty in a recording without GTIDs."""
         return [_gtid(t["gtid"]) for t in self.oracle["source"]["transactions"]]
 
+    @cache  # noqa: B019 (all_recordings keeps the recordings for good)
     def replica(self, case: str) -> Replica:
-        """One case's replica."""
+        """Return the replica of a case."""
         found = self.oracle["cases"][case]
         tables: dict[str, set[str]] = {}
         statements: dict[str, list[str]] = {}
@@ -137,7 +138,7 @@ class Recording:
         failed = {
             gtid
             for line in found["passed_but_failed"]
-            # MySQL notes with this number that the statement was filtered out, and only the first time
+            # MySQL logs MY-001237 when it filters a statement out, for the first such statement only.
             if "MY-001237" not in line and "ignored the query because of replicate" not in line
             for gtid in _GTID.findall(line)
         }
@@ -146,8 +147,8 @@ class Recording:
         unsaid: set[str] = set()
         missing: set[str] = set()
         if self.single_threaded:
-            # The log names no GTID, but what failed is missing in the GTID set. MySQL 5.6 also leaves out
-            # statements about databases that it dropped.
+            # The log names no GTID, but the GTID set lacks the transactions that failed. The GTID set of MySQL 5.6
+            # also lacks statements about databases that the replica dropped.
             done = _numbers(found["gtid"])
             until = until if found["reached_the_end"] else max(done, default=0)
             failed = {gtid for n, gtid in enumerate(gtids[:until], 1) if gtid and n not in done}
@@ -156,16 +157,16 @@ class Recording:
                 unsaid = failed & self._database_statements
                 failed -= unsaid
         elif found["stopped"] or found["gtid"] != self.oracle["gtid"]:
-            # parallel workers may have gone further in places: only what is complete says something
+            # Parallel workers may have skipped ahead. Only the transactions before the first missing one are known.
             until = _complete(found["gtid"], gtids, failed if "reached_the_end" in found else set())
         if found["stopped"] and "died" in found["stopped"]["message"]:
-            until = 0  # the replica's process died: its own binlog is not whole either
+            until = 0  # the replica's process died, and its own binlog may lack the last transactions
         lower = self.oracle.get("lower_case_table_names", 1 if "lower-case" in self.name else 0)
         return Replica(case, found["options"], lower, tables, statements, failed, unsaid, missing, until)
 
 
 def _gtid(text: str) -> str:
-    """The GTID in ``text``; empty in a recording without GTIDs."""
+    """Return the GTID in ``text``, or an empty string in a recording without GTIDs."""
     found = _GTID.search(text)
     return found[0] if found else ""
 
@@ -176,7 +177,7 @@ def _is_frame(info: str) -> bool:
 
 
 def _numbers(executed: str) -> set[int]:
-    """The transaction numbers in the set ``executed``."""
+    """Return the transaction numbers in the GTID set ``executed``."""
     numbers: set[int] = set()
     for piece in re.findall(r"(?<=:)\d+(?:-\d+)?(?=[:,\s]|$)|\d+-\d+-\d+", executed):
         bounds = [int(n) for n in piece.split("-")]
@@ -188,7 +189,7 @@ def _numbers(executed: str) -> set[int]:
 
 
 def _complete(executed: str, gtids: list[str], failed: set[str]) -> int:
-    """How many of ``gtids``, from the first on, are in the set ``executed`` or failed."""
+    """Return the number of leading ``gtids`` that are in the GTID set ``executed`` or in ``failed``."""
     numbers = _numbers(executed)
     for n, gtid in enumerate(gtids):
         if gtid not in failed and int(re.split(r"[:-]", gtid)[-1]) not in numbers:
@@ -196,11 +197,12 @@ def _complete(executed: str, gtids: list[str], failed: set[str]) -> int:
     return len(gtids)
 
 
+@cache
 def all_recordings() -> list[Recording]:
-    """Every folder with an oracle.json."""
+    """Return the recording in every folder with an oracle.json."""
     return [Recording(path.parent) for path in sorted(DATA.glob("*/*/oracle.json"))]
 
 
 def all_cases() -> list[tuple[Recording, str]]:
-    """Every recording with each of its cases."""
+    """Return every recording paired with each of its cases."""
     return [(recording, case) for recording in all_recordings() for case in recording.oracle["cases"]]

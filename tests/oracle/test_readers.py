@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.filter import Filter
 from tests.binlog_tools import complaints
 from tests.oracle.dumping import dump
@@ -18,7 +19,8 @@ CASES = [pytest.param(recording, case, id=f"{recording.name}-{case}") for record
 def test_a_filtered_stream_is_read_without_complaint(recording: Recording, case: str, tmp_path: Path) -> None:
     replica = recording.replica(case)
     rules = Filter.from_options(
-        replica.options, lower_case_table_names=replica.lower_case_table_names, family=recording.family
+        replica.options,
+        names=NameRules(recording.family, lower_case_table_names=replica.lower_case_table_names),
     )
     stream = dump(recording.files, rules)
     reader = "mariadb" if recording.rows_v1 else recording.family

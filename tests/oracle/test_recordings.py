@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.filter import Filter
-from dumpfilter.slave.applier import apply_files
 from dumpfilter.slave.targets.summary import SummaryTarget
+from dumpfilter.slave.threads.applier import apply_files
 from tests.oracle.dumping import dump
 from tests.oracle.recordings import Recording, all_cases
 
@@ -29,9 +30,7 @@ def filter_of(recording: Recording, case: str) -> Filter:
     replica = recording.replica(case)
     return Filter.from_options(
         replica.options,
-        lower_case_table_names=replica.lower_case_table_names,
-        family=recording.family,
-        names=recording.names,
+        names=NameRules(recording.family, recording.names, replica.lower_case_table_names),
     )
 
 
@@ -46,7 +45,7 @@ def test_the_law(recording: Recording, case: str, tmp_path: Path) -> None:
     """A slave fed the filtered stream ends where one fed everything does: state, position, GTID set."""
     rules = filter_of(recording, case)
     filtered = dump(recording.files, rules)
-    full = dump(recording.files, Filter(family=recording.family, names=recording.names))
+    full = dump(recording.files, Filter(names=NameRules(recording.family, recording.names)))
     assert full.files == {path.name: _in_use_cleared(path.read_bytes()) for path in recording.files}
     states = []
     for stream, where in ((filtered, "filtered"), (full, "full")):
@@ -98,7 +97,7 @@ def changed_tables(recording: Recording) -> dict[str, set[str]]:
     """The tables of which the source wrote rows, by GTID; all together where the recording goes without GTIDs."""
     observer = Observer()
     with tempfile.TemporaryDirectory() as directory:
-        everything = Filter(family=recording.family)
+        everything = Filter(names=NameRules(recording.family))
         apply_files(dump(recording.files, everything).write(Path(directory)), everything, observer)
     if not recording.gtids[0]:
         observer.tables[""] = set().union(*observer.tables.values())

@@ -1,7 +1,8 @@
-"""Every statement of every recording: our decision is the real replica's, and nothing is sent in vain.
+"""Decisions about every recorded statement, compared with those of the real replicas.
 
-A replica that executed a statement logged it, or its error log names the transaction as passed and failed. What a
-replica executes without a trace: changes of rows that are not there, and what happens to temporary tables.
+A replica that executed a statement logged the statement, or its error log names the transaction as passed and failed.
+Two kinds of statements leave no trace on a replica that executes them. One changes only rows that do not exist. The
+other works on temporary tables.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ class Logged:
     table_map: int | None
     """Q_TABLE_MAP_FOR_UPDATE."""
     alone: bool
-    """Whether its transaction has nothing else that a filter decides."""
+    """True when the transaction has no other event that a filter decides."""
     committed_later: bool
-    """Whether this is the START or the ROLLBACK of an ALTER in two phases."""
+    """True for the START and the ROLLBACK of an ALTER in two phases."""
 
 
 def _items(recording: Recording) -> Iterator[tuple[str, str, Event]]:
@@ -57,9 +58,8 @@ def _items(recording: Recording) -> Iterator[tuple[str, str, Event]]:
 
 
 @cache
-def statements_of(name: str) -> list[Logged]:
-    """The statements of a recording."""
-    recording = next(r for r in all_recordings() if r.name == name)
+def statements_of(recording: Recording) -> list[Logged]:
+    """Return the statements of a recording."""
     found, others = [], Counter[str]()
     for gtid, kind, event in _items(recording):
         if kind == "statement":
@@ -83,9 +83,9 @@ def statements_of(name: str) -> list[Logged]:
 
 
 @cache
-def temporary_tables(name: str) -> frozenset[str]:
-    """The names that are temporary tables' at some time."""
-    made = [logged.parsed for logged in statements_of(name) if logged.parsed.temporary]
+def temporary_tables(recording: Recording) -> frozenset[str]:
+    """Return the names of the tables that are temporary at some time in a recording."""
+    made = [logged.parsed for logged in statements_of(recording) if logged.parsed.temporary]
     return frozenset(table.table for parsed in made for table in parsed.objects or ())
 
 
@@ -93,7 +93,7 @@ def _leaves_no_trace(logged: Logged, recording: Recording) -> bool:
     if logged.parsed.kind in _CHANGES_ROWS or "DROP TRIGGER IF EXISTS" in logged.text:
         return True
     objects = logged.parsed.objects or ()
-    return bool(objects) and all(table.table in temporary_tables(recording.name) for table in objects)
+    return bool(objects) and all(table.table in temporary_tables(recording) for table in objects)
 
 
 @pytest.mark.parametrize(("recording", "case"), CASES)
@@ -101,8 +101,8 @@ def test_a_statement_is_decided_as_the_real_replica_did(recording: Recording, ca
     replica = recording.replica(case)
     rules = filter_of(recording, case)
     until = set(recording.gtids[: replica.until]) - replica.unsaid
-    for logged in statements_of(recording.name):
-        # a MariaDB replica asks the rules about tables only when COMMIT ALTER comes
+    for logged in statements_of(recording):
+        # A MariaDB replica applies the rules about tables only at the COMMIT of an ALTER in two phases.
         if logged.gtid not in until or not logged.alone or logged.committed_later:
             continue
         ran = bool(replica.statements.get(logged.gtid) or replica.tables.get(logged.gtid))
@@ -111,7 +111,7 @@ def test_a_statement_is_decided_as_the_real_replica_did(recording: Recording, ca
         if decision.verdict is Verdict.IGNORE:
             assert not ran, (logged.text, decision)
         elif decision.verdict is Verdict.EXECUTE and recording.family == "mysql":
-            # MariaDB does not log what failed
+            # MariaDB does not log statements that failed.
             assert ran or _leaves_no_trace(logged, recording), (logged.text, decision)
 
 
@@ -121,25 +121,24 @@ def test_every_kind_of_statement_is_recorded() -> None:
             logged.parsed.kind
             for recording in all_recordings()
             if recording.family == family
-            for logged in statements_of(recording.name)
+            for logged in statements_of(recording)
         }
         assert kinds >= set(K) - {K.SEQUENCE, K.SET, K.OTHER, K.UNKNOWN}, set(K) - kinds
 
 
 def test_every_recorded_statement_is_understood() -> None:
     for recording in all_recordings():
-        for logged in statements_of(recording.name):
+        for logged in statements_of(recording):
             assert logged.parsed.kind is not K.UNKNOWN, logged.text
-            # The servers do not log which tables an UPDATE of several changed when a trigger ran; and DROP TRIGGER
-            # is about a table that its text does not name.
+            # When a trigger ran, the servers do not log the tables that a multi-table UPDATE changed. The text of
+            # DROP TRIGGER does not name its table.
             unsaid = logged.parsed.listed is not None and logged.table_map is None
             if logged.parsed.kind is not K.DROP_TRIGGER and logged.parsed.listed_whole and not unsaid:
                 assert logged.statement.updated is not None, logged.text
 
 
 def test_tightness(record_property: Callable[[str, object], None]) -> None:
-    """Beyond what the real replicas applied, the master sends only what it counts as undecided: under 1 % of the
-    events."""
+    """The master counts under 1 % of all recorded events as undecided."""
     events = undecided = sent = 0
     for recording, case in all_cases():
         rules = filter_of(recording, case)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.filter import FilterSemantics, Rule, make_filter
 from dumpfilter.filter.channels import ChannelFilters, split_channel
@@ -22,10 +23,10 @@ from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.slave.applier import EventApplier
 from dumpfilter.slave.console import SlaveConsole
 from dumpfilter.slave.slave import Slave, SlaveOptions
 from dumpfilter.slave.targets import SummaryTarget
+from dumpfilter.slave.threads.applier import EventApplier
 from dumpfilter.sql.parser import parse_statement
 from dumpfilter.sql.result import Result
 
@@ -271,7 +272,7 @@ def expected(
                     while left and left[0].place <= (name, event.offset):
                         since = left.pop(0)
                         applier = EventApplier(
-                            make_filter(since.semantics, since.rules, family=event.fd.family),
+                            make_filter(since.semantics, since.rules, names=NameRules(event.fd.family)),
                             summary,
                             origin=origin,
                             on_complete=lambda gtid: gtids.append(str(gtid)),

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.binlog.events import EventType
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.rows import decode_table_map
@@ -23,11 +24,11 @@ from dumpfilter.index.fileset import BinlogSet, SegmentReader
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.slave.applier import EventApplier
 from dumpfilter.slave.console import SlaveConsole
 from dumpfilter.slave.slave import Slave, SlaveOptions
-from dumpfilter.slave.source_info import SourceInfo
+from dumpfilter.slave.state.source_info import SourceInfo
 from dumpfilter.slave.targets import SummaryTarget
+from dumpfilter.slave.threads.applier import EventApplier
 from dumpfilter.sql.parser import parse_statement
 from dumpfilter.workload.generate import generate
 
@@ -190,7 +191,7 @@ class Changing:
                 counters[kind] = 0
             rules = [rule for kind in now for rule in now[kind]]
             return EventApplier(
-                make_filter(self.filters.semantics(""), rules, family=family),
+                make_filter(self.filters.semantics(""), rules, names=NameRules(family)),
                 target,
                 on_complete=lambda gtid: gtids.append(str(gtid)),
             )

@@ -10,13 +10,22 @@ from itertools import count
 import grpc
 import pytest
 
-from dumpfilter.errors import BinlogCorrupt, BinlogMissing, ConnectionLost, OutputError, PositionError
-from dumpfilter.slave.errors import DumpTakenOver, RegistrationRefused, StreamError
-from dumpfilter.slave.io_thread import IoThread, SourceOptions
-from dumpfilter.slave.master_info import MasterInfoFile
-from dumpfilter.slave.receiver import Receiver
-from dumpfilter.slave.relay_end import RelayEnd
-from dumpfilter.slave.relay_log import RelayLog
+from dumpfilter.errors import (
+    BinlogCorrupt,
+    BinlogMissing,
+    ConnectionLost,
+    DumpTakenOver,
+    OutputError,
+    PositionError,
+    RegistrationRefused,
+    StreamError,
+)
+from dumpfilter.slave.state.master_info import MasterInfoFile
+from dumpfilter.slave.state.relay_log import RelayLog
+from dumpfilter.slave.threads.io_thread import IoThread
+from dumpfilter.slave.threads.master_options import MasterOptions
+from dumpfilter.slave.threads.receiver import Receiver
+from dumpfilter.slave.threads.relay_end import RelayEnd
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 
@@ -91,7 +100,7 @@ def make_thread(directory, port, *, on_chunk=lambda chunk: None, **options) -> I
     directory.mkdir(exist_ok=True)
     receiver = Receiver(RelayLog(directory), MasterInfoFile(directory), RelayEnd())
     options = {"once": True, "connect_retry": 0.05, "net_timeout": 5.0, **options}
-    source = SourceOptions(address=f"127.0.0.1:{port}", server_id=101, uuid="me", **options)
+    source = MasterOptions(address=f"127.0.0.1:{port}", server_id=101, uuid="me", **options)
     return IoThread(source, receiver, on_chunk=on_chunk)
 
 
@@ -257,7 +266,7 @@ def test_where_a_dump_begins(served, tmp_path):
 def test_a_full_disk_stops_it(served, tmp_path, monkeypatch):
     servicer = served()
     thread = make_thread(tmp_path / "s", servicer.port)
-    from dumpfilter.slave import durable
+    from dumpfilter.slave.state import durable
 
     real = durable.write
 

@@ -8,20 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.binlog.format import NameCollation
+from dumpfilter.binlog.format import NameCollation, NameRules
+from dumpfilter.errors import StreamError
 from dumpfilter.filter import EffectiveFilter, Filter, FilterSemantics
+from dumpfilter.filter.rules import FilterOn
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.imposed import ImposedFilter
-from dumpfilter.slave import state_file
-from dumpfilter.slave.channel import Channel, ChannelOptions, FilterOn, Threads
-from dumpfilter.slave.errors import StreamError
-from dumpfilter.slave.io_thread import SourceOptions
-from dumpfilter.slave.master_info import NAME, MasterInfo, MasterInfoFile
-from dumpfilter.slave.receiver import Receiver
-from dumpfilter.slave.relay_end import RelayEnd
-from dumpfilter.slave.relay_log import RelayLog
+from dumpfilter.slave.channel import Channel, ChannelOptions, Threads
+from dumpfilter.slave.state import state_file
+from dumpfilter.slave.state.master_info import NAME, MasterInfo, MasterInfoFile
+from dumpfilter.slave.state.relay_log import RelayLog
 from dumpfilter.slave.targets import SummaryTarget
+from dumpfilter.slave.threads.master_options import MasterOptions
+from dumpfilter.slave.threads.receiver import Receiver
+from dumpfilter.slave.threads.relay_end import RelayEnd
 from tests.slave.driven import Master, driven, serving, wait_until
 
 RECORDINGS = Path(__file__).parents[1] / "oracle" / "data" / "recordings"
@@ -49,7 +50,7 @@ def channel(
     kind = EffectiveFilter if semantics is FilterSemantics.EFFECTIVE else Filter
     return Channel(
         ChannelOptions(
-            source=SourceOptions(address=f"127.0.0.1:{master.port}", server_id=101, uuid="", once=True),
+            master=MasterOptions(address=f"127.0.0.1:{master.port}", server_id=101, uuid="", once=True),
             relay_dir=directory,
             rules=kind.from_options(options).rules,
             semantics=semantics,
@@ -71,7 +72,7 @@ def tables(one: Channel) -> set[str]:
 
 
 def own_filter(options: Sequence[str], names: NameCollation) -> Filter:
-    return Filter.from_options(options, family="mariadb", names=names)
+    return Filter.from_options(options, names=NameRules("mariadb", names))
 
 
 @pytest.fixture
@@ -92,7 +93,7 @@ def upgrade(directory: Path) -> None:
 def test_the_binlogs_tell_the_collation() -> None:
     for names, directory in WRITTEN_BY.items():
         with BinlogSet.open(directory).file("bin.000001") as file:
-            assert file.format_description.names is names
+            assert file.format_description.names.collation is names
 
 
 @pytest.mark.parametrize("filter_on", FilterOn)

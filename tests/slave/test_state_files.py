@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.errors import OutputError
-from dumpfilter.slave import durable, state_file
-from dumpfilter.slave.backoff import Backoff
-from dumpfilter.slave.errors import DirectoryBusy, StateCorrupt
-from dumpfilter.slave.master_info import NAME, MasterInfo
-from dumpfilter.slave.server_uuid import server_uuid
+from dumpfilter.errors import DirectoryBusy, OutputError, StateCorrupt
+from dumpfilter.slave.state import durable, state_file
+from dumpfilter.slave.state.master_info import NAME, MasterInfo
+from dumpfilter.slave.state.server_uuid import server_uuid
+from dumpfilter.slave.threads.backoff import Backoff
 
 INFO = MasterInfo(source_file="bin.000002", source_position=4711, retrieved="a:1-5", family="mysql")
 
@@ -53,7 +52,7 @@ def test_no_flipped_byte_goes_unnoticed(tmp_path_factory, at, flip):
         ("[]", "is not a master.info file"),
         ('{"kind": "relay-log.info"}', "is not a master.info file"),
         ('{"kind": "master.info", "format": 2}', "has format 2, this release reads format 1"),
-        ('{"kind": "master.info", "format": 1, "crc32": 1}', "crc32 does not fit"),
+        ('{"kind": "master.info", "format": 1, "crc32": 1}', "crc32 does not match"),
     ],
 )
 def test_foreign_files(tmp_path, text, what):
@@ -86,7 +85,7 @@ def test_two_slaves_in_one_directory(tmp_path):
         durable.DirectoryLock(tmp_path / "new", patience=0.1)
     lock.release()
     code = (
-        "import os, pathlib, sys; from dumpfilter.slave.durable import DirectoryLock;"
+        "import os, pathlib, sys; from dumpfilter.slave.state.durable import DirectoryLock;"
         "lock = DirectoryLock(pathlib.Path(sys.argv[1])); os.kill(os.getpid(), 9)"
     )
     assert subprocess.run([sys.executable, "-c", code, tmp_path / "new"], check=False).returncode == -9

@@ -13,9 +13,9 @@ from dumpfilter.dump.with_tables_info import announce_tables_info, with_tables_i
 from dumpfilter.filter import Filter
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.statements import decode_statement_event
-from dumpfilter.slave.applier import _short_keyword, apply_files
-from dumpfilter.slave.groups import Keyword, keyword
 from dumpfilter.slave.targets.summary import SummaryTarget
+from dumpfilter.slave.threads.applier import _short_keyword, apply_files
+from dumpfilter.slave.threads.groups import Keyword, keyword
 from tests.strategies import DIALECTS, query_body
 from tests.support import RECORDED_SETS, binlogs_in, recording_id
 

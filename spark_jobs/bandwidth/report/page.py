@@ -178,7 +178,12 @@ def _ways(results: Results, no_filter: int, master: int) -> list[_Way]:
             no_filter,
             "whole-line",
         ),
-        _Way("Split binlogs", "whole binlogs of the schemas that the slave needs", sum(s.split for s in slaves), "split"),
+        _Way(
+            "Split binlogs",
+            "whole binlogs of the schemas that the slave needs",
+            sum(s.split for s in slaves),
+            "split",
+        ),
         _Way("Filter on the master", "only the events that the filter passes", master, "master"),
         _Way(
             "Filter on the master, compressed",

@@ -95,10 +95,18 @@ def test_only_one_writes_at_a_time(source: Path, whole: dict[str, bytes], tmp_pa
     check_alone(output, whole)
 
 
-def _command(source: Path, output: Path) -> subprocess.Popen[bytes]:
+@pytest.fixture
+def surroundings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Return environment variables with another temporary directory, since killed processes leave files in it."""
+    return {**os.environ, "TMPDIR": str(tmp_path_factory.mktemp("killed"))}
+
+
+def _command(source: Path, output: Path, surroundings: dict[str, str]) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "dumpfilter", "split", str(source), "--output", str(output)]
     command += ["--master", "local[2]", "--range-size", "1", "--max-binlog-size", "50000"]
-    return subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return subprocess.Popen(
+        command, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=surroundings
+    )
 
 
 def _until(process: subprocess.Popen[bytes], folder: Path, pattern: str) -> None:
@@ -110,12 +118,11 @@ def _until(process: subprocess.Popen[bytes], folder: Path, pattern: str) -> None
         time.sleep(0.002)
 
 
-@pytest.mark.parametrize("state", [".out.split-*/out/*-bin.0*"])
-def test_the_command_is_killed(state: str, source: Path, tmp_path: Path) -> None:
+def test_the_command_is_killed(source: Path, tmp_path: Path, surroundings: dict[str, str]) -> None:
     output = tmp_path / "out"
-    process = _command(source, output)
+    process = _command(source, output, surroundings)
     with process:
-        _until(process, tmp_path, state)
+        _until(process, tmp_path, ".out.split-*/out/*-bin.0*")
         os.killpg(process.pid, signal.SIGKILL)
     wanted = dataclasses.replace(options(), range_size=1 << 20)
     split(source, tmp_path / "whole" / "out", run_here, wanted)
@@ -126,8 +133,8 @@ def test_the_command_is_killed(state: str, source: Path, tmp_path: Path) -> None
     assert {path.name for path in tmp_path.iterdir()} == {"out", "whole"}
 
 
-def test_ctrl_c(source: Path, tmp_path: Path) -> None:
-    with _command(source, tmp_path / "out") as process:
+def test_ctrl_c(source: Path, tmp_path: Path, surroundings: dict[str, str]) -> None:
+    with _command(source, tmp_path / "out", surroundings) as process:
         _until(process, tmp_path, ".out.split-*/plan/*.npz")
         os.killpg(process.pid, signal.SIGINT)
         said = process.communicate()[1]

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from dumpfilter.binlog.context_events import decode_rotate, decode_xa_prepare
 from dumpfilter.binlog.events import LOG_EVENT_BINLOG_IN_USE_F, ROWS, EventType
+from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.binlog.gtid import (
     GtidList,
     GtidSet,
@@ -34,16 +35,14 @@ from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.binlog.writer import rebase_array, with_body
 from dumpfilter.dump.filter_set import filter_set
 from dumpfilter.filter import FilterSemantics, ReplicationFilter
-from dumpfilter.filter.collation import Family
-from dumpfilter.filter.decision import Decision, Step
-from dumpfilter.filter.verdict import Verdict
+from dumpfilter.filter.decision import Decision, Step, Verdict
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.spark_jobs.split.job import SplitOptions
 from dumpfilter.spark_jobs.split.specification import NamedBinlog, Specification
 from dumpfilter.split_set.manifest import BinlogPart
 from dumpfilter.statement import Statement
 from tests.dump.test_law import EFFECTIVE_RULES
-from tests.spark_jobs.here import MEMORY, Made, PartSet, split_here
+from tests.spark_jobs.here import Made, PartSet, split_here
 from tests.spark_jobs.walking import FILE_LEVEL, GTIDS, check_set
 from tests.spark_jobs.walking import plain_events as events_inside
 from tests.strategies import DIALECTS, UUIDS, Dialect, MadeBinlog, binlogs, rules
@@ -231,7 +230,7 @@ def expected(
     """Return the events of each output, from the dump thread. The rest has the events of no other output."""
     family: Family = source.dialect.family  # type: ignore[assignment]
     binlogs = BinlogSet.open(index)
-    filters = specification.filters(family)
+    filters = specification.filters(NameRules(family))
     found = {}
     for name, one in filters:
         filter_set(binlogs, one, folder / name, "x")
@@ -255,7 +254,7 @@ def expected(
     max_size=st.sampled_from([1, 300, 700, 1500, 1 << 30]),
 )
 def test_the_law(source: Source, specification: Specification, sizes: tuple[int, int], max_size: int) -> None:
-    with tempfile.TemporaryDirectory(dir=MEMORY) as name:
+    with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         index = folder / "made.index"
         for number, data in enumerate(source.files, 1):

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from dumpfilter.filter.collation import Family
+from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.spark_jobs.split.job import SplitOptions
 from dumpfilter.spark_jobs.split.names import encode_name
 from dumpfilter.spark_jobs.split.specification import Specification, load_specification
 from tests.binlog_tools import complaints
 from tests.mariadb import MariaDb
 from tests.oracle.recordings import Recording
-from tests.oracle.test_replay import Server, comparable, replayable
+from tests.oracle.replaying import MariaDbServer, Server, comparable, replayable
 from tests.spark_jobs.here import split_here
 from tests.spark_jobs.walking import RECORDINGS, check_set, walk
 
@@ -57,7 +57,7 @@ def test_parts_are_valid(name: str, how: str, tmp_path: Path) -> None:
 
 @pytest.fixture
 def server(mariadb: MariaDb) -> Server:
-    return Server(mariadb.client, ["mariadb-binlog", "--no-defaults"])
+    return MariaDbServer(mariadb)
 
 
 def source_state(name: str) -> dict[str, dict[str, dict[str, Any]]]:
@@ -129,7 +129,7 @@ def test_a_real_server_gets_from_named_parts_what_belongs_to_them(
     state = source_state(name)
     specification = SPECIFICATIONS[how]
     made = split_here(RECORDINGS[name], tmp_path / "out", small(specification))
-    filters = specification.filters("mariadb")
+    filters = specification.filters(NameRules("mariadb"))
     differ = set()
     for one in made.sets:
         server.empty(list(state), collation(name))

@@ -1,0 +1,26 @@
+"""Passwords from files or the environment. The command line has none, because other users see the command line."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from dumpfilter.errors import OptionError
+
+CONSOLE_VARIABLE = "DUMPFILTER_CONSOLE_PASSWORD"
+SOURCE_VARIABLE = "DUMPFILTER_SOURCE_PASSWORD"
+
+
+def read_password(path: Path | None, variable: str) -> str:
+    """Return the file's first line or, without a file, the variable's value. Without either the password is empty.
+
+    Raises OptionError for a file that cannot be read.
+    """
+    if path is None:
+        return os.environ.get(variable, "")
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise OptionError(f"{path}: the password cannot be read: {reason}") from None
+    return lines[0] if lines else ""

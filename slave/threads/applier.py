@@ -1,0 +1,281 @@
+"""The applier: events of the relay log become calls to a target.
+
+The applier asks the slave's own filter, whatever the master dropped, and applies the slave's rewrite rules.
+:class:`EventApplier` takes one event at a time. :func:`apply_files` runs it over whole files, and
+:class:`dumpfilter.slave.threads.sql_thread.SqlThread` runs it over a growing relay log.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from dumpfilter.binlog.compression import decode_transaction_payload, events_inside, rows_data
+from dumpfilter.binlog.context_events import decode_incident, decode_rotate
+from dumpfilter.binlog.events import GTIDS, LOG_EVENT_ARTIFICIAL_F, ROWS, STATEMENTS, EventHeader, EventType
+from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.gtid import Gtid, MariadbGtid
+from dumpfilter.binlog.gtid_events import decode_gtid_tagged, decode_mariadb_gtid, decode_mysql_gtid
+from dumpfilter.binlog.query import QUERY_HEADER_LENGTH
+from dumpfilter.binlog.reader import Event, iter_events
+from dumpfilter.binlog.rows import TableMap, decode_rows_header, decode_table_map
+from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogTruncated, SlaveIncident
+from dumpfilter.filter import ReplicationFilter
+from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.filter.rules import BaseRuleKind
+from dumpfilter.index.statements import decode_statement_event, statement_of
+from dumpfilter.slave.threads.groups import Groups, Keyword, keyword
+from dumpfilter.slave.threads.gtids import gtid_of
+
+if TYPE_CHECKING:
+    from dumpfilter.slave.targets import Target
+
+_SHORT_KEYWORDS = {b"BEGIN": Keyword.BEGIN, b"COMMIT": Keyword.END, b"ROLLBACK": Keyword.END}
+_MOST_MAPS = 4096
+"""The number of decoded table maps in the cache."""
+_READ_BUFFER = 1 << 18
+
+
+class _Table(NamedTuple):
+    """A decoded table map and the filter's decisions about its table."""
+
+    map: TableMap
+    here: tuple[str, str] | None
+    """The database and the table on the slave, after rewriting. None when the slave's filter drops the rows."""
+    hits: tuple[BaseRuleKind, ...]
+    """The kinds of the rules that a rows event of the table hits."""
+
+
+class EventApplier:
+    """Applies events one by one to a target.
+
+    The target receives only events that pass the filter, under their rewritten names. ``Target.begin`` is
+    called with the first such event of a transaction. A transaction of which the filter passes nothing does
+    not reach the target.
+
+    ``origin`` drops whole transactions before the rules are asked. ``on_complete`` receives the GTID of each
+    completed transaction, whether or not the target received any of it. MySQL does not add a transaction that
+    ``origin`` dropped to ``gtid_executed``, and its GTID therefore goes to ``on_passed_over``. MariaDB does,
+    and its GTID goes to ``on_complete``.
+    """
+
+    def __init__(
+        self,
+        rules: ReplicationFilter,
+        target: Target,
+        *,
+        origin: OriginFilter | None = None,
+        on_complete: Callable[[Gtid], None] = lambda gtid: None,
+        on_passed_over: Callable[[Gtid], None] = lambda gtid: None,
+    ) -> None:
+        self._rules = rules
+        self._target = target
+        self._origin = origin if origin is not None and origin.is_on else None
+        self._on_complete = on_complete
+        self._on_passed_over = on_passed_over
+        self.hits: Counter[BaseRuleKind] = Counter()
+        """Hits by kind of rule since :meth:`take_hits`."""
+        self._passed_over = False
+        self._groups = Groups()
+        self._gtid: Gtid | None = None
+        self._begun = False
+        self._tables: dict[int, _Table] = {}
+        # By the body of the Table_map event. Most tables appear again and again.
+        self._maps: dict[bytes, _Table] = {}
+        self.source_file = ""
+        """The base name of the master's file that the events come from, from the relay log's artificial Rotate event.
+
+        A caller that begins after the Rotate event sets this attribute.
+        """
+        self.source_begin = 4
+        """The position from which the slave read the master's file, from the same Rotate event."""
+
+    @property
+    def inside(self) -> bool:
+        """Whether the newest event left a transaction open."""
+        return self._groups.inside
+
+    def take_hits(self) -> Counter[BaseRuleKind]:
+        """Return the hits so far, and count again from zero."""
+        hits, self.hits = self.hits, Counter()
+        return hits
+
+    def feed(self, event: Event, *, file: str) -> None:
+        """Apply an event. Errors name ``file`` and the event's offset.
+
+        Raises BinlogCorrupt, BinlogUnsupported, :class:`SlaveIncident`, and the target's errors.
+        """
+        try:
+            if self._origin is not None and not self._groups.inside:
+                self._passed_over = self._is_unwanted(event)
+            self._apply(event.header, event.raw, event.body, event.fd)
+        except BinlogError as error:
+            raise error.located(file, event.offset) from error
+
+    def _apply(
+        self, header: EventHeader, raw: bytes, body: bytes | memoryview, description: FormatDescription
+    ) -> None:
+        kind = header.type
+        completed = False
+        if kind == EventType.TABLE_MAP:
+            completed = self._groups.enter(kind)
+            self._table_map(bytes(body), description.post_header_length(kind))
+        elif kind in ROWS:
+            ends = self._rows(kind, body, description)
+            completed = self._groups.enter(kind, statement_end=ends)
+        elif kind in STATEMENTS:
+            completed = self._groups.enter(kind, word=self._query(kind, body, description))
+        elif kind in GTIDS:
+            self._begin(header, body)
+        elif kind == EventType.TRANSACTION_PAYLOAD:
+            self._payload(body, description)
+            completed = self._groups.enter(kind)
+        elif kind == EventType.ROTATE:
+            if header.flags & LOG_EVENT_ARTIFICIAL_F:
+                rotate = decode_rotate(body)
+                self.source_file, self.source_begin = rotate.name, rotate.position
+        elif kind == EventType.INCIDENT and not self._passed_over:
+            incident = decode_incident(body)
+            raise SlaveIncident(
+                f"the master logged an incident at {header.end_log_pos}: "
+                f"{incident.message or 'lost events'}; this slave may lack data: seed it anew"
+            )
+        else:
+            completed = self._groups.enter(kind)
+        if completed:
+            self._complete()
+
+    def _begin(self, header: EventHeader, body: bytes | memoryview) -> None:
+        if self._groups.inside:
+            raise BinlogCorrupt("a transaction begins inside another one")
+        flags = 0
+        if header.type == EventType.MARIADB_GTID:
+            event = decode_mariadb_gtid(body, header.server_id)
+            self._gtid, flags = event.gtid, event.flags
+        elif header.type == EventType.GTID_TAGGED:
+            self._gtid = decode_gtid_tagged(body).gtid
+        else:
+            anonymous = header.type == EventType.ANONYMOUS_GTID
+            self._gtid = decode_mysql_gtid(body, anonymous=anonymous).gtid
+        self._groups.enter(header.type, mariadb_flags=flags)
+
+    def _complete(self) -> None:
+        if self._begun:
+            self._target.commit()
+        if self._gtid is not None and self._passed_over and not isinstance(self._gtid, MariadbGtid):
+            self._on_passed_over(self._gtid)
+        elif self._gtid is not None:
+            self._on_complete(self._gtid)
+        self._gtid = None
+        self._begun = False
+        self._tables.clear()
+
+    def _is_unwanted(self, event: Event) -> bool:
+        """Tell whether ``origin`` drops the transaction that begins with this event."""
+        assert self._origin is not None
+        gtid = gtid_of(event)
+        domain = gtid.domain_id if isinstance(gtid, MariadbGtid) else None
+        return not self._origin.wants(event.header.server_id, domain, writer=event.fd.header.server_id)
+
+    def _begin_for_target(self) -> None:
+        """Call ``Target.begin`` unless the transaction has begun for the target."""
+        if not self._begun:
+            self._target.begin(None if self._gtid is None else str(self._gtid))
+            self._begun = True
+
+    def _table_map(self, body: bytes, post_header_length: int) -> None:
+        known = self._maps.get(body)
+        if known is None:
+            table = decode_table_map(body, post_header_length)
+            passes = self._rules.rows_ok(table.database, table.table)
+            known = _Table(
+                table,
+                self._rules.rewrite_table(table.database, table.table) if passes else None,
+                self._rules.hits_rows(table.database, table.table),
+            )
+            if len(self._maps) >= _MOST_MAPS:
+                self._maps.clear()
+            self._maps[body] = known
+        if self._passed_over:
+            known = known._replace(here=None)
+        else:
+            for kind in known.hits:
+                self.hits[kind] += 1
+        self._tables[known.map.table_id] = known
+
+    def _rows(self, kind: int, body: bytes | memoryview, description: FormatDescription) -> bool:
+        header = decode_rows_header(kind, body, description.post_header_length(kind) or None)
+        if not header.is_dummy:
+            try:
+                table, here, _ = self._tables[header.table_id]
+            except KeyError:
+                raise BinlogCorrupt(f"rows of table id {header.table_id}, which no table map names") from None
+            if here is not None:
+                self._begin_for_target()
+                self._target.rows(*here, table, header, rows_data(header, body))
+        if header.statement_ends:
+            self._tables.clear()
+        return header.statement_ends
+
+    def _query(self, kind: int, body: bytes | memoryview, description: FormatDescription) -> Keyword:
+        """Apply a statement, unless it is a transaction's keyword. Return the keyword, or ``Keyword.NONE``
+        for a statement."""
+        word = _short_keyword(kind, body, description)
+        if word is not Keyword.NONE:
+            return word
+        query = decode_statement_event(EventType(kind), body, description)
+        if kind != EventType.EXECUTE_LOAD_QUERY:
+            word = keyword(query.text)
+            if word is not Keyword.NONE:
+                return word
+        if self._passed_over:
+            return Keyword.NONE
+        statement = statement_of(query, description)
+        for hit in self._rules.hits_statement(statement):
+            self.hits[hit] += 1
+        if self._rules.statement(statement).passes:
+            self._begin_for_target()
+            self._target.statement(self._rules.rewrite_db(query.db) if query.db else None, query.raw)
+        return Keyword.NONE
+
+    def _payload(self, body: bytes | memoryview, description: FormatDescription) -> None:
+        """Apply the events of a compressed transaction. They have no checksums."""
+        inner = replace(description, checksum=False)
+        for header, raw in events_inside(decode_transaction_payload(body).open()):
+            self._apply(header, raw, inner.body(raw), inner)
+
+
+def _short_keyword(kind: int, body: bytes | memoryview, description: FormatDescription) -> Keyword:
+    """Recognize BEGIN, COMMIT and ROLLBACK without decoding the event, because every other Query event is one
+    of them."""
+    usual = description.post_header_length(kind) == QUERY_HEADER_LENGTH
+    if kind != EventType.QUERY or not usual or len(body) < QUERY_HEADER_LENGTH:
+        return Keyword.NONE
+    status_length = body[11] | body[12] << 8
+    begin = QUERY_HEADER_LENGTH + status_length + body[8] + 1
+    return _SHORT_KEYWORDS.get(bytes(body[begin:]), Keyword.NONE) if len(body) - begin <= 8 else Keyword.NONE
+
+
+def apply_files(
+    paths: Iterable[Path],
+    rules: ReplicationFilter,
+    target: Target,
+    *,
+    on_complete: Callable[[Gtid], None] = lambda gtid: None,
+) -> None:
+    """Apply whole binlogs or relay logs in the given order.
+
+    Raises BinlogTruncated when a file ends inside a transaction, and the errors of :meth:`EventApplier.feed`.
+    """
+    applier = EventApplier(rules, target, on_complete=on_complete)
+    for path in paths:
+        with path.open("rb", buffering=_READ_BUFFER) as source:
+            end = 4
+            for event in iter_events(source, file=str(path)):
+                applier.feed(event, file=str(path))
+                end = event.offset + len(event.raw)
+            if applier.inside:
+                raise BinlogTruncated("the file ends inside a transaction", file=str(path), position=end)

@@ -1,0 +1,74 @@
+"""Run the console sessions of ``docs/tutorial.md``. ``python -m tests.docs.tutorial`` writes their outputs into the page."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "tutorial.md"
+PORT = "3307"
+_SESSION = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_MARK = "@@ end of an output @@"
+
+
+def run_page(text: str, directory: Path) -> str:
+    """Return the page's text with the output of every command as one shell in ``directory`` prints it."""
+    sessions = [
+        [line[2:] for line in found[1].splitlines() if line.startswith("$ ")]
+        for found in _SESSION.finditer(text)
+    ]
+    port = _free_port()
+    lines = [f"cd {directory}", f"ln -s {ROOT}/dumpfilter dumpfilter"]
+    for commands in sessions:
+        for command in commands:
+            lines += [command.replace(PORT, port), f"echo '{_MARK}'"]
+    environment = {
+        **os.environ,
+        "COLUMNS": "100",
+        "LC_ALL": "C.UTF-8",
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+    }
+    with subprocess.Popen(
+        ["bash", "-c", "\n".join(lines)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment,
+        start_new_session=True,
+    ) as shell:
+        try:
+            output, _ = shell.communicate()
+        finally:
+            if shell.poll() is None:
+                os.killpg(shell.pid, signal.SIGKILL)
+    outputs = iter(output.replace(port, PORT).split(_MARK + "\n"))
+
+    def filled(_: re.Match[str]) -> str:
+        body = "".join(f"$ {command}\n{_plain(next(outputs))}" for command in commands_of_sessions.pop(0))
+        return f"```console\n{body}```"
+
+    commands_of_sessions = list(sessions)
+    return _SESSION.sub(filled, text)
+
+
+def _plain(output: str) -> str:
+    return "".join(line.rstrip() + "\n" for line in output.splitlines())
+
+
+def _free_port() -> str:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return str(one.getsockname()[1])
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as made:
+        PAGE.write_text(run_page(PAGE.read_text(), Path(made)))
