@@ -32,7 +32,7 @@ malloc would ask the kernel for new memory each time, instead of using freed mem
 """
 
 Held = tuple[Subject, ...] | None
-"""The subjects of a prepared XA transaction; None when the master sends some of it under every filter."""
+"""The subjects of a prepared XA transaction. None: the master sends some of its events under every filter."""
 
 HeldByXid = Mapping[Xid, Held]
 

@@ -223,7 +223,7 @@ class _Progress:
             task = bar.add_task(self._label, total=self._total)
             while not self._stop.wait(2 * _POLL):
                 running = 0
-                with suppress(Exception):  # The job may have ended, or Spark.
+                with suppress(Exception):  # The job or Spark may have ended meanwhile.
                     for stage in tracker.getActiveStageIds():
                         info = tracker.getStageInfo(stage)
                         running += 0 if info is None else info.numCompletedTasks

@@ -272,11 +272,11 @@ class Assigner:
         for code in np.unique(events.uniform[events.uniform < NO_OUTPUT]).tolist():
             add(np.flatnonzero(events.uniform == code), code)
         if not decided.all():
-            # Transactions with several owners: each pair of a transaction and an owner once.
+            # A transaction with several owners needs each pair of the transaction and an owner once.
             lengths = np.diff(events.txn_event)
             some = np.repeat(~decided, lengths) & (events.owner != NO_OUTPUT)
             txn_of = np.repeat(np.arange(n_txn), lengths)
-            # The rows events of a table map may be in another block.
+            # A transaction that continues in another block may have the rows events of a table map there.
             partly = (txn_of < int(continues)) | (txn_of >= n_txn - int(still_open))
             some &= partly | ((events.role & 0x7F) != R.TABLE_MAP)
             txn_of = txn_of[some]
@@ -427,7 +427,7 @@ class Assigner:
             )
             if code == K.DONE:
                 return trial, int(self._chunks[0, K.H_EVENTS]), kept
-            # An array was too small. Decide again with larger arrays.
+            # An output array of decide was too small. Decide again with larger arrays.
             self._ranges = np.zeros((2 * len(self._ranges) + 2 * len(walk.head), 3), np.int64)
             walk = walk.grown()
 

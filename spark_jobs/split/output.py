@@ -103,7 +103,7 @@ class OutputDirectory:
             )
 
     def _begin(self) -> None:
-        # Without "out" this job has published its output already.
+        # A working directory without "out" belongs to a job that has published its output.
         self._remove_abandoned(
             left for left in self._working_directories() if left != self._work or not (left / "out").is_dir()
         )

@@ -144,7 +144,7 @@ class FilterOwners(Owners):
         if found is None:
             members = self._subjects.members(number)
             subjects = [self._subjects[k] for k in ((number,) if members is None else members)]
-            # As in the table flags: if one member is surely sent, the whole is.
+            # The table flags have the same rule: a set of subjects is sent for certain if one member is.
             found = self._undecided_outputs[number] = tuple(
                 k
                 for k, one in enumerate(self._filters)

@@ -132,8 +132,8 @@ def _environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        # Applied to every value in the page, so that no name is forgotten. Markup comes from this package
-        # only.
+        # Jinja applies this function to every value in the page, so that no name is forgotten. Markup objects
+        # are this package's own HTML.
         finalize=lambda value: visible(value) if type(value) is str else value,
     )
     environment.filters |= {

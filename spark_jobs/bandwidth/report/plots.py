@@ -169,7 +169,7 @@ def time_plot(results: Results) -> TimePlot | None:
         sums = np.zeros(int(place[-1]) + 1, np.int64)
         np.add.at(sums, place, values)
         rates = np.round(sums / width, 1).tolist()
-        return [*rates, rates[-1]]  # The last value again, so that the last step has an end.
+        return [*rates, rates[-1]]  # Repeat the last rate, so that the last step has an end.
 
     def peak_of(values: npt.NDArray[np.int64]) -> Peak | None:
         at = int(np.argmax(values))

@@ -109,7 +109,7 @@ def test_a_file_that_is_purged_before_it_was_read_is_an_error(tmp_path: Path) ->
     start = reader.initialOffset()
     index.write_text(f"./{second}\n")
     (tmp_path / first).unlink()
-    with pytest.raises(BinlogMissing, match=rf"{first}: at 4: .* it was purged before it was read"):
+    with pytest.raises(BinlogMissing, match=rf"{first}: at 4: .* the file was purged before it was read"):
         reader.latestOffset(start, ReadAllAvailable())
     # A file that was written anew under an old name is an error, too.
     (tmp_path / second).write_bytes((tmp_path / second).read_bytes()[:300])
