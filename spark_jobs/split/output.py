@@ -117,7 +117,7 @@ class OutputDirectory:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if not os.path.samestat(os.fstat(handle), os.stat(path)):
-                raise OSError(errno.EAGAIN, "somebody removed it")
+                raise OSError(errno.EAGAIN, "another process removed the directory")
         except OSError:
             os.close(handle)
             raise OutputError(f"{self.directory}: another split is writing to it") from None

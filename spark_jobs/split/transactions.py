@@ -88,8 +88,8 @@ class TransactionsTable:
         role = segment.role & 0x7F
         subject = np.where(role == R.STATEMENT, segment.subject, np.int32(-1))
         # No filter can decide these events, as in ``decide``.
-        nobodys = (role == R.KEEP) | (((role == R.ROWS) | (role == R.ROWS_END)) & (segment.subject < 0))
-        found = [(int(k), self._owners.members(self._owners.undecided)) for k in np.flatnonzero(nobodys)]
+        undecided = (role == R.KEEP) | (((role == R.ROWS) | (role == R.ROWS_END)) & (segment.subject < 0))
+        found = [(int(k), self._owners.members(self._owners.undecided)) for k in np.flatnonzero(undecided)]
         for number in np.unique(subject[subject >= 0]).tolist():
             outputs = self._owners.undecided_outputs(number)
             if outputs:

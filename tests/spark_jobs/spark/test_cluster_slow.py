@@ -62,7 +62,7 @@ def waited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Waited]:
         cluster.close()
 
 
-def test_a_job_that_nobody_takes_says_so_and_goes_on_when_a_worker_comes(waited: Waited) -> None:
+def test_a_job_without_a_worker_says_so_and_continues_with_one(waited: Waited) -> None:
     assert waited.notice.startswith(f"dumpfilter: no executor of {waited.cluster.master} is ready yet")
     assert "512m of memory free (--executor-memory)" in waited.notice
     assert waited.result == f"{waited.cluster.master} 3\n"

@@ -49,7 +49,7 @@ def test_a_master_that_says_it_itself_is_left_alone(master: str) -> None:
     assert master_with_retries(master) == master
 
 
-def test_a_master_nobody_listens_for_is_named(closed_port: int) -> None:
+def test_a_master_that_does_not_answer_is_named(closed_port: int) -> None:
     master = f"spark://127.0.0.1:{closed_port}"
     with pytest.raises(SparkUnreachable, match=f"{master}: Connection refused") as caught:
         driver_address(master)

@@ -63,7 +63,7 @@ def test_skip_takes_a_damaged_file_as_far_as_it_is_whole(copied: Path, tmp_path:
     assert first.damage is not None
     assert "checksum mismatch" in first.damage
     assert first.damage.startswith("from ")
-    assert made.warnings[0].startswith(f"bin.000001: {first.damage.split(':')[0]} passed over: ")
+    assert made.warnings[0].startswith(f"bin.000001: skipped {first.damage.split(':')[0]}: ")
     assert [one.damage for one in others] == [None, None]
     assert [one.end for one in others] == [one.size for one in others]
     # The output is the same as that of undamaged files, the first of which ends at the damage.
@@ -85,7 +85,7 @@ def test_a_file_that_is_no_binlog(kind: str, copied: Path, tmp_path: Path) -> No
     assert nothing_but(tmp_path, "set")
     made = split_here(copied, tmp_path / "out", SplitOptions(on_corrupt="skip"))
     assert [one.end > 0 for one in made.manifest.source] == [True, False, True]
-    assert made.warnings[0].startswith("bin.000002: all of it passed over: ")
+    assert made.warnings[0].startswith("bin.000002: skipped all of it: ")
     check_parts_of(made, [copied.with_name("bin.000001"), copied.with_name("bin.000003")], tmp_path)
 
 
@@ -253,7 +253,7 @@ def test_named_binlogs_with_nothing_in_them_exist(tmp_path: Path) -> None:
     assert made.manifest.unassigned_transactions == 0
 
 
-def test_what_is_nobodys_is_told(tmp_path: Path) -> None:
+def test_transactions_without_an_output_are_counted(tmp_path: Path) -> None:
     source = tmp_path / "made.000001"
     source.write_bytes(_spanning())
     parts = _named(shop="--replicate-do-db=shop")

@@ -8,8 +8,10 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
+from multiprocessing.util import get_temp_dir
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,20 @@ from tests.spark_jobs.split.dying import (
 
 DEADLINE = 120.0
 """Seconds to wait until a process reaches the wanted state."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _directory_of_processes() -> None:
+    """Let multiprocessing make its directory in a directory of pytest.
+
+    multiprocessing removes its directory only after pytest has looked for files that tests left.
+    """
+    before = tempfile.tempdir
+    tempfile.tempdir = tempfile.mkdtemp(prefix="pytest-")
+    try:
+        get_temp_dir()
+    finally:
+        tempfile.tempdir = before
 
 
 @pytest.fixture(scope="module")
