@@ -108,7 +108,8 @@ class IndexedSet:
 
 
 def skipped_part(position: int | None) -> str:
-    """Return a phrase for the skipped part of a damaged file."""
+    """Return a phrase for the part of a damaged file that is skipped. ``position`` is the damage; None skips the
+    whole file."""
     return "all of it" if position is None else f"from {position} on"
 
 

@@ -44,7 +44,7 @@ REACH_TIMEOUT = 5.0
 """Seconds to wait for a master's port to accept a connection."""
 
 NO_WORKER_AFTER = 15.0
-"""Seconds without an executor before the first warning, and between warnings."""
+"""Seconds without an executor before a warning appears, and between two warnings."""
 
 ENVIRONMENT = "environment"
 """The directory, below an executor's working directory, into which Spark unpacks the packaged environment."""
@@ -386,7 +386,7 @@ def _end_jvm() -> None:
 
 
 def _first_line(text: str) -> str:
-    """Return the first line of Spark's output that names an error, or the first line."""
+    """Return the first line of Spark's output that names an error. Without such a line, return the first line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = [line for line in lines if "Exception" in line or "Error" in line]
     return (told or lines or [""])[0]

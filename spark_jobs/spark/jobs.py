@@ -147,8 +147,10 @@ def run_here(
 
 
 def slices_for(nbytes: int, each: int, tasks: int) -> int:
-    """Return the number of Spark tasks for ``tasks`` tasks over ``nbytes`` bytes, about ``each`` bytes in a Spark
-    task."""
+    """Return the number of Spark tasks that share ``tasks`` tasks.
+
+    The tasks together read ``nbytes`` bytes. A Spark task should read about ``each`` bytes.
+    """
     return max(1, min(tasks, -(-nbytes // each)))
 
 

@@ -376,7 +376,7 @@ class Assigner:
         return Share(output, runs, sent, events.txn_number[txns[kept]], ends, replaced)
 
     def _belongs(self, owners: npt.NDArray[np.int32], output: int) -> npt.NDArray[np.bool_]:
-        """Tell for each owner whether it is this output, or includes it."""
+        """Tell for each owner number whether ``output`` is among the outputs of that owner."""
         found = owners == output
         if self.owners.several:
             for code in np.unique(owners[owners < NO_OUTPUT]).tolist():

@@ -131,7 +131,7 @@ class PlanMaker:
         self._had: dict[int, int] = {}
 
     def add(self, block: Block, shares: Sequence[Share]) -> None:
-        """Add a block's shares."""
+        """Add the shares of a block to the plan."""
         segment = block.segment
         self._count(segment, shares)
         number = len(self._blocks)

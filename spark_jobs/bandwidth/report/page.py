@@ -31,7 +31,7 @@ from dumpfilter.spark_jobs.bandwidth.report.text import (
 from dumpfilter.spark_jobs.bandwidth.results import Results, TableFigures
 
 MOST_LINES = 2000
-"""The most lines of any table in the page. The job's other output files have all lines."""
+"""The largest number of lines of a table in the page. The job's other output files have all lines."""
 
 
 @dataclass(frozen=True)
