@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.dump.conditions import Mask
 from dumpfilter.dump.tallied import SubjectFlags, Tallied, flags_of
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
@@ -47,7 +47,7 @@ class Asked:
 
 def ask(
     definitions: Sequence[SlaveDefinition],
-    names: NameRules = DEFAULT_NAMES,
+    names: NameRules,
 ) -> tuple[list[Asked], list[GivenFilter]]:
     """Return the slaves and all filters to measure. The slaves' own filters come first, in the slaves' order."""
     filters: list[GivenFilter] = [(one.filter(names), one.origin) for one in definitions]

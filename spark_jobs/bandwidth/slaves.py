@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import FilterSemantics, make_filter, parse_option
 from dumpfilter.filter.base import ReplicationFilter
@@ -49,7 +49,7 @@ class SlaveDefinition:
 
     def filter(
         self,
-        names: NameRules = DEFAULT_NAMES,
+        names: NameRules,
         *,
         without: int | None = None,
     ) -> ReplicationFilter:
@@ -94,7 +94,7 @@ def load_slaves(path: Path) -> list[SlaveDefinition]:
                         _origin(one, server_id),
                     )
                 )
-                found[-1].filter()
+                found[-1].filter(NameRules())
             except OptionError as error:
                 raise OptionError(f"{path}: slave[{number}]: {error}") from None
     for name, times in Counter(one.name for one in found).items():
