@@ -5,8 +5,9 @@ subjects that the walk would ask about. Both passes rely on the same grammar, wh
 :mod:`dumpfilter.dump.decide`. Where the walk buffers an event, this pass buffers the event's size and the place in its
 statement. The buffers survive from one segment to the next.
 
-Each condition is stored once, with a number (:func:`intern`). A unit counts the events of one condition, from one origin,
-in one bucket of time. Conditions and units are found through open hash tables in arrays that the caller owns and grows.
+Each condition is stored once, with a number (:func:`intern`). A unit counts the events of one condition, from one
+origin, in one bucket of time. Conditions and units are found through open hash tables in arrays that the caller owns
+and grows.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ PAYLOAD = 2
 """The next event is a compressed transaction of which filters send different parts. The caller finishes the transaction
 and calls again for the event after it."""
 
-# What an event does with the buffered context events and table maps.
+# The fate of the buffered context events and table maps after an event.
 KEEP_BUFFERED = 0
 SEND_WITH_STATEMENT = 1
 """They are sent with the rows that follow them in their statement, and with this event."""
@@ -468,7 +469,8 @@ def _bucket_of(columns, m, t):
 
 @inlined
 def _has_room(m, conditions, units, n_members):
-    """Tell whether the tables have room for all that one event can bring, ``n_members`` subjects of payloads included."""
+    """Tell whether the tables have room for all that one event can bring, ``n_members`` subjects of payloads
+    included."""
     state = m.state[0]
     entries = state.buffered + 1
     members = (entries + 1) * (state.tables + n_members + 2) + state.deciding
@@ -503,7 +505,8 @@ def _count_uniform(columns, m, conditions, units, t, i, bucket):
 
 @inlined
 def _whole_statement(columns, i, stop):
-    """Return the event after a statement of one subject that begins at event ``i``; ``i`` if it has several subjects."""
+    """Return the event after a statement of one subject that begins at event ``i``; ``i`` if it has several
+    subjects."""
     roles, subjects = columns.role, columns.subject
     j = i
     while j < stop and roles[j] == R.CONTEXT:
@@ -668,7 +671,8 @@ def tally(columns, payloads, m, conditions, units, t, i):
 
 @kernel
 def passing(kinds, required_of, start, members, sent, out):
-    """Write into ``out`` (bool) whether each condition on subjects holds. ``sent`` (bool) says which subjects are sent."""
+    """Write into ``out`` (bool) whether each condition on subjects holds. ``sent`` (bool) says which subjects are
+    sent."""
     for c in range(kinds.size):
         out[c] = False
         if (kinds[c] == ONE or kinds[c] == ANY) and (required_of[c] < 0 or sent[required_of[c]]):
@@ -707,9 +711,9 @@ def room(kinds, start, members, wanted, subject_start):
 def renumber(conditions, wanted, subject_start, subject, stand_in, table, out):
     """Intern the ``wanted`` conditions into the table of another tally. Write their numbers there into ``out``.
 
-    ``subject[subject_start[s] : subject_start[s + 1]]`` take the place of subject ``s``. A required subject has exactly one
-    successor. In a condition about several subjects, ``stand_in[t]`` takes the place of such a ``t``. The table must have
-    room for all conditions.
+    ``subject[subject_start[s] : subject_start[s + 1]]`` take the place of subject ``s``. A required subject has
+    exactly one successor. In a condition about several subjects, ``stand_in[t]`` takes the place of such a ``t``. The
+    table must have room for all conditions.
     """
     from_kinds, from_required, from_start, from_members = conditions
     scratch = np.empty(16, np.int32)

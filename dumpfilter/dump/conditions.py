@@ -18,11 +18,12 @@ ONE = K.ONE
 
 ANY = K.ANY
 """The kind of events that are sent if the filter sends one of the members, which are subjects. If the condition has a
-required subject, the filter must send that subject, too. Without members, only a slave without rules gets the events."""
+required subject, the filter must send that subject, too. Without members, only a slave without rules gets the
+events."""
 
 EXACTLY = K.EXACTLY
-"""The kind of events that are sent to the filters whose numbers are the members. Such events are compressed transactions of
-which filters get different parts."""
+"""The kind of events that are sent to the filters whose numbers are the members. Such events are compressed
+transactions of which filters get different parts."""
 
 EVERYTHING = -1
 """A member of EXACTLY that stands for all filters without rules."""

@@ -70,8 +70,8 @@ HOLD_HEAD = 2
 HOLD_STATEMENT = 3
 """Buffer the event until the open statement has an event that is sent."""
 HOLD_ROWS = 4
-"""Buffer a rows event that is sent later, with STMT_END_F if it becomes the statement's last one. Send the buffered head
-and the rows event that is buffered already."""
+"""Buffer a rows event that is sent later, with STMT_END_F if it becomes the statement's last one. Send the buffered
+head and the rows event that is buffered already."""
 
 WALK_STATE = np.dtype(
     [
@@ -107,7 +107,8 @@ CHUNK = np.dtype(
 """A chunk, with the counters of what it holds."""
 
 _MOST_RANGES = 4
-"""The ranges that one event can bring, besides the buffered events: a buffered rows event twice, the event, one to spare."""
+"""The ranges that one event can bring, besides the buffered events: a buffered rows event twice, the event, one to
+spare."""
 
 # The codes that a call of `decide` returns.
 DONE = 0
@@ -116,11 +117,14 @@ FULL = 1
 
 
 kernel = njit(cache=True, nogil=True, _nrt=False)
-"""Compile a function that neither makes nor keeps arrays. Its callers hold the arrays, so it counts no references to
-them: numba would count them around every access to a field of a named tuple, at a cost above that of the walk itself."""
+"""Compile a function that neither makes nor keeps arrays, without counting references to arrays.
+
+The function's callers hold the arrays. Numba would count references around every access to a field of a named tuple,
+which costs more than the walk itself.
+"""
 
 inlined = njit(inline="always")
-"""Compile a function as a part of each function that calls it."""
+"""Compile a function as a part of each compiled function that calls it."""
 
 
 class Events(NamedTuple):
@@ -455,8 +459,8 @@ def _take_uniform(events, transactions, verdicts, out, chunk, t, stop, chunk_siz
 def decide(events, transactions, verdicts, walk, out, first, chunk_size):
     """Fill ``out`` for the transactions from number ``first`` on.
 
-    A chunk is cut after ``chunk_size`` bytes of events. Return ``(code, ranges, chunks)``: ``DONE`` or ``FULL``, and the
-    numbers of ranges and chunks in ``out``.
+    A chunk is cut after ``chunk_size`` bytes of events. Return ``(code, ranges, chunks)``: ``DONE`` or ``FULL``, and
+    the numbers of ranges and chunks in ``out``.
     """
     state = walk.state[0]
     n_transactions = transactions.subject.size

@@ -38,12 +38,12 @@ def filter_set(
     """Write what a slave with this filter would be sent as a binlog set: ``<base>.000001`` … and ``<base>.index``.
 
     Each file of the set gives one file. The events get the end_log_pos and the checksum of their new places, so that a
-    server reads the set as its own. Rotate events name the new files. ``progress`` is called with the bytes read of each
-    segment. ``clever``, ``also`` and ``wanted`` are as in :class:`~dumpfilter.dump.segment_pass.SegmentPass`. Files after
-    the last wanted one give no file.
+    server reads the set as its own. Rotate events name the new files. ``progress`` is called with the bytes read of
+    each segment. ``clever``, ``also`` and ``wanted`` are as in :class:`~dumpfilter.dump.segment_pass.SegmentPass`.
+    Files after the last wanted one give no file.
 
-    Raises BinlogError if the set is damaged, and OutputError if the new set cannot be written. Nothing of the new set is
-    left then.
+    Raises BinlogError if the set is damaged, and OutputError if the new set cannot be written. Nothing of the new set
+    is left then.
     """
     subjects, sources = Subjects(), SourceNumbers()
     prepared = NONE_PREPARED

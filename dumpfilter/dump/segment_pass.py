@@ -39,7 +39,8 @@ EVERYTHING = Range()
 
 
 class SegmentPass:
-    """One pass through a binlog set. It takes the segments in order, and gives the dump thread what the pass takes of them.
+    """One pass through a binlog set. It takes the segments in order, and gives the dump thread what the pass takes of
+    them.
 
     The dump thread needs :attr:`flags` as its table flags.
 
@@ -47,7 +48,8 @@ class SegmentPass:
         rules: the filter.
         clever: a filter that follows tables through the binlog. The pass asks it instead of ``rules``.
         also: a second filter (kinds of statement, the write side). An event must pass both filters.
-        wanted: the transactions to take. Its positions are boundaries (:func:`~dumpfilter.dump.selection.on_boundaries`).
+        wanted: the transactions to take. Its positions are boundaries
+            (:func:`~dumpfilter.dump.selection.on_boundaries`).
         whole_files: as in :class:`~dumpfilter.dump.selection.Selection`.
     """
 

@@ -48,10 +48,10 @@ def on_boundaries(
 ) -> Range:
     """Return the range with positions at transaction boundaries.
 
-    A stop position inside a transaction becomes the transaction's beginning. A transaction whose event an operator wants
-    to keep out, for example a DROP TABLE, stays out whole, with its GTID. ``warn`` is called with a text about such a stop
-    position, and about a stop position beyond the end of the file. Raises PositionError, with the nearest boundaries, for
-    a start position inside a transaction or beyond the end.
+    A stop position inside a transaction becomes the transaction's beginning. A transaction whose event an operator
+    wants to keep out, for example a DROP TABLE, stays out whole, with its GTID. ``warn`` is called with a text about
+    such a stop position, and about a stop position beyond the end of the file. Raises PositionError, with the nearest
+    boundaries, for a start position inside a transaction or beyond the end.
     """
     names = binlogs.names
     start, stop = wanted.start_position, wanted.stop_position
@@ -103,8 +103,8 @@ class Selection:
         wanted: the bounds. Its positions are boundaries (:func:`on_boundaries`).
         sources: the set's GTID sources.
         first, last: the names of the set's first and last file.
-        whole_files: whether to take the events of a file that belong to no transaction (the GTID list, the Rotate at the
-            file's end) everywhere, because a valid file needs them.
+        whole_files: whether to take the events of a file that belong to no transaction (the GTID list, the Rotate at
+            the file's end) everywhere, because a valid file needs them.
     """
 
     def __init__(
@@ -126,7 +126,8 @@ class Selection:
         return self._past_position or self._past_time
 
     def apply(self, segment: Segment) -> Segment:
-        """Return the segment with the subject :data:`~dumpfilter.binlog.roles.SKIP` for transactions that are not taken."""
+        """Return the segment with the subject :data:`~dumpfilter.binlog.roles.SKIP` for transactions that are not
+        taken."""
         taken = self._taken(segment)
         if taken.all():
             return segment

@@ -1,7 +1,7 @@
 """The result of a tally: bytes and events by the condition under which a filter sends them.
 
-The bytes, events and transactions that a :class:`~dumpfilter.dump.thread.DumpThread` would send with any filter are sums
-over :class:`Tallied`. A sum takes a few array operations, whatever the size of the binlogs.
+The bytes, events and transactions that a :class:`~dumpfilter.dump.thread.DumpThread` would send with any filter are
+sums over :class:`Tallied`. A sum takes a few array operations, whatever the size of the binlogs.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class Tallied:
 
         Parameters:
             flags: the flags of the slave's filter (:meth:`flags`); None: no rules.
-            origin: the origins that the slave wants; None: all. An origin filter that is on must be one that the tally was
-                given.
+            origin: the origins that the slave wants; None: all. An origin filter that is on must be one that the
+                tally was given.
             number: the filter's number among those that the tally was given.
 
         Raises ValueError for a filter with rules and without a number if ``given_only`` is set.
@@ -114,8 +114,8 @@ class Tallied:
     def folded(self, flags: Sequence[SubjectFlags | None]) -> Tallied:
         """Return the units with fewer conditions. ``flags`` are those of all filters that the tally was given.
 
-        In a condition about several subjects, one subject stands for all subjects about which every filter answers alike.
-        The number of conditions then grows with the differences between filters, and not with the binlogs.
+        In a condition about several subjects, one subject stands for all subjects about which every filter answers
+        alike. The number of conditions then grows with the differences between filters, and not with the binlogs.
         """
         with_rules = [each for each in flags if each is not None]
         answers = np.array(with_rules, np.uint32).reshape(len(with_rules), len(self.subjects))
@@ -156,8 +156,8 @@ def _wants(origin: OriginFilter, of: Origin | None) -> bool:
 def merge(parts: Sequence[Tallied]) -> Tallied:
     """Return the results of several tallies as one.
 
-    The tallies were given the same filters, and folded for the same filters. Their subjects and origins may have different
-    numbers. Raises ValueError without any tally, and for buckets of different lengths.
+    The tallies were given the same filters, and folded for the same filters. Their subjects and origins may have
+    different numbers. Raises ValueError without any tally, and for buckets of different lengths.
     """
     if len({part.bucket_seconds for part in parts}) != 1:
         raise ValueError("there must be tallies, all with buckets of one length")

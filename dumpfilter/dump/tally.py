@@ -1,12 +1,12 @@
 """The tally: one pass over binlogs that counts what a dump would send, for any number of filters.
 
-A :class:`Tally` takes the segments that a :class:`~dumpfilter.dump.thread.DumpThread` would take. For each event it notes
-the condition under which a filter sends the event. The result (:class:`~dumpfilter.dump.tallied.Tallied`) is small. Filters
-are applied to the result.
+A :class:`Tally` takes the segments that a :class:`~dumpfilter.dump.thread.DumpThread` would take. For each event it
+notes the condition under which a filter sends the event. The result (:class:`~dumpfilter.dump.tallied.Tallied`) is
+small. Filters are applied to the result.
 
 The conditions follow from the grammar at the head of :mod:`dumpfilter.dump.decide`. One size does not follow from a
-condition: the size of a compressed transaction of which a part is dropped. The tally therefore cuts such transactions with
-the dump thread's own code, once for each group of filters that answer alike.
+condition: the size of a compressed transaction of which a part is dropped. The tally therefore cuts such transactions
+with the dump thread's own code, once for each group of filters that answer alike.
 """
 
 from __future__ import annotations
@@ -201,7 +201,8 @@ class Tally:
         )
 
     def _end_with(self, segment: Segment, event: int, read: ReadAt) -> None:
-        """Finish the open transaction, whose last event is a compressed transaction of which filters get different parts."""
+        """Finish the open transaction, whose last event is a compressed transaction of which filters get different
+        parts."""
         memory, filters = self._memory, self._filters
         size = int(segment.size[event])
         inner = segment.payloads[event]
@@ -281,7 +282,8 @@ class Tally:
         self._memory = memory
 
     def _make_room(self, *, buffered: int, members: int) -> None:
-        """Make room for one event after ``buffered`` buffered events, whose conditions have ``members`` more subjects."""
+        """Make room for one event after ``buffered`` buffered events, whose conditions have ``members`` more
+        subjects."""
         members = (buffered + 2) * (self._state("tables") + members + 2) + self._state("deciding")
         self._conditions.make_room(buffered + 8, members)
         wanted = int(self._units.count[0]) + buffered + 8
