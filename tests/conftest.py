@@ -96,6 +96,13 @@ def _forbid(programs: tuple[str, ...], directory: Path) -> None:
     os.environ.pop("JAVA_HOME", None)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep each slow file on one worker, which starts its servers once. pytest-xdist begins with the largest groups."""
+    for item in items:
+        if item.path.name.endswith(SLOW) and item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.path.name))
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fail the run when tests left files in the temporary directory."""
