@@ -39,7 +39,8 @@ quick-tests: $(READY)
 server-tests: needs-of-tests $(READY)
 	$(PYTEST) tests/oracle/test_re* tests/printing/test_print_set* tests/commands/test_cli* tests/options \
 	  tests/test_system_packages.py tests/console tests/master/test_live_server* \
-	  tests/spark_jobs/test_session* tests/spark_jobs/test_cluster* tests/spark_jobs/test_report*
+	  tests/spark_jobs/spark/test_context_slow.py tests/spark_jobs/spark/test_cluster_slow.py \
+	  tests/spark_jobs/bandwidth/test_report_slow.py
 
 bench: $(READY)
 	$(BIN)/python -m bench

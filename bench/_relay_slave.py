@@ -15,7 +15,8 @@ from bench._common import do_db, peak_rss
 from dumpfilter.filter.convert import filter_to_proto
 from dumpfilter.slave.state.master_info import MasterInfoFile
 from dumpfilter.slave.state.relay_log import RelayLog
-from dumpfilter.slave.threads.io_thread import IoThread, MasterOptions
+from dumpfilter.slave.threads.io_thread import IoThread
+from dumpfilter.slave.threads.master_options import MasterOptions
 from dumpfilter.slave.threads.receiver import Receiver
 from dumpfilter.slave.threads.relay_end import RelayEnd
 

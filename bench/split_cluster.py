@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench._common import Options, Report, binlogs, peak_rss
 from bench.split import in_memory
-from tests.spark_jobs.cluster import Cluster
+from tests.spark_jobs.spark.cluster import Cluster
 
 _SIZE = 2 << 30
 

@@ -11,7 +11,7 @@ import atheris
 
 with atheris.instrument_imports(include=["dumpfilter.sql"]):
     from dumpfilter.sql import parser
-    from dumpfilter.sql.errors import SqlError
+    from dumpfilter.sql.server_errors import SqlError
 
 ANSWERS = Path(__file__).parent.parent / "tests" / "sql" / "data" / "answers.json"
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import structlog
 from rich.console import Console
 
+from dumpfilter.console.auth import DEFAULT_USER, check_users
 from dumpfilter.console.server import ConsoleServer
-from dumpfilter.console.users import DEFAULT_USER, check_users
 from dumpfilter.filter import Rule, WriteSemantics
 from dumpfilter.filter.factory import make_write_filter
 from dumpfilter.master.config import MasterConfig, load_config

@@ -32,12 +32,12 @@ from dumpfilter.sql.columns import (
     replica_status_columns,
     replicas_columns,
 )
-from dumpfilter.sql.errors import SqlError
 from dumpfilter.sql.result import OK, Column, ColumnType, Note, Result, Table
 from dumpfilter.sql.server_errors import (
     ER_BAD_REPLICA,
     ER_REPLICA_CHANNEL_DOES_NOT_EXIST,
     ER_REPLICA_CHANNEL_WAS_NOT_RUNNING,
+    SqlError,
 )
 
 _INTEGER, _TIMESTAMP = ColumnType.INTEGER, ColumnType.TIMESTAMP

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import structlog
 
-from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader, EventType
+from dumpfilter.binlog.events import HEADER_LENGTH, OF_FILES, EventHeader, EventType
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.gtid_sources import Membership, SourceKey
 from dumpfilter.dump import decide as K
@@ -374,10 +374,7 @@ def _prolog(file: BinlogFile) -> bytes:
         header = EventHeader.unpack(head)
         if header.type in (EventType.PREVIOUS_GTIDS, EventType.GTID_LIST):
             return file.read(offset, header.size)
-        if header.type not in _OF_FILES:
+        if header.type not in OF_FILES:
             break
         offset += header.size
     return b""
-
-
-_OF_FILES = frozenset({EventType.BINLOG_CHECKPOINT, EventType.ROTATE, EventType.STOP})

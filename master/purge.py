@@ -12,9 +12,8 @@ from pathlib import Path
 from dumpfilter.index.fileset import BinlogSet, gtid_index_of
 from dumpfilter.master.identity import keep_uuid
 from dumpfilter.master.writers import writer_of
-from dumpfilter.sql.errors import SqlError
 from dumpfilter.sql.result import Note
-from dumpfilter.sql.server_errors import ER_UNKNOWN_TARGET_BINLOG, ER_WARN_PURGE_LOG_IS_ACTIVE
+from dumpfilter.sql.server_errors import ER_UNKNOWN_TARGET_BINLOG, ER_WARN_PURGE_LOG_IS_ACTIVE, SqlError
 
 
 def purge(

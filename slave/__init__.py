@@ -1,9 +1,8 @@
-"""The slave: channels that each keep relay logs and have an applier that follows them.
+"""The slave: channels with relay logs, and appliers that apply them to targets.
 
-- ``slave.py``: a process's channels and their filters. ``channel.py``: one channel with its two threads.
-- ``console.py``, ``status.py``: the effect of statements on a slave, and the tables and SHOW output of a slave.
-- ``io_thread.py``: the gRPC shell of the I/O thread. ``receiver.py``: chunks to relay log, without the network.
-- ``relay_log.py``, ``master_info.py``, ``relay_log_info.py``, ``source_info.py``: the files of a channel.
-- ``applier.py``, ``sql_thread.py``: events to calls of a target.
-- ``targets/``: the targets that transactions are applied to.
+- ``slave.py``: a process's channels and their filters. ``channel.py``: one channel and its two threads.
+- ``console.py``, ``status.py``: SQL statements to a slave, and the tables and SHOW output about its channels.
+- ``threads/``: the I/O thread with its receiver, and the SQL thread with its applier.
+- ``state/``: relay logs and state files in the relay directory.
+- ``targets/``: the objects that transactions are applied to.
 """

@@ -1,4 +1,4 @@
-"""A replication channel: a relay directory, an I/O thread that fills it and an applier that reads it."""
+"""A replication channel: a relay directory, an I/O thread that fills it, and an applier that reads it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ from dumpfilter.slave.state.master_info import MasterInfo, MasterInfoFile
 from dumpfilter.slave.state.relay_log import RelayLog
 from dumpfilter.slave.state.relay_log_info import RelayLogInfo, RelayLogInfoFile
 from dumpfilter.slave.state.server_uuid import server_uuid
-from dumpfilter.slave.threads.io_thread import IoThread, MasterOptions, Received
+from dumpfilter.slave.threads.io_thread import IoThread
+from dumpfilter.slave.threads.master_options import MasterOptions
+from dumpfilter.slave.threads.received import Received
 from dumpfilter.slave.threads.receiver import Receiver
 from dumpfilter.slave.threads.relay_end import Hits, RelayEnd
 from dumpfilter.slave.threads.sql_thread import SqlThread
@@ -38,26 +40,27 @@ from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 if TYPE_CHECKING:
     from dumpfilter.slave.targets import Target
 
-log = structlog.get_logger("dumpfilter.slave.channel")
+log = structlog.get_logger("dumpfilter.slave")
 
 
 @dataclass(frozen=True)
 class ChannelOptions:
-    """A channel's options, by the server's names where it has them."""
+    """A channel's options, by the server's names where the server has them."""
 
-    source: MasterOptions
-    """Its ``uuid`` and ``filter`` are filled in by :class:`Channel`."""
+    master: MasterOptions
+    """The connection to the master. :class:`Channel` fills in ``uuid`` and ``filter``."""
     relay_dir: Path
+    """The directory of the channel's relay logs and state files."""
     rules: tuple[Rule, ...] = ()
-    """The channel's filter."""
+    """The rules of the channel's filter."""
     semantics: FilterSemantics = FilterSemantics.CLASSIC
-    """How the rules are read."""
+    """The semantics of the rules."""
     origin: OriginFilter = field(default_factory=OriginFilter)
-    """Whose events are wanted."""
+    """The filter on the origin of transactions."""
     lower_case_table_names: int = 0
     filter_on: FilterOn = FilterOn.BOTH
     apply: bool = True
-    """Whether :meth:`Channel.start` starts the applier too; False is ``START REPLICA IO_THREAD``."""
+    """Whether :meth:`Channel.start` starts the applier too. Without the applier it is ``START REPLICA IO_THREAD``."""
     sync_relay_log: int = 10_000
     sync_master_info: int = 10_000
 
@@ -65,12 +68,14 @@ class ChannelOptions:
 class Channel:
     """One channel with its two threads.
 
-    :meth:`start`, then :meth:`wait`, which returns at the end of a dump that was asked for once or after
-    :meth:`stop`, and raises what ended a thread; or :meth:`start` and :meth:`stop` again and again, then
-    :meth:`close`. The directory is locked until then (not without ``lock``: its owner has locked it).
+    A caller calls :meth:`start` and :meth:`stop` any number of times, then :meth:`close`. Alternatively it
+    calls :meth:`start` and :meth:`wait`, which raises the error that ended a thread. With ``lock`` the
+    channel locks its directory until :meth:`close`. Without, its owner has locked the directory.
 
-    Without ``alone`` the threads go together: when one fails the other ends too, the applier after what has been
-    received. With it each is for itself, as in a server. ``on_hits`` is told how often rules decided something.
+    Without ``alone``, an error that ends a thread ends the other thread too, the applier after the received
+    transactions. With ``alone``, each thread runs independently, as in a server. ``on_hits`` receives the
+    hits of the filter's rules.
+
     Raises OptionError, DirectoryBusy, StateCorrupt.
     """
 
@@ -93,14 +98,14 @@ class Channel:
         self._on_chunk = on_chunk
         self._on_connect = on_connect
         self._imposed: tuple[pb.ImposedFilter, ...] = ()
-        self._source_server_id = 0
+        self._master_server_id = 0
         self._lock = DirectoryLock(options.relay_dir) if lock else None
-        self._busy = threading.RLock()  # one statement at a time
+        self._busy = threading.RLock()  # held by the statement that changes the channel
         self._io_worker = Worker(f"{self.name or 'default'}-io", self._io_ended)
         self._sql_worker = Worker(f"{self.name or 'default'}-sql", self._sql_ended)
         try:
             self._imposed = imposed_info.load(options.relay_dir)
-            self._uuid = options.source.uuid or server_uuid(options.relay_dir)
+            self._uuid = options.master.uuid or server_uuid(options.relay_dir)
             self._open()
         except BaseException:
             self.close()
@@ -120,8 +125,8 @@ class Channel:
 
     @property
     def name(self) -> str:
-        """The channel's name; empty for the default one."""
-        return self._options.source.channel
+        """The channel's name. The default channel has the empty name."""
+        return self._options.master.channel
 
     @property
     def options(self) -> ChannelOptions:
@@ -130,7 +135,7 @@ class Channel:
 
     @property
     def target(self) -> Target:
-        """What is applied to."""
+        """The target that the applier applies to."""
         return self._target
 
     @property
@@ -145,47 +150,47 @@ class Channel:
 
     @property
     def io_worker(self) -> Worker:
-        """Whether the I/O thread runs, and its error."""
+        """The worker that runs the I/O thread and keeps its error."""
         return self._io_worker
 
     @property
     def sql_worker(self) -> Worker:
-        """Whether the applier runs, and its error."""
+        """The worker that runs the applier and keeps its error."""
         return self._sql_worker
 
     @property
     def running(self) -> Threads:
-        """The threads that run."""
+        """The running threads."""
         io = Threads.IO if self._io_worker.running else Threads(0)
         return io | Threads.SQL if self._sql_worker.running else io
 
     @property
     def imposed(self) -> tuple[pb.ImposedFilter, ...]:
-        """What the master imposes, as the newest registration's answer says."""
+        """The filters that the master imposes, from its answer to the newest registration."""
         return self._imposed
 
     @property
-    def source_server_id(self) -> int:
-        """The server_id of the master's binlogs' writer, as the newest registration's answer says; 0 before."""
-        return self._source_server_id
+    def master_server_id(self) -> int:
+        """The server id of the server that wrote the master's binlogs. 0 before the first registration."""
+        return self._master_server_id
 
     @property
     def received(self) -> Received:
-        """What came over the wire since the I/O thread was started."""
+        """The counts of messages since the I/O thread was started."""
         return self._io.received
 
     @property
     def master_info(self) -> MasterInfo:
-        """How far the I/O thread is."""
+        """The I/O thread's position."""
         return self._receiver.info
 
     @property
     def relay_log_info(self) -> RelayLogInfo:
-        """How far the applier is."""
+        """The applier's position."""
         return self._sql.info
 
     def filter(self, family: Family, names: NameCollation = NameCollation.GENERAL_CI) -> ReplicationFilter:
-        """The channel's own filter."""
+        """Make the channel's own filter."""
         return make_filter(
             self._options.semantics,
             self._options.rules,
@@ -202,8 +207,10 @@ class Channel:
         user: str | None = None,
         password: str | None = None,
     ) -> None:
-        """``START REPLICA``: those of the threads that do not run. ``user`` and ``password`` are for this time only.
-        Raises StateCorrupt."""
+        """Start the given threads that are not running (``START REPLICA``).
+
+        The I/O thread logs in with ``user`` and ``password`` this time only. Raises StateCorrupt.
+        """
         if threads is None:
             threads = Threads.BOTH if self._options.apply else Threads.IO
         with self._busy:
@@ -216,14 +223,14 @@ class Channel:
                 self._sql_worker.start(self._sql)
 
     def request_stop(self, threads: Threads = Threads.BOTH) -> None:
-        """Ask the threads to end, the applier after the transaction it is in; returns at once."""
+        """Ask the threads to end, the applier after its current transaction, and return at once."""
         if Threads.IO in threads:
             self._io_worker.stop()
         if Threads.SQL in threads:
             self._sql_worker.stop()
 
     def stop(self, threads: Threads = Threads.BOTH) -> None:
-        """``STOP REPLICA``: returns when they have ended."""
+        """Stop the threads and wait until they have ended (``STOP REPLICA``)."""
         with self._busy:
             self.request_stop(threads)
             if Threads.IO in threads:
@@ -232,7 +239,7 @@ class Channel:
                 self._sql_worker.join()
 
     def wait(self) -> None:
-        """Wait for both threads to end by themselves, and close. Raises what ended one of them."""
+        """Wait until both threads have ended, and close the channel. Raise the error that ended a thread."""
         self.join()
         self.close()
         for worker in (self._io_worker, self._sql_worker):
@@ -240,40 +247,46 @@ class Channel:
                 raise worker.error
 
     def join(self) -> None:
-        """Wait for both threads to end by themselves."""
+        """Wait until both threads have ended."""
         self._io_worker.join()
         self._sql_worker.join()
 
     def close(self) -> None:
-        """Let go of the directory. The threads have ended."""
+        """Release the directory. The threads must have ended."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None
 
     def change_filter(self, rules: Sequence[Rule], semantics: FilterSemantics) -> None:
-        """Another filter, in force from where the applier is, which does not run (WL#7057). The I/O thread may run:
-        what it relayed beyond that place is given up, and the master sends it anew, filtered anew."""
+        """Use another filter from the applier's position on (WL#7057). The applier must not be running.
+
+        The I/O thread may be running. The receiver truncates the relay log to the applier's position, and the
+        master sends the rest again with the new filter.
+        """
         with self._busy:
             assert not self._sql_worker.running
             self._options = replace(self._options, rules=tuple(rules), semantics=semantics)
             self._follow_filter()
 
     def reconfigure(self, options: ChannelOptions, *, afresh: bool) -> None:
-        """``CHANGE REPLICATION SOURCE TO``: neither thread runs. What was relayed and not applied is given up, as in
-        servers. With ``afresh`` the place is given up too: another source, or a place that was told. Raises
-        OptionError."""
+        """Use other options (``CHANGE REPLICATION SOURCE TO``). Neither thread must be running.
+
+        Discard the part of the relay log that has not been applied, as a server does. With ``afresh``,
+        discard the position too, because the options name another master or another position. Raises
+        OptionError.
+        """
         check(options)
         with self._busy:
             assert not self.running
             self._options = options
             if afresh:
-                self._source_server_id = 0
+                self._master_server_id = 0
                 self.reset()
             else:
                 self._follow_filter(refetch=True)
 
     def reset(self) -> None:
-        """``RESET REPLICA``: the relay logs and the positions are gone; what has been applied, and its GTIDs, stay."""
+        """Delete relay logs and positions (``RESET REPLICA``). Keep the applied data and its GTIDs."""
         with self._busy:
             assert not self.running
             here = self._sql.info
@@ -289,14 +302,14 @@ class Channel:
             self._open()
 
     def _follow_filter(self, *, refetch: bool = False) -> None:
-        """Have the relay log hold what the filter in force lets pass, and the master know of it.
+        """Give the I/O thread the filter in force, and discard relayed events that another filter selected.
 
-        Also at the beginning: the options may be others than those the relay log was filtered with.
+        A channel calls this method at its start too, because its filter options may have changed while it was down.
         """
         definition = self._registered_filter()
         digest = _digest(definition)
         info = self._receiver.info
-        # a running thread may have registered with another filter although no chunk has come yet
+        # A running thread may have registered with the old filter and not have received a chunk yet.
         begun = self._io_worker.running or (info.source_file and info.filter_digest)
         if not refetch and (not begun or info.filter_digest == digest):
             self._receiver.filter_digest = digest
@@ -312,7 +325,7 @@ class Channel:
         on_master = options.filter_on is not FilterOn.SLAVE
         definition = filter_to_proto(self.filter("mysql") if on_master else Filter())
         definition.lower_case_table_names = options.lower_case_table_names
-        # as the binlog's own server
+        # The master takes the family and the collation of the server that wrote the binlogs.
         definition.family = pb.SERVER_FAMILY_UNSPECIFIED
         definition.names = pb.NAME_COLLATION_UNSPECIFIED
         if on_master:
@@ -320,7 +333,10 @@ class Channel:
         return definition
 
     def _applied_filter(self, family: Family, names: NameCollation) -> ReplicationFilter:
-        """What the applier asks: its own filter, and what the master imposes, which it may have left undecided."""
+        """Make the applier's filter from the channel's rules and the imposed ones.
+
+        The applier asks the imposed rules again, because the master sends the statements that it cannot decide.
+        """
         own = self.filter(family, names)
         imposed = [
             filter_from_proto(one.filter, default_family=family, default_names=names) for one in self._imposed
@@ -340,13 +356,13 @@ class Channel:
         )
 
     def _new_io_thread(self, user: str | None = None, password: str | None = None) -> IoThread:
-        source = replace(self._options.source, uuid=self._uuid, filter=self._registered_filter())
+        source = replace(self._options.master, uuid=self._uuid, filter=self._registered_filter())
         if user is not None:
             source = replace(source, user=user, password=password or "")
         return IoThread(source, self._receiver, on_chunk=self._on_chunk, on_connect=self._connected)
 
     def _connected(self, stub: rpc.DumpFilterStub, answer: pb.RegisterResponse) -> None:
-        self._source_server_id = answer.server_id
+        self._master_server_id = answer.server_id
         imposed = tuple(answer.imposed)
         if imposed != self._imposed:
             log.info(
@@ -360,9 +376,9 @@ class Channel:
         self._on_connect(stub, answer)
 
     def _io_ended(self, error: BaseException | None) -> None:
-        if error is not None and self._alone:  # else whoever waits is told
+        if error is not None and self._alone:  # without `alone`, wait() raises the error
             log.error("I/O thread ended", channel=self.name, error=str(error))
-        if not self._alone or (error is None and self._options.source.once and self._io.ended):
+        if not self._alone or (error is None and self._options.master.once and self._io.ended):
             self._relay_end.close()
 
     def _sql_ended(self, error: BaseException | None) -> None:
@@ -373,21 +389,21 @@ class Channel:
 
 
 def check(options: ChannelOptions) -> None:
-    """Raises OptionError for options that cannot be."""
-    source = options.source
-    check_server_id(source.server_id)
-    if source.auto_position and source.start_file:
+    """Raise OptionError for options that contradict each other or are out of range."""
+    master = options.master
+    check_server_id(master.server_id)
+    if master.auto_position and master.start_file:
         raise OptionError("--start-file and --auto-position: give one of them")
-    if source.start_position != 4 and not source.start_file:
+    if master.start_position != 4 and not master.start_file:
         raise OptionError("--start-position needs --start-file")
-    # a filter's errors belong here, not into a thread
+    # Make the filter once for its errors, which would otherwise end a thread.
     make_filter(options.semantics, options.rules, lower_case_table_names=options.lower_case_table_names)
 
 
 def check_server_id(server_id: int) -> None:
-    """Raises OptionError for a number that is no server_id."""
+    """Raise OptionError for a number that is no server_id."""
     if not 1 <= server_id <= 0xFFFFFFFF:
-        raise OptionError(f"--server-id={server_id}: it is a number from 1 to 4294967295")
+        raise OptionError(f"--server-id={server_id}: give a number from 1 to 4294967295")
 
 
 def _digest(definition: pb.FilterDefinition) -> str:

@@ -18,8 +18,8 @@ import structlog
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
 
+from dumpfilter.console.auth import check_users
 from dumpfilter.console.server import ConsoleServer
-from dumpfilter.console.users import check_users
 from dumpfilter.errors import OptionError
 from dumpfilter.filter.channels import (
     GROUP_REPLICATION_CHANNELS,
@@ -35,7 +35,6 @@ from dumpfilter.slave.slave import Configured, Slave, SlaveOptions, Watching
 from dumpfilter.slave.state import durable
 from dumpfilter.slave.state.source_info import SourceInfo
 from dumpfilter.slave.status import imposed_rules
-from dumpfilter.slave.targets import SummaryTarget
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 
@@ -252,6 +251,7 @@ def run_slave(
 
 def _print(channels: Sequence[Configured], summary: str, summary_file: Path | None) -> None:
     reports = {one.info.channel: report(one.channel) for one in channels}
+    texts = {one.info.channel: one.channel.target.text() for one in channels}
     if summary == "json":
         # one channel's report as it is; of several, by name
         values = next(iter(reports.values())) if len(reports) == 1 else {"channels": reports}
@@ -259,10 +259,8 @@ def _print(channels: Sequence[Configured], summary: str, summary_file: Path | No
     elif summary == "table":
         text = ""
         for name, values in reports.items():
-            target = SummaryTarget()
-            target.restore(values["summary"])
             heading = f"channel         {name or '(default)'}\n" if len(reports) > 1 else ""
-            text += heading + target.table() + "\n" + _lines(values)
+            text += heading + texts[name] + "\n" + _lines(values)
     else:
         return
     if summary_file is None:

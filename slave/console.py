@@ -1,7 +1,7 @@
-"""The slave's side of the console: what each command does, when it may, and with what number it is refused.
+"""SQL commands to a slave: their effects, their preconditions, and the numbers of their errors.
 
-Numbers, SQLSTATEs and texts are those of MySQL 9.7, recorded in tests/console/data; docs/console-differences.md
-tells where a slave of this product is no server and answers otherwise.
+Numbers, SQLSTATEs and texts are those of MySQL 9.7, recorded in tests/console/data.
+docs/console-differences.md lists the commands to which a slave answers differently from a server.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ from dumpfilter.slave.slave import Configured, Slave
 from dumpfilter.slave.state.relay_log import read_index
 from dumpfilter.slave.state.source_info import SourceInfo
 from dumpfilter.slave.threads.until import Until, UntilGtids, UntilMasterPosition, UntilRelayPosition
-from dumpfilter.sql import commands
-from dumpfilter.sql import server_errors as errors
+from dumpfilter.sql import commands, server_errors
 from dumpfilter.sql.columns import (
     PERFORMANCE_SCHEMA,
     binary_log_status_columns,
@@ -37,11 +36,11 @@ from dumpfilter.sql.columns import (
     replicas_columns,
 )
 from dumpfilter.sql.commands import Command, Threads
-from dumpfilter.sql.errors import SqlError
 from dumpfilter.sql.result import OK, Note, Result, Table
+from dumpfilter.sql.server_errors import SqlError
 
 MAX_CHANNELS = 256
-"""As a server's ``MAX_CHANNELS``."""
+"""The largest number of channels, ``MAX_CHANNELS`` of the server."""
 
 _FIELDS: Mapping[str, str] = {
     "HOST": "host",
@@ -59,10 +58,10 @@ _FIELDS: Mapping[str, str] = {
     "IGNORE_DOMAIN_IDS": "ignore_domain_ids",
     "FILTER_ON": "filter_on",
 }
-"""By the option's name in the command: the member of SourceInfo."""
+"""The member of SourceInfo for each option of CHANGE REPLICATION SOURCE TO."""
 
 _AFRESH = frozenset({"HOST", "PORT", "LOG_FILE", "LOG_POS"})
-"""Options that make the position of before void."""
+"""Options that make the channel's position invalid."""
 
 
 class SlaveConsole:
@@ -71,18 +70,19 @@ class SlaveConsole:
     def __init__(self, slave: Slave) -> None:
         self._slave = slave
         self.port = 0
-        """The console's own port, for ``@@port``."""
+        """The console's port, for ``@@port``."""
 
     def execute(self, command: Command) -> Result:
-        """Carry out a command. Raises SqlError."""
+        """Execute a command. Raises SqlError."""
         try:
             with self._slave.lock:
                 return self._execute(command)
         except UnknownChannel as error:
-            raise errors.ER_REPLICA_CHANNEL_DOES_NOT_EXIST(error.channel) from None
+            raise server_errors.ER_REPLICA_CHANNEL_DOES_NOT_EXIST(error.channel) from None
 
     def table(self, schema: str, name: str) -> Table | None:
-        """A table of performance_schema, or of ours, as it is now."""
+        """Return the current content of a table of performance_schema or dumpfilter, or None for an unknown
+        table."""
         slave = self._slave
         match schema, name:
             case "performance_schema", "replication_applier_filters":
@@ -102,14 +102,14 @@ class SlaveConsole:
         return None
 
     def table_names(self) -> list[tuple[str, str]]:
-        """Schema and name of every table."""
+        """Return the schema and the name of every table."""
         return [
             *[("performance_schema", name) for name in PERFORMANCE_SCHEMA],
             ("dumpfilter", "channels"),
         ]
 
     def variables(self) -> Mapping[str, str | int]:
-        """System variables, by the server's names."""
+        """Return the system variables by the server's names."""
         options = self._slave.options
         ours = version("dumpfilter")
         return {
@@ -135,18 +135,18 @@ class SlaveConsole:
 
     @singledispatchmethod
     def _execute(self, command: Command) -> Result:
-        raise errors.ER_NOT_SUPPORTED_YET(type(command).__name__)
+        raise server_errors.ER_NOT_SUPPORTED_YET(type(command).__name__)
 
     @_execute.register
     def _(self, command: commands.ChangeReplicationFilter) -> Result:
         channel = command.channel
         if channel is not None and fold_channel(channel) in GROUP_REPLICATION_CHANNELS:
-            raise errors.ER_REPLICA_CHANNEL_OPERATION_NOT_ALLOWED("CHANGE REPLICATION FILTER", channel)
+            raise server_errors.ER_REPLICA_CHANNEL_OPERATION_NOT_ALLOWED("CHANGE REPLICATION FILTER", channel)
         if channel is not None and not self._slave.has(channel):
-            raise errors.ER_REPLICA_CONFIGURATION()
+            raise server_errors.ER_REPLICA_CONFIGURATION()
         for one in self._slave.channels if channel is None else [self._slave.get(channel)]:
             if one.channel.sql_worker.running:
-                raise errors.ER_REPLICA_CHANNEL_SQL_THREAD_MUST_STOP(one.info.channel)
+                raise server_errors.ER_REPLICA_CHANNEL_SQL_THREAD_MUST_STOP(one.info.channel)
         self._change(lambda: self._slave.change_filter(command.clauses, channel))
         return OK
 
@@ -159,7 +159,7 @@ class SlaveConsole:
         given = dict(command.options)
         notes = _check_options(given, known, self._slave.options.net_timeout)
         if known is None and len(self._slave.channels) >= MAX_CHANNELS:
-            raise errors.ER_REPLICA_MAX_CHANNELS_EXCEEDED()
+            raise server_errors.ER_REPLICA_MAX_CHANNELS_EXCEEDED()
         info = known.info if known is not None else SourceInfo(channel=name)
         info = info.model_copy(update=_updates(given))
         afresh = bool(_AFRESH & given.keys())
@@ -173,26 +173,26 @@ class SlaveConsole:
 
     @_execute.register
     def _(self, command: commands.ChangeBinlog) -> Result:
-        raise errors.ER_NO_BINARY_LOGGING()
+        raise server_errors.ER_NO_BINARY_LOGGING()
 
     @_execute.register
     def _(self, command: commands.StartReplica) -> Result:
         chosen = self._chosen(command.channel, every=command.every)
         if not chosen:
-            raise errors.ER_BAD_REPLICA()
+            raise server_errors.ER_BAD_REPLICA()
         if command.user is not None and command.threads is Threads.SQL:
-            raise errors.ER_SQLTHREAD_WITH_SECURE_REPLICA()
+            raise server_errors.ER_SQLTHREAD_WITH_SECURE_REPLICA()
         if command.until is not None and command.threads is Threads.IO:
-            raise errors.ER_BAD_REPLICA_UNTIL_COND()
+            raise server_errors.ER_BAD_REPLICA_UNTIL_COND()
         if command.until is not None and len(chosen) > 1:
-            raise errors.ER_REPLICA_MULTIPLE_CHANNELS_CMD()
+            raise server_errors.ER_REPLICA_MULTIPLE_CHANNELS_CMD()
         until = _until(command.until)
         notes: list[Note] = []
         for one in chosen:
             if not one.info.host and Threads.IO in command.threads:
-                raise errors.ER_BAD_REPLICA()
+                raise server_errors.ER_BAD_REPLICA()
             if command.threads in one.channel.running:
-                notes.append(errors.ER_REPLICA_CHANNEL_WAS_RUNNING.note(one.info.channel))
+                notes.append(server_errors.ER_REPLICA_CHANNEL_WAS_RUNNING.note(one.info.channel))
                 continue
             one.channel.start(command.threads, until=until, user=command.user, password=command.password)
         return Result(notes=notes)
@@ -203,12 +203,12 @@ class SlaveConsole:
         notes: list[Note] = []
         for one in chosen:
             if not command.threads & one.channel.running:
-                notes.append(errors.ER_REPLICA_CHANNEL_WAS_NOT_RUNNING.note(one.info.channel))
+                notes.append(server_errors.ER_REPLICA_CHANNEL_WAS_NOT_RUNNING.note(one.info.channel))
             one.channel.request_stop(command.threads)
         for one in chosen:
             one.channel.stop(command.threads)
         if not chosen:
-            notes.append(errors.ER_REPLICA_CHANNEL_WAS_NOT_RUNNING.note(DEFAULT_CHANNEL))
+            notes.append(server_errors.ER_REPLICA_CHANNEL_WAS_NOT_RUNNING.note(DEFAULT_CHANNEL))
         return Result(notes=notes)
 
     @_execute.register
@@ -216,7 +216,7 @@ class SlaveConsole:
         chosen = self._chosen(command.channel)
         for one in chosen:
             if one.channel.running:
-                raise errors.ER_REPLICA_CHANNEL_MUST_STOP(one.info.channel)
+                raise server_errors.ER_REPLICA_CHANNEL_MUST_STOP(one.info.channel)
         for one in chosen:
             self._change(lambda one=one: self._slave.reset(one.info.channel, all=command.all))
         return OK
@@ -239,7 +239,7 @@ class SlaveConsole:
 
     @_execute.register
     def _(self, command: commands.ShowBinaryLogs) -> Result:
-        raise errors.ER_NO_BINARY_LOGGING()
+        raise server_errors.ER_NO_BINARY_LOGGING()
 
     @_execute.register
     def _(self, command: commands.PurgeBinaryLogs) -> Result:
@@ -250,7 +250,7 @@ class SlaveConsole:
         if not command.relay_log:
             return Result(EVENT_COLUMNS)
         if command.channel is None and any(one.info.channel for one in self._slave.channels):
-            raise errors.ER_REPLICA_MULTIPLE_CHANNELS_CMD()  # the default channel counts even without a source
+            raise server_errors.ER_REPLICA_MULTIPLE_CHANNELS_CMD()  # the default channel counts even without a source
         chosen = self._chosen(command.channel)
         if not chosen:
             return Result(EVENT_COLUMNS)
@@ -268,7 +268,7 @@ class SlaveConsole:
     # -- helpers
 
     def _chosen(self, channel: str | None, *, every: bool = False) -> list[Configured]:
-        """The channels a statement is about. The default one is there even when it is not configured."""
+        """Return the channels that a statement names. Naming an unconfigured default channel is no error."""
         if channel is None or every:
             return self._slave.channels
         if fold_channel(channel) == DEFAULT_CHANNEL and not self._slave.has(channel):
@@ -278,24 +278,24 @@ class SlaveConsole:
     def _channel_to_configure(self, channel: str | None) -> str:
         if channel is None:
             if any(one.info.channel != DEFAULT_CHANNEL for one in self._slave.channels):
-                raise errors.ER_REPLICA_MULTIPLE_CHANNELS_CMD()
+                raise server_errors.ER_REPLICA_MULTIPLE_CHANNELS_CMD()
             return DEFAULT_CHANNEL
         name = fold_channel(channel)
         if name in GROUP_REPLICATION_CHANNELS:
-            raise errors.ER_REPLICA_CHANNEL_OPERATION_NOT_ALLOWED(
+            raise server_errors.ER_REPLICA_CHANNEL_OPERATION_NOT_ALLOWED(
                 "CHANGE REPLICATION SOURCE with the given parameters", channel
             )
         if not is_channel_name(name):
-            raise errors.ER_REPLICA_CHANNEL_NAME_INVALID_OR_TOO_LONG()
+            raise server_errors.ER_REPLICA_CHANNEL_NAME_INVALID_OR_TOO_LONG()
         return name
 
     @staticmethod
     def _refuse_running(one: Configured) -> None:
         running, name = one.channel.running, one.info.channel
         if Threads.IO in running:
-            raise errors.ER_REPLICA_CHANNEL_IO_THREAD_MUST_STOP(name)
+            raise server_errors.ER_REPLICA_CHANNEL_IO_THREAD_MUST_STOP(name)
         if running:
-            raise errors.ER_REPLICA_CHANNEL_SQL_THREAD_MUST_STOP(name)
+            raise server_errors.ER_REPLICA_CHANNEL_SQL_THREAD_MUST_STOP(name)
 
     @staticmethod
     def _change(change: Any) -> None:
@@ -304,7 +304,7 @@ class SlaveConsole:
         except UnknownChannel:
             raise
         except OptionError as error:
-            raise errors.ER_WRONG_ARGUMENTS(str(error)) from error
+            raise server_errors.ER_WRONG_ARGUMENTS(str(error)) from error
         except SqlError:
             raise
         except DumpfilterError as error:
@@ -312,19 +312,19 @@ class SlaveConsole:
 
 
 def _check_options(given: dict[str, Any], known: Configured | None, net_timeout: float) -> Sequence[Note]:
-    """Refuse what cannot be done; the notes and warnings of the rest."""
+    """Refuse impossible options. Return notes and warnings about the others."""
     notes: list[Note] = []
     if given.get("HOST") == "":
-        raise errors.ER_WRONG_ARGUMENTS("SOURCE_HOST")
+        raise server_errors.ER_WRONG_ARGUMENTS("SOURCE_HOST")
     for name in ("SSL", "DELAY"):
         if given.get(name):
-            raise errors.ER_NOT_SUPPORTED_YET(f"SOURCE_{name}")
+            raise server_errors.ER_NOT_SUPPORTED_YET(f"SOURCE_{name}")
     if "USE_GTID" in given:
         given.setdefault("AUTO_POSITION", int(str(given.pop("USE_GTID")).upper() != "NO"))
     auto_position = bool(given.get("AUTO_POSITION", known is not None and known.info.auto_position))
     places = {"LOG_FILE", "LOG_POS", "RELAY_LOG_FILE", "RELAY_LOG_POS"} & given.keys()
     if auto_position and places:
-        raise errors.ER_BAD_REPLICA_AUTO_POSITION()
+        raise server_errors.ER_BAD_REPLICA_AUTO_POSITION()
     if given.get("DO_DOMAIN_IDS") and given.get("IGNORE_DOMAIN_IDS"):
         raise SqlError(
             1943, "HY000", "Both DO_DOMAIN_IDS & IGNORE_DOMAIN_IDS lists can't be non-empty at the same time"
@@ -332,7 +332,7 @@ def _check_options(given: dict[str, Any], known: Configured | None, net_timeout:
     heartbeat = given.get("HEARTBEAT_PERIOD")
     if heartbeat is not None and 0 < heartbeat < 0.001:
         given["HEARTBEAT_PERIOD"] = 0.0
-        notes.append(errors.ER_REPLICA_HEARTBEAT_VALUE_OUT_OF_RANGE_MIN.warning())
+        notes.append(server_errors.ER_REPLICA_HEARTBEAT_VALUE_OUT_OF_RANGE_MIN.warning())
     elif heartbeat is not None and heartbeat > net_timeout:
         text = (
             "The requested value for the heartbeat period exceeds the value of `replica_net_timeout' seconds. "
@@ -340,7 +340,7 @@ def _check_options(given: dict[str, Any], known: Configured | None, net_timeout:
         )
         notes.append(Note("Warning", 1704, text))
     if {"USER", "PASSWORD"} & given.keys():
-        notes.append(errors.ER_INSECURE_CHANGE_SOURCE.note())
+        notes.append(server_errors.ER_INSECURE_CHANGE_SOURCE.note())
     for name in sorted(given.keys() - _FIELDS.keys()):
         if given[name] not in (0, "", None, ()):
             notes.append(Note("Warning", 1235, f"dumpfilter has no use for {name}; it is ignored"))

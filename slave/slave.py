@@ -1,7 +1,8 @@
-"""A slave: a process with any number of channels, their filters, and what statements do to them.
+"""A slave: a process with any number of channels, their filters, and the effects of statements on both.
 
-The server's ``Multisource_info`` and its channel map. Which statement is allowed when, and with what number it is
-refused, is :mod:`dumpfilter.slave.console`'s.
+This module is the counterpart of the server's ``Multisource_info`` and its channel map.
+:mod:`dumpfilter.slave.console` decides whether a statement is allowed, and with which error number it is
+refused.
 """
 
 from __future__ import annotations
@@ -25,23 +26,24 @@ from dumpfilter.slave.state import durable, source_info
 from dumpfilter.slave.state.durable import DirectoryLock
 from dumpfilter.slave.state.server_uuid import server_uuid
 from dumpfilter.slave.state.source_info import SourceInfo
-from dumpfilter.slave.targets import SummaryTarget, Target
-from dumpfilter.slave.threads.io_thread import MasterOptions
+from dumpfilter.slave.targets import DEFAULT_TARGET, make_target
+from dumpfilter.slave.threads.master_options import MasterOptions
 from dumpfilter.sql.commands import Threads
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 
-log = structlog.get_logger("slave")
+log = structlog.get_logger("dumpfilter.slave")
 
 CHANNELS = "channels"
-"""Named channels have their directories in this one; the default channel is in the relay directory itself."""
+"""The directory of the named channels' directories. The default channel uses the relay directory itself."""
 
 _LONGEST_NAME = 120
+"""The longest part of a channel's name in the name of its directory. A digest follows where the name is longer."""
 
 
 @dataclass(frozen=True)
 class SlaveOptions:
-    """What holds for all channels, by the server's names where it has them."""
+    """The options of all channels, by the server's names where the server has them."""
 
     relay_dir: Path
     server_id: int
@@ -52,20 +54,22 @@ class SlaveOptions:
     net_timeout: float = 60.0
     """``--replica-net-timeout``, seconds."""
     chunk_size: int = 0
-    """Bytes; 0 leaves it to the master."""
+    """The size of a chunk, bytes. 0 leaves the size to the master."""
     once: bool = False
     """End at the end of the newest binlog."""
     apply: bool = True
     """Whether :meth:`Slave.start` starts the appliers."""
     alone: bool = False
-    """See :class:`~dumpfilter.slave.channel.Channel`."""
+    """Whether a channel's two threads run independently of each other, as in a server."""
+    target: str = DEFAULT_TARGET
+    """The name of the target that every channel applies to (:data:`dumpfilter.slave.targets.TARGETS`)."""
     sync_relay_log: int = 10_000
     sync_master_info: int = 10_000
 
 
 @dataclass(frozen=True)
 class Watching:
-    """Who is told of a channel's progress."""
+    """Callbacks for a channel's progress. Their first argument is the channel's name."""
 
     on_chunk: Callable[[str, pb.Chunk], None] = lambda channel, chunk: None
     on_connect: Callable[[str, rpc.DumpFilterStub, pb.RegisterResponse], None] = (
@@ -75,7 +79,7 @@ class Watching:
 
 @dataclass
 class Configured:
-    """A channel and how it reaches its master."""
+    """A channel, its connection to the master, and its directory."""
 
     info: SourceInfo
     channel: Channel
@@ -85,8 +89,11 @@ class Configured:
 class Slave:
     """The channels of a slave.
 
-    When it is made it finds the channels there were (``source.info``); :meth:`configure` may add more, as options do,
-    until :meth:`open`, from when on the filters are in force. Raises OptionError, DirectoryBusy, StateCorrupt.
+    The constructor finds the channels of earlier runs by their files ``source.info``. :meth:`prepare` adds
+    channels from the command line. :meth:`open` puts the filters in force. After that, :meth:`configure` adds
+    and changes channels.
+
+    Raises OptionError, DirectoryBusy, StateCorrupt.
     """
 
     def __init__(
@@ -94,16 +101,15 @@ class Slave:
         options: SlaveOptions,
         filters: ChannelFilters,
         *,
-        make_target: Callable[[], Target] = SummaryTarget,
         watching: Watching | None = None,
     ) -> None:
         check_server_id(options.server_id)
         self.options = options
         self.filters = filters
-        self._make_target = make_target
+
         self._watching = watching or Watching()
         self.lock = threading.RLock()
-        """Held by a statement that changes channels; what only looks does without."""
+        """The lock that a statement holds while it changes channels. Reading statements do not take it."""
         self._lock = DirectoryLock(options.relay_dir)
         self._infos: dict[str, SourceInfo] = {}
         self._configured: dict[str, Configured] = {}
@@ -121,12 +127,12 @@ class Slave:
 
     @property
     def channels(self) -> list[Configured]:
-        """The configured channels, the default one first, the others by name."""
+        """The configured channels, ordered by name. The default channel comes first."""
         with self.lock:
             return [self._configured[name] for name in sorted(self._configured, key=str.encode)]
 
     def get(self, name: str) -> Configured:
-        """A configured channel. Raises UnknownChannel."""
+        """Return a configured channel. Raises UnknownChannel."""
         with self.lock:
             try:
                 return self._configured[fold_channel(name)]
@@ -134,17 +140,21 @@ class Slave:
                 raise UnknownChannel(name) from None
 
     def has(self, name: str) -> bool:
-        """Whether a channel is configured."""
+        """Tell whether a channel is configured."""
         return fold_channel(name) in self._configured
 
     def prepare(self, info: SourceInfo) -> None:
-        """Have a channel, as the command line tells; before :meth:`open`. Its position stays as it is."""
+        """Add or change a channel from the command line, before :meth:`open`. A channel of an earlier run
+        keeps its position."""
         info = info.model_copy(update={"channel": fold_channel(info.channel)})
         self._infos[info.channel] = info
 
     def open(self) -> list[str]:
-        """Bring all channels up, stopped, and their filters into force. Returns the warnings of the filters that
-        were discarded (WL#7361). Raises OptionError, StateCorrupt."""
+        """Create all channels, stopped, and put their filters in force.
+
+        Return warnings about filters for channels that do not exist (WL#7361). Raises OptionError,
+        StateCorrupt.
+        """
         with self.lock:
             warnings = self.filters.finish_startup(self._infos)
             for info in self._infos.values():
@@ -155,9 +165,12 @@ class Slave:
     def configure(
         self, info: SourceInfo, clauses: Sequence[FilterClause] = (), *, afresh: bool = False
     ) -> None:
-        """``CHANGE REPLICATION SOURCE TO``: a new channel, or another configuration of one that is stopped, with the
-        ``clauses`` of WL#2387 and WL#2516 for its filter. Raises OptionError, before anything has changed, and what
-        the directory's files raise."""
+        """Add a channel, or reconfigure a stopped one (``CHANGE REPLICATION SOURCE TO``).
+
+        ``clauses`` are the rules of WL#2387 and WL#2516 for the channel's filter. With ``afresh`` a known
+        channel loses its position. Raises OptionError before anything has changed, and the errors of the
+        directory's files.
+        """
         info = info.model_copy(update={"channel": fold_channel(info.channel)})
         name = info.channel
         with self.lock:
@@ -181,8 +194,11 @@ class Slave:
             configured.channel.reconfigure(self._channel_options(info), afresh=afresh)
 
     def change_filter(self, clauses: Sequence[FilterClause], name: str | None) -> None:
-        """``CHANGE REPLICATION FILTER``: of one channel or of all of them, whose appliers do not run. All or nothing:
-        raises OptionError before anything has changed."""
+        """Change the filter of one channel or of all channels (``CHANGE REPLICATION FILTER``).
+
+        The appliers must not be running. Either all filters change or none. Raises OptionError before
+        anything has changed.
+        """
         with self.lock:
             self.filters.change(clauses, name)
             for configured in self.channels if name is None else [self.get(name)]:
@@ -190,12 +206,12 @@ class Slave:
                 configured.channel.change_filter(current.rules, current.semantics)
 
     def start(self, threads: Threads | None = None) -> None:
-        """Start all channels."""
+        """Start the threads of all channels."""
         for configured in self.channels:
             configured.channel.start(threads)
 
     def reset(self, name: str, *, all: bool) -> None:
-        """``RESET REPLICA [ALL]`` of a stopped channel. With ``all`` the channel is gone, its filter and its
+        """Reset a stopped channel (``RESET REPLICA``). With ``all``, remove the channel, its filter and its
         summary too."""
         with self.lock:
             configured = self.get(name)
@@ -214,13 +230,13 @@ class Slave:
     # -- the process
 
     def wait(self) -> None:
-        """Wait until the threads of all channels have ended by themselves (a dump asked for once, an error). Can be
-        interrupted by signals."""
+        """Wait until the threads of all channels have ended, after a dump with ``once`` or an error. A signal
+        interrupts the wait."""
         while any(one.channel.running for one in self.channels):
             time.sleep(0.05)
 
     def stop(self) -> None:
-        """Stop all channels; returns when they have stopped."""
+        """Stop all channels and wait until they have stopped."""
         channels = [one.channel for one in self.channels]
         for channel in channels:
             channel.request_stop()
@@ -228,7 +244,7 @@ class Slave:
             channel.join()
 
     def close(self) -> None:
-        """Stop, and let the directory go."""
+        """Stop all channels and release the directory."""
         self.stop()
         with self.lock:
             for one in self.channels:
@@ -237,7 +253,7 @@ class Slave:
 
     @property
     def error(self) -> BaseException | None:
-        """The first error that ended a thread, if any."""
+        """The earliest of the errors that ended threads. None when there was none."""
         workers = [
             worker for one in self.channels for worker in (one.channel.io_worker, one.channel.sql_worker)
         ]
@@ -251,7 +267,7 @@ class Slave:
         watching = self._watching
         channel = Channel(
             self._channel_options(info),
-            self._make_target(),
+            make_target(self.options.target),
             alone=self.options.alone,
             lock=False,
             on_hits=lambda hits: self.filters.count(name, hits),
@@ -267,7 +283,7 @@ class Slave:
     def _channel_options(self, info: SourceInfo) -> ChannelOptions:
         options = self.options
         current = self.filters.current(info.channel)
-        source = MasterOptions(
+        master = MasterOptions(
             address=info.address,
             server_id=options.server_id,
             uuid=self.uuid,
@@ -287,7 +303,7 @@ class Slave:
             retry_count=info.retry_count,
         )
         return ChannelOptions(
-            source=source,
+            master=master,
             relay_dir=self._directory(info.channel),
             rules=current.rules,
             semantics=current.semantics,
@@ -306,14 +322,14 @@ class Slave:
 
 
 def _file_name(channel: str) -> str:
-    """A directory's name for a channel's: readable, and another one for each.
+    """Return a name for a channel's directory. Different channels get different names.
 
     >>> _file_name("ch1"), _file_name("../x")
     ('ch1', '..%2Fx')
     """
     name = quote(channel, safe=" +,-=@_")
     if not name.strip("."):
-        name = name.replace(".", "%2E")  # a directory of its own, not this one or the one above
+        name = name.replace(".", "%2E")  # the names "." and ".." already mean other directories
     if len(name) > _LONGEST_NAME:
         digest = hashlib.blake2b(channel.encode(), digest_size=8).hexdigest()
         name = f"{name[:_LONGEST_NAME]}-{digest}"

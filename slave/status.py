@@ -1,6 +1,6 @@
-"""What a slave shows of its channels: SHOW REPLICA STATUS and the tables of performance_schema.
+"""The status of a slave's channels: SHOW REPLICA STATUS and the tables of performance_schema.
 
-Columns are in :mod:`dumpfilter.sql.columns`.
+:mod:`dumpfilter.sql.columns` defines the columns.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ _NEVER = "0000-00-00 00:00:00.000000"
 
 
 def status_row(configured: Configured, filters: ChannelFilters, executed: str) -> list[Any]:
-    """One channel's row. ``executed`` is the slave's set: as in a server it is the same on every channel."""
+    """Return one channel's row of SHOW REPLICA STATUS.
+
+    ``executed`` is the GTID set of the whole slave, because a server shows the same set for every channel.
+    """
     info, channel = configured.info, configured.channel
     master, relay = channel.master_info, channel.relay_log_info
     rules = {setting.kind: setting.rule_text for setting in filters.settings(info.channel)}
@@ -71,7 +74,7 @@ def status_row(configured: Configured, filters: ChannelFilters, executed: str) -
         "Last_SQL_Errno": sql_number,
         "Last_SQL_Error": sql_text,
         "Replicate_Ignore_Server_Ids": ", ".join(map(str, sorted(set(info.ignore_server_ids)))),
-        "Source_Server_Id": channel.source_server_id,
+        "Source_Server_Id": channel.master_server_id,
         "Source_UUID": master.master_uuid,
         "Source_Info_File": str(configured.directory / "source.info"),
         "SQL_Delay": 0,
@@ -92,7 +95,10 @@ def status_row(configured: Configured, filters: ChannelFilters, executed: str) -
 
 
 def executed_gtids(channels: Sequence[Configured]) -> str:
-    """What all channels have applied (``gtid_executed``). Channels of another family than the first are left out."""
+    """Return the union of the GTIDs that all channels have applied (``gtid_executed``).
+
+    The union has the family of the first channel. Channels of the other family are left out.
+    """
     total = None
     for one in channels:
         family, text = one.channel.master_info.family, one.channel.relay_log_info.executed
@@ -107,25 +113,25 @@ def executed_gtids(channels: Sequence[Configured]) -> str:
 
 
 def io_running(channel: Channel) -> str:
-    """``Replica_IO_Running``."""
+    """Return the value of ``Replica_IO_Running``."""
     if not channel.io_worker.running:
         return "No"
     return "Yes" if channel.io.connected else "Connecting"
 
 
 def io_error(channel: Channel) -> tuple[int, str, float]:
-    """Number, text and Unix time of what the I/O thread stumbled over; 0 and "" when it did not."""
+    """Return the number, text and Unix time of the I/O thread's error. Without an error they are 0, "" and 0."""
     worker = channel.io_worker
     if worker.error is not None:
         return _io_number(worker.error), str(worker.error), worker.error_at
     if channel.io.last_error:
-        text = f"Error connecting to source '{channel.options.source.address}': {channel.io.last_error}"
+        text = f"Error connecting to source '{channel.options.master.address}': {channel.io.last_error}"
         return 2003, text, channel.io.last_error_at
     return 0, "", 0.0
 
 
 def sql_error(worker: Worker) -> tuple[int, str, float]:
-    """The same of the applier."""
+    """Return the number, text and Unix time of the applier's error. Without an error they are 0, "" and 0."""
     error = worker.error
     if error is None:
         return 0, "", 0.0
@@ -149,7 +155,10 @@ def _io_number(error: BaseException) -> int:
 
 
 def _seconds_behind(channel: Channel) -> int | None:
-    """0 where all that was received has been applied; else unknown: NULL, as in a server whose threads do not run."""
+    """Return 0 if all received transactions have been applied, else None, which SQL shows as NULL.
+
+    A server shows NULL when its threads do not run. The true lag of this slave is unknown.
+    """
     if Threads.SQL not in channel.running or not channel.io.connected:
         return None
     return 0 if channel.master_info.relay_position == channel.relay_log_info.relay_position else None
@@ -188,7 +197,7 @@ def _filter_row(setting: Setting) -> list[Any]:
 
 
 def filters_table(filters: ChannelFilters) -> Table:
-    """``replication_applier_filters`` (WL#7361 E)."""
+    """Return the table ``replication_applier_filters`` (WL#7361 E)."""
     return Table(
         PERFORMANCE_SCHEMA["replication_applier_filters"],
         [
@@ -200,7 +209,7 @@ def filters_table(filters: ChannelFilters) -> Table:
 
 
 def global_filters_table(filters: ChannelFilters) -> Table:
-    """``replication_applier_global_filters`` (WL#7361 F)."""
+    """Return the table ``replication_applier_global_filters`` (WL#7361 F)."""
     return Table(
         PERFORMANCE_SCHEMA["replication_applier_global_filters"],
         [_filter_row(setting) for setting in filters.global_settings()],
@@ -208,7 +217,7 @@ def global_filters_table(filters: ChannelFilters) -> Table:
 
 
 def connection_table(channels: Sequence[Configured]) -> Table:
-    """``replication_connection_status``."""
+    """Return the table ``replication_connection_status``."""
     return Table(
         PERFORMANCE_SCHEMA["replication_connection_status"], [_connection_row(one) for one in channels]
     )
@@ -240,7 +249,7 @@ def _connection_row(configured: Configured) -> list[Any]:
 
 
 def configuration_table(channels: Sequence[Configured]) -> Table:
-    """``replication_connection_configuration``."""
+    """Return the table ``replication_connection_configuration``."""
     return Table(
         PERFORMANCE_SCHEMA["replication_connection_configuration"],
         [_configuration_row(one) for one in channels],
@@ -258,13 +267,13 @@ def _configuration_row(configured: Configured) -> list[Any]:
 
 
 def applier_configuration_table(channels: Sequence[Configured]) -> Table:
-    """``replication_applier_configuration``."""
+    """Return the table ``replication_applier_configuration``."""
     rows = [[one.info.channel, 0, None, "NO", "STREAM", "OFF", None] for one in channels]
     return Table(PERFORMANCE_SCHEMA["replication_applier_configuration"], rows)
 
 
 def applier_table(channels: Sequence[Configured]) -> Table:
-    """``replication_applier_status``."""
+    """Return the table ``replication_applier_status``."""
     rows = [
         [one.info.channel, "ON" if one.channel.sql_worker.running else "OFF", None, 0] for one in channels
     ]
@@ -272,7 +281,7 @@ def applier_table(channels: Sequence[Configured]) -> Table:
 
 
 def channels_table(channels: Sequence[Configured]) -> Table:
-    """``dumpfilter.channels``: what servers have no word for."""
+    """Return the table ``dumpfilter.channels``, which servers do not have."""
     return Table(CHANNEL_COLUMNS, [_channel_row(one) for one in channels])
 
 
@@ -298,5 +307,5 @@ def _channel_row(configured: Configured) -> list[Any]:
 
 
 def imposed_rules(channel: Channel) -> list[str]:
-    """What the master imposes on a channel, as options."""
+    """Return the rules of the filters that the master imposes on a channel, as options."""
     return [str(rule) for one in channel.imposed for rule in filter_from_proto(one.filter).rules]

@@ -244,6 +244,11 @@ def decode_incident(body: bytes | memoryview) -> Incident:
     return Incident(number, decode_name(body[3:]))
 
 
+def decode_binlog_checkpoint(body: bytes | memoryview) -> str:
+    """Read a Binlog_checkpoint (161) event's body: u32 length, and the oldest file that crash recovery needs."""
+    return decode_name(bytes(body[4:]))
+
+
 def decode_heartbeat(body: bytes | memoryview) -> str:
     """Read a Heartbeat (27) event's body: the name of the file the stream is in. The position is the
     header's ``end_log_pos``."""

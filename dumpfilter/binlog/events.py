@@ -1,14 +1,23 @@
-"""Event types, header and flags of the binlog format v4 (``libs/mysql/binlog/event/binlog_event.h``,
-MariaDB's ``sql/log_event.h``).
+"""The binlog format v4: the table of event types, the common header and its flags.
 
-The two families share the numbers up to 35; MySQL goes on to 42 and MariaDB starts its own at 160.
+:class:`EventType` is the only table of events in this project. The compiled scan, the applier's grouping, printing, the
+Spark columns and ``docs/events.md`` are made from it. A new event type needs one row here and, when its content
+matters, a decoder and its text in :mod:`dumpfilter.printing`.
+
+Sources: ``libs/mysql/binlog/event/binlog_event.h`` (MySQL) and ``sql/log_event.h`` (MariaDB).
 """
 
 from __future__ import annotations
 
 import enum
 import struct
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dumpfilter.binlog import roles as R
 
 MAGIC = b"\xfebin"
 """The first four bytes of a binlog or relay log (``BINLOG_MAGIC``)."""
@@ -20,148 +29,282 @@ GTID_INDEX_MAGIC = b"\xfe\xfe\x0c\x01"
 """The first four bytes of a GTID index, which MariaDB 11.4 and later keep beside a binlog."""
 
 HEADER_LENGTH = 19
-"""Length of the common header, bytes (``LOG_EVENT_HEADER_LEN``)."""
+"""The length of the common header, bytes (``LOG_EVENT_HEADER_LEN``)."""
 
 CHECKSUM_LENGTH = 4
-"""Length of the CRC32 that ends every event when checksums are on."""
+"""The length of the CRC32 that ends every event when checksums are on, bytes."""
 
 _HEADER = struct.Struct("<IBIIIH")
 
 
+class Symbol(enum.IntEnum):
+    """The terminal symbols of a binlog's grammar: each event type is one of these symbols.
+
+    A symbol tells which role the scan gives to an event at first (:mod:`dumpfilter.binlog.roles`), and what the event
+    does to the transaction around it.
+    """
+
+    role: int
+    """The role that the scan gives to the event, before the event's content changes it."""
+    effect: str
+    """The event's effect on the transaction around it, in words (for ``docs/events.md``)."""
+
+    def __new__(cls, number: int, role: int, effect: str) -> Symbol:
+        member = int.__new__(cls, number)
+        member._value_ = number
+        member.role = role
+        member.effect = effect
+        return member
+
+    OTHER = 0, R.KEEP, "none"
+    FORMAT_DESCRIPTION = 1, R.FILE, "must stand between transactions"
+    FILE = 2, R.FILE, "none; inside a transaction its role is KEEP"
+    START_ENCRYPTION = 3, R.FILE, "none; the scan stops here when the events that follow are encrypted"
+    GTID = 4, R.GTID, "opens; the transaction ends with its first statement, unless BEGIN follows"
+    MARIADB_GTID = 5, R.GTID, "opens; stands for BEGIN unless FL_STANDALONE is set"
+    CONTEXT = 6, R.CONTEXT, "opens where none is open"
+    TABLE_MAP = 7, R.TABLE_MAP, "opens where none is open"
+    ROWS = 8, R.ROWS, "opens where none is open; STMT_END_F ends a transaction without BEGIN"
+    QUERY = (
+        9,
+        R.STATEMENT,
+        "BEGIN and XA START open, COMMIT and ROLLBACK end, any other text ends one without BEGIN",
+    )
+    LOAD_QUERY = 10, R.STATEMENT, "ends a transaction without BEGIN"
+    XID = 11, R.FRAME, "ends"
+    XA_PREPARE = 12, R.FRAME, "ends"
+    PAYLOAD = 13, R.PAYLOAD, "ends: the payload holds the whole transaction"
+    INCIDENT = 14, R.KEEP, "ends a transaction without BEGIN"
+    ROWS_FRAGMENT = 15, R.ROWS, "the scan stops here: pieces of a rows event are not read"
+
+
+Writers = Literal["both", "mysql", "mariadb"]
+"""The servers that write an event type."""
+
+RowsKind = Literal["insert", "update", "delete"]
+"""The change that a rows event makes."""
+
+
+class EventKind(NamedTuple):
+    """One row of the table of events."""
+
+    number: int
+    """The number in the event's header (``LOG_EVENT_TYPE``)."""
+    name: str
+    """The name in this project's texts, tables and errors."""
+    writers: Writers
+    symbol: Symbol = Symbol.OTHER
+    decoder: str = ""
+    """The function that decodes the body: a module of :mod:`dumpfilter.binlog` and a function in that module.
+    :mod:`dumpfilter.binlog.decode` calls it."""
+    shown: str = ""
+    """The Event_type column of SHOW BINLOG EVENTS, where it differs from ``name``."""
+    change: RowsKind | None = None
+    """The change, for rows events."""
+    version: int = 0
+    """The version of a rows event. 0 is the layout before MySQL 5.1.18, 1 ends its post-header with the flags, 2 adds
+    extra data."""
+    compressed: bool = False
+    """Whether the event's content is compressed."""
+
+
+_BOTH: Writers = "both"
+_MYSQL: Writers = "mysql"
+_MARIADB: Writers = "mariadb"
+_S = Symbol
+
+
+def _rows(
+    number: int,
+    name: str,
+    writers: Writers,
+    change: RowsKind,
+    version: int,
+    *,
+    compressed: bool = False,
+    shown: str = "",
+) -> EventKind:
+    return EventKind(
+        number, name, writers, Symbol.ROWS, "rows.decode_rows_header", shown, change, version, compressed
+    )
+
+
 class EventType(enum.IntEnum):
-    """Every event type of MySQL 5.0 to 9.x and MariaDB 10.x to 12.x."""
+    """Every event type of MySQL 5.0 to 9.x and MariaDB 10.x to 12.x, with its row of the table as ``kind``."""
 
-    UNKNOWN = 0
-    START_V3 = 1
-    QUERY = 2
-    STOP = 3
-    ROTATE = 4
-    INTVAR = 5
-    LOAD = 6
-    SLAVE = 7
-    CREATE_FILE = 8
-    APPEND_BLOCK = 9
-    EXEC_LOAD = 10
-    DELETE_FILE = 11
-    NEW_LOAD = 12
-    RAND = 13
-    USER_VAR = 14
-    FORMAT_DESCRIPTION = 15
-    XID = 16
-    BEGIN_LOAD_QUERY = 17
-    EXECUTE_LOAD_QUERY = 18
-    TABLE_MAP = 19
-    PRE_GA_WRITE_ROWS = 20
-    PRE_GA_UPDATE_ROWS = 21
-    PRE_GA_DELETE_ROWS = 22
-    WRITE_ROWS_V1 = 23
-    UPDATE_ROWS_V1 = 24
-    DELETE_ROWS_V1 = 25
-    INCIDENT = 26
-    HEARTBEAT = 27
-    IGNORABLE = 28
-    ROWS_QUERY = 29
-    WRITE_ROWS = 30
-    UPDATE_ROWS = 31
-    DELETE_ROWS = 32
-    GTID = 33
-    ANONYMOUS_GTID = 34
-    PREVIOUS_GTIDS = 35
-    TRANSACTION_CONTEXT = 36
-    VIEW_CHANGE = 37
-    XA_PREPARE = 38
-    PARTIAL_UPDATE_ROWS = 39
-    TRANSACTION_PAYLOAD = 40
-    HEARTBEAT_V2 = 41
-    GTID_TAGGED = 42
-    # MariaDB
-    ANNOTATE_ROWS = 160
-    BINLOG_CHECKPOINT = 161
-    MARIADB_GTID = 162
-    GTID_LIST = 163
-    START_ENCRYPTION = 164
-    QUERY_COMPRESSED = 165
-    WRITE_ROWS_COMPRESSED_V1 = 166
-    UPDATE_ROWS_COMPRESSED_V1 = 167
-    DELETE_ROWS_COMPRESSED_V1 = 168
-    WRITE_ROWS_COMPRESSED = 169
-    UPDATE_ROWS_COMPRESSED = 170
-    DELETE_ROWS_COMPRESSED = 171
-    PARTIAL_ROW_DATA = 172
+    _value_: int
+    kind: EventKind
+
+    def __new__(cls, number: int, *row: object) -> EventType:
+        member = int.__new__(cls, number)
+        member._value_ = number
+        member.kind = EventKind(number, *row)  # type: ignore[arg-type]
+        return member
+
+    # fmt: off
+    UNKNOWN = EventKind(0, "Unknown", _BOTH)
+    START_V3 = EventKind(1, "Start_v3", _BOTH)
+    QUERY = EventKind(2, "Query", _BOTH, _S.QUERY, "query.decode_query")
+    STOP = EventKind(3, "Stop", _BOTH, _S.FILE, "context_events.decode_stop")
+    ROTATE = EventKind(4, "Rotate", _BOTH, _S.FILE, "context_events.decode_rotate")
+    INTVAR = EventKind(5, "Intvar", _BOTH, _S.CONTEXT, "context_events.decode_intvar")
+    LOAD = EventKind(6, "Load", _BOTH)
+    SLAVE = EventKind(7, "Slave", _BOTH)
+    CREATE_FILE = EventKind(8, "Create_file", _BOTH)
+    APPEND_BLOCK = EventKind(9, "Append_block", _BOTH, _S.CONTEXT, "context_events.decode_append_block")
+    EXEC_LOAD = EventKind(10, "Exec_load", _BOTH)
+    DELETE_FILE = EventKind(11, "Delete_file", _BOTH)
+    NEW_LOAD = EventKind(12, "New_load", _BOTH)
+    RAND = EventKind(13, "Rand", _BOTH, _S.CONTEXT, "context_events.decode_rand", "RAND")
+    USER_VAR = EventKind(14, "User_var", _BOTH, _S.CONTEXT, "context_events.decode_user_var", "User var")
+    FORMAT_DESCRIPTION = EventKind(15, "Format_desc", _BOTH, _S.FORMAT_DESCRIPTION, "format.FormatDescription.parse")
+    XID = EventKind(16, "Xid", _BOTH, _S.XID, "context_events.decode_xid")
+    BEGIN_LOAD_QUERY = EventKind(17, "Begin_load_query", _BOTH, _S.CONTEXT, "context_events.decode_begin_load_query")
+    EXECUTE_LOAD_QUERY = EventKind(18, "Execute_load_query", _BOTH, _S.LOAD_QUERY, "query.decode_execute_load_query")
+    TABLE_MAP = EventKind(19, "Table_map", _BOTH, _S.TABLE_MAP, "rows.decode_table_map")
+    PRE_GA_WRITE_ROWS = _rows(20, "Pre_ga_write_rows", _BOTH, "insert", 0)
+    PRE_GA_UPDATE_ROWS = _rows(21, "Pre_ga_update_rows", _BOTH, "update", 0)
+    PRE_GA_DELETE_ROWS = _rows(22, "Pre_ga_delete_rows", _BOTH, "delete", 0)
+    WRITE_ROWS_V1 = _rows(23, "Write_rows_v1", _BOTH, "insert", 1)
+    UPDATE_ROWS_V1 = _rows(24, "Update_rows_v1", _BOTH, "update", 1)
+    DELETE_ROWS_V1 = _rows(25, "Delete_rows_v1", _BOTH, "delete", 1)
+    INCIDENT = EventKind(26, "Incident", _BOTH, _S.INCIDENT, "context_events.decode_incident")
+    HEARTBEAT = EventKind(27, "Heartbeat", _BOTH, _S.OTHER, "context_events.decode_heartbeat")
+    IGNORABLE = EventKind(28, "Ignorable", _MYSQL)
+    ROWS_QUERY = EventKind(29, "Rows_query", _MYSQL, _S.CONTEXT, "context_events.decode_rows_query")
+    WRITE_ROWS = _rows(30, "Write_rows", _MYSQL, "insert", 2)
+    UPDATE_ROWS = _rows(31, "Update_rows", _MYSQL, "update", 2)
+    DELETE_ROWS = _rows(32, "Delete_rows", _MYSQL, "delete", 2)
+    GTID = EventKind(33, "Gtid", _MYSQL, _S.GTID, "gtid_events.decode_mysql_gtid")
+    ANONYMOUS_GTID = EventKind(34, "Anonymous_gtid", _MYSQL, _S.GTID, "gtid_events.decode_mysql_gtid", "Anonymous_Gtid")
+    PREVIOUS_GTIDS = EventKind(35, "Previous_gtids", _MYSQL, _S.FILE, "gtid.decode_previous_gtids")
+    TRANSACTION_CONTEXT = EventKind(36, "Transaction_context", _MYSQL)
+    VIEW_CHANGE = EventKind(37, "View_change", _MYSQL)
+    XA_PREPARE = EventKind(38, "XA_prepare", _BOTH, _S.XA_PREPARE, "context_events.decode_xa_prepare")
+    PARTIAL_UPDATE_ROWS = _rows(39, "Partial_update_rows", _MYSQL, "update", 2, shown="Update_rows_partial")
+    TRANSACTION_PAYLOAD = EventKind(
+        40, "Transaction_payload", _MYSQL, _S.PAYLOAD, "compression.decode_transaction_payload", compressed=True)
+    HEARTBEAT_V2 = EventKind(41, "Heartbeat_v2", _MYSQL)
+    GTID_TAGGED = EventKind(42, "Gtid_tagged", _MYSQL, _S.GTID, "gtid_events.decode_gtid_tagged", "Gtid_tagged_log_event")
+
+    ANNOTATE_ROWS = EventKind(160, "Annotate_rows", _MARIADB, _S.CONTEXT, "context_events.decode_annotate_rows")
+    BINLOG_CHECKPOINT = EventKind(
+        161, "Binlog_checkpoint", _MARIADB, _S.FILE, "context_events.decode_binlog_checkpoint")
+    MARIADB_GTID = EventKind(162, "Gtid", _MARIADB, _S.MARIADB_GTID, "gtid_events.decode_mariadb_gtid")
+    GTID_LIST = EventKind(163, "Gtid_list", _MARIADB, _S.FILE, "gtid.decode_gtid_list")
+    START_ENCRYPTION = EventKind(164, "Start_encryption", _MARIADB, _S.START_ENCRYPTION)
+    QUERY_COMPRESSED = EventKind(165, "Query_compressed", _MARIADB, _S.QUERY, "query.decode_query", compressed=True)
+    WRITE_ROWS_COMPRESSED_V1 = _rows(166, "Write_rows_compressed_v1", _MARIADB, "insert", 1, compressed=True)
+    UPDATE_ROWS_COMPRESSED_V1 = _rows(167, "Update_rows_compressed_v1", _MARIADB, "update", 1, compressed=True)
+    DELETE_ROWS_COMPRESSED_V1 = _rows(168, "Delete_rows_compressed_v1", _MARIADB, "delete", 1, compressed=True)
+    WRITE_ROWS_COMPRESSED = _rows(169, "Write_rows_compressed", _MARIADB, "insert", 2, compressed=True)
+    UPDATE_ROWS_COMPRESSED = _rows(170, "Update_rows_compressed", _MARIADB, "update", 2, compressed=True)
+    DELETE_ROWS_COMPRESSED = _rows(171, "Delete_rows_compressed", _MARIADB, "delete", 2, compressed=True)
+    PARTIAL_ROW_DATA = EventKind(172, "Partial_row_data", _MARIADB, _S.ROWS_FRAGMENT)
+    # fmt: on
+
+    @property
+    def opened(self) -> EventType:
+        """The event type once the content is uncompressed; the same type where nothing is compressed."""
+        if not self.kind.compressed:
+            return self
+        wanted = self.kind._replace(compressed=False)[3:]
+        return next((kind for kind in EventType if kind.kind.change and kind.kind[3:] == wanted), self)
 
 
-_NAMES = {
-    EventType.FORMAT_DESCRIPTION: "Format_desc",
-    EventType.MARIADB_GTID: "Gtid",
-    EventType.XA_PREPARE: "XA_prepare",
-    EventType.START_V3: "Start_v3",
-}
+KINDS: tuple[EventKind, ...] = tuple(member.kind for member in EventType)
+"""The table of events, in the order of the numbers."""
+
+_NAMES = {kind.number: kind.name for kind in KINDS}
+_SHOWN_NAMES = {kind.number: kind.shown or kind.name for kind in KINDS}
 
 
 def event_name(number: int) -> str:
-    """The name ``SHOW BINLOG EVENTS`` gives an event type; ``Unknown(N)`` for a number of neither family.
+    """Return the name of an event type; ``Unknown(N)`` for a number of neither family.
 
     >>> event_name(19), event_name(163), event_name(15), event_name(99)
     ('Table_map', 'Gtid_list', 'Format_desc', 'Unknown(99)')
     """
-    try:
-        kind = EventType(number)
-    except ValueError:
-        return f"Unknown({number})"
-    return _NAMES.get(kind) or kind.name.capitalize()
+    return _NAMES.get(number) or f"Unknown({number})"
 
 
-ROWS_V1 = frozenset(
-    {
-        EventType.PRE_GA_WRITE_ROWS,
-        EventType.PRE_GA_UPDATE_ROWS,
-        EventType.PRE_GA_DELETE_ROWS,
-        EventType.WRITE_ROWS_V1,
-        EventType.UPDATE_ROWS_V1,
-        EventType.DELETE_ROWS_V1,
-        EventType.WRITE_ROWS_COMPRESSED_V1,
-        EventType.UPDATE_ROWS_COMPRESSED_V1,
-        EventType.DELETE_ROWS_COMPRESSED_V1,
-    }
-)
-"""Rows events whose post-header ends with the flags (v0 and v1)."""
+def shown_name(number: int) -> str:
+    """Return the Event_type column of SHOW BINLOG EVENTS for an event type.
 
-ROWS_V2 = frozenset(
-    {
-        EventType.WRITE_ROWS,
-        EventType.UPDATE_ROWS,
-        EventType.DELETE_ROWS,
-        EventType.PARTIAL_UPDATE_ROWS,
-        EventType.WRITE_ROWS_COMPRESSED,
-        EventType.UPDATE_ROWS_COMPRESSED,
-        EventType.DELETE_ROWS_COMPRESSED,
-    }
-)
+    >>> shown_name(14), shown_name(19), shown_name(99)
+    ('User var', 'Table_map', 'Unknown')
+    """
+    return _SHOWN_NAMES.get(number, "Unknown")
+
+
+def types_of(*symbols: Symbol) -> frozenset[EventType]:
+    """Return the event types that are one of these symbols.
+
+    >>> sorted(kind.name for kind in types_of(Symbol.QUERY, Symbol.LOAD_QUERY))
+    ['EXECUTE_LOAD_QUERY', 'QUERY', 'QUERY_COMPRESSED']
+    """
+    return frozenset(kind for kind in EventType if kind.kind.symbol in symbols)
+
+
+def by_number(value: Callable[[EventKind], int], *, unknown: int = 0) -> npt.NDArray[np.int16]:
+    """Return an int16 array of 256 entries: ``value`` of the table's row for each event type, by its number.
+
+    Numbers of neither family get ``unknown``.
+    """
+    found: npt.NDArray[np.int16] = np.full(256, unknown, np.int16)
+    for kind in KINDS:
+        found[kind.number] = value(kind)
+    return found
+
+
+SYMBOLS: npt.NDArray[np.uint8] = by_number(lambda kind: kind.symbol).astype(np.uint8)
+"""The :class:`Symbol` of each event type by its number, uint8[256]."""
+
+ROLES: npt.NDArray[np.uint8] = by_number(lambda kind: kind.symbol.role, unknown=R.KEEP).astype(np.uint8)
+"""The role that the scan gives to each event type at first, by its number, uint8[256]."""
+
+ROWS = types_of(Symbol.ROWS)
+"""Rows events."""
+
+ROWS_V2 = frozenset(kind for kind in ROWS if kind.kind.version == 2)
 """Rows events whose post-header goes on with extra data (v2)."""
 
-ROWS = ROWS_V1 | ROWS_V2
+ROWS_V1 = ROWS - ROWS_V2
+"""Rows events whose post-header ends with the flags (v0 and v1)."""
+
+MYSQL_GTIDS = types_of(Symbol.GTID)
+"""The events that open a transaction of MySQL: Gtid, Anonymous_gtid and Gtid_tagged."""
+
+GTIDS = types_of(Symbol.GTID, Symbol.MARIADB_GTID)
+"""The events that open a transaction of either family."""
+
+STATEMENTS = types_of(Symbol.QUERY, Symbol.LOAD_QUERY)
+"""The events that hold a statement's text."""
+
+OF_FILES = types_of(Symbol.FORMAT_DESCRIPTION, Symbol.FILE, Symbol.START_ENCRYPTION)
+"""The events that belong to a binlog file, not to a transaction."""
 
 STMT_END_F = 0x0001
-"""Flag of a rows event: the last one of its statement."""
+"""The flag of the last rows event of a statement."""
 
 LOG_EVENT_BINLOG_IN_USE_F = 0x0001
-"""Flag of the format description event of a file that is open for writing. Not covered by the checksum."""
+"""The flag of a format description event whose file is open for writing. The checksum does not cover the flag."""
 
 LOG_EVENT_SUPPRESS_USE_F = 0x0008
-"""Flag of a Query event: the default database does not matter to it."""
+"""The flag of a Query event whose statement does not depend on the default database."""
 
 LOG_EVENT_ARTIFICIAL_F = 0x0020
-"""Flag of an event that is in the stream but in no file."""
+"""The flag of an event that the master made for the stream. No file holds such an event."""
 
 LOG_EVENT_RELAY_LOG_F = 0x0040
-"""Flag of the format description event of a relay log."""
+"""The flag of the format description event of a relay log."""
 
 LOG_EVENT_IGNORABLE_F = 0x0080
-"""Flag of an event that a reader may pass over when it does not know its type."""
+"""The flag of an event that a reader may ignore when the reader does not know the event's type."""
 
 
 class EventHeader(NamedTuple):
-    """The common header: ``timestamp`` in seconds, ``size`` and ``end_log_pos`` in bytes."""
+    """The common header of an event: ``timestamp`` in seconds, ``size`` and ``end_log_pos`` in bytes."""
 
     timestamp: int
     type: int
@@ -172,11 +315,11 @@ class EventHeader(NamedTuple):
 
     @classmethod
     def unpack(cls, data: bytes | memoryview, offset: int = 0) -> EventHeader:
-        """Read the 19 bytes at ``offset``. Raises struct.error when there are fewer."""
+        """Read the header's 19 bytes at ``offset``. Raises struct.error when there are fewer."""
         return cls(*_HEADER.unpack_from(data, offset))
 
     def pack(self) -> bytes:
-        """The header's 19 bytes.
+        """Return the header's 19 bytes.
 
         >>> EventHeader.unpack(EventHeader(1, 2, 3, 19, 23, 0).pack()).end_log_pos
         23

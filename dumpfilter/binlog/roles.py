@@ -1,77 +1,86 @@
-"""What an event is to the dump thread: its role, which decides how it travels in a filtered stream.
+"""Roles: the way in which an event travels in a filtered stream.
 
-A segment's ``role`` column holds one of these; :data:`ENDS` is added to the event that completes a
-transaction (or stands alone between transactions), so a boundary is one bit.
+A segment's ``role`` column holds one of these numbers, with :data:`ENDS` added to the event that completes a
+transaction. The numbers are plain module constants, since compiled code freezes such constants.
 """
 
 from __future__ import annotations
 
 FILE = 0
-"""Belongs to the file, not to a transaction (Previous_gtids, Gtid_list, Rotate, Stop): always sent."""
+"""The event belongs to the binlog file (Previous_gtids, Gtid_list, Rotate, Stop). The master always sends it."""
 
 GTID = 1
-"""Opens a transaction: Gtid, Anonymous_gtid, MariaDB's Gtid. Goes with the transaction."""
+"""The event opens a transaction (Gtid, Anonymous_gtid, Gtid_tagged, MariaDB's Gtid). It goes with the transaction."""
 
 FRAME = 2
-"""BEGIN, COMMIT, ROLLBACK, SAVEPOINT, ROLLBACK TO, Xid, XA START, XA END, XA_prepare: goes with the
+"""BEGIN, COMMIT, ROLLBACK, SAVEPOINT, ROLLBACK TO, Xid, XA START, XA END or XA_prepare. The event goes with the
 transaction."""
 
 CONTEXT = 3
-"""Intvar, Rand, User_var, Rows_query, Annotate_rows, Begin_load_query, Append_block: goes with the
+"""Intvar, Rand, User_var, Rows_query, Annotate_rows, Begin_load_query or Append_block. The event goes with the
 statement that follows."""
 
 TABLE_MAP = 4
-"""Goes with the rows of its table."""
+"""The event goes with the rows of its table."""
 
 ROWS = 5
-"""Decided by its table."""
+"""The event goes by the verdict about its table."""
 
 ROWS_END = 6
-"""Decided by its table, and carries STMT_END_F."""
+"""The event goes by the verdict about its table, and has the flag STMT_END_F."""
 
 STATEMENT = 7
-"""A statement in a Query (or Execute_load_query) event: decided by its subject. So is XA COMMIT or XA ROLLBACK:
-its subject is all that the prepared transaction holds."""
+"""A Query or Execute_load_query event that goes by the verdict about its statement. XA COMMIT and XA ROLLBACK have
+this role, too: their subject is the set of all subjects of the prepared transaction."""
 
 DUMMY_ROWS = 8
-"""A rows event whose table id is all ones: only ends a statement. Goes with it."""
+"""A rows event whose table id is all ones. The event only ends a statement and goes with that statement."""
 
 KEEP = 9
-"""Cannot be decided, so it is sent, with the transaction it stands in: incidents, unknown events, statements
-and compressed transactions that cannot be read, the end of an XA transaction whose beginning is not known."""
+"""The master cannot decide about the event, so it sends the event with the transaction around it. Examples are
+incidents, unknown events, unreadable statements and payloads, and the end of an unknown XA transaction."""
 
 XA = 10
-"""The frame of an XA transaction (XA START, END, PREPARE, COMMIT, ROLLBACK), of a scan that does not follow
-XA transactions: sent."""
+"""XA START, END, PREPARE, COMMIT or ROLLBACK, in a scan that does not follow XA transactions. The master sends it."""
 
 PAYLOAD = 11
-"""A compressed transaction that was opened: decided by what is in it."""
+"""A compressed transaction that the scan has opened. The event goes by the events in its payload."""
 
 REPLACED = 12
-"""Never in a segment: an event that one dump sends in another form, of another size."""
+"""An event that one dump sends in another form and size. No segment of an index has this role."""
+
+NAMES = (
+    "FILE", "GTID", "FRAME", "CONTEXT", "TABLE_MAP", "ROWS", "ROWS_END", "STATEMENT", "DUMMY_ROWS", "KEEP", "XA",
+    "PAYLOAD", "REPLACED",
+)  # fmt: skip
+"""The names of the roles, by their numbers."""
 
 ENDS = 0x80
-"""Bit: between this event and the next a stream may be cut and resumed."""
+"""The bit that marks a boundary: a stream may be cut and resumed after the event that has this bit."""
 
-# What a transaction's `subject` column holds when it is not one subject's number.
+ROLE_MASK = 0x7F
+"""The bits of a ``role`` column's value that hold the role, without :data:`ENDS`."""
+
+# Values of the columns `subject` and `txn_subject` that are not the number of a subject.
+
 NOTHING = -1
-"""No event in it needs a decision."""
+"""Of an event: it needs no verdict. Of a transaction: none of its events needs a verdict."""
 
 MIXED = -2
-"""Several subjects: its events are decided one by one."""
+"""The transaction has several subjects. The master decides its events separately."""
 
 KEPT = -3
-"""Sent whatever the filter says: file-level events."""
-
-PENDING = -9
-"""What the scan leaves to Python: a statement whose subject is to be looked up, an XA transaction's end, a
-compressed transaction to be opened."""
-
-PENDING_XA = -10
-"""The same for an XA statement that is to be looked at."""
-
-SKIP = -6
-"""A transaction that the slave has already (GTID auto-position): not sent and not told of."""
+"""The events belong to the file. The master sends them whatever the filter says."""
 
 UNMAPPED = -5
-"""Rows without a table map: cannot be decided, so they are sent."""
+"""The rows event has no table map, so the master cannot decide about it and sends it."""
+
+SKIP = -6
+"""The slave already has the transaction (GTID auto-position). The master neither sends nor reports it."""
+
+PENDING = -9
+"""The compiled scan leaves the event to Python: a statement without a subject yet, an XA transaction's end, or a
+payload."""
+
+PENDING_XA = -10
+"""The compiled scan leaves an XA statement to Python."""

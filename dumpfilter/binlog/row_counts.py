@@ -31,10 +31,9 @@ _KINDS = {"insert": 1, "update": 2, "delete": 3}
 def _kinds() -> npt.NDArray[np.uint8]:
     found: npt.NDArray[np.uint8] = np.zeros(256, np.uint8)
     for kind in ROWS:
-        compressed = EventType.WRITE_ROWS_COMPRESSED_V1 <= kind <= EventType.DELETE_ROWS_COMPRESSED
         found[kind] = (
             _KINDS[rows_kind(kind)]
-            + 8 * compressed
+            + 8 * kind.kind.compressed
             + 16 * (kind == EventType.PARTIAL_UPDATE_ROWS)
             + 32 * is_pre_ga(kind)
         )

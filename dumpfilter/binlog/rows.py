@@ -11,9 +11,8 @@ Sources: ``Table_map_event`` and ``Rows_event`` in MySQL's ``libs/mysql/binlog/e
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
-from dumpfilter.binlog.events import ROWS, ROWS_V2, STMT_END_F, EventType, event_name
+from dumpfilter.binlog.events import ROWS, ROWS_V2, STMT_END_F, EventType, RowsKind, event_name
 from dumpfilter.errors import BinlogCorrupt
 
 ROWS_HEADER_LENGTH_V0 = 6
@@ -28,29 +27,6 @@ MAX_NAME_BYTES = 64 * 3
 MAX_COLUMNS = 4096
 """``MAX_FIELDS``: no table has more columns."""
 
-RowsKind = Literal["insert", "update", "delete"]
-
-_PRE_GA = frozenset({EventType.PRE_GA_WRITE_ROWS, EventType.PRE_GA_UPDATE_ROWS, EventType.PRE_GA_DELETE_ROWS})
-_COMPRESSED = frozenset(range(EventType.WRITE_ROWS_COMPRESSED_V1, EventType.DELETE_ROWS_COMPRESSED + 1))
-_UPDATES = frozenset(
-    {
-        EventType.PRE_GA_UPDATE_ROWS,
-        EventType.UPDATE_ROWS_V1,
-        EventType.UPDATE_ROWS,
-        EventType.PARTIAL_UPDATE_ROWS,
-        EventType.UPDATE_ROWS_COMPRESSED_V1,
-        EventType.UPDATE_ROWS_COMPRESSED,
-    }
-)
-_DELETES = frozenset(
-    {
-        EventType.PRE_GA_DELETE_ROWS,
-        EventType.DELETE_ROWS_V1,
-        EventType.DELETE_ROWS,
-        EventType.DELETE_ROWS_COMPRESSED_V1,
-        EventType.DELETE_ROWS_COMPRESSED,
-    }
-)
 # What servers put where the table id of an event without a table goes: all ones, in the width of the day.
 _DUMMY_IDS = frozenset({0xFFFFFF, 0xFFFFFFFF, 0xFFFFFFFFFFFF})
 
@@ -228,14 +204,16 @@ class RowsHeader:
 
 
 def rows_kind(type: int) -> RowsKind:
-    """What a rows event of this type does. Raises ValueError for a type that is not a rows event's.
+    """Return the change that rows events of this type make. Raises ValueError for a type that is not a rows event's.
 
     >>> rows_kind(30), rows_kind(39), rows_kind(168)
     ('insert', 'update', 'delete')
     """
     if type not in ROWS:
         raise ValueError(f"{event_name(type)} is not a rows event")
-    return "update" if type in _UPDATES else "delete" if type in _DELETES else "insert"
+    change = EventType(type).kind.change
+    assert change is not None
+    return change
 
 
 def decode_rows_header(
@@ -274,7 +252,7 @@ def decode_rows_header(
         before = reader.take((columns + 7) // 8, "the columns bitmap")
     if kind == "update":
         # Before 5.1.18 an update had one bitmap for both of its images.
-        shared = type in _PRE_GA or columns == 0
+        shared = is_pre_ga(type) or columns == 0
         after = before if shared else reader.take((columns + 7) // 8, "the columns bitmap (after)")
     return RowsHeader(
         table_id=table_id,
@@ -285,12 +263,12 @@ def decode_rows_header(
         columns_after=after,
         rows_offset=reader.at,
         kind=kind,
-        compressed=type in _COMPRESSED,
+        compressed=EventType(type).kind.compressed,
         type=int(type),
         is_dummy=no_table and reader.left == 0,
     )
 
 
 def is_pre_ga(type: int) -> bool:
-    """Whether rows of this type are in the layout that servers wrote before 5.1.18."""
-    return type in _PRE_GA
+    """Tell whether a rows event of this type has the layout that servers wrote before 5.1.18."""
+    return type in ROWS and EventType(type).kind.version == 0

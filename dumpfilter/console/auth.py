@@ -1,32 +1,55 @@
-"""Who may log in: the two password plugins every client of today has one of, verified from the password itself.
+"""The users of a console, and the two password plugins that today's clients know.
 
-A server's certificate may be verified from the password too (:func:`certificate_proof`).
+MySQL's clients use ``caching_sha2_password`` since 8.0 (9.x has no other plugin). MariaDB's and older clients use
+``mysql_native_password``. With both, the client sends a digest of the password and the server's nonce, never the
+password. A real server stores only a hash, so it needs TLS or RSA when that hash is not cached. The console has the
+password and therefore always takes the plugin's fast path.
 
-``caching_sha2_password`` is what MySQL's clients use since 8.0 (9.x has no other), ``mysql_native_password`` what
-MariaDB's and older ones do. Both prove the password with a digest over the server's nonce, so it never travels.
-A real server stores only a hash and needs TLS or RSA where that hash is not cached; we hold the password, so the
-fast path always suffices.
+A MariaDB client can verify the server's certificate by the password, too (:func:`certificate_proof`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import ipaddress
 import secrets
 from collections.abc import Mapping
+
+from dumpfilter.errors import OptionError
+
+DEFAULT_USER = "root"
+"""The console's user when no option or configuration names one."""
 
 NATIVE = "mysql_native_password"
 CACHING_SHA2 = "caching_sha2_password"
 
 FAST_AUTH_SUCCESS = b"\x03"
-"""What caching_sha2_password tells the client before OK (``fast_auth_success`` in sha2_password.cc)."""
+"""The byte that caching_sha2_password sends before OK (``fast_auth_success`` in sha2_password.cc)."""
 
 _NONCE_LENGTH = 20
 _ABSENT_PASSWORD = secrets.token_hex(16)
 
 
+def check_users(host: str, users: Mapping[str, str]) -> None:
+    """Refuse a user without a password on a console that other machines can reach.
+
+    ``host`` is the address that the console listens on. Raises OptionError.
+
+    >>> check_users("127.0.0.1", {"root": ""})
+    """
+    try:
+        local = host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        local = False
+    if not local and not all(users.values()):
+        raise OptionError(
+            f"{host}: a console that others can reach needs a password: set DUMPFILTER_CONSOLE_PASSWORD"
+        )
+
+
 def new_nonce() -> bytes:
-    """20 random bytes of which none is NUL or above 127: clients take it for a text that ends with NUL."""
+    """Return 20 random bytes from 1 to 127, since clients read the nonce as a text that ends with NUL."""
     return bytes(1 + secrets.randbelow(127) for _ in range(_NONCE_LENGTH))
 
 
@@ -35,7 +58,7 @@ def _xor(left: bytes, right: bytes) -> bytes:
 
 
 def native_scramble(password: str, nonce: bytes) -> bytes:
-    """``SHA1(password) XOR SHA1(nonce + SHA1(SHA1(password)))``; empty for an empty password."""
+    """Return ``SHA1(password) XOR SHA1(nonce + SHA1(SHA1(password)))``, or nothing for an empty password."""
     if not password:
         return b""
     once = hashlib.sha1(password.encode()).digest()
@@ -43,7 +66,7 @@ def native_scramble(password: str, nonce: bytes) -> bytes:
 
 
 def sha2_scramble(password: str, nonce: bytes) -> bytes:
-    """``SHA256(password) XOR SHA256(SHA256(SHA256(password)) + nonce)``; empty for an empty password."""
+    """Return ``SHA256(password) XOR SHA256(SHA256(SHA256(password)) + nonce)``, or nothing for an empty password."""
     if not password:
         return b""
     once = hashlib.sha256(password.encode()).digest()
@@ -54,14 +77,14 @@ _SCRAMBLES = {NATIVE: native_scramble, CACHING_SHA2: sha2_scramble}
 
 
 def is_known_plugin(plugin: str | None) -> bool:
-    """Whether a client that answers with this plugin can be verified."""
+    """Tell whether the console can verify a client that answers with this plugin."""
     return plugin in _SCRAMBLES
 
 
 def proves_password(users: Mapping[str, str], user: str, plugin: str, nonce: bytes, response: bytes) -> bool:
-    """Whether the client knows the user's password.
+    """Tell whether the client's response proves the user's password.
 
-    Takes the same path, in the same time, for users that there are and users that there are not.
+    An unknown user takes the same path and the same time as a known user, so that timing reveals no names.
     """
     expected = _SCRAMBLES[plugin](users.get(user, _ABSENT_PASSWORD), nonce)
     # some clients end an empty response with a NUL
@@ -70,11 +93,13 @@ def proves_password(users: Mapping[str, str], user: str, plugin: str, nonce: byt
 
 
 def certificate_proof(password: str, plugin: str, nonce: bytes, fingerprint: bytes) -> bytes:
-    """Return what proves to a MariaDB client since 11.4 that a self-signed certificate is this server's.
+    """Return the text by which a MariaDB client since 11.4 verifies a self-signed certificate.
 
-    Only one who knows the password's hash can make it, for this login and this certificate. The client computes it
-    too, and compares. It stands in the OK packet that ends a login. Empty where the client cannot verify it: without a
-    password, and with a plugin other than mysql_native_password, whose hash it is.
+    The text is a digest of the password's hash, this login's nonce and the certificate's fingerprint. The client
+    computes it, too, and compares. The OK packet that ends a login carries it.
+
+    The result is empty where the client cannot verify: without a password, and with any plugin but
+    mysql_native_password, whose hash the digest uses.
     """
     if plugin != NATIVE or not password:
         return b""

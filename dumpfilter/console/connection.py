@@ -19,10 +19,11 @@ from mysql_mimic.charset import CharacterSet, Collation
 from mysql_mimic.types import Capabilities, ServerStatus
 
 from dumpfilter.console import answers
-from dumpfilter.console.interrupt import Interrupt
+from dumpfilter.console.executor import Interrupt
 from dumpfilter.console.login import CAPABILITIES, Doorkeeper, Refused
 from dumpfilter.console.prepared import MAX_PREPARED_STATEMENTS, Prepared, read_execute
 from dumpfilter.console.session import Session
+from dumpfilter.console.statements import execute_statement
 from dumpfilter.console.wire import (
     MAX_ALLOWED_PACKET,
     ClientGone,
@@ -33,10 +34,10 @@ from dumpfilter.console.wire import (
     parse_change_user,
 )
 from dumpfilter.errors import DumpfilterError
-from dumpfilter.sql.errors import SqlError
 from dumpfilter.sql.parser import split_statements
 from dumpfilter.sql.result import Column, Note, Result
 from dumpfilter.sql.select import query_interrupted
+from dumpfilter.sql.server_errors import SqlError
 
 log = structlog.get_logger()
 
@@ -211,7 +212,9 @@ class Connection:
         interrupt = self._interrupt = Interrupt()
         self._killed.clear()
         self.running = text
-        work = asyncio.get_running_loop().run_in_executor(self._pool, self.session.execute, text, interrupt)
+        work = asyncio.get_running_loop().run_in_executor(
+            self._pool, execute_statement, self.session, text, interrupt
+        )
         killed = asyncio.create_task(self._killed.wait())
         try:
             waiting: set[asyncio.Future[Any]] = {work, killed, self._next_command()}

@@ -1,4 +1,7 @@
-"""``information_schema`` of the console: what clients look up about the tables there are."""
+"""The console's ``information_schema``: the tables in which clients look up schemas, tables and columns.
+
+All of a server's tables exist. SCHEMATA, TABLES and COLUMNS have rows, the others are empty.
+"""
 
 from __future__ import annotations
 
@@ -13,26 +16,27 @@ SCHEMA = "information_schema"
 COLLATION = "utf8mb4_0900_ai_ci"
 
 _COLUMNS = INFO_SCHEMA[SCHEMA]
-_DATA_TYPES = {
-    ColumnType.TEXT: ("longtext", "longtext"),
-    ColumnType.INTEGER: ("bigint", "bigint unsigned"),
-    ColumnType.DOUBLE: ("double", "double"),
-    ColumnType.TIMESTAMP: ("timestamp", "timestamp(6)"),
+COLUMN_TYPES = {
+    ColumnType.TEXT: "longtext",
+    ColumnType.INTEGER: "bigint unsigned",
+    ColumnType.DOUBLE: "double",
+    ColumnType.TIMESTAMP: "timestamp(6)",
 }
+"""The SQL types of columns (COLUMN_TYPE). The first word of each is its DATA_TYPE."""
 
 
 def table_names() -> list[str]:
-    """Lower case."""
+    """Return the names of all tables of information_schema, in lower case and sorted."""
     return sorted(_COLUMNS)
 
 
 def schemas_of(executor: Executor) -> list[str]:
-    """Every schema that there is, sorted."""
+    """Return the names of all schemas, sorted."""
     return sorted({SCHEMA, *(schema for schema, _ in executor.table_names())})
 
 
 def information_schema_table(executor: Executor, name: str) -> Table | None:
-    """One of its tables: the ones of the console are told in them; None when there is none of that name."""
+    """Return a table of information_schema by its name in any case, or None when there is no such table."""
     name = name.lower()
     if name not in _COLUMNS:
         return None
@@ -89,7 +93,7 @@ def _table_columns(executor: Executor) -> Iterable[dict[str, object]]:
             columns = table.columns if table else ()
         for position, column in enumerate(columns, 1):
             text = column.type is ColumnType.TEXT
-            data_type, column_type = _DATA_TYPES[column.type]
+            column_type = COLUMN_TYPES[column.type]
             yield {
                 "TABLE_CATALOG": "def",
                 "TABLE_SCHEMA": schema,
@@ -97,7 +101,7 @@ def _table_columns(executor: Executor) -> Iterable[dict[str, object]]:
                 "COLUMN_NAME": column.name,
                 "ORDINAL_POSITION": position,
                 "IS_NULLABLE": "YES",
-                "DATA_TYPE": data_type,
+                "DATA_TYPE": column_type.split("(")[0].split()[0],
                 "CHARACTER_SET_NAME": "utf8mb4" if text else None,
                 "COLLATION_NAME": COLLATION if text else None,
                 "COLUMN_TYPE": column_type,

@@ -21,7 +21,7 @@ from dumpfilter.console.wire import (
     parse_login,
 )
 from dumpfilter.security.tls import ServerTls
-from dumpfilter.sql.errors import SqlError
+from dumpfilter.sql.server_errors import ER_ACCESS_DENIED_ERROR, ER_HANDSHAKE_ERROR, SqlError
 
 log = structlog.get_logger()
 
@@ -96,7 +96,7 @@ class Doorkeeper:
             raise
         except (MalformedPacket, SqlError) as failed:
             log.info("console.bad_handshake", connection=self.connection_id, peer=self.peer)
-            await self.refuse(SqlError(1043, "08S01", "Bad handshake"))
+            await self.refuse(ER_HANDSHAKE_ERROR())
             raise Refused from failed
 
     async def verify(self, login: Login) -> bytes:
@@ -136,9 +136,5 @@ class Doorkeeper:
     async def _deny(self, user: str, *, with_password: bool) -> None:
         log.warning("console.access_denied", connection=self.connection_id, user=user[:80], peer=self.peer)
         using = "YES" if with_password else "NO"
-        await self.refuse(
-            SqlError(
-                1045, "28000", f"Access denied for user '{user}'@'{self.peer}' (using password: {using})"
-            )
-        )
+        await self.refuse(ER_ACCESS_DENIED_ERROR(user, self.peer, using))
         raise Refused

@@ -9,10 +9,8 @@ from dataclasses import dataclass, field
 from mysql_mimic.types import ColumnType as WireType
 
 from dumpfilter.console.wire import Fields, MalformedPacket
-from dumpfilter.sql.errors import SqlError
-from dumpfilter.sql.lexer import TokenKind
-from dumpfilter.sql.select import tokens
-from dumpfilter.sql.server_errors import ER_WRONG_ARGUMENTS
+from dumpfilter.sql.server_errors import ER_PS_MANY_PARAM, ER_WRONG_ARGUMENTS
+from dumpfilter.statement.tokens import TokenKind, tokens
 
 Value = str | int | float | bytes | None
 
@@ -52,7 +50,7 @@ class Prepared:
                 parts.append(text[begin : token.start])
                 begin = token.end
         if len(parts) > 0xFFFF:
-            raise SqlError(1390, "HY000", "Prepared statement contains too many placeholders")
+            raise ER_PS_MANY_PARAM()
         return cls([*parts, text[begin:]])
 
     def with_values(self, values: Sequence[Value]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dumpfilter.sql.lexer import Lexer, TokenKind
+from dumpfilter.statement.tokens import Lexer, TokenKind
 
 
 @dataclass(frozen=True)

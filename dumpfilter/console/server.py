@@ -23,7 +23,7 @@ from dumpfilter.console.session import Session
 from dumpfilter.console.wire import ClientGone, PacketStream
 from dumpfilter.errors import OptionError
 from dumpfilter.security.tls import ServerTls, temporary_tls
-from dumpfilter.sql.errors import SqlError
+from dumpfilter.sql.server_errors import ER_CON_COUNT_ERROR
 
 log = structlog.get_logger()
 
@@ -194,7 +194,7 @@ class ConsoleServer:
         try:
             if len(self._clients) >= self._max_connections:
                 log.warning("console.too_many_connections", peer=connection.peer)
-                await connection.refuse(SqlError(1040, "08004", "Too many connections"))
+                await connection.refuse(ER_CON_COUNT_ERROR())
                 return
             task = asyncio.current_task()
             assert task is not None

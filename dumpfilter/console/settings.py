@@ -4,52 +4,61 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from mysql_mimic.charset import CharacterSet
 
-from dumpfilter.console.interrupt import Interrupt
+from dumpfilter.console.executor import Interrupt
+from dumpfilter.console.session import Session
 from dumpfilter.console.variables import Value
-from dumpfilter.sql import server_errors as catalogue
-from dumpfilter.sql.errors import SqlError
-from dumpfilter.sql.lexer import Token, TokenKind
+from dumpfilter.sql import server_errors
+from dumpfilter.statement.tokens import Token, TokenKind
 
-if TYPE_CHECKING:
-    from dumpfilter.console.session import Session
-
-_SCOPES = ("GLOBAL", "PERSIST", "PERSIST_ONLY", "SESSION", "LOCAL")
-_GLOBAL_SCOPES = _SCOPES[:3]
+_GLOBAL_SCOPES = ("GLOBAL", "PERSIST", "PERSIST_ONLY")
+_SCOPES = (*_GLOBAL_SCOPES, "SESSION", "LOCAL")
 _CHARACTER_SET_VARIABLES = ("character_set_client", "character_set_connection", "character_set_results")
+_LITERAL_WORDS: dict[str, Value] = {"DEFAULT": None, "NULL": None, "ON": 1, "TRUE": 1, "OFF": 0, "FALSE": 0}
+"""The words that a value can be. None stands for the variable's default."""
+
+
+class _Assignment(NamedTuple):
+    """One ``name = value`` of a SET statement."""
+
+    is_user_variable: bool
+    name: str
+    value: Value
+    globally: bool
+    """Whether it has a scope such as GLOBAL."""
 
 
 def apply_set(session: Session, text: str, words: Sequence[Token], interrupt: Interrupt) -> None:
-    """One SET statement: all of its assignments are evaluated before the first is made.
+    """Carry out one SET statement. It evaluates all values before it sets the first variable.
 
-    Raises SqlError: 1064, 1193 for an unknown variable, 1238 for one that is read only, 1115 for a character set.
+    Raises SqlError: 1064, 1115 for an unknown character set, 1193 for an unknown variable, 1238 for a read-only one.
     """
     assignments = []
     for part in _split(words[1:]):
         if not part:
-            raise catalogue.syntax_error(text, words[-1].end)
+            raise server_errors.syntax_error(text, words[-1].end)
         first = part[0].word
         if first == "TRANSACTION" or [word.word for word in part[1:2]] == ["TRANSACTION"]:
             return
         if first in ("NAMES", "CHARACTER", "CHARSET"):
             named = part[2 if first == "CHARACTER" else 1 :]
             if not named:
-                raise catalogue.syntax_error(text, part[-1].end)
+                raise server_errors.syntax_error(text, part[-1].end)
             _set_names(session, named[0].value)
             continue
         assignments.append(_assignment(session, text, part, interrupt))
-    for is_user_variable, name, value, globally in assignments:
-        if is_user_variable:
-            session.user_variables[name.lower()] = value
+    for assignment in assignments:
+        if assignment.is_user_variable:
+            session.user_variables[assignment.name.lower()] = assignment.value
         else:
-            _set_variable(session, name, value, globally=globally)
+            _set_variable(session, assignment)
 
 
 def _split(words: Sequence[Token]) -> list[list[Token]]:
-    """The assignments, at their commas."""
+    """Split the words at the commas between assignments."""
     parts: list[list[Token]] = [[]]
     depth = 0
     for word in words:
@@ -64,57 +73,54 @@ def _split(words: Sequence[Token]) -> list[list[Token]]:
     return parts
 
 
-def _assignment(
-    session: Session, text: str, part: Sequence[Token], interrupt: Interrupt
-) -> tuple[bool, str, Value, bool]:
-    """Whether it is a user variable, its name, the value, whether it is meant globally."""
+def _assignment(session: Session, text: str, part: Sequence[Token], interrupt: Interrupt) -> _Assignment:
+    def value_at(position: int) -> str:
+        return part[position].value if position < len(part) else ""
+
+    def start_of(position: int) -> int:
+        return part[position].start if position < len(part) else part[-1].end
+
     at = 0
-    signs = 0
-    while part[at : at + 1] and part[at].value == "@":
-        at, signs = at + 1, signs + 1
+    while value_at(at) == "@":
+        at += 1
+    is_user_variable = at == 1
     globally = False
     scope = part[at].word if at < len(part) else ""
-    if scope in _SCOPES and signs != 1 and at + 1 < len(part) and part[at + 1].value not in ("=", ":"):
+    if scope in _SCOPES and not is_user_variable and value_at(at + 1) not in ("", "=", ":"):
         globally = scope in _GLOBAL_SCOPES
-        at += 2 if part[at + 1].value == "." else 1
-        while part[at : at + 1] and part[at].value in ("@", "."):
+        at += 2 if value_at(at + 1) == "." else 1
+        while value_at(at) in ("@", "."):
             at += 1
-    if at >= len(part) or part[at].kind not in (
-        TokenKind.WORD,
-        TokenKind.QUOTED,
-        TokenKind.NAME,
-        TokenKind.STRING,
-    ):
-        raise catalogue.syntax_error(text, part[at].start if at < len(part) else part[-1].end)
-    name = part[at].value
+    if at >= len(part) or not part[at].is_name:
+        raise server_errors.syntax_error(text, start_of(at))
+    name = value_at(at)
     at += 1
-    if [word.value for word in part[at : at + 2]] == [":", "="]:
+    if value_at(at) == ":" and value_at(at + 1) == "=":
         at += 2
-    elif [word.value for word in part[at : at + 1]] == ["="]:
+    elif value_at(at) == "=":
         at += 1
     else:
-        raise catalogue.syntax_error(text, part[at].start if at < len(part) else part[-1].end)
+        raise server_errors.syntax_error(text, start_of(at))
     if at >= len(part):
-        raise catalogue.syntax_error(text, part[-1].end)
-    return signs == 1, name, _value(session, text, part[at:], interrupt), globally
+        raise server_errors.syntax_error(text, part[-1].end)
+    return _Assignment(is_user_variable, name, _value(session, text, part[at:], interrupt), globally)
 
 
 def _value(session: Session, text: str, part: Sequence[Token], interrupt: Interrupt) -> Value:
     if len(part) == 1 and part[0].kind is TokenKind.WORD:
-        word = part[0].word
-        plain: dict[str, Value] = {"DEFAULT": None, "NULL": None, "ON": 1, "TRUE": 1, "OFF": 0, "FALSE": 0}
-        return plain.get(word, part[0].value)
+        return _LITERAL_WORDS.get(part[0].word, part[0].value)
     source = text[part[0].start : part[-1].end]
     result = session.select(f"SELECT {source}", interrupt)
     value: Value = result.rows[0][0]
     return value
 
 
-def _set_variable(session: Session, name: str, value: Value, *, globally: bool) -> None:
-    if name.lower() in _CHARACTER_SET_VARIABLES and isinstance(value, str):
+def _set_variable(session: Session, assignment: _Assignment) -> None:
+    name, value = assignment.name.lower(), assignment.value
+    if name in _CHARACTER_SET_VARIABLES and isinstance(value, str):
         _known_character_set(value)
-    session.variables.set(name, value, globally=globally)
-    if name.lower() == "character_set_results" and isinstance(value, str):
+    session.variables.set(assignment.name, value, globally=assignment.globally)
+    if name == "character_set_results" and isinstance(value, str):
         session.character_set = _known_character_set(value)
 
 
@@ -131,4 +137,4 @@ def _known_character_set(name: str) -> CharacterSet:
         found = CharacterSet["utf8" if lower == "utf8mb3" else lower]
         "".encode(found.codec)
         return found
-    raise SqlError(1115, "42000", f"Unknown character set: '{name[:64]}'")
+    raise server_errors.ER_UNKNOWN_CHARACTER_SET(name)

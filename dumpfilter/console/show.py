@@ -1,19 +1,20 @@
-"""SHOW and DESCRIBE, but for the commands of replication: answered by SELECTs, so that LIKE and WHERE work."""
+"""SHOW and DESCRIBE, except the replication commands among them.
+
+A SELECT filters the rows, so that LIKE and WHERE work.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from dumpfilter.console.information_schema import SCHEMA, schemas_of
-from dumpfilter.console.interrupt import Interrupt
-from dumpfilter.sql import server_errors as catalogue
-from dumpfilter.sql.lexer import Token, TokenKind
+from dumpfilter.console.executor import Interrupt
+from dumpfilter.console.information_schema import COLLATION, COLUMN_TYPES, SCHEMA, schemas_of
+from dumpfilter.console.session import SHOWN_SCHEMA, Session
+from dumpfilter.sql import server_errors
 from dumpfilter.sql.result import Column, ColumnType, Note, Result, Table
 from dumpfilter.sql.select import no_such_table
-
-if TYPE_CHECKING:
-    from dumpfilter.console.session import Session
+from dumpfilter.sql.server_errors import SqlError
+from dumpfilter.statement.tokens import Token, TokenKind
 
 _NOTES = [Column("Level"), Column("Code", ColumnType.INTEGER), Column("Message")]
 
@@ -29,7 +30,12 @@ _EMPTY: dict[str, Sequence[str]] = {
         ("Table", "Non_unique", "Key_name", "Seq_in_index", "Column_name", "Collation", "Cardinality"),
     ),
 }
-"""What clients look through and a console has none of."""
+"""The columns of the SHOW statements that always answer with no rows."""
+
+_COLLATION_ID = 255
+"""The number of utf8mb4_0900_ai_ci in a server."""
+_INFO_LENGTH = 100
+"""The characters of a statement that SHOW PROCESSLIST shows without FULL."""
 
 _PROCESSLIST = [
     Column("Id", ColumnType.INTEGER),
@@ -40,7 +46,7 @@ _PROCESSLIST = [
 
 
 def is_about_diagnostics(words: Sequence[Token]) -> bool:
-    """SHOW WARNINGS, SHOW ERRORS and their counts, which leave what they show."""
+    """Tell whether this is SHOW WARNINGS, SHOW ERRORS or their COUNT, which leave the diagnostics area unchanged."""
     said = [word.word for word in words if word.word]
     return said[:1] == ["SHOW"] and (
         said[1:2] in (["WARNINGS"], ["ERRORS"]) or said[1:3] in (["COUNT", "WARNINGS"], ["COUNT", "ERRORS"])
@@ -48,7 +54,7 @@ def is_about_diagnostics(words: Sequence[Token]) -> bool:
 
 
 def diagnostics(words: Sequence[Token], notes: Sequence[Note]) -> Result:
-    """The notes of the last statement, or how many there are."""
+    """Answer SHOW WARNINGS and SHOW ERRORS with the notes of the last statement, and their COUNT with a number."""
     said = [word.word for word in words if word.word]
     errors = "ERRORS" in said[:3]
     chosen = [note for note in notes if not errors or note.level == "Error"]
@@ -63,14 +69,14 @@ def diagnostics(words: Sequence[Token], notes: Sequence[Note]) -> Result:
 
 
 class _Words:
-    """The words of a SHOW, taken one by one."""
+    """A cursor over the words of a SHOW statement."""
 
     def __init__(self, text: str, words: Sequence[Token]) -> None:
         self.text = text
         self._words = list(words)
 
     def take(self, *wanted: str) -> str:
-        """The next word if it is one of these, else nothing."""
+        """Take the next word if it is one of these, and return it; else return ""."""
         if self._words and (self._words[0].word or self._words[0].value) in wanted:
             token = self._words.pop(0)
             return token.word or token.value
@@ -82,7 +88,7 @@ class _Words:
         return self._words.pop(0).value
 
     def filter(self, column: str) -> str:
-        """LIKE or WHERE at the end, as a WHERE."""
+        """Return the LIKE or WHERE at the end of the statement as a WHERE clause; LIKE applies to ``column``."""
         if not self._words or self._words[0].value == ";":
             return ""
         at = self._words[0]
@@ -94,12 +100,12 @@ class _Words:
         raise self.error()
 
     def like(self) -> str:
-        """What the server puts behind the name of the column of SHOW TABLES."""
+        """Return the pattern of LIKE as the server adds it to the column name of SHOW TABLES."""
         like = len(self._words) > 1 and self._words[0].word == "LIKE"
         return f" ({self._words[1].value})" if like else ""
 
-    def error(self) -> Exception:
-        return catalogue.syntax_error(self.text, self._words[0].start if self._words else len(self.text))
+    def error(self) -> SqlError:
+        return server_errors.syntax_error(self.text, self._words[0].start if self._words else len(self.text))
 
 
 def _filtered(
@@ -108,11 +114,11 @@ def _filtered(
     where = words.filter(key or table.columns[0].name)
     if not where:
         return Result(table.columns, table.rows)
-    return session.select(f"SELECT * FROM `@`.`shown`{where}", interrupt, {"shown": table})
+    return session.select(f"SELECT * FROM `{SHOWN_SCHEMA}`.`shown`{where}", interrupt, {"shown": table})
 
 
 def show(session: Session, text: str, tokens: Sequence[Token], interrupt: Interrupt) -> Result:
-    """Any SHOW that is no command. Raises SqlError 1064 for one that is not known."""
+    """Answer a SHOW statement that is no replication command. Raises SqlError 1064 for an unknown statement."""
     words = _Words(text, tokens[1:])
     full = words.take("FULL")
     words.take("GLOBAL", "SESSION", "LOCAL", "EXTENDED", "STORAGE")
@@ -125,10 +131,10 @@ def show(session: Session, text: str, tokens: Sequence[Token], interrupt: Interr
 
 
 def describe(session: Session, text: str, tokens: Sequence[Token], interrupt: Interrupt) -> Result:
-    """``DESCRIBE table [column]``; EXPLAIN of statements is not supported."""
+    """Answer ``DESCRIBE table``. Raises SqlError 1235 for EXPLAIN of a statement."""
     words = _Words(text, tokens[1:])
     if words.take("SELECT", "WITH", "(", "FORMAT", "ANALYZE", "INSERT", "UPDATE", "DELETE", "TABLE", "FOR"):
-        raise catalogue.ER_NOT_SUPPORTED_YET("EXPLAIN")
+        raise server_errors.ER_NOT_SUPPORTED_YET("EXPLAIN")
     schema, name = _table_name(session, words)
     rows = _describe(session, schema, name)
     return Result(_columns(False), rows)
@@ -188,11 +194,11 @@ def _table_status(session: Session, words: _Words, full: bool, interrupt: Interr
 def _schema(session: Session, words: _Words) -> str:
     schema = words.name() if words.take("FROM", "IN") else session.database
     if schema is None:
-        raise catalogue.ER_NO_DB_ERROR()
+        raise server_errors.ER_NO_DB_ERROR()
     if schema.lower() == SCHEMA:
         schema = SCHEMA
     if schema not in schemas_of(session.executor):
-        raise catalogue.ER_BAD_DB_ERROR(schema)
+        raise server_errors.ER_BAD_DB_ERROR(schema)
     return schema
 
 
@@ -203,7 +209,7 @@ def _show_columns(session: Session, words: _Words, full: bool, interrupt: Interr
     rows: Sequence[Sequence[str | None]] = _describe(session, schema, name)
     if full:
         rows = [
-            (field, kind, "utf8mb4_0900_ai_ci" if "text" in kind else None, *rest, "select", "")
+            (field, kind, COLLATION if "text" in kind else None, *rest, "select", "")
             for field, kind, *rest in _describe(session, schema, name)
         ]
     return _filtered(session, Table(_columns(full), rows), words, interrupt)
@@ -225,28 +231,20 @@ def _table_name(session: Session, words: _Words) -> tuple[str, str]:
     elif words.take("FROM", "IN"):
         schema = words.name()
     if schema is None:
-        raise catalogue.ER_NO_DB_ERROR()
+        raise server_errors.ER_NO_DB_ERROR()
     return (SCHEMA if schema.lower() == SCHEMA else schema), name
-
-
-_TYPES = {
-    ColumnType.TEXT: "longtext",
-    ColumnType.INTEGER: "bigint unsigned",
-    ColumnType.DOUBLE: "double",
-    ColumnType.TIMESTAMP: "timestamp(6)",
-}
 
 
 def _describe(session: Session, schema: str, name: str) -> list[tuple[str, str, str, str, str | None, str]]:
     table = session.find_table(schema, name)
     if table is None:
         raise no_such_table(schema, name, schemas_of(session.executor))
-    return [(column.name, _TYPES[column.type], "YES", "", None, "") for column in table.columns]
+    return [(column.name, COLUMN_TYPES[column.type], "YES", "", None, "") for column in table.columns]
 
 
 def _processlist(session: Session, words: _Words, full: bool, interrupt: Interrupt) -> Result:
     rows = [
-        (*row[:-1], row[-1] if full or row[-1] is None else str(row[-1])[:100])
+        (*row[:-1], row[-1] if full or row[-1] is None else str(row[-1])[:_INFO_LENGTH])
         for row in session.processes.processes()
     ]
     return Result(_PROCESSLIST, rows)
@@ -272,14 +270,14 @@ def _character_sets(session: Session, words: _Words, full: bool, interrupt: Inte
         *map(Column, ("Charset", "Description", "Default collation")),
         Column("Maxlen", ColumnType.INTEGER),
     ]
-    rows = [("utf8mb4", "UTF-8 Unicode", "utf8mb4_0900_ai_ci", 4)]
+    rows = [("utf8mb4", "UTF-8 Unicode", COLLATION, 4)]
     return _filtered(session, Table(columns, rows), words, interrupt)
 
 
 def _collations(session: Session, words: _Words, full: bool, interrupt: Interrupt) -> Result:
     names = ("Collation", "Charset", "Id", "Default", "Compiled", "Sortlen", "Pad_attribute")
     columns = [Column(n, ColumnType.INTEGER if n in ("Id", "Sortlen") else ColumnType.TEXT) for n in names]
-    rows = [("utf8mb4_0900_ai_ci", "utf8mb4", 255, "Yes", "Yes", 0, "NO PAD")]
+    rows = [(COLLATION, "utf8mb4", _COLLATION_ID, "Yes", "Yes", 0, "NO PAD")]
     return _filtered(session, Table(columns, rows), words, interrupt)
 
 

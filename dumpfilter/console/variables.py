@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from dumpfilter.console.wire import MAX_ALLOWED_PACKET
-from dumpfilter.sql import server_errors as catalogue
-from dumpfilter.sql.errors import SqlError
+from dumpfilter.sql import server_errors
 
 Value = str | int | float | None
 
@@ -86,15 +85,13 @@ class Variables:
         """Set a session's variable; None is its default. Raises SqlError 1193, 1227, 1229, 1238."""
         name = name.lower()
         if name not in self.all():
-            raise catalogue.ER_UNKNOWN_SYSTEM_VARIABLE(name)
+            raise server_errors.ER_UNKNOWN_SYSTEM_VARIABLE(name)
         if globally:
-            raise catalogue.ER_SPECIFIC_ACCESS_DENIED_ERROR("SUPER or SYSTEM_VARIABLES_ADMIN")
+            raise server_errors.ER_SPECIFIC_ACCESS_DENIED_ERROR("SUPER or SYSTEM_VARIABLES_ADMIN")
         if name in self._process:
-            raise SqlError(
-                1229, "HY000", f"Variable '{name}' is a GLOBAL variable and should be set with SET GLOBAL"
-            )
+            raise server_errors.ER_GLOBAL_VARIABLE(name)
         if name not in SESSION_VARIABLES:
-            raise catalogue.ER_INCORRECT_GLOBAL_LOCAL_VAR(name, "read only")
+            raise server_errors.ER_INCORRECT_GLOBAL_LOCAL_VAR(name, "read only")
         self._session[name] = SESSION_VARIABLES[name] if value is None else value
 
     def reset(self) -> None:

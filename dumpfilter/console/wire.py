@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from mysql_mimic.types import Capabilities
 
 from dumpfilter.console.tls_channel import TlsChannel
-from dumpfilter.sql.errors import SqlError
+from dumpfilter.sql.server_errors import ER_NET_PACKET_TOO_LARGE
 
 MAX_ALLOWED_PACKET = 16 << 20
 """Bytes of one command, as the server's ``max_allowed_packet``."""
@@ -82,7 +82,7 @@ class PacketStream:
                     raise ClientGone(f"packet number {header[3]} instead of {number}")
                 self._received = number = (number + 1) & 0xFF
                 if len(payload) + length > limit:
-                    raise SqlError(1153, "08S01", "Got a packet bigger than 'max_allowed_packet' bytes")
+                    raise ER_NET_PACKET_TOO_LARGE()
                 payload += await self._reader.readexactly(length)
             except (asyncio.IncompleteReadError, ConnectionError) as error:
                 raise ClientGone("closed") from error

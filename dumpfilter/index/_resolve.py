@@ -18,7 +18,8 @@ from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.errors import BinlogError
-from dumpfilter.index.segment import Columns, Segment
+from dumpfilter.index._scan import EventColumns
+from dumpfilter.index.segment import Segment
 from dumpfilter.index.statements import decode_statement_event, read_statement
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.index.xa import ALWAYS, NONE_PREPARED, Prepared, XaTransactions, ended_xid
@@ -57,9 +58,9 @@ class _Held:
         self._subjects: set[int] = set()
         self._always = False
 
-    def add(self, columns: Columns, first: int, end: int) -> None:
+    def add(self, columns: EventColumns, first: int, end: int) -> None:
         """Add the events from number ``first`` up to ``end``. A table map alone is never sent."""
-        role = columns.role[first:end] & 0x7F
+        role = columns.role[first:end] & R.ROLE_MASK
         found = columns.subject[first:end][(role >= R.ROWS) & (role <= R.STATEMENT)]
         self._subjects.update(np.unique(found[found >= 0]).tolist())
         self._always |= bool((found < 0).any() or (role >= R.KEEP).any())
@@ -95,23 +96,22 @@ class Resolver:
 
     def resolve(
         self,
-        columns: Columns,
-        count: int,
+        columns: EventColumns,
         data: npt.NDArray[np.uint8],
         offset: int,
         fd: FormatDescription,
         *,
         open_xa: bool,
     ) -> Resolved:
-        """Resolve the first ``count`` events, whose bytes are in ``data``, which stands at file offset ``offset``.
+        """Resolve events whose bytes are in ``data``, which stands at file offset ``offset``.
 
         ``open_xa``: an XA transaction goes on after them. Raises BinlogError, with the position, for an event that
         cannot be read in a file without checksums, which may be damaged there. With a checksum such an event is as
         it was written: the slave's to judge.
         """
         made = Resolved(self.prepared)
-        ends = np.flatnonzero(columns.role[:count] & R.ENDS)
-        for i in np.flatnonzero(columns.subject[:count] <= R.PENDING).tolist():
+        ends = np.flatnonzero(columns.role & R.ENDS)
+        for i in np.flatnonzero(columns.subject <= R.PENDING).tolist():
             start = int(columns.offset[i]) - offset
             event = data[start : start + int(columns.size[i])].tobytes()
             try:
@@ -129,13 +129,13 @@ class Resolver:
         if open_xa:
             if len(ends):
                 self._held = _Held()
-            self._held.add(columns, int(ends[-1]) + 1 if len(ends) else 0, count)
+            self._held.add(columns, int(ends[-1]) + 1 if len(ends) else 0, len(columns.role))
         else:
             self._held = _Held()
         return made
 
     def _statement(
-        self, columns: Columns, i: int, event: bytes, fd: FormatDescription, made: Resolved
+        self, columns: EventColumns, i: int, event: bytes, fd: FormatDescription, made: Resolved
     ) -> None:
         if columns.subject[i] != R.PENDING_XA:
             statement, frame = read_statement(event, fd)
@@ -149,7 +149,7 @@ class Resolver:
         self._xa_statement(columns, i, event, fd, made)
 
     def _xa_statement(
-        self, columns: Columns, i: int, event: bytes, fd: FormatDescription, made: Resolved
+        self, columns: EventColumns, i: int, event: bytes, fd: FormatDescription, made: Resolved
     ) -> None:
         """An XA statement other than XA START: XA END, or the end of a prepared transaction."""
         assert self._xa is not None
@@ -167,7 +167,9 @@ class Resolver:
         else:
             _set(columns, i, R.STATEMENT, holds)
 
-    def _prepare(self, columns: Columns, first: int, i: int, event: bytes, fd: FormatDescription) -> None:
+    def _prepare(
+        self, columns: EventColumns, first: int, i: int, event: bytes, fd: FormatDescription
+    ) -> None:
         """Event ``i`` ends an XA transaction whose events in this segment begin at ``first``."""
         assert self._xa is not None
         held = self._held if first == 0 else _Held()
@@ -178,7 +180,9 @@ class Resolver:
         if not found.one_phase:
             self._xa.prepare(found.xid, held.number(self._subjects))
 
-    def _open(self, columns: Columns, i: int, event: bytes, fd: FormatDescription, made: Resolved) -> None:
+    def _open(
+        self, columns: EventColumns, i: int, event: bytes, fd: FormatDescription, made: Resolved
+    ) -> None:
         _set(columns, i, R.KEEP)
         if self._scan_inside is None:
             return
@@ -192,7 +196,7 @@ class Resolver:
             self._xa = XaTransactions(segment.prepared)
 
 
-def _set(columns: Columns, i: int, role: int, subject: int = R.NOTHING) -> None:
+def _set(columns: EventColumns, i: int, role: int, subject: int = R.NOTHING) -> None:
     """Give event ``i`` its role and subject; whether it ends a transaction stays."""
     columns.role[i] = role | (columns.role[i] & R.ENDS)
     columns.subject[i] = subject

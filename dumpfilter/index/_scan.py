@@ -1,50 +1,199 @@
-"""The compiled scan: one pass over a buffer of events into columns, and the transactions they form.
+"""The compiled scan: one pass over a buffer of events into columns, and the transactions of these events.
 
-The scan is the only code that touches every event of a binlog. Its plain-Python twin is
-:mod:`tests.index.plain_index`; tests hold one to the other. All state lives in numpy arrays that
-the caller owns, so a scan can stop at any event (more room needed, a format description event to be
-read, the end of the buffer) and go on.
+The scan is the only code that touches every event of a binlog. It follows this grammar, whose symbols are those of
+:class:`~dumpfilter.binlog.events.Symbol`. Words in lower case are defined here; ``BEGIN``, ``XA START`` and so on are
+QUERY events with that text. ``x*`` is any number of x, ``[x]`` none or one. (docs/events.md explains the symbols.)
+
+::
+
+    file        := FORMAT_DESCRIPTION ( FORMAT_DESCRIPTION | FILE | START_ENCRYPTION | OTHER | transaction )*
+    transaction := opening ( statement | INCIDENT )
+                 | MARIADB_GTID part* end
+                 | [opening] ( BEGIN | XA START ) part* end
+                 | [opening] PAYLOAD
+                 | statement                                    (in binlogs without GTIDs)
+    opening     := GTID | MARIADB_GTID with FL_STANDALONE
+    part        := statement | savepoint | FILE | OTHER
+    statement   := CONTEXT* ( TABLE_MAP ( TABLE_MAP | ROWS )* ROWS with STMT_END_F | QUERY | LOAD_QUERY )
+    savepoint   := SAVEPOINT | ROLLBACK TO | RELEASE SAVEPOINT | XA END
+    end         := XID | XA_PREPARE | COMMIT | ROLLBACK
+
+:func:`scan` has one branch a symbol, in this order. :class:`Place` is all that it remembers of the grammar. All state
+lives in numpy arrays that the caller owns, so a scan can stop at any event and go on. :class:`Stop` names the reasons.
+
+The scan's plain-Python twin is :mod:`tests.index.plain_index`. Tests compare both.
 """
 
 from __future__ import annotations
 
+import enum
+from typing import NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 from numba import njit
 
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.crc32 import crc32
+from dumpfilter.binlog.events import (
+    CHECKSUM_LENGTH,
+    HEADER_LENGTH,
+    LOG_EVENT_IGNORABLE_F,
+    STMT_END_F,
+    EventType,
+    Symbol,
+)
 from dumpfilter.binlog.native import load_u8, load_u16, load_u32, load_u64
 
-# Why a scan came back.
-DONE = 0  # the buffer ends here; what is left of it is not a whole event
-GROW_NAMES = 1
-GROW_TABLE_IDS = 2
-FORMAT_DESCRIPTION = 3  # the next event is one: its reader may change the settings below
-BAD_LENGTH = 4
-BAD_CHECKSUM = 5
-BAD_EVENT = 6  # the event is too short for its type or contradicts itself
-ENCRYPTED = 7
-OUTPUT_FULL = 8
-FRAGMENT = 9  # a piece of a rows event
 
-# The scalars of a scan's state.
-S_GROUP = 0  # 0 between transactions, 1 after a GTID, 2 after BEGIN, 3 after XA START
-S_TABLE_IDS = 1  # entries in the table id map
-S_SUBJECTS = 2  # subjects known
-S_NAME_BYTES = 3  # bytes used of the names' heap
-S_CHECKSUM = 4  # 1 when events end in a CRC32
-S_MAP_ID_LENGTH = 5  # bytes of a table id in Table_map (6, or 4 before MySQL 5.1.4)
-S_QUERY_POST = 6  # length of Query's post-header
-S_VERIFY = 7  # 1 to verify checksums
-S_NAMES_SLOTS = 8  # (the hash table's size, a power of two, is its array's length)
-S_RESOLVE = 9  # 1 when the caller follows XA transactions and opens compressed ones
-STATE_SIZE = 16
+class Stop(enum.IntEnum):
+    """The reasons for which :func:`scan` returns."""
 
-IN_XA = 3  # (of S_GROUP)
+    DONE = 0
+    """The buffer holds no further whole event."""
+    GROW_NAMES = 1
+    """The arrays of the table names are full."""
+    GROW_TABLE_IDS = 2
+    """The map of table ids is full."""
+    FORMAT_DESCRIPTION = 3
+    """The next event is a format description event. The caller reads it and changes the state."""
+    BAD_LENGTH = 4
+    """The next event's length is less than its header."""
+    BAD_CHECKSUM = 5
+    """The next event's checksum is wrong."""
+    BAD_EVENT = 6
+    """The next event is too short for its type, contradicts itself, or cannot stand in a transaction."""
+    ENCRYPTED = 7
+    """The events after the next one are encrypted."""
+    OUTPUT_FULL = 8
+    """The columns are full."""
+    FRAGMENT = 9
+    """The next event is a piece of a rows event."""
 
-_NO_SLOT = np.int64(-1)
-_LARGE = 1 << 16  # bytes of a transaction that is better sent in pieces
+
+class Place(enum.IntEnum):
+    """The scan's place in the grammar, between two events."""
+
+    BETWEEN = 0
+    """Between two transactions."""
+    STATEMENT = 1
+    """Inside a transaction that ends with its next statement."""
+    TRANSACTION = 2
+    """After BEGIN. Only COMMIT, ROLLBACK, Xid or XA_prepare ends the transaction."""
+    XA_TRANSACTION = 3
+    """After XA START. The same events end the transaction."""
+
+
+STATE = np.dtype(
+    [
+        ("place", np.int64),  # a Place
+        ("table_ids", np.int64),  # entries in the map of table ids
+        ("subjects", np.int64),  # subjects known
+        ("name_bytes", np.int64),  # bytes used in the heap of table names
+        ("checksum", np.int64),  # 1 when events end in a CRC32
+        ("verify", np.int64),  # 1 to verify each checksum
+        ("table_id_length", np.int64),  # bytes of a table id: 6, or 4 before MySQL 5.1.4
+        ("query_header_length", np.int64),  # the length of Query's post-header
+        ("resolve", np.int64),  # 1 when the caller follows XA transactions and opens payloads
+    ]
+)
+"""The fields of a scan's state, an array of one record."""
+
+
+class Buffer(NamedTuple):
+    """The bytes to scan."""
+
+    address: int
+    size: int
+    offset: int
+    """The file offset of the first byte."""
+
+
+class Names(NamedTuple):
+    """The table names met so far: a heap of keys, and a hash table of subject numbers.
+
+    A key is a name as a Table_map event has it: length and database, NUL, length and table, NUL.
+    """
+
+    heap: npt.NDArray[np.uint8]
+    start: npt.NDArray[np.int64]
+    """The start of each subject's key in the heap."""
+    length: npt.NDArray[np.int64]
+    """The length of each subject's key; negative for subjects that are no tables."""
+    slots: npt.NDArray[np.int64]
+    """The hash table: subject numbers, -1 in free slots. Its size is a power of two."""
+
+
+class TableIds(NamedTuple):
+    """The table maps in force: a hash table from table ids to subjects. Its size is a power of two."""
+
+    ids: npt.NDArray[np.uint64]
+    """Table ids plus 1, and 0 in free slots."""
+    subjects: npt.NDArray[np.int32]
+
+
+class EventColumns(NamedTuple):
+    """The columns of a :class:`~dumpfilter.index.segment.Segment` with an entry for each event."""
+
+    offset: npt.NDArray[np.int64]
+    size: npt.NDArray[np.int64]
+    time: npt.NDArray[np.uint32]
+    type: npt.NDArray[np.uint8]
+    role: npt.NDArray[np.uint8]
+    subject: npt.NDArray[np.int32]
+
+
+class TransactionColumns(NamedTuple):
+    """The columns of a :class:`~dumpfilter.index.segment.Segment` with an entry for each transaction."""
+
+    event: npt.NDArray[np.int64]
+    subject: npt.NDArray[np.int32]
+    source: npt.NDArray[np.int32]
+    number: npt.NDArray[np.int64]
+    server: npt.NDArray[np.uint32]
+
+
+# Values of the column `source` that are not the number of a GTID source.
+NO_GTID = -1
+UNREAD_GTID = -2
+"""The GTID event is tagged, so the caller decodes it."""
+NO_TRANSACTION = -3
+"""The entry is not a transaction but events between transactions."""
+
+LARGE = 1 << 16
+"""The size of a transaction above which the master decides its events separately, bytes."""
+
+_SET_LOOK_BACK = 8
+"""The number of subjects before, among which :func:`subject_sets` looks for a repeated one."""
+
+_MIN_QUERY_HEADER = 13
+_EXTENDED_QUERY_HEADER = 17
+_LOAD_QUERY_HEADER = 26
+_GTID_LENGTH = 25
+_MARIADB_GTID_LENGTH = 13
+_MARIADB_FLAGS_AT = 12
+_FL_STANDALONE = 0x01
+_FL_XA = 0x40 | 0x80
+"""FL_PREPARED_XA and FL_COMPLETED_XA."""
+_DUMMY_TABLE_ID = 0xFFFFFF
+_DUMMY_ROWS_LENGTH = 12
+"""The most bytes in the body of a rows event without a table."""
 _U = np.uintp
+
+
+class Text(enum.IntEnum):
+    """The kinds of a Query event's text (``Query_log_event::is_trans_keyword``)."""
+
+    STATEMENT = 0
+    BEGIN = 1
+    END = 2
+    """COMMIT or ROLLBACK."""
+    SAVEPOINT = 3
+    """SAVEPOINT, ROLLBACK TO or RELEASE SAVEPOINT."""
+    XA_START = 4
+    XA_END = 5
+    XA_OTHER = 6
+    """XA PREPARE, XA COMMIT or XA ROLLBACK."""
 
 
 @njit(cache=True, nogil=True)
@@ -86,7 +235,7 @@ def _same(a, b, length):
 
 @njit(cache=True, nogil=True)
 def _table_id(body, id_length):
-    """The table id at ``body``, which is followed by flags of 2 bytes."""
+    """Return the table id at ``body``."""
     low = np.uint64(load_u32(body))
     if id_length == 4:
         return low
@@ -103,11 +252,11 @@ def _table_id_slot(table_ids, table_id):
 
 
 @njit(cache=True, nogil=True)
-def _is_prefix(at, length, upper_text, text_length):
-    """Whether the text at ``at`` starts with ``upper_text`` (given in upper case), in any case."""
-    if length < text_length:
+def _is_prefix(at, length, upper_text):
+    """Tell whether the text at ``at`` starts with ``upper_text``, which is in upper case, in any case."""
+    if length < upper_text.size:
         return False
-    for k in range(text_length):
+    for k in range(upper_text.size):
         c = load_u8(_U(at) + _U(k))
         if np.uint8(97) <= c <= np.uint8(122):
             c = np.uint8(c - np.uint8(32))
@@ -126,470 +275,453 @@ _XA_START = np.frombuffer(b"XA START", dtype=np.uint8)
 _XA_BEGIN = np.frombuffer(b"XA BEGIN", dtype=np.uint8)
 _XA_END = np.frombuffer(b"XA END", dtype=np.uint8)
 
-# What a Query's text is, to the transaction's frame.
-Q_OTHER = 0
-Q_BEGIN = 1
-Q_END = 2
-Q_SAVEPOINT = 3
-Q_XA_START = 4
-Q_XA_END = 5
-Q_XA_OTHER = 6
-
 
 @njit(cache=True, nogil=True)
-def classify_frame(at, length):
-    """Which transaction keyword a statement is (Query_log_event::is_trans_keyword), or Q_OTHER."""
+def classify_text(at, length):
+    """Return the :class:`Text` of the ``length`` bytes at ``at``."""
     if length < 5:
-        return Q_OTHER
+        return Text.STATEMENT
     c = load_u8(_U(at)) & np.uint8(0xDF)
     if c == np.uint8(66):  # B
-        if length == 5 and _is_prefix(at, length, _BEGIN, 5):
-            return Q_BEGIN
+        if length == 5 and _is_prefix(at, length, _BEGIN):
+            return Text.BEGIN
     elif c == np.uint8(67):  # C
-        if length == 6 and _is_prefix(at, length, _COMMIT, 6):
-            return Q_END
+        if length == 6 and _is_prefix(at, length, _COMMIT):
+            return Text.END
     elif c == np.uint8(82):  # R
-        if _is_prefix(at, length, _ROLLBACK, 8):
-            return Q_END if length == 8 else Q_SAVEPOINT
-        if _is_prefix(at, length, _RELEASE, 18):
-            return Q_SAVEPOINT
+        if _is_prefix(at, length, _ROLLBACK):
+            return Text.END if length == 8 else Text.SAVEPOINT
+        if _is_prefix(at, length, _RELEASE):
+            return Text.SAVEPOINT
     elif c == np.uint8(83):  # S
-        if _is_prefix(at, length, _SAVEPOINT, 10):
-            return Q_SAVEPOINT
-    elif c == np.uint8(88) and _is_prefix(at, length, _XA, 3):  # X
-        if _is_prefix(at, length, _XA_START, 8) or _is_prefix(at, length, _XA_BEGIN, 8):
-            return Q_XA_START
-        if _is_prefix(at, length, _XA_END, 6):
-            return Q_XA_END
-        return Q_XA_OTHER
-    return Q_OTHER
+        if _is_prefix(at, length, _SAVEPOINT):
+            return Text.SAVEPOINT
+    elif c == np.uint8(88) and _is_prefix(at, length, _XA):  # X
+        if _is_prefix(at, length, _XA_START) or _is_prefix(at, length, _XA_BEGIN):
+            return Text.XA_START
+        if _is_prefix(at, length, _XA_END):
+            return Text.XA_END
+        return Text.XA_OTHER
+    return Text.STATEMENT
 
 
 @njit(cache=True, nogil=True)
-def scan(
-    base,
-    size,
-    begin,
-    file_offset,
-    state,
-    names,
-    name_start,
-    name_length,
-    name_slots,
-    table_ids,
-    table_subjects,
-    out_offset,
-    out_size,
-    out_time,
-    out_type,
-    out_role,
-    out_subject,
-    count,
-):
-    """Scan events from ``begin`` in the ``size`` bytes at ``base`` until something needs the caller.
+def scan(buffer, begin, state, symbols, names, table_ids, out, count):
+    """Scan events from ``begin`` on until the buffer ends or the caller has to do something.
 
-    Returns ``(code, next, count, boundary_next, boundary_count)``: why it came back, where the next event
-    stands in the buffer, how many events the columns hold, and both at the last transaction boundary
-    (``boundary_count`` 0: none yet).
+    The scan appends to the columns ``out`` (:class:`EventColumns`), which hold ``count`` events already. ``symbols`` is
+    :data:`~dumpfilter.binlog.events.SYMBOLS`, an argument since compiled code is cached with its constants.
+
+    Returns ``(stop, next, count, boundary_next, boundary_count)``. ``next`` is the place of the next event in the
+    buffer and ``count`` the number of events in the columns. The last two are the same numbers at the last boundary;
+    ``boundary_count`` is 0 when there is none yet.
     """
+    base, size = _U(buffer.address), np.int64(buffer.size)
+    now = state[0]
+    place = now.place
+    resolve = now.resolve != 0
+    checksum = np.int64(CHECKSUM_LENGTH) if now.checksum else np.int64(0)
+    verify = now.checksum != 0 and now.verify != 0
     at = np.int64(begin)
     boundary = np.int64(begin)
     boundary_count = np.int64(0)
-    group = state[S_GROUP]
-    checksum = np.int64(4) if state[S_CHECKSUM] else np.int64(0)
-    verify = state[S_CHECKSUM] != 0 and state[S_VERIFY] != 0
-    resolve = state[S_RESOLVE] != 0
-    id_length = state[S_MAP_ID_LENGTH]
-    query_post = state[S_QUERY_POST]
-    id_mask = np.uint64(0xFFFFFFFFFFFF) if id_length == 6 else np.uint64(0xFFFFFFFF)
-    code = DONE
-    while True:
-        if at + 19 > size:
-            break
-        event = _U(base) + _U(at)
+    stop = np.int64(Stop.DONE)
+    while at + HEADER_LENGTH <= size:
+        event = base + _U(at)
         length = np.int64(load_u32(event + _U(9)))
         kind = np.int64(load_u8(event + _U(4)))
-        if length < 19 + checksum:
-            code = BAD_LENGTH
+        symbol = symbols[kind]
+        if length < HEADER_LENGTH + checksum:
+            stop = np.int64(Stop.BAD_LENGTH)
             break
-        if kind == 15:
-            # inside a transaction: the transaction was cut
-            code = FORMAT_DESCRIPTION if group == 0 else BAD_EVENT
+        if symbol == Symbol.FORMAT_DESCRIPTION:
+            # inside a transaction: the server that wrote the transaction stopped before its end
+            stop = np.int64(Stop.FORMAT_DESCRIPTION if place == Place.BETWEEN else Stop.BAD_EVENT)
             break
         if at + length > size:
             break
-        if count >= out_offset.size:
-            code = OUTPUT_FULL
+        if count >= out.offset.size:
+            stop = np.int64(Stop.OUTPUT_FULL)
             break
-        if verify and crc32(event, _U(length - 4)) != load_u32(event + _U(length - 4)):
-            code = BAD_CHECKSUM
+        if verify and crc32(event, _U(length - CHECKSUM_LENGTH)) != load_u32(
+            event + _U(length - CHECKSUM_LENGTH)
+        ):
+            stop = np.int64(Stop.BAD_CHECKSUM)
             break
-        body = event + _U(19)
-        body_length = length - 19 - checksum
+        body = event + _U(HEADER_LENGTH)
+        body_length = length - HEADER_LENGTH - checksum
         subject = np.int32(R.NOTHING)
-        ends = False
 
-        if kind == 19:  # Table_map
+        if symbol == Symbol.FILE:
+            role = R.FILE if place == Place.BETWEEN else R.KEEP
+        elif symbol == Symbol.START_ENCRYPTION:
+            # a server that sends the following events in clear marks this event as ignorable
+            if not load_u16(event + _U(17)) & np.uint16(LOG_EVENT_IGNORABLE_F):
+                stop = np.int64(Stop.ENCRYPTED)
+                break
+            role = R.FILE if place == Place.BETWEEN else R.KEEP
+        elif symbol == Symbol.GTID:
+            role = R.GTID
+            # inside a transaction: the end of that transaction is missing
+            if place != Place.BETWEEN or (kind != EventType.GTID_TAGGED and body_length < _GTID_LENGTH):
+                stop = np.int64(Stop.BAD_EVENT)
+                break
+            place = np.int64(Place.STATEMENT)
+        elif symbol == Symbol.MARIADB_GTID:
+            role = R.GTID
+            if place != Place.BETWEEN or body_length < _MARIADB_GTID_LENGTH:
+                stop = np.int64(Stop.BAD_EVENT)
+                break
+            flags = load_u8(body + _U(_MARIADB_FLAGS_AT))
+            place = np.int64(Place.STATEMENT if flags & np.uint8(_FL_STANDALONE) else Place.TRANSACTION)
+            if flags & np.uint8(_FL_XA):
+                if not resolve:
+                    role = R.XA
+                if place == Place.TRANSACTION:
+                    place = np.int64(Place.XA_TRANSACTION)
+        elif symbol == Symbol.CONTEXT:
+            role = R.CONTEXT
+            place = max(place, np.int64(Place.STATEMENT))
+        elif symbol == Symbol.TABLE_MAP:
             role = R.TABLE_MAP
-            if body_length < id_length + 2 + 4:
-                code = BAD_EVENT
+            stop, subject = _table_map(body, body_length, now, names, table_ids)
+            if stop:
                 break
-            table_id = _table_id(body, id_length)
-            key = body + _U(id_length + 2)
-            key_room = body_length - id_length - 2
-            db_length = np.int64(load_u8(key))
-            if db_length + 3 > key_room:
-                code = BAD_EVENT
-                break
-            table_length = np.int64(load_u8(key + _U(db_length + 2)))
-            key_length = db_length + table_length + 4
-            if key_length > key_room:
-                code = BAD_EVENT
-                break
-            slot = _table_id_slot(table_ids, table_id)
-            if table_ids[slot] != np.uint64(0):
-                known = table_subjects[slot]
-                if name_length[known] == key_length and _same(
-                    key, _U(names.ctypes.data) + _U(name_start[known]), key_length
-                ):
-                    subject = known
-            if subject < 0:
-                mask = np.uint64(name_slots.size - 1)
-                where = _hash_name(key, key_length) & mask
-                while name_slots[where] >= 0:
-                    known = name_slots[where]
-                    if name_length[known] == key_length and _same(
-                        key, _U(names.ctypes.data) + _U(name_start[known]), key_length
-                    ):
-                        subject = known
-                        break
-                    where = (where + np.uint64(1)) & mask
-                if subject < 0:
-                    new = state[S_SUBJECTS]
-                    if (
-                        new >= name_start.size
-                        or state[S_NAME_BYTES] + key_length > names.size
-                        or 2 * new >= name_slots.size
-                    ):
-                        code = GROW_NAMES
-                        break
-                    for k in range(key_length):
-                        names[state[S_NAME_BYTES] + k] = load_u8(key + _U(k))
-                    name_start[new] = state[S_NAME_BYTES]
-                    name_length[new] = key_length
-                    name_slots[where] = new
-                    state[S_NAME_BYTES] += key_length
-                    state[S_SUBJECTS] = new + 1
-                    subject = np.int32(new)
-                if table_ids[slot] == np.uint64(0):
-                    if 2 * state[S_TABLE_IDS] >= table_ids.size:
-                        code = GROW_TABLE_IDS
-                        break
-                    table_ids[slot] = table_id + np.uint64(1)
-                    state[S_TABLE_IDS] += 1
-                table_subjects[slot] = subject
-            if group == 0:
-                group = 1  # binlogs without GTIDs: the statement begins here
-        elif (20 <= kind <= 25) or (30 <= kind <= 32) or kind == 39 or (166 <= kind <= 171):
+            place = max(place, np.int64(Place.STATEMENT))
+        elif symbol == Symbol.ROWS:
+            id_length = now.table_id_length
             if body_length < id_length + 2:
-                code = BAD_EVENT
+                stop = np.int64(Stop.BAD_EVENT)
                 break
             table_id = _table_id(body, id_length)
-            end = load_u16(body + _U(id_length)) & np.uint16(1)
-            if table_id == id_mask or (table_id == np.uint64(0xFFFFFF) and end and body_length <= 12):
+            end = load_u16(body + _U(id_length)) & np.uint16(STMT_END_F)
+            if _is_dummy(table_id, id_length, end, body_length):
                 role = R.DUMMY_ROWS
             else:
                 role = R.ROWS_END if end else R.ROWS
-                slot = _table_id_slot(table_ids, table_id)
-                subject = table_subjects[slot] if table_ids[slot] != np.uint64(0) else np.int32(R.UNMAPPED)
-            if group == 0:
-                group = 1
-            if end and group < 2:
-                ends = True
-        elif kind == 2 or kind == 165:  # Query, Query_compressed
-            if query_post < 13 or body_length < query_post:
-                code = BAD_EVENT
+                slot = _table_id_slot(table_ids.ids, table_id)
+                known = table_ids.ids[slot] != np.uint64(0)
+                subject = table_ids.subjects[slot] if known else np.int32(R.UNMAPPED)
+            place = _after_statement(place) if end else max(place, np.int64(Place.STATEMENT))
+        elif symbol == Symbol.QUERY:
+            text_at, text_end = _query_text(body, body_length, now.query_header_length)
+            if text_at < 0:
+                stop = np.int64(Stop.BAD_EVENT)
                 break
-            db_length = np.int64(load_u8(body + _U(8)))
-            text_at = query_post + np.int64(load_u16(body + _U(11))) + db_length
-            text_end = body_length
-            if query_post == 17:  # extended (WL#40): no NUL after the database, tables info after the text
-                text_end -= np.int64(load_u16(body + _U(15)))
-                contradicts = np.int64(load_u16(body + _U(13))) != min(text_end - text_at, np.int64(0xFFFF))
-            else:
-                text_at += 1
-                contradicts = False
-            if text_at > text_end or contradicts:
-                code = BAD_EVENT
-                break
-            frame = Q_OTHER
-            if kind == 2:
-                frame = classify_frame(body + _U(text_at), text_end - text_at)
-            if frame == Q_OTHER:
-                role = R.STATEMENT
-                subject = np.int32(R.PENDING)
-                if group < 2:
-                    ends = True
-            elif frame == Q_BEGIN:
-                role = R.FRAME
-                group = 2
-            elif frame == Q_END:
-                role = R.FRAME
-                ends = True
-            elif frame == Q_SAVEPOINT:
-                role = R.FRAME
-                if group < 2:
-                    ends = True
-            elif frame == Q_XA_START:
-                role = R.FRAME if resolve else R.XA
-                group = 3
-            else:
-                role = R.XA
-                if resolve:
-                    role = R.FRAME if frame == Q_XA_END else R.STATEMENT
-                    if frame != Q_XA_END:
-                        subject = np.int32(R.PENDING_XA)
-                if group < 2:
-                    ends = True
-        elif kind == 18:  # Execute_load_query
+            role, subject, place = _query(body, text_at, text_end, kind, place, resolve)
+        elif symbol == Symbol.LOAD_QUERY:
             role = R.STATEMENT
             subject = np.int32(R.PENDING)
-            if body_length < 26 + 1:  # its post-header is never extended
-                code = BAD_EVENT
+            if body_length <= _LOAD_QUERY_HEADER:
+                stop = np.int64(Stop.BAD_EVENT)
                 break
-            if group < 2:
-                ends = True
-        elif kind == 33 or kind == 34 or kind == 42:  # Gtid, Anonymous_gtid, Gtid_tagged
-            role = R.GTID
-            if kind != 42 and body_length < 25:
-                code = BAD_EVENT
-                break
-            if group != 0:
-                code = BAD_EVENT  # a transaction inside another: the one before was cut
-                break
-            group = 1
-        elif kind == 162:  # MariaDB's Gtid
-            role = R.GTID
-            if body_length < 13 or group != 0:
-                code = BAD_EVENT
-                break
-            flags = load_u8(body + _U(12))
-            group = 1 if flags & np.uint8(1) else 2
-            if flags & np.uint8(0xC0):  # FL_PREPARED_XA, FL_COMPLETED_XA
-                if not resolve:
-                    role = R.XA
-                if group == 2:
-                    group = 3
-        elif kind == 16:  # Xid
+            place = _after_statement(place)
+        elif symbol == Symbol.XID:
             role = R.FRAME
-            ends = True
-        elif kind == 38:  # XA_prepare
-            role = R.XA
-            if resolve:
-                role = R.FRAME
-                subject = np.int32(R.PENDING)
-            ends = True
-        elif kind == 5 or kind == 13 or kind == 14 or kind == 29 or kind == 160 or kind == 17 or kind == 9:
-            role = R.CONTEXT
-            if group == 0:
-                group = 1
-        elif kind == 35 or kind == 163 or kind == 161 or kind == 4 or kind == 3:
-            role = R.FILE if group == 0 else R.KEEP
-        elif kind == 164:
-            # Start_encryption: a server that sends the events behind it in clear marks it as ignorable
-            if not load_u16(event + _U(17)) & np.uint16(0x80):
-                code = ENCRYPTED
-                break
-            role = R.FILE if group == 0 else R.KEEP
-        elif kind == 172:
-            code = FRAGMENT
+            place = np.int64(Place.BETWEEN)
+        elif symbol == Symbol.XA_PREPARE:
+            role = R.FRAME if resolve else R.XA
+            subject = np.int32(R.PENDING if resolve else R.NOTHING)
+            place = np.int64(Place.BETWEEN)
+        elif symbol == Symbol.PAYLOAD:
+            role = R.KEEP
+            subject = np.int32(R.PENDING if resolve else R.NOTHING)
+            place = np.int64(Place.BETWEEN)
+        elif symbol == Symbol.ROWS_FRAGMENT:
+            stop = np.int64(Stop.FRAGMENT)
             break
-        elif kind == 40:  # Transaction_payload: the whole transaction, compressed
-            role = R.KEEP
-            if resolve:
-                subject = np.int32(R.PENDING)
-            ends = True
         else:
-            # Incident, View_change, events of other servers: nothing a filter could say about them.
             role = R.KEEP
-            if kind == 26 and group == 1:
-                ends = True
-        if ends:
-            group = 0
-        if group == 0:
-            role |= R.ENDS
-            if 4 * state[S_TABLE_IDS] >= table_ids.size:
-                # ids are new for each opening of a table; outside a statement the old ones are dead
-                table_ids[:] = np.uint64(0)
-                state[S_TABLE_IDS] = 0
+            if symbol == Symbol.INCIDENT:
+                place = _after_statement(place)
 
-        out_offset[count] = file_offset + at
-        out_size[count] = length
-        out_time[count] = load_u32(event)
-        out_type[count] = kind
-        out_role[count] = role
-        out_subject[count] = subject
+        if place == Place.BETWEEN:
+            role |= R.ENDS
+            if 4 * now.table_ids >= table_ids.ids.size:
+                # servers use new ids for each opening of a table, so no later rows event refers to the old ids
+                table_ids.ids[:] = np.uint64(0)
+                now.table_ids = 0
+        out.offset[count] = buffer.offset + at
+        out.size[count] = length
+        out.time[count] = load_u32(event)
+        out.type[count] = kind
+        out.role[count] = role
+        out.subject[count] = subject
         count += 1
         at += length
-        if group == 0:
+        if place == Place.BETWEEN:
             boundary = at
             boundary_count = count
-    state[S_GROUP] = group
-    return code, at, count, boundary, boundary_count
+    now.place = place
+    return stop, at, count, boundary, boundary_count
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _after_statement(place):
+    """Return the place after a whole statement: only a transaction that began with BEGIN goes on."""
+    return np.int64(Place.BETWEEN) if place < Place.TRANSACTION else np.int64(place)
 
 
 @njit(cache=True, nogil=True)
-def group_transactions(
-    base,
-    file_offset,
-    offsets,
-    sizes,
-    types,
-    roles,
-    subjects,
-    source_keys,
-    source_count,
-    txn_event,
-    txn_subject,
-    txn_source,
-    txn_number,
-    txn_server,
-):
-    """The transactions of scanned events: ``(transactions, sources known, -1 or the first event in need)``.
+def _is_dummy(table_id, id_length, end, body_length):
+    """Tell whether a rows event only ends a statement: its table id is all ones, in the width of its time."""
+    all_ones = np.uint64(0xFFFFFFFFFFFF) if id_length == 6 else np.uint64(0xFFFFFFFF)
+    old = table_id == np.uint64(_DUMMY_TABLE_ID) and end and body_length <= _DUMMY_ROWS_LENGTH
+    return table_id == all_ones or old
 
-    ``txn_event[i]`` is the first event of the i-th one. A transaction's GTID is a dense number of its
-    source (``source_keys``: two uint64 each, the uuid's bytes or domain and server id) and a number in
-    it; ``txn_source`` is -1 without a GTID, -2 where the GTID event (tagged) is Python's to read, and -3 for
-    events between transactions. ``txn_server`` is the server id of its first event. Comes back early, with the event's
-    number, when a source is new.
+
+@njit(cache=True, nogil=True)
+def _query_text(body, body_length, header_length):
+    """Return the start and end of a Query event's text, as places in the body; (-1, -1) for a malformed event."""
+    if header_length < _MIN_QUERY_HEADER or body_length < header_length:
+        return np.int64(-1), np.int64(-1)
+    db_length = np.int64(load_u8(body + _U(8)))
+    at = header_length + np.int64(load_u16(body + _U(11))) + db_length
+    end = np.int64(body_length)
+    if header_length == _EXTENDED_QUERY_HEADER:
+        # WL#40's extended format: no NUL after the database, and tables info after the text
+        end -= np.int64(load_u16(body + _U(15)))
+        if np.int64(load_u16(body + _U(13))) != min(end - at, np.int64(0xFFFF)):
+            return np.int64(-1), np.int64(-1)
+    else:
+        at += 1
+    if at > end:
+        return np.int64(-1), np.int64(-1)
+    return at, end
+
+
+@njit(cache=True, nogil=True)
+def _query(body, text_at, text_end, kind, place, resolve):
+    """Return the role and subject of a Query event, and the place after it.
+
+    The text of a compressed event is not known here. The caller of the scan reads it as a statement.
+    """
+    text = np.int64(Text.STATEMENT)
+    if kind == EventType.QUERY:
+        text = np.int64(classify_text(body + _U(text_at), text_end - text_at))
+    if text == Text.STATEMENT:
+        return R.STATEMENT, np.int32(R.PENDING), _after_statement(place)
+    if text == Text.BEGIN:
+        return R.FRAME, np.int32(R.NOTHING), np.int64(Place.TRANSACTION)
+    if text == Text.END:
+        return R.FRAME, np.int32(R.NOTHING), np.int64(Place.BETWEEN)
+    if text == Text.SAVEPOINT:
+        return R.FRAME, np.int32(R.NOTHING), _after_statement(place)
+    if text == Text.XA_START:
+        return R.FRAME if resolve else R.XA, np.int32(R.NOTHING), np.int64(Place.XA_TRANSACTION)
+    if not resolve:
+        return R.XA, np.int32(R.NOTHING), _after_statement(place)
+    if text == Text.XA_END:
+        return R.FRAME, np.int32(R.NOTHING), _after_statement(place)
+    return R.STATEMENT, np.int32(R.PENDING_XA), _after_statement(place)
+
+
+@njit(cache=True, nogil=True)
+def _table_map(body, body_length, now, names, table_ids):
+    """Note a Table_map event; return a :class:`Stop` (DONE for none) and the table's subject."""
+    nothing = np.int32(R.NOTHING)
+    id_length = now.table_id_length
+    if body_length < id_length + 2 + 4:
+        return np.int64(Stop.BAD_EVENT), nothing
+    key = body + _U(id_length + 2)
+    key_room = body_length - id_length - 2
+    db_length = np.int64(load_u8(key))
+    if db_length + 3 > key_room:
+        return np.int64(Stop.BAD_EVENT), nothing
+    key_length = db_length + np.int64(load_u8(key + _U(db_length + 2))) + 4
+    if key_length > key_room:
+        return np.int64(Stop.BAD_EVENT), nothing
+    table_id = _table_id(body, id_length)
+    slot = _table_id_slot(table_ids.ids, table_id)
+    is_new_id = table_ids.ids[slot] == np.uint64(0)
+    if not is_new_id and _has_key(names, table_ids.subjects[slot], key, key_length):
+        return np.int64(Stop.DONE), table_ids.subjects[slot]
+    subject = _subject_of(names, now, key, key_length)
+    if subject < 0:
+        return np.int64(Stop.GROW_NAMES), nothing
+    if is_new_id:
+        if 2 * now.table_ids >= table_ids.ids.size:
+            return np.int64(Stop.GROW_TABLE_IDS), nothing
+        table_ids.ids[slot] = table_id + np.uint64(1)
+        now.table_ids += 1
+    table_ids.subjects[slot] = subject
+    return np.int64(Stop.DONE), subject
+
+
+@njit(cache=True, nogil=True)
+def _has_key(names, subject, key, length):
+    """Tell whether a subject is the table with this key."""
+    return names.length[subject] == length and _same(
+        key, _U(names.heap.ctypes.data) + _U(names.start[subject]), length
+    )
+
+
+@njit(cache=True, nogil=True)
+def _subject_of(names, now, key, length):
+    """Return the number of the table with this key, a new one if need be; -1 when the arrays are full."""
+    mask = np.uint64(names.slots.size - 1)
+    slot = _hash_name(key, length) & mask
+    while names.slots[slot] >= 0:
+        if _has_key(names, names.slots[slot], key, length):
+            return np.int32(names.slots[slot])
+        slot = (slot + np.uint64(1)) & mask
+    new = now.subjects
+    if new >= names.start.size or now.name_bytes + length > names.heap.size or 2 * new >= names.slots.size:
+        return np.int32(-1)
+    for k in range(length):
+        names.heap[now.name_bytes + k] = load_u8(key + _U(k))
+    names.start[new] = now.name_bytes
+    names.length[new] = length
+    names.slots[slot] = new
+    now.name_bytes += length
+    now.subjects = new + 1
+    return np.int32(new)
+
+
+@njit(cache=True, nogil=True)
+def group_transactions(buffer, events, source_keys, source_count, out):
+    """Find the transactions of scanned events and their GTIDs; fill the columns ``out``.
+
+    ``source_keys`` has two uint64 for each GTID source: the bytes of a UUID, or domain id and server id. Returns
+    ``(transactions, sources known, -1)``. When a GTID source is new and ``source_keys`` is full, the last number is the
+    event with that GTID instead.
     """
     n = np.int64(0)
-    fresh = True
-    last_source = np.int64(-1)
-    for i in range(offsets.size):
-        kind = types[i]
-        role = roles[i] & 0x7F
-        if fresh:
-            txn_event[n] = i
-            txn_subject[n] = R.NOTHING
-            txn_source[n] = -1
-            txn_number[n] = 0
-            txn_server[n] = load_u32(_U(base) + _U(offsets[i] - file_offset + 5))
+    is_first = True
+    source = np.int64(-1)
+    for i in range(events.offset.size):
+        kind = np.int64(events.type[i])
+        role = events.role[i] & R.ROLE_MASK
+        event = _U(buffer.address) + _U(events.offset[i] - buffer.offset)
+        if is_first:
+            between = role == R.FILE
+            out.event[n] = i
+            out.subject[n] = R.KEPT if between else R.NOTHING
+            out.source[n] = NO_TRANSACTION if between else NO_GTID
+            out.number[n] = 0
+            out.server[n] = load_u32(event + _U(5))
             n += 1
-            fresh = False
-            if role == R.FILE:
-                txn_source[n - 1] = -3
-                txn_subject[n - 1] = R.KEPT
         t = n - 1
-        if role == R.GTID or kind == 162:
-            body = _U(base) + _U(offsets[i] - file_offset + 19)
-            if kind == 42:
-                txn_source[t] = -2
-            elif kind != 34:
-                if kind == 33:
-                    high = load_u64(body + _U(1))
-                    low = load_u64(body + _U(9))
-                    txn_number[t] = np.int64(load_u64(body + _U(17)))
-                else:
-                    high = np.uint64(load_u32(body + _U(8)))
-                    low = np.uint64(load_u32(body - _U(14)))
-                    txn_number[t] = np.int64(load_u64(body))
-                if (
-                    last_source < 0
-                    or source_keys[last_source, 0] != high
-                    or source_keys[last_source, 1] != low
-                ):
-                    last_source = -1
-                    for k in range(source_count):
-                        if source_keys[k, 0] == high and source_keys[k, 1] == low:
-                            last_source = k
-                            break
-                    if last_source < 0:
-                        if source_count >= source_keys.shape[0]:
-                            return n, source_count, np.int64(i)
-                        source_keys[source_count, 0] = high
-                        source_keys[source_count, 1] = low
-                        last_source = source_count
-                        source_count += 1
-                txn_source[t] = last_source
-        if role >= R.DUMMY_ROWS:  # and KEEP, XA, PAYLOAD
-            txn_subject[t] = R.MIXED
-        elif role >= R.TABLE_MAP and role <= R.STATEMENT:
-            s = subjects[i]
-            if s < 0:
-                txn_subject[t] = R.MIXED
-            elif txn_subject[t] == R.NOTHING:
-                txn_subject[t] = s
-            elif txn_subject[t] != s:
-                txn_subject[t] = R.MIXED
-        if roles[i] & R.ENDS:
-            fresh = True
+        if kind == EventType.GTID_TAGGED:
+            out.source[t] = UNREAD_GTID
+        elif kind == EventType.GTID or kind == EventType.MARIADB_GTID:
+            high, low, number = _gtid(event, kind)
+            source, source_count = _source_number(source_keys, source_count, high, low, source)
+            if source < 0:
+                return n, source_count, np.int64(i)
+            out.source[t] = source
+            out.number[t] = number
+        out.subject[t] = _subject_with(out.subject[t], role, events.subject[i])
+        is_first = events.role[i] & R.ENDS != 0
     return n, source_count, np.int64(-1)
 
 
-@njit(cache=True, nogil=True)
-def subject_sets(sizes, roles, subjects, txn_event, txn_subject, continues, still_open, txn_set, set_subject):
-    """The different subjects of each transaction with several: ``set_subject[txn_set[t] : txn_set[t + 1]]``.
+@njit(cache=True, nogil=True, inline="always")
+def _subject_with(subject, role, of_event):
+    """Return the subject of a transaction with one event more."""
+    if role >= R.DUMMY_ROWS:
+        return np.int32(R.MIXED)
+    if role < R.TABLE_MAP:
+        return np.int32(subject)
+    if of_event < 0 or (subject != R.NOTHING and subject != of_event):
+        return np.int32(R.MIXED)
+    return np.int32(of_event)
 
-    None for a transaction that a filter cannot take or leave as a whole though it has one answer for all of
-    them: one that is in two segments or large, has events that are sent in any case, context that nothing
-    follows, or a statement without an end. Returns how many entries there are.
+
+@njit(cache=True, nogil=True)
+def _gtid(event, kind):
+    """Return the source's key, two uint64, and the number of the GTID in the event at ``event``."""
+    body = event + _U(HEADER_LENGTH)
+    if kind == EventType.GTID:
+        return load_u64(body + _U(1)), load_u64(body + _U(9)), np.int64(load_u64(body + _U(17)))
+    server_id = np.uint64(load_u32(event + _U(5)))
+    return np.uint64(load_u32(body + _U(8))), server_id, np.int64(load_u64(body))
+
+
+@njit(cache=True, nogil=True)
+def _source_number(keys, count, high, low, last):
+    """Return the number of a GTID source and the sources known then; the number is -1 when there is no room.
+
+    ``last`` is the source of the transaction before, or -1. Most transactions have the same source.
+    """
+    if last >= 0 and keys[last, 0] == high and keys[last, 1] == low:
+        return last, count
+    for k in range(count):
+        if keys[k, 0] == high and keys[k, 1] == low:
+            return np.int64(k), count
+    if count >= keys.shape[0]:
+        return np.int64(-1), count
+    keys[count, 0] = high
+    keys[count, 1] = low
+    return np.int64(count), count + 1
+
+
+@njit(cache=True, nogil=True)
+def subject_sets(events, transactions, continues, still_open, set_start, set_subject):
+    """Write the different subjects of each transaction that has several.
+
+    Transaction t gets ``set_subject[set_start[t] : set_start[t + 1]]``. The set is empty where one verdict for all
+    subjects does not decide the whole transaction. Such a transaction is in two segments or large, or has events that
+    the master sends in any case, context without a statement, or a statement without an end. Returns the number of
+    entries. ``transactions.event`` has one entry more than there are transactions.
     """
     used = np.int64(0)
-    last = txn_subject.size - 1
-    for t in range(txn_subject.size):
-        txn_set[t] = used
-        if txn_subject[t] != R.MIXED or (t == 0 and continues) or (t == last and still_open):
-            continue
-        begin = used
-        waiting = False
-        plain = True
-        size = np.int64(0)
-        for i in range(txn_event[t], txn_event[t + 1]):
-            size += sizes[i]
-            role = roles[i] & 0x7F
-            if role >= R.TABLE_MAP and role <= R.STATEMENT:
-                subject = subjects[i]
-                if subject < 0:
-                    plain = False
-                    break
-                waiting = role == R.TABLE_MAP or role == R.ROWS
-                if used == begin or subject != set_subject[used - 1]:
-                    known = False
-                    for k in range(max(begin, used - 8), used):
-                        known |= set_subject[k] == subject
-                    if not known:
-                        set_subject[used] = subject
-                        used += 1
-            elif role == R.CONTEXT:
-                waiting = True
-            elif role > R.STATEMENT or waiting:
-                plain = False
-                break
-        if not plain or waiting or size > _LARGE:
-            used = begin
-    txn_set[txn_subject.size] = used
+    n = transactions.subject.size
+    for t in range(n):
+        set_start[t] = used
+        in_one_segment = not ((t == 0 and continues) or (t == n - 1 and still_open))
+        if transactions.subject[t] == R.MIXED and in_one_segment:
+            used = _add_set(events, transactions.event[t], transactions.event[t + 1], set_subject, used)
+    set_start[n] = used
     return used
 
 
 @njit(cache=True, nogil=True)
-def rehash_names(slots, names, name_start, name_length, count):
-    """Fill the empty hash table ``slots`` with the numbers of all table names."""
-    mask = np.uint64(slots.size - 1)
-    for number in range(count):
-        if name_length[number] < 0:
-            continue
-        where = _hash_name(_U(names.ctypes.data) + _U(name_start[number]), name_length[number]) & mask
-        while slots[where] >= 0:
-            where = (where + np.uint64(1)) & mask
-        slots[where] = number
+def _add_set(events, first, end, set_subject, used):
+    """Append the subjects of the events ``first`` to ``end`` and return the entries used then, if the set decides."""
+    begin = used
+    waiting = False
+    size = np.int64(0)
+    for i in range(first, end):
+        size += events.size[i]
+        role = events.role[i] & R.ROLE_MASK
+        if role >= R.TABLE_MAP and role <= R.STATEMENT:
+            subject = events.subject[i]
+            if subject < 0:
+                return begin
+            waiting = role == R.TABLE_MAP or role == R.ROWS
+            if used == begin or subject != set_subject[used - 1]:
+                known = False
+                for k in range(max(begin, used - _SET_LOOK_BACK), used):
+                    known |= set_subject[k] == subject
+                if not known:
+                    set_subject[used] = subject
+                    used += 1
+        elif role == R.CONTEXT:
+            waiting = True
+        elif role > R.STATEMENT or waiting:
+            return begin
+    return begin if waiting or size > LARGE else used
 
 
 @njit(cache=True, nogil=True)
-def rehash_table_ids(table_ids, table_subjects, new_ids, new_subjects):
-    """Move a table id map into a larger, empty one."""
-    for k in range(table_ids.size):
-        if table_ids[k] != np.uint64(0):
-            slot = _table_id_slot(new_ids, table_ids[k] - np.uint64(1))
-            new_ids[slot] = table_ids[k]
-            new_subjects[slot] = table_subjects[k]
+def rehash_names(names, slots, count):
+    """Fill the empty hash table ``slots`` with the numbers of all tables among the first ``count`` subjects."""
+    mask = np.uint64(slots.size - 1)
+    for number in range(count):
+        if names.length[number] < 0:
+            continue
+        slot = _hash_name(_U(names.heap.ctypes.data) + _U(names.start[number]), names.length[number]) & mask
+        while slots[slot] >= 0:
+            slot = (slot + np.uint64(1)) & mask
+        slots[slot] = number
+
+
+@njit(cache=True, nogil=True)
+def rehash_table_ids(old, new):
+    """Copy a map of table ids into a larger, empty one."""
+    for k in range(old.ids.size):
+        if old.ids[k] != np.uint64(0):
+            slot = _table_id_slot(new.ids, old.ids[k] - np.uint64(1))
+            new.ids[slot] = old.ids[k]
+            new.subjects[slot] = old.subjects[k]

@@ -4,20 +4,12 @@ from __future__ import annotations
 
 import zlib
 
-from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader, EventType, event_name
+from dumpfilter.binlog.events import GTIDS, HEADER_LENGTH, EventHeader, EventType, event_name
 from dumpfilter.binlog.gtid import GtidSet, decode_gtid_list, decode_previous_gtids
 from dumpfilter.errors import BinlogCorrupt, BinlogError
 from dumpfilter.index.fileset import BinlogFile
 
-_IN_TRANSACTIONS = frozenset(
-    {
-        EventType.GTID,
-        EventType.ANONYMOUS_GTID,
-        EventType.GTID_TAGGED,
-        EventType.MARIADB_GTID,
-        EventType.QUERY,
-    }
-)
+_IN_TRANSACTIONS = GTIDS | {EventType.QUERY}
 
 
 def previous_gtids(file: BinlogFile) -> GtidSet | None:

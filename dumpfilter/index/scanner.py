@@ -14,13 +14,14 @@ import numpy.typing as npt
 
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.crc32 import all_sound
-from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader, EventType, event_name
+from dumpfilter.binlog.events import HEADER_LENGTH, SYMBOLS, EventHeader, EventType, event_name
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_events import decode_gtid_tagged
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogUnsupported
 from dumpfilter.index import _scan as K
 from dumpfilter.index._resolve import Resolved, Resolver
+from dumpfilter.index._scan import Stop
 from dumpfilter.index.segment import Columns, Segment
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.index.xa import Prepared
@@ -58,14 +59,13 @@ class FileScanner:
         self._inside: FileScanner | None = None
         self._subjects = subjects
         self._sources = sources
-        self._state = np.zeros(K.STATE_SIZE, np.int64)
+        self._state = np.zeros(1, K.STATE)
         self._verify = verify
-        self._table_ids = np.zeros(1024, np.uint64)
-        self._table_subjects = np.zeros(1024, np.int32)
+        self._table_ids = K.TableIds(np.zeros(1024, np.uint64), np.zeros(1024, np.int32))
         self._columns = Columns(8192)
         self._open_head = (R.NOTHING, 0, 0)
         """GTID and server id of the transaction that goes on in the next segment."""
-        self._state[K.S_RESOLVE] = prepared is not None
+        self._state["resolve"] = prepared is not None
         self._use(format_description)
 
     @property
@@ -76,7 +76,7 @@ class FileScanner:
     @property
     def in_transaction(self) -> bool:
         """Whether the last segment ended inside a transaction."""
-        return bool(self._state[K.S_GROUP])
+        return bool(self._state["place"][0])
 
     def release(self) -> None:
         """Give back the scratch memory; the next scan takes it again."""
@@ -85,16 +85,16 @@ class FileScanner:
     def reset(self, prepared: Prepared) -> None:
         """Forget the open transaction: the next bytes begin at a transaction boundary, where these XA transactions
         are prepared."""
-        self._state[K.S_GROUP] = 0
-        if self._state[K.S_RESOLVE]:
+        self._state["place"] = 0
+        if self._state["resolve"][0]:
             self._resolver = Resolver(self._subjects, prepared, self._scan_inside)
 
     def _use(self, fd: FormatDescription) -> None:
         self.format_description = fd
         self._inside = None
-        self._state[K.S_CHECKSUM] = fd.checksum
-        self._state[K.S_MAP_ID_LENGTH] = 4 if fd.post_header_length(EventType.TABLE_MAP) == 6 else 6
-        self._state[K.S_QUERY_POST] = fd.post_header_length(EventType.QUERY)
+        self._state["checksum"] = fd.checksum
+        self._state["table_id_length"] = 4 if fd.post_header_length(EventType.TABLE_MAP) == 6 else 6
+        self._state["query_header_length"] = fd.post_header_length(EventType.QUERY)
 
     def scan(self, data: npt.NDArray[np.uint8], offset: int, *, at_end: bool = False) -> Segment | None:
         """Scan ``data`` (uint8, C-contiguous), which stands at file offset ``offset``.
@@ -111,47 +111,30 @@ class FileScanner:
 
     def _scan(self, data: npt.NDArray[np.uint8], offset: int, at_end: bool) -> Segment | None:
         continues = self.in_transaction
-        group_before = self._state[K.S_GROUP]
+        place_before = int(self._state["place"][0])
         columns = self._columns
         at = count = boundary = boundary_count = 0
-        base = data.ctypes.data
-        if self._verify and self._state[K.S_CHECKSUM]:
+        buffer = K.Buffer(data.ctypes.data, data.size, offset)
+        if self._verify and self._state["checksum"][0]:
             # all at once; one by one only to find the one that is bad
-            self._state[K.S_VERIFY] = not all_sound(base, 0, data.size)
+            self._state["verify"] = not all_sound(buffer.address, 0, data.size)
         while True:
             self._subjects.load(self._state)
-            code, at, count, b_at, b_count = K.scan(
-                base,
-                data.size,
-                at,
-                offset,
-                self._state,
-                self._subjects.names,
-                self._subjects.name_start,
-                self._subjects.name_length,
-                self._subjects.name_slots,
-                self._table_ids,
-                self._table_subjects,
-                columns.offset,
-                columns.size,
-                columns.time,
-                columns.type,
-                columns.role,
-                columns.subject,
-                count,
+            stop, at, count, b_at, b_count = K.scan(
+                buffer, at, self._state, SYMBOLS, self._subjects.names, self._table_ids, columns.events, count
             )
             self._subjects.store(self._state)
             if b_count:
                 boundary, boundary_count = b_at, b_count
-            if code == K.DONE:
+            if stop == Stop.DONE:
                 break
-            if code == K.GROW_NAMES:
+            if stop == Stop.GROW_NAMES:
                 self._subjects.grow()
-            elif code == K.GROW_TABLE_IDS:
+            elif stop == Stop.GROW_TABLE_IDS:
                 self._grow_table_ids()
-            elif code == K.OUTPUT_FULL:
+            elif stop == Stop.OUTPUT_FULL:
                 columns = self._columns = columns.grown(count)
-            elif code == K.FORMAT_DESCRIPTION:
+            elif stop == Stop.FORMAT_DESCRIPTION:
                 # a second one, as in a server's relay log: it speaks for what follows
                 length = EventHeader.unpack(data[at : at + HEADER_LENGTH].tobytes()).size
                 if at + length > data.size:
@@ -167,12 +150,12 @@ class FileScanner:
             elif boundary_count:
                 break  # what is whole goes first; the next scan begins nearer the bad event
             else:
-                self._raise(code, data, at, offset)
+                self._raise(Stop(stop), data, at, offset)
         if boundary_count:
             at, count = boundary, boundary_count
-            self._state[K.S_GROUP] = 0
+            self._state["place"] = 0
         elif count == 0 or at_end:
-            self._state[K.S_GROUP] = group_before
+            self._state["place"] = place_before
             return None
         return self._segment(data, offset, at, count, continues)
 
@@ -180,79 +163,34 @@ class FileScanner:
         self, data: npt.NDArray[np.uint8], offset: int, end: int, count: int, continues: bool
     ) -> Segment:
         columns = self._columns
-        resolved = Resolved()
-        if self._statements:
-            try:
-                resolved = self._resolver.resolve(
-                    columns,
-                    count,
-                    data,
-                    offset,
-                    self.format_description,
-                    open_xa=bool(self._state[K.S_GROUP] == K.IN_XA),
-                )
-            except BinlogError as error:
-                raise error.located(self.file) from None
-        while True:
-            n, self._sources.count, stuck = K.group_transactions(
-                data.ctypes.data,
-                offset,
-                columns.offset[:count],
-                columns.size[:count],
-                columns.type[:count],
-                columns.role[:count],
-                columns.subject[:count],
-                self._sources.raw,
-                self._sources.count,
-                columns.txn_event,
-                columns.txn_subject,
-                columns.txn_source,
-                columns.txn_number,
-                columns.txn_server,
-            )
-            if stuck < 0:
-                break
-            self._sources.grow()
-        for txn in np.flatnonzero(columns.txn_source[:n] == -2):
-            self._read_tagged_gtid(data, offset, int(txn))
-        columns.txn_event[n] = count
+        events = K.EventColumns(*(column[:count] for column in columns.events))
+        resolved = self._resolve(events, data, offset) if self._statements else Resolved()
+        n = self._group(events, data, offset)
+        transactions = columns.transactions
+        transactions.event[n] = count
         if continues:
-            columns.txn_subject[0] = R.MIXED
-            columns.txn_source[0], columns.txn_number[0], columns.txn_server[0] = self._open_head
+            transactions.subject[0] = R.MIXED
+            transactions.source[0], transactions.number[0], transactions.server[0] = self._open_head
         if self.in_transaction:
-            columns.txn_subject[n - 1] = R.MIXED
+            transactions.subject[n - 1] = R.MIXED
             self._open_head = (
-                int(columns.txn_source[n - 1]),
-                int(columns.txn_number[n - 1]),
-                int(columns.txn_server[n - 1]),
+                int(transactions.source[n - 1]),
+                int(transactions.number[n - 1]),
+                int(transactions.server[n - 1]),
             )
+        found = K.TransactionColumns(
+            transactions.event[: n + 1], *(column[:n] for column in transactions[1:])
+        )
         n_set = K.subject_sets(
-            columns.size[:count],
-            columns.role[:count],
-            columns.subject[:count],
-            columns.txn_event[: n + 1],
-            columns.txn_subject[:n],
-            continues,
-            self.in_transaction,
-            columns.txn_set,
-            columns.set_subject,
+            events, found, continues, self.in_transaction, columns.set_start, columns.set_subject
         )
         return Segment(
             self.file,
             offset,
             offset + end,
-            columns.offset[:count].copy(),
-            columns.size[:count].copy(),
-            columns.time[:count].copy(),
-            columns.type[:count].copy(),
-            columns.role[:count].copy(),
-            columns.subject[:count].copy(),
-            columns.txn_event[: n + 1].copy(),
-            columns.txn_subject[:n].copy(),
-            columns.txn_source[:n].copy(),
-            columns.txn_number[:n].copy(),
-            columns.txn_server[:n].copy(),
-            columns.txn_set[: n + 1].copy(),
+            *(column.copy() for column in events),
+            *(column.copy() for column in found),
+            columns.set_start[: n + 1].copy(),
             columns.set_subject[:n_set].copy(),
             continues,
             self.in_transaction,
@@ -263,6 +201,28 @@ class FileScanner:
             resolved.unknown_ends,
             frozenset(resolved.known_ends),
         )
+
+    def _resolve(self, events: K.EventColumns, data: npt.NDArray[np.uint8], offset: int) -> Resolved:
+        open_xa = bool(self._state["place"][0] == K.Place.XA_TRANSACTION)
+        try:
+            return self._resolver.resolve(events, data, offset, self.format_description, open_xa=open_xa)
+        except BinlogError as error:
+            raise error.located(self.file) from None
+
+    def _group(self, events: K.EventColumns, data: npt.NDArray[np.uint8], offset: int) -> int:
+        """Fill the transactions' columns and return how many transactions there are."""
+        buffer = K.Buffer(data.ctypes.data, data.size, offset)
+        transactions = self._columns.transactions
+        while True:
+            n, self._sources.count, stuck = K.group_transactions(
+                buffer, events, self._sources.raw, self._sources.count, transactions
+            )
+            if stuck < 0:
+                break
+            self._sources.grow()
+        for txn in np.flatnonzero(transactions.source[:n] == K.UNREAD_GTID):
+            self._read_tagged_gtid(data, offset, int(txn))
+        return int(n)
 
     def _format_description_segment(self, start: int, length: int) -> Segment:
         def one(value: int, dtype: type) -> npt.NDArray[np.generic]:
@@ -280,7 +240,7 @@ class FileScanner:
             one(R.NOTHING, np.int32),  # type: ignore[arg-type]
             np.array([0, 1], np.int64),
             one(R.KEPT, np.int32),  # type: ignore[arg-type]
-            one(-3, np.int32),  # type: ignore[arg-type]
+            one(K.NO_TRANSACTION, np.int32),  # type: ignore[arg-type]
             one(0, np.int64),  # type: ignore[arg-type]
             one(self.format_description.header.server_id, np.uint32),  # type: ignore[arg-type]
             np.zeros(2, np.int64),
@@ -300,10 +260,10 @@ class FileScanner:
         if inside is None:
             fd = replace(self.format_description, checksum=False)
             inside = FileScanner(self.file, fd, self._subjects, self._sources)
-            inside._state[K.S_RESOLVE] = True
+            inside._state["resolve"] = True
         inside._resolver = Resolver(self._subjects, prepared)
-        inside._table_ids[:] = 0
-        inside._state[K.S_TABLE_IDS] = inside._state[K.S_GROUP] = 0
+        inside._table_ids.ids[:] = 0
+        inside._state["table_ids"] = inside._state["place"] = 0
         segment = inside.scan(np.frombuffer(events, np.uint8), 0, at_end=True)
         if (
             segment is None
@@ -316,40 +276,40 @@ class FileScanner:
         return segment
 
     def _read_tagged_gtid(self, data: npt.NDArray[np.uint8], offset: int, txn: int) -> None:
-        columns = self._columns
-        columns.txn_source[txn] = R.NOTHING
-        event = int(columns.txn_event[txn])
-        start = int(columns.offset[event]) - offset
-        end = start + int(columns.size[event]) - self.format_description.checksum_length
+        events, transactions = self._columns.events, self._columns.transactions
+        transactions.source[txn] = K.NO_GTID
+        event = int(transactions.event[txn])
+        start = int(events.offset[event]) - offset
+        end = start + int(events.size[event]) - self.format_description.checksum_length
         try:
             gtid = decode_gtid_tagged(data[start + HEADER_LENGTH : end].tobytes()).gtid
         except BinlogCorrupt as error:
             raise error.located(self.file, offset + start) from None
         if gtid is None:
             return
-        columns.txn_source[txn] = self._sources.tagged(gtid.uuid, gtid.tag)
-        columns.txn_number[txn] = gtid.gno
+        transactions.source[txn] = self._sources.tagged(gtid.uuid, gtid.tag)
+        transactions.number[txn] = gtid.gno
 
     def _grow_table_ids(self) -> None:
-        ids = np.zeros(2 * self._table_ids.size, np.uint64)
-        subjects = np.zeros(2 * self._table_ids.size, np.int32)
-        K.rehash_table_ids(self._table_ids, self._table_subjects, ids, subjects)
-        self._table_ids, self._table_subjects = ids, subjects
+        room = 2 * self._table_ids.ids.size
+        larger = K.TableIds(np.zeros(room, np.uint64), np.zeros(room, np.int32))
+        K.rehash_table_ids(self._table_ids, larger)
+        self._table_ids = larger
 
-    def _raise(self, code: int, data: npt.NDArray[np.uint8], at: int, offset: int) -> None:
+    def _raise(self, stop: Stop, data: npt.NDArray[np.uint8], at: int, offset: int) -> None:
         header = EventHeader.unpack(data[at : at + HEADER_LENGTH].tobytes())
         name = event_name(header.type)
         what = {
-            K.BAD_LENGTH: f"an event's length is {header.size}, less than its header",
-            K.BAD_CHECKSUM: f"checksum mismatch in a {name} event of {header.size} bytes",
-            K.BAD_EVENT: f"{name} event of {header.size} bytes is malformed, or stands inside a transaction",
+            Stop.BAD_LENGTH: f"an event's length is {header.size}, less than its header",
+            Stop.BAD_CHECKSUM: f"checksum mismatch in a {name} event of {header.size} bytes",
+            Stop.BAD_EVENT: f"{name} event of {header.size} bytes is malformed, or stands inside a transaction",
         }
         unsupported = {
-            K.ENCRYPTED: "the events from here on are encrypted; decrypt the binlog first "
+            Stop.ENCRYPTED: "the events from here on are encrypted; decrypt the binlog first "
             "(mariadb-binlog --read-from-remote-server --raw)",
-            K.FRAGMENT: "a rows event is cut into pieces, which are not read; have the server write it whole "
+            Stop.FRAGMENT: "a rows event is cut into pieces, which are not read; have the server write it whole "
             "(binlog_row_event_fragment_threshold)",
         }
-        if code in unsupported:
-            raise BinlogUnsupported(unsupported[code], file=self.file, position=offset + at)
-        raise BinlogCorrupt(what[code], file=self.file, position=offset + at)
+        if stop in unsupported:
+            raise BinlogUnsupported(unsupported[stop], file=self.file, position=offset + at)
+        raise BinlogCorrupt(what[stop], file=self.file, position=offset + at)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_events import Xid
+from dumpfilter.index._scan import EventColumns, TransactionColumns
 from dumpfilter.index.xa import ALWAYS, Prepared
 
 _SEGMENT_OVERHEAD = 2 << 10
@@ -135,27 +136,30 @@ class Segment:
 
 
 class Columns:
-    """What a scan writes into, reused from segment to segment: the columns of
-    :class:`Segment`."""
+    """The arrays that a scan writes into, used again for each segment. See :class:`Segment` for the columns."""
 
     def __init__(self, capacity: int) -> None:
-        self.offset = np.empty(capacity, np.int64)
-        self.size = np.empty(capacity, np.int64)
-        self.time = np.empty(capacity, np.uint32)
-        self.type = np.empty(capacity, np.uint8)
-        self.role = np.empty(capacity, np.uint8)
-        self.subject = np.empty(capacity, np.int32)
-        self.txn_event = np.empty(capacity + 1, np.int64)
-        self.txn_subject = np.empty(capacity + 1, np.int32)
-        self.txn_source = np.empty(capacity + 1, np.int32)
-        self.txn_number = np.empty(capacity + 1, np.int64)
-        self.txn_server = np.empty(capacity + 1, np.uint32)
-        self.txn_set = np.empty(capacity + 1, np.int64)
+        self.events = EventColumns(
+            offset=np.empty(capacity, np.int64),
+            size=np.empty(capacity, np.int64),
+            time=np.empty(capacity, np.uint32),
+            type=np.empty(capacity, np.uint8),
+            role=np.empty(capacity, np.uint8),
+            subject=np.empty(capacity, np.int32),
+        )
+        self.transactions = TransactionColumns(
+            event=np.empty(capacity + 1, np.int64),
+            subject=np.empty(capacity + 1, np.int32),
+            source=np.empty(capacity + 1, np.int32),
+            number=np.empty(capacity + 1, np.int64),
+            server=np.empty(capacity + 1, np.uint32),
+        )
+        self.set_start = np.empty(capacity + 1, np.int64)
         self.set_subject = np.empty(capacity, np.int32)
 
     def grown(self, used: int) -> Columns:
-        """Twice the room, with the first ``used`` events."""
-        larger = Columns(2 * len(self.offset))
-        for name in ("offset", "size", "time", "type", "role", "subject"):
-            getattr(larger, name)[:used] = getattr(self, name)[:used]
+        """Return columns of twice the capacity that hold the first ``used`` events."""
+        larger = Columns(2 * len(self.events.offset))
+        for column, old in zip(larger.events, self.events, strict=True):
+            column[:used] = old[:used]
         return larger

@@ -45,10 +45,12 @@ class Subjects:
         """Those of :meth:`number_of` only."""
         self._sets: dict[tuple[int, ...], int] = {}
         self._members: dict[int, tuple[int, ...]] = {}
-        self.names: npt.NDArray[np.uint8] = np.zeros(1 << 14, np.uint8)
-        self.name_start: npt.NDArray[np.int64] = np.zeros(512, np.int64)
-        self.name_length: npt.NDArray[np.int64] = np.zeros(512, np.int64)
-        self.name_slots: npt.NDArray[np.int64] = np.full(2048, -1, np.int64)
+        self.names = K.Names(
+            heap=np.zeros(1 << 14, np.uint8),
+            start=np.zeros(512, np.int64),
+            length=np.zeros(512, np.int64),
+            slots=np.full(2048, -1, np.int64),
+        )
         self.count = 0
         self.name_bytes = 0
 
@@ -105,36 +107,41 @@ class Subjects:
 
     def _add(self, subject: Subject | None) -> int:
         self._read_new_tables()
-        if self.count >= self.name_start.size:
+        if self.count >= self.names.start.size:
             self.grow()
         number = self.count
         # a length no table's key has, so that the scan never takes it for one
-        self.name_length[number] = -1
+        self.names.length[number] = -1
         self.count += 1
         self._known.append(subject)
         return number
 
     def grow(self) -> None:
-        """Double the room for names and numbers (the scan came back with GROW_NAMES)."""
-        self.names = np.concatenate([self.names, np.zeros_like(self.names)])
-        self.name_start = np.concatenate([self.name_start, np.zeros_like(self.name_start)])
-        self.name_length = np.concatenate([self.name_length, np.zeros_like(self.name_length)])
-        slots = np.full(self.name_slots.size * 2, -1, np.int64)
-        K.rehash_names(slots, self.names, self.name_start, self.name_length, self.count)
-        self.name_slots = slots
+        """Double the room for names and numbers (the scan stopped with GROW_NAMES)."""
+        old = self.names
+        slots = np.full(old.slots.size * 2, -1, np.int64)
+        K.rehash_names(old, slots, self.count)
+        self.names = K.Names(
+            heap=np.concatenate([old.heap, np.zeros_like(old.heap)]),
+            start=np.concatenate([old.start, np.zeros_like(old.start)]),
+            length=np.concatenate([old.length, np.zeros_like(old.length)]),
+            slots=slots,
+        )
 
-    def load(self, state: npt.NDArray[np.int64]) -> None:
-        state[K.S_SUBJECTS] = self.count
-        state[K.S_NAME_BYTES] = self.name_bytes
+    def load(self, state: npt.NDArray[np.void]) -> None:
+        """Write the numbers of subjects and bytes known into a scan's state."""
+        state["subjects"] = self.count
+        state["name_bytes"] = self.name_bytes
 
-    def store(self, state: npt.NDArray[np.int64]) -> None:
-        self.count = int(state[K.S_SUBJECTS])
-        self.name_bytes = int(state[K.S_NAME_BYTES])
+    def store(self, state: npt.NDArray[np.void]) -> None:
+        """Take over the tables that a scan has added."""
+        self.count = int(state["subjects"][0])
+        self.name_bytes = int(state["name_bytes"][0])
 
     def _read_new_tables(self) -> None:
         for number in range(len(self._known), self.count):
-            start, length = int(self.name_start[number]), int(self.name_length[number])
-            key = self.names[start : start + length].tobytes()
+            start, length = int(self.names.start[number]), int(self.names.length[number])
+            key = self.names.heap[start : start + length].tobytes()
             db_length = key[0]
             self._known.append(
                 TableSubject(

@@ -7,14 +7,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader
+from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader, shown_name
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogTruncated
-from dumpfilter.printing.event_info import event_info, event_type, shown_events
-from dumpfilter.sql.errors import SqlError
+from dumpfilter.printing.event_info import event_info, shown_events
 from dumpfilter.sql.result import Column, ColumnType, Note, Result
-from dumpfilter.sql.server_errors import ER_ERROR_WHEN_EXECUTING_COMMAND
+from dumpfilter.sql.server_errors import ER_ERROR_WHEN_EXECUTING_COMMAND, SqlError
 
 COLUMNS = (
     Column("Log_name"),
@@ -68,7 +67,7 @@ def _row(name: str, event: Event) -> list[Any]:
     return [
         name,
         event.offset,
-        event_type(event.type),
+        shown_name(event.type),
         header.server_id,
         header.end_log_pos,
         info[:_MAX_INFO],
@@ -118,7 +117,7 @@ def _check_place(head: bytes, position: int, family: Family) -> None:
 def _believable(event: Event) -> bool:
     """Whether an event stands where somebody pointed: known, or its end where it says, if it says one. (A relay log's
     end is the master's; there the type and the length, and mostly a checksum, have to do.)"""
-    known = not event_type(event.type).startswith("Unknown")
+    known = not shown_name(event.type).startswith("Unknown")
     return known and (event.fd.checksum or event.header.end_log_pos in (0, event.offset + event.header.size))
 
 

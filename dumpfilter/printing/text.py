@@ -14,7 +14,16 @@ from tempfile import SpooledTemporaryFile
 
 from dumpfilter.binlog import context_events as C
 from dumpfilter.binlog.compression import decode_transaction_payload, events_inside, rows_data
-from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, ROWS, EventHeader, EventType, event_name
+from dumpfilter.binlog.events import (
+    CHECKSUM_LENGTH,
+    HEADER_LENGTH,
+    MYSQL_GTIDS,
+    ROWS,
+    STATEMENTS,
+    EventHeader,
+    EventType,
+    event_name,
+)
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import decode_gtid_list, decode_previous_gtids
 from dumpfilter.binlog.gtid_events import (
@@ -24,7 +33,7 @@ from dumpfilter.binlog.gtid_events import (
     decode_mariadb_gtid,
     decode_mysql_gtid,
 )
-from dumpfilter.binlog.query import ExecuteLoadQueryEvent, QueryEvent, decode_name
+from dumpfilter.binlog.query import ExecuteLoadQueryEvent, QueryEvent
 from dumpfilter.binlog.rows import decode_rows_header, decode_table_map, encode_table_map
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.dump.with_tables_info import announce_tables_info, has_tables_info
@@ -41,20 +50,9 @@ DELIMITER = b"/*!*/;"
 
 _KEYWORDS = (b"BEGIN", b"COMMIT", b"ROLLBACK")
 _FRAMES = (b"SAVEPOINT ", b"ROLLBACK ", b"RELEASE SAVEPOINT ", b"XA ")
-_QUERIES = frozenset({T.QUERY, T.QUERY_COMPRESSED, T.EXECUTE_LOAD_QUERY})
-_GTIDS = frozenset({T.GTID, T.ANONYMOUS_GTID, T.GTID_TAGGED})
 _AUTOMATIC = b"/*!50616 SET @@SESSION.GTID_NEXT= 'AUTOMATIC'*/"
 _SPOOLED = 16 << 20
 """Bytes of a statement's rows that are kept in memory."""
-_PLAIN: dict[int, int] = {
-    T.WRITE_ROWS_COMPRESSED_V1: T.WRITE_ROWS_V1,
-    T.UPDATE_ROWS_COMPRESSED_V1: T.UPDATE_ROWS_V1,
-    T.DELETE_ROWS_COMPRESSED_V1: T.DELETE_ROWS_V1,
-    T.WRITE_ROWS_COMPRESSED: T.WRITE_ROWS,
-    T.UPDATE_ROWS_COMPRESSED: T.UPDATE_ROWS,
-    T.DELETE_ROWS_COMPRESSED: T.DELETE_ROWS,
-}
-"""MariaDB's compressed rows events and what they are once opened."""
 
 
 class TextPrinter:
@@ -198,9 +196,9 @@ class TextPrinter:
             rows = decode_rows_header(header.type, body, fd.post_header_length(header.type) or None)
             ends = rows.statement_ends
             self._tail(f"table id {rows.table_id}" + (" flags: STMT_END_F" if ends else ""))
-            if header.type in _PLAIN:
+            if rows.compressed:
                 body = bytes(body[: rows.rows_offset]) + bytes(rows_data(rows, body))
-                header = header._replace(type=_PLAIN[header.type])
+                header = header._replace(type=T(header.type).opened)
         if self._rows is None:
             self._rows = SpooledTemporaryFile(max_size=_SPOOLED)  # noqa: SIM115 (closed by _flush_rows)
         assert self._fd is not None
@@ -275,9 +273,9 @@ class TextPrinter:
         self, header: EventHeader, body: bytes | memoryview, offset: int, fd: FormatDescription
     ) -> None:
         kind = header.type
-        if kind in _QUERIES:
+        if kind in STATEMENTS:
             self._query(header, decode_statement_event(T(kind), body, fd))
-        elif kind in _GTIDS:
+        elif kind in MYSQL_GTIDS:
             self._mysql_gtid(kind, body)
         elif kind == T.MARIADB_GTID:
             self._mariadb_gtid(header, body)
@@ -405,7 +403,7 @@ _ABOUT_FILE: dict[EventType, Callable[[bytes | memoryview], str]] = {
     T.STOP: lambda body: "",
     T.PREVIOUS_GTIDS: lambda body: str(decode_previous_gtids(body)) or "[empty]",
     T.GTID_LIST: lambda body: f"[{decode_gtid_list(body).position()}]",
-    T.BINLOG_CHECKPOINT: lambda body: decode_name(bytes(body[4:])),
+    T.BINLOG_CHECKPOINT: C.decode_binlog_checkpoint,
     T.START_ENCRYPTION: lambda body: "",
     T.HEARTBEAT: lambda body: "",
     T.HEARTBEAT_V2: lambda body: "",

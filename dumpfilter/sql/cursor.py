@@ -1,40 +1,43 @@
-"""Reading a statement token by token, one ahead; what is not expected is an error at its place."""
+"""A cursor over a client's statement that raises a syntax error at the first token that is not expected."""
 
 from __future__ import annotations
 
 import re
 from typing import NoReturn
 
-from dumpfilter.sql.lexer import Lexer, Token, TokenKind
 from dumpfilter.sql.reserved import RESERVED
 from dumpfilter.sql.server_errors import ER_WRONG_ARGUMENT_LF, syntax_error
+from dumpfilter.statement.reader import TokenReader
+from dumpfilter.statement.tokens import Token, TokenKind
 
 MAX_UNSIGNED = 2**64 - 1
+_MAX_DIGITS = len(str(MAX_UNSIGNED))
+_MAX_HEX_DIGITS = 16
 _NUMBERS = frozenset({TokenKind.INTEGER, TokenKind.DECIMAL, TokenKind.FLOAT, TokenKind.HEX})
 _LEADING_DIGITS = re.compile(r"[0-9]*")
 
 
-class Cursor:
-    """The tokens of a statement from its start on. Methods raise SqlError: ER_PARSE_ERROR at the token in the way."""
+class Cursor(TokenReader):
+    """A cursor over the tokens of a client's statement.
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self._lexer = Lexer(text)
-        self.token = self._lexer.next()
-        """The next one."""
+    Methods that take something raise SqlError, with ER_PARSE_ERROR at the token that stands there instead.
+    """
 
-    def fail(self, token: Token | None = None) -> NoReturn:
-        """There is no way on from the next token (or from this one)."""
-        raise syntax_error(self.text, (token or self.token).start)
+    @property
+    def at_end(self) -> bool:
+        """Whether the statement ends here."""
+        return self.token.kind is TokenKind.END
 
-    def advance(self) -> Token:
-        """Take the next token, whatever it is."""
-        taken = self.token
-        self.token = self._lexer.next()
-        return taken
+    def fail(self) -> NoReturn:
+        """Raise the syntax error at the next token."""
+        raise syntax_error(self.text, self.token.start)
+
+    def expect(self, *words: str) -> str:
+        """Take one of these keywords or symbols, and return it."""
+        return self.accept(*words) or self.fail()
 
     def take(self, pattern: re.Pattern[str]) -> Token:
-        """Take the text that ``pattern`` matches from the next token's start on."""
+        """Take the text that ``pattern`` matches from the start of the next token on."""
         taken = self._lexer.take(pattern, self.token.start)
         if taken is None:
             self.fail()
@@ -42,50 +45,18 @@ class Cursor:
         return taken
 
     def peek(self, pattern: re.Pattern[str]) -> str:
-        """What :meth:`take` would take, or nothing."""
+        """Return the text that :meth:`take` would take, or nothing."""
         match = pattern.match(self.text, self.token.start)
         return "" if match is None else match[0]
 
-    def accept(self, *words: str) -> str:
-        """Take the next token if it is one of these keywords; which one, or nothing."""
-        word = self.token.word
-        if word not in words:
-            return ""
-        self.advance()
-        return word
-
-    def expect(self, *words: str) -> str:
-        """Take one of these keywords."""
-        return self.accept(*words) or self.fail()
-
-    def at_symbol(self, symbol: str) -> bool:
-        """Whether the next token is that character."""
-        return self.token.kind is TokenKind.SYMBOL and self.token.value == symbol
-
-    def accept_symbol(self, symbol: str) -> bool:
-        """Take the next token if it is that character."""
-        if not self.at_symbol(symbol):
-            return False
-        self.advance()
-        return True
-
-    def expect_symbol(self, symbol: str) -> None:
-        """Take that character."""
-        if not self.accept_symbol(symbol):
-            self.fail()
-
-    def at_end(self) -> bool:
-        """Whether nothing comes any more."""
-        return self.token.kind is TokenKind.END
-
     def end(self) -> None:
-        """The statement has to end here."""
-        self.accept_symbol(";")
-        if not self.at_end():
+        """Take the end of the statement, with or without a semicolon."""
+        self.accept(";")
+        if not self.at_end:
             self.fail()
 
     def at_string(self) -> bool:
-        """Whether the next token is text in quotes."""
+        """Tell whether the next token is a string."""
         return self.token.kind is TokenKind.STRING
 
     def string(self) -> str:
@@ -95,13 +66,13 @@ class Cursor:
         return self.advance().value
 
     def line(self) -> str:
-        """Take a string without line feeds (TEXT_STRING_sys_nonewline). Raises SqlError too (ER_WRONG_VALUE)."""
+        """Take a string without line feeds (TEXT_STRING_sys_nonewline). With one, raise ER_WRONG_VALUE."""
         value = self.line_ahead()
         self.advance()
         return value
 
     def line_ahead(self) -> str:
-        """What :meth:`line` would take, without taking it."""
+        """Return the string that :meth:`line` would take, and raise the same errors."""
         if not self.at_string():
             self.fail()
         value = self.token.value
@@ -110,7 +81,7 @@ class Cursor:
         return value
 
     def identifier(self) -> str:
-        """Take a name: a word that is not reserved, or one in backticks (the grammar's ident)."""
+        """Take a name (the grammar's ident): a word that is not reserved, or any word in backticks."""
         token = self.token
         if token.kind not in (TokenKind.NAME, TokenKind.QUOTED) and (
             token.kind is not TokenKind.WORD or token.word in RESERVED
@@ -119,19 +90,19 @@ class Cursor:
         return self.advance().value
 
     def unsigned(self) -> int:
-        """Take a number as the grammar's ulong_num: only its leading digits count, beyond 64 bits it is the largest."""
+        """Take a number (the grammar's ulong_num). Only its leading digits count, and 2**64 - 1 is the largest."""
         if self.token.kind not in _NUMBERS:
             self.fail()
         return _number(self.advance())
 
     def position(self) -> int:
-        """Take a number as ulonglong_num: like :meth:`unsigned`, but not a hexadecimal one."""
+        """Take a number (the grammar's ulonglong_num): as :meth:`unsigned`, but not a hexadecimal number."""
         if self.token.kind not in _NUMBERS or self.token.kind is TokenKind.HEX:
             self.fail()
         return _number(self.advance())
 
     def integer(self) -> int:
-        """Take an integer of up to 64 bits."""
+        """Take an integer of at most 64 bits."""
         if self.token.kind is not TokenKind.INTEGER or not _fits(self.token.value):
             self.fail()
         return _number(self.advance())
@@ -144,13 +115,13 @@ class Cursor:
 
 
 def _fits(digits: str) -> bool:
-    return len(significant := digits.lstrip("0")) <= 20 and int(significant or "0") <= MAX_UNSIGNED
+    return len(significant := digits.lstrip("0")) <= _MAX_DIGITS and int(significant or "0") <= MAX_UNSIGNED
 
 
 def _number(token: Token) -> int:
     if token.kind is TokenKind.HEX:
         digits = token.value[2:].lstrip("0")
-        return int(digits or "0", 16) if len(digits) <= 16 else MAX_UNSIGNED
+        return int(digits or "0", 16) if len(digits) <= _MAX_HEX_DIGITS else MAX_UNSIGNED
     match = _LEADING_DIGITS.match(token.value)
-    assert match is not None  # it matches the empty string
+    assert match is not None, "the pattern matches the empty string, too"
     return int(match[0].lstrip("0") or "0") if _fits(match[0]) else MAX_UNSIGNED

@@ -7,7 +7,6 @@ from calendar import monthrange
 from datetime import UTC, datetime, timedelta
 
 from dumpfilter.sql.cursor import Cursor
-from dumpfilter.sql.lexer import TokenKind
 from dumpfilter.sql.result import Note
 from dumpfilter.sql.server_errors import (
     ER_BAD_FIELD_ERROR,
@@ -18,6 +17,7 @@ from dumpfilter.sql.server_errors import (
     ER_WRONG_DATETIME_VALUE,
     ER_WRONG_VALUE,
 )
+from dumpfilter.statement.tokens import TokenKind
 
 _WITH_PARENTHESES = frozenset({"NOW", "SYSDATE"})
 _NOW = _WITH_PARENTHESES | {"CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP"}
@@ -62,18 +62,18 @@ def datetime_expression(cursor: Cursor, now: datetime, warnings: list[Note]) -> 
     signs = []  # of the functions around the operand; a loop, for any depth of them
     while sign := _SHIFT_FUNCTIONS.get(cursor.token.word):
         name = cursor.advance().value
-        if not cursor.accept_symbol("("):
+        if not cursor.accept("("):
             raise ER_BAD_FIELD_ERROR(name, "field list")
         signs.append(sign)
     value = _operand(cursor, now, warnings)
     while True:
-        if cursor.at_symbol("-") or cursor.at_symbol("+"):
+        if cursor.sees("-") or cursor.sees("+"):
             sign = 1 if cursor.advance().value == "+" else -1
             value = _shifted(value, sign, *_interval(cursor, warnings), warnings)
         elif signs:
-            cursor.expect_symbol(",")
+            cursor.expect(",")
             value = _shifted(value, signs.pop(), *_interval(cursor, warnings), warnings)
-            cursor.expect_symbol(")")
+            cursor.expect(")")
         else:
             return value
 
@@ -115,9 +115,9 @@ def _operand(cursor: Cursor, now: datetime, warnings: list[Note]) -> Value:
         return _typed_literal("DATETIME" if word == "TIMESTAMP" else word, cursor.advance().value)
     if word == "NULL":
         return None
-    called = cursor.at_symbol("(")
+    called = cursor.sees("(")
     if word in _NOW | _TODAY | {_UTC_NOW} and (called or word not in _WITH_PARENTHESES | {"CURDATE"}):
-        if cursor.accept_symbol("("):
+        if cursor.accept("("):
             _precision(cursor, token.value)
         if word == _UTC_NOW:
             return now.astimezone(UTC).replace(tzinfo=None)
@@ -136,17 +136,17 @@ def _typed_literal(kind: str, text: str) -> datetime:
 
 def _precision(cursor: Cursor, function: str) -> None:
     """The rest of ``NOW(6)``. Fractions of seconds make no difference to a file's time."""
-    if not cursor.at_symbol(")"):
+    if not cursor.sees(")"):
         digits = cursor.integer()
         if digits > _MAX_PRECISION:
             raise ER_TOO_BIG_PRECISION(digits, function, _MAX_PRECISION)
-    cursor.expect_symbol(")")
+    cursor.expect(")")
 
 
 def _interval(cursor: Cursor, warnings: list[Note]) -> tuple[int, str]:
     """``INTERVAL 3 DAY``: how many of which unit."""
     cursor.expect("INTERVAL")
-    sign = -1 if cursor.accept_symbol("-") else 1
+    sign = -1 if cursor.accept("-") else 1
     if cursor.at_string():
         written = cursor.advance().value
         match = _LEADING.match(written)

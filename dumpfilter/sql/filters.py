@@ -10,7 +10,6 @@ from dumpfilter.errors import OptionError
 from dumpfilter.filter.rules import SLAVE_RULE_KINDS, BaseRuleKind, Rule, RuleKind, ValueForm, make_rule
 from dumpfilter.sql.commands import FilterClause
 from dumpfilter.sql.cursor import Cursor
-from dumpfilter.sql.lexer import TokenKind
 from dumpfilter.sql.server_errors import (
     ER_INVALID_RPL_WILD_TABLE_FILTER_PATTERN,
     ER_TOO_LONG_IDENT,
@@ -18,6 +17,7 @@ from dumpfilter.sql.server_errors import (
     ER_WRONG_TABLE_NAME,
     ER_WRONG_VALUE,
 )
+from dumpfilter.statement.tokens import TokenKind
 
 _Item = TypeVar("_Item")
 
@@ -34,14 +34,14 @@ _BARE = re.compile(r"""(?: (?!->) [^\s,;()'"`] )+ (?: \s*+->\s*+ [^\s,;()'"`]++ 
 def filter_clauses(cursor: Cursor) -> tuple[FilterClause, ...]:
     """The list of CHANGE REPLICATION FILTER (the grammar's filter_defs)."""
     clauses = [_filter_clause(cursor)]
-    while cursor.accept_symbol(","):
+    while cursor.accept(","):
         clauses.append(_filter_clause(cursor))
     return tuple(clauses)
 
 
 def _filter_clause(cursor: Cursor) -> FilterClause:
     kind = _CLASSIC[cursor.expect(*_CLASSIC)]
-    cursor.expect_symbol("=")
+    cursor.expect("=")
     return FilterClause(kind, _filter_list(cursor, kind))
 
 
@@ -52,13 +52,13 @@ def _filter_list(cursor: Cursor, kind: RuleKind) -> tuple[Rule, ...]:
 
 def _list(cursor: Cursor, read: Callable[[], _Item]) -> list[_Item]:
     """Items in parentheses, with commas between them; there may be none."""
-    cursor.expect_symbol("(")
+    cursor.expect("(")
     items = []
-    if not cursor.at_symbol(")"):
+    if not cursor.sees(")"):
         items.append(read())
-        while cursor.accept_symbol(","):
+        while cursor.accept(","):
             items.append(read())
-    cursor.expect_symbol(")")
+    cursor.expect(")")
     return items
 
 
@@ -73,7 +73,7 @@ def _database(cursor: Cursor, kind: RuleKind) -> Rule:
 
 def _table(cursor: Cursor, kind: RuleKind) -> Rule:
     database = cursor.identifier()
-    cursor.expect_symbol(".")
+    cursor.expect(".")
     table = cursor.identifier()
     # Table_ident's check of the database; that of the table waits for CREATE TABLE
     if len(database) > NAME_CHARS:
@@ -99,11 +99,11 @@ def _wild(cursor: Cursor, kind: RuleKind) -> Rule:
 
 def _pair(cursor: Cursor, kind: RuleKind) -> Rule:
     """``(from, to)``. An option cannot hold every pair: its first arrow counts, and spaces at the ends do not."""
-    cursor.expect_symbol("(")
+    cursor.expect("(")
     source = cursor.identifier()
-    cursor.expect_symbol(",")
+    cursor.expect(",")
     target = cursor.identifier()
-    cursor.expect_symbol(")")
+    cursor.expect(")")
     try:
         rule = make_rule(kind, f"{source}->{target}")
     except OptionError:
@@ -145,9 +145,9 @@ class RuleOptions:
         if kind is None or (isinstance(kind, RuleKind) and not classic):
             return False
         cursor.take(_OPTION_NAME)
-        cursor.expect_symbol("=")
+        cursor.expect("=")
         rules = self._rules.setdefault(kind, [])
-        if cursor.at_symbol("("):
+        if cursor.sees("("):
             if isinstance(kind, RuleKind):
                 rules[:] = _filter_list(cursor, kind)
             else:

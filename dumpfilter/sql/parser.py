@@ -29,7 +29,6 @@ from dumpfilter.sql.commands import (
 from dumpfilter.sql.cursor import Cursor
 from dumpfilter.sql.datetimes import datetime_expression
 from dumpfilter.sql.filters import RuleOptions, filter_clauses
-from dumpfilter.sql.lexer import TokenKind
 from dumpfilter.sql.result import Note
 from dumpfilter.sql.server_errors import (
     ER_BAD_REPLICA_UNTIL_COND,
@@ -40,6 +39,7 @@ from dumpfilter.sql.server_errors import (
     ER_WRONG_ARGUMENTS,
 )
 from dumpfilter.sql.source_options import source_options
+from dumpfilter.statement.tokens import TokenKind
 
 _REPLICA = ("REPLICA", "SLAVE")
 _LONG_AGO = datetime(1970, 1, 1)
@@ -60,7 +60,7 @@ def parse_statement(text: str, now: datetime | None = None) -> Command:
     Query(text='SELECT 1')
     >>> parse_statement("RESET REPLICA NONE")
     Traceback (most recent call last):
-    dumpfilter.sql.errors.SqlError: ERROR 1064 (42000): You have an error in your SQL syntax; check the manual that \
+    dumpfilter.sql.server_errors.SqlError: ERROR 1064 (42000): You have an error in your SQL syntax; check the manual that \
 corresponds to your MySQL server version for the right syntax to use near 'NONE' at line 1
     """
     # the server takes these away before it parses, and counts its lines from there
@@ -70,7 +70,7 @@ corresponds to your MySQL server version for the right syntax to use near 'NONE'
     cursor = Cursor(text)
     parse = _STATEMENTS.get(cursor.token.word)
     if parse is None:
-        if cursor.at_symbol(";"):
+        if cursor.sees(";"):
             cursor.fail()
         return Query(text)
     cursor.advance()
@@ -95,7 +95,7 @@ def _change(cursor: Cursor, now: datetime | None) -> Command:
     while True:
         if not rules.read(cursor, classic=False):
             cursor.fail()
-        if not cursor.accept_symbol(","):
+        if not cursor.accept(","):
             return ChangeBinlog(name, rules.clauses)
 
 
@@ -137,7 +137,7 @@ def _start(cursor: Cursor, now: datetime | None) -> Command | None:
     channel = _for_channel(cursor, name)
     if threads is Threads.SQL and any(value is not None for value in login.values()):
         raise ER_SQLTHREAD_WITH_SECURE_REPLICA()
-    if limited and until is None and cursor.at_end():
+    if limited and until is None and cursor.at_end:
         raise ER_NOT_SUPPORTED_YET("START REPLICA UNTIL SQL_AFTER_MTS_GAPS")
     return StartReplica(threads, channel, until, login["USER"], login["PASSWORD"])
 
@@ -148,7 +148,7 @@ def _threads(cursor: Cursor) -> Threads:
     if not (word := cursor.accept(*names)):
         return Threads.BOTH
     threads = names[word]
-    while cursor.accept_symbol(","):
+    while cursor.accept(","):
         threads |= names[cursor.expect(*names)]
     return threads
 
@@ -156,7 +156,7 @@ def _threads(cursor: Cursor) -> Threads:
 def _login(cursor: Cursor, option: str) -> str | None:
     if not cursor.accept(option):
         return None
-    cursor.expect_symbol("=")
+    cursor.expect("=")
     return cursor.line()
 
 
@@ -177,11 +177,11 @@ def _until(cursor: Cursor) -> Until | None:
     """
     until = None
     if option := cursor.accept("SQL_BEFORE_GTIDS", "SQL_AFTER_GTIDS", "MASTER_GTID_POS"):
-        cursor.expect_symbol("=")
+        cursor.expect("=")
         until = Until(gtids=cursor.line(), before_gtids=option == "SQL_BEFORE_GTIDS")
     elif not cursor.accept("SQL_AFTER_MTS_GAPS"):
         return _until_place(cursor)
-    if cursor.accept_symbol(","):
+    if cursor.accept(","):
         _until_place(cursor)
         raise ER_BAD_REPLICA_UNTIL_COND()
     return until
@@ -192,9 +192,9 @@ def _until_place(cursor: Cursor) -> Until:
     given: dict[str, int | str] = {}
     while True:
         name = _UNTIL_PLACE[cursor.expect(*_UNTIL_PLACE)]
-        cursor.expect_symbol("=")
+        cursor.expect("=")
         given[name] = cursor.line() if name.endswith("file") else cursor.position()
-        if not cursor.accept_symbol(","):
+        if not cursor.accept(","):
             break
     match given:
         case {"source_file": str(file), "source_position": int(position)} if len(given) == 2:
@@ -225,7 +225,7 @@ def _reset(cursor: Cursor, now: datetime | None) -> Command | None:
 
 
 def _show(cursor: Cursor, now: datetime | None) -> Command | None:
-    if cursor.at_end():
+    if cursor.at_end:
         cursor.fail()
     match cursor.accept("SLAVE", "REPLICA", "REPLICAS", "ALL", "MASTER", "BINARY", "BINLOG", "RELAYLOG"):
         case "SLAVE":
@@ -276,7 +276,7 @@ def _show_events(cursor: Cursor, *, relay_log: bool, name: str | None = None) ->
     offset, count = 0, None
     if cursor.accept("LIMIT"):
         count = _limit(cursor)
-        if cursor.accept_symbol(","):
+        if cursor.accept(","):
             offset, count = count, _limit(cursor)
         elif cursor.accept("OFFSET"):
             offset = _limit(cursor)

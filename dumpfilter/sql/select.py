@@ -16,7 +16,7 @@ import re
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -26,11 +26,11 @@ from sqlglot.dialects.sqlite import SQLite
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
 from sqlglot.parsers.mysql import MySQLParser
 
-from dumpfilter.sql import server_errors as catalogue
-from dumpfilter.sql.errors import SqlError
+from dumpfilter.sql import server_errors
 from dumpfilter.sql.functions import FUNCTIONS, GroupConcat, full_moment, like, sort_key
-from dumpfilter.sql.lexer import Lexer, Token, TokenKind
 from dumpfilter.sql.result import Column, ColumnType, Result, Table, as_shown
+from dumpfilter.sql.server_errors import SqlError
+from dumpfilter.statement.tokens import Token, TokenKind, tokens
 
 DEFAULT_SECONDS = 60.0
 """How long a SELECT may run (``max_execution_time``)."""
@@ -132,35 +132,26 @@ def _parse(text: str) -> exp.Expr:
         )
     text, bad = _without_conditionals(text)
     if bad is not None:
-        raise catalogue.syntax_error(text, bad)
+        raise server_errors.syntax_error(text, bad)
     try:
         trees = _Reader().parse(text)
     except ParseError as failed:
-        raise catalogue.syntax_error(text, _position(text, failed)) from failed
+        raise server_errors.syntax_error(text, _position(text, failed)) from failed
     except SqlglotError as failed:
-        raise catalogue.syntax_error(text, 0) from failed
+        raise server_errors.syntax_error(text, 0) from failed
     trees = [tree for tree in trees if tree is not None]
     if not trees:
-        raise catalogue.ER_EMPTY_QUERY()
+        raise server_errors.ER_EMPTY_QUERY()
     if len(trees) > 1:
         following = list(tokens(text))
         semicolon = next(at for at, token in enumerate(following) if token.value == ";")
-        raise catalogue.syntax_error(text, following[semicolon + 1].start)
+        raise server_errors.syntax_error(text, following[semicolon + 1].start)
     tree = trees[0]
     while isinstance(tree, exp.Subquery) and tree.this and not (tree.alias or tree.args.get("limit")):
         tree = tree.this
     if not isinstance(tree, exp.Query | exp.Values):
-        raise catalogue.syntax_error(text, 0)
+        raise server_errors.syntax_error(text, 0)
     return tree
-
-
-def tokens(text: str) -> Iterator[Token]:
-    """The tokens of a text up to its end, or up to an opened quote that is not closed (which comes last)."""
-    lexer = Lexer(text)
-    while (token := lexer.next()).kind is not TokenKind.END:
-        yield token
-        if token.kind is TokenKind.BAD:
-            return
 
 
 def _without_conditionals(text: str) -> tuple[str, int | None]:
@@ -258,14 +249,14 @@ class _Query:
     def _refuse_what_is_not_read(self, text: str) -> None:
         for limit in self._tree.find_all(exp.Limit, exp.Offset):
             if isinstance(limit.expression, exp.Column):
-                raise catalogue.ER_SP_UNDECLARED_VAR(limit.expression.name)
+                raise server_errors.ER_SP_UNDECLARED_VAR(limit.expression.name)
             if not isinstance(limit.expression, exp.Literal) or limit.expression.is_string:
-                raise catalogue.syntax_error(text, _position_of_limit(text))
+                raise server_errors.syntax_error(text, _position_of_limit(text))
         for node in self._tree.find_all(exp.Select):
             if not node.expressions:
-                raise catalogue.syntax_error(text, _position_of_nothing(text))
+                raise server_errors.syntax_error(text, _position_of_nothing(text))
             if node.args.get("into"):
-                raise catalogue.ER_NOT_SUPPORTED_YET("SELECT ... INTO")
+                raise server_errors.ER_NOT_SUPPORTED_YET("SELECT ... INTO")
             for unneeded in ("locks", "hint", "operation_modifiers", "kind"):
                 node.set(unneeded, None)
             source = node.args.get("from_") or node.args.get("from")
@@ -304,12 +295,12 @@ class _Query:
         taken: set[tuple[int, str]] = set()
         for node in list(self._tree.find_all(exp.Table)):
             if not isinstance(node.this, exp.Identifier):
-                raise catalogue.ER_NOT_SUPPORTED_YET("table functions")
+                raise server_errors.ER_NOT_SUPPORTED_YET("table functions")
             if not node.db and node.name.lower() in common:
                 continue
             schema = node.db or self._environment.database
             if not schema:
-                raise catalogue.ER_NO_DB_ERROR()
+                raise server_errors.ER_NO_DB_ERROR()
             if schema.lower() == "information_schema":
                 schema = "information_schema"
             table = self._environment.find_table(schema, node.name)
@@ -435,7 +426,7 @@ class _Query:
         function = FUNCTIONS.get(name)
         if function is None:
             if self._environment.database is None:
-                raise catalogue.ER_NO_DB_ERROR()
+                raise server_errors.ER_NO_DB_ERROR()
             raise SqlError(1305, "42000", f"FUNCTION {self._environment.database}.{node.name} does not exist")
         if len(arguments) < function.least or (function.most is not None and len(arguments) > function.most):
             raise _wrong_count(node.name)
@@ -449,7 +440,7 @@ class _Query:
     def _system_variable(self, node: exp.Expr) -> exp.Expr:
         name = node.name.lower()
         if name not in self._environment.variables:
-            raise catalogue.ER_UNKNOWN_SYSTEM_VARIABLE(node.name)
+            raise server_errors.ER_UNKNOWN_SYSTEM_VARIABLE(node.name)
         return _value(self._environment.variables[name])
 
     def _user_variable(self, node: exp.Expr) -> exp.Expr:
@@ -466,12 +457,12 @@ class _Query:
                 return _called(
                     function, node.this, *(sizes if function in ("cast_char", "cast_decimal") else [])
                 )
-        raise catalogue.ER_NOT_SUPPORTED_YET(f"CAST AS {name}")
+        raise server_errors.ER_NOT_SUPPORTED_YET(f"CAST AS {name}")
 
     def _extract(self, node: exp.Expr) -> exp.Expr:
         unit = node.name.lower()
         if unit not in FUNCTIONS:
-            raise catalogue.ER_NOT_SUPPORTED_YET(f"EXTRACT({unit.upper()})")
+            raise server_errors.ER_NOT_SUPPORTED_YET(f"EXTRACT({unit.upper()})")
         return _called(unit, node.expression)
 
     def _group_concat(self, node: exp.Expr) -> exp.Expr:
@@ -491,7 +482,7 @@ class _Query:
 
     def _trim(self, node: exp.Expr) -> exp.Expr:
         if node.expression:
-            raise catalogue.ER_NOT_SUPPORTED_YET("TRIM(... FROM ...)")
+            raise server_errors.ER_NOT_SUPPORTED_YET("TRIM(... FROM ...)")
         return _called("trim", node.this)
 
     def _position_of(self, node: exp.Expr) -> exp.Expr:
@@ -602,11 +593,11 @@ class _Query:
         for pattern, answer in _TRANSLATIONS.items():
             if found := re.match(pattern, text):
                 return answer(self, found)
-        return catalogue.ER_NOT_SUPPORTED_YET(text)
+        return server_errors.ER_NOT_SUPPORTED_YET(text)
 
     def _unknown_column(self, found: re.Match[str]) -> SqlError:
         name = found[1]
-        return catalogue.ER_BAD_FIELD_ERROR(name, self._clause_of(name))
+        return server_errors.ER_BAD_FIELD_ERROR(name, self._clause_of(name))
 
     def _no_such_position(self, found: re.Match[str]) -> SqlError:
         """ORDER BY 9 where there are fewer columns."""
@@ -615,11 +606,11 @@ class _Query:
             terms = node.expressions[int(found[1]) - 1 : int(found[1])]
             number = terms[0].find(exp.Literal) if terms and not terms[0].find(exp.Column) else None
             if number is not None:
-                return catalogue.ER_BAD_FIELD_ERROR(number.name, clause)
-        return catalogue.ER_BAD_FIELD_ERROR(found[1], clause)
+                return server_errors.ER_BAD_FIELD_ERROR(number.name, clause)
+        return server_errors.ER_BAD_FIELD_ERROR(found[1], clause)
 
     def _ambiguous(self, found: re.Match[str]) -> SqlError:
-        return catalogue.ER_NON_UNIQ_ERROR(found[1], self._clause_of(found[1]))
+        return server_errors.ER_NON_UNIQ_ERROR(found[1], self._clause_of(found[1]))
 
     def _clause_of(self, name: str) -> str:
         """What the server calls the part of the statement in which this column stands."""
@@ -712,10 +703,10 @@ _TRANSLATIONS: dict[str, Callable[[_Query, re.Match[str]], SqlError]] = {
 def no_such_table(schema: str, name: str, schemas: Collection[str]) -> SqlError:
     """What a server says about a table that is not there."""
     if schema == "information_schema":
-        return catalogue.ER_UNKNOWN_TABLE(name.upper(), schema)
+        return server_errors.ER_UNKNOWN_TABLE(name.upper(), schema)
     if schema not in schemas:
-        return catalogue.ER_BAD_DB_ERROR(schema)
-    return catalogue.ER_NO_SUCH_TABLE(schema, name)
+        return server_errors.ER_BAD_DB_ERROR(schema)
+    return server_errors.ER_NO_SUCH_TABLE(schema, name)
 
 
 def query_interrupted() -> SqlError:

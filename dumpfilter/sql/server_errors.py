@@ -1,6 +1,6 @@
-"""The errors and warnings of a console, by their symbols in MySQL 9.7 (``perror`` prints number, symbol and text).
+"""The errors and warnings of a console, under their symbols in MySQL 9.7 (``perror`` prints number, symbol and text).
 
-A symbol of MySQL 5.7 with SLAVE or MASTER in it is here with REPLICA and SOURCE, as 9.7 has it.
+A symbol of MySQL 5.7 that contains SLAVE or MASTER stands here with REPLICA or SOURCE, as in 9.7.
 
 >>> str(ER_REPLICA_CHANNEL_DOES_NOT_EXIST("ch1"))
 "ERROR 3074 (HY000): Replica channel 'ch1' does not exist."
@@ -11,33 +11,46 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from dumpfilter.sql.errors import SqlError
+from dumpfilter.errors import DumpfilterError
 from dumpfilter.sql.result import Note
+
+
+class SqlError(DumpfilterError):
+    """The error that ends a statement. A client shows it as ``ERROR number (sqlstate): message``."""
+
+    def __init__(self, number: int, sqlstate: str, message: str) -> None:
+        super().__init__(message)
+        self.number = number
+        self.sqlstate = sqlstate
+        self.message = message
+
+    def __str__(self) -> str:
+        return f"ERROR {self.number} ({self.sqlstate}): {self.message}"
 
 
 @dataclass(frozen=True)
 class Message:
-    """One message of the server: called with the values for its text it makes an error."""
+    """A message of the server. Calling a message with the values for its text makes an error."""
 
     number: int
     sqlstate: str
     text: str
-    """With ``%``'s conversions, as the server has it."""
+    """The text with C's ``%`` conversions, as the server has it."""
 
     def __call__(self, *values: object) -> SqlError:
-        """The error, for ``raise``."""
+        """Return the error, for ``raise``."""
         return SqlError(self.number, self.sqlstate, self._format(values))
 
     def note(self, *values: object) -> Note:
-        """The same as a row of SHOW WARNINGS, of level Note."""
+        """Return the message as a row of SHOW WARNINGS with the level Note."""
         return Note("Note", self.number, self._format(values))
 
     def warning(self, *values: object) -> Note:
-        """The same as a row of SHOW WARNINGS, of level Warning."""
+        """Return the message as a row of SHOW WARNINGS with the level Warning."""
         return Note("Warning", self.number, self._format(values))
 
     def _format(self, values: tuple[object, ...]) -> str:
-        # a precision counts bytes, in the server
+        # the server's precisions count bytes, Python's count characters
         limits = [int(precision or 0) for precision in _CONVERSION.findall(self.text)]
         cut = [
             _first_bytes(str(value), limit) if limit else value
@@ -50,9 +63,9 @@ _CONVERSION = re.compile(r"%(?:\.([0-9]+))?[sd]")
 
 
 def _first_bytes(text: str, limit: int) -> str:
-    """At most ``limit`` bytes of a text, and as a C string: to its first NUL.
+    """Return the first ``limit`` bytes of a text, which ends at its first NUL as a C string does.
 
-    The server cuts a character in two, too, and sends the bytes of a half as characters of their own.
+    The server may cut a character in two. It then sends each byte of the half as a character, and so does this.
     """
     text, _, _ = text[:limit].partition("\0")  # a character has at least one byte
     data = text.encode("utf-8", "surrogatepass")[:limit]
@@ -61,6 +74,14 @@ def _first_bytes(text: str, limit: int) -> str:
     except UnicodeDecodeError as half:
         return data[: half.start].decode("utf-8", "surrogatepass") + data[half.start :].decode("latin-1")
 
+
+# connections
+ER_CON_COUNT_ERROR = Message(1040, "08004", "Too many connections")
+ER_HANDSHAKE_ERROR = Message(1043, "08S01", "Bad handshake")
+ER_UNKNOWN_COM_ERROR = Message(1047, "08S01", "Unknown command")
+ER_NO_SUCH_THREAD = Message(1094, "HY000", "Unknown thread id: %d")
+ER_NET_PACKET_TOO_LARGE = Message(1153, "08S01", "Got a packet bigger than 'max_allowed_packet' bytes")
+ER_MALFORMED_PACKET = Message(1835, "HY000", "Malformed communication packet.")
 
 # access
 ER_DBACCESS_DENIED_ERROR = Message(
@@ -74,6 +95,30 @@ ER_SPECIFIC_ACCESS_DENIED_ERROR = Message(
     1227, "42000", "Access denied; you need (at least one of) the %.128s privilege(s) for this operation"
 )
 
+# prepared statements
+ER_UNKNOWN_STMT_HANDLER = Message(
+    1243, "HY000", "Unknown prepared statement handler (%d) given to mysqld_stmt_execute"
+)
+ER_PS_MANY_PARAM = Message(1390, "HY000", "Prepared statement contains too many placeholders")
+ER_MAX_PREPARED_STMT_COUNT_REACHED = Message(
+    1461, "42000", "Can't create more than max_prepared_stmt_count statements (current value: %d)"
+)
+
+# limits
+ER_OUT_OF_RESOURCES = Message(
+    1041, "HY000", "Out of memory; the statement needs more than a console's SELECT may have"
+)
+"""ER_OUT_OF_RESOURCES with a text of its own, because the server's speaks of mysqld and ulimit."""
+ER_QUERY_INTERRUPTED = Message(1317, "70100", "Query execution was interrupted")
+ER_STACK_OVERRUN_NEED_MORE = Message(
+    1436, "HY000", "Thread stack overrun: the statement is nested too deeply"
+)
+"""ER_STACK_OVERRUN_NEED_MORE with a text of its own, because the server's tells sizes in bytes."""
+ER_QUERY_TIMEOUT = Message(
+    3024, "HY000", "Query execution was interrupted, maximum statement execution time exceeded"
+)
+ER_CAPACITY_EXCEEDED = Message(3170, "HY000", "Memory capacity of %d bytes for '%s' exceeded. %s")
+
 # statements
 ER_PARSE_ERROR = Message(1064, "42000", "%s near '%.80s' at line %d")
 ER_EMPTY_QUERY = Message(1065, "42000", "Query was empty")
@@ -82,26 +127,51 @@ ER_BAD_DB_ERROR = Message(1049, "42000", "Unknown database '%.192s'")
 ER_NON_UNIQ_ERROR = Message(1052, "23000", "Column '%.192s' in %.192s is ambiguous")
 ER_BAD_FIELD_ERROR = Message(1054, "42S22", "Unknown column '%.192s' in '%.192s'")
 ER_TOO_LONG_IDENT = Message(1059, "42000", "Identifier name '%.100s' is too long")
+ER_NONUNIQ_TABLE = Message(1066, "42000", "Not unique table/alias: '%.192s'")
+ER_NO_TABLES_USED = Message(1096, "HY000", "No tables used")
 ER_WRONG_DB_NAME = Message(1102, "42000", "Incorrect database name '%.100s'")
 ER_WRONG_TABLE_NAME = Message(1103, "42000", "Incorrect table name '%.100s'")
+ER_UNKNOWN_ERROR = Message(1105, "HY000", "%s")
+"""ER_UNKNOWN_ERROR with the text of an error of the product."""
 ER_UNKNOWN_TABLE = Message(1109, "42S02", "Unknown table '%.192s' in %.32s")
+ER_INVALID_GROUP_FUNC_USE = Message(1111, "HY000", "Invalid use of group function")
+ER_UNKNOWN_CHARACTER_SET = Message(1115, "42000", "Unknown character set: '%.64s'")
+ER_MIX_OF_GROUP_FUNC_AND_FIELDS = Message(
+    1140,
+    "42000",
+    "In aggregated query without GROUP BY, expression #%d of SELECT list contains nonaggregated column '%s'; "
+    "this is incompatible with sql_mode=only_full_group_by",
+)
+"""ER_MIX_OF_GROUP_FUNC_AND_FIELDS_V2: the text that a server with ONLY_FULL_GROUP_BY uses under the same number."""
 ER_NO_SUCH_TABLE = Message(1146, "42S02", "Table '%.192s.%.192s' doesn't exist")
 ER_UNKNOWN_SYSTEM_VARIABLE = Message(1193, "HY000", "Unknown system variable '%.64s'")
 ER_WRONG_ARGUMENTS = Message(1210, "HY000", "Incorrect arguments to %s")
 ER_ERROR_WHEN_EXECUTING_COMMAND = Message(1220, "HY000", "Error when executing command %s: %.128s")
+ER_WRONG_NUMBER_OF_COLUMNS_IN_SELECT = Message(
+    1222, "21000", "The used SELECT statements have a different number of columns"
+)
+ER_GLOBAL_VARIABLE = Message(
+    1229, "HY000", "Variable '%.64s' is a GLOBAL variable and should be set with SET GLOBAL"
+)
 ER_WRONG_VALUE_FOR_VAR = Message(1231, "42000", "Variable '%.64s' can't be set to the value of '%.200s'")
 ER_WRONG_TYPE_FOR_VAR = Message(1232, "42000", "Incorrect argument type to variable '%.64s'")
 ER_NOT_SUPPORTED_YET = Message(1235, "42000", "This version of MySQL doesn't yet support '%s'")
 ER_INCORRECT_GLOBAL_LOCAL_VAR = Message(1238, "HY000", "Variable '%.192s' is a %s variable")
+ER_OPERAND_COLUMNS = Message(1241, "21000", "Operand should contain %d column(s)")
 ER_TRUNCATED_WRONG_VALUE = Message(1292, "22007", "Truncated incorrect %.64s value: '%.128s'")
 ER_WRONG_DATETIME_VALUE = Message(1292, "22007", "Incorrect datetime value: '%.128s'")
-"""ER_TRUNCATED_WRONG_VALUE with the text that the server gives it for datetimes."""
+"""ER_TRUNCATED_WRONG_VALUE with the text that the server uses for datetimes."""
+ER_INVALID_CHARACTER_STRING = Message(1300, "HY000", "Invalid %s character string: '%.64s'")
+ER_SP_DOES_NOT_EXIST = Message(1305, "42000", "%s %s does not exist")
 ER_SP_UNDECLARED_VAR = Message(1327, "42000", "Undeclared variable: %s")
 ER_TOO_BIG_PRECISION = Message(1426, "42000", "Too-big precision %d specified for '%.192s'. Maximum is %d.")
 ER_DATETIME_FUNCTION_OVERFLOW = Message(1441, "22008", "Datetime function: %.32s field overflow")
 ER_WRONG_VALUE = Message(1525, "HY000", "Incorrect %.32s value: '%.128s'")
+ER_WRONG_PARAMCOUNT_TO_NATIVE_FCT = Message(
+    1582, "42000", "Incorrect parameter count in the call to native function '%.192s'"
+)
 ER_WRONG_ARGUMENT_LF = Message(1525, "HY000", "Incorrect argument contains not-allowed LF value: '%.128s'")
-"""ER_WRONG_VALUE as it is for a line feed in a string that becomes an option."""
+"""ER_WRONG_VALUE with the text that the server uses for a line feed in an option's string."""
 
 # binary logs
 ER_UNKNOWN_TARGET_BINLOG = Message(1373, "HY000", "Target log not found in binlog index")
@@ -235,7 +305,7 @@ ER_REPLICA_CHANNEL_NOT_RUNNING = Message(
 ER_REPLICA_CHANNEL_WAS_RUNNING = Message(
     3083, "HY000", "Replication thread(s) for channel '%s' are already runnning."
 )
-"""The spelling is the server's."""
+"""The server's text; it misspells "running"."""
 ER_REPLICA_CHANNEL_WAS_NOT_RUNNING = Message(
     3084, "HY000", "Replication thread(s) for channel '%s' are already stopped."
 )
@@ -256,5 +326,8 @@ _CHECK_THE_MANUAL = (
 
 
 def syntax_error(text: str, position: int) -> SqlError:
-    """ER_PARSE_ERROR at a position of a statement: what begins there is near, and its line is told, from 1."""
+    """Return ER_PARSE_ERROR for a position of a statement.
+
+    The message quotes the text from that position on and gives its line, counted from 1.
+    """
     return ER_PARSE_ERROR(_CHECK_THE_MANUAL, text[position:], text.count("\n", 0, position) + 1)

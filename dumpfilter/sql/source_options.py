@@ -8,13 +8,13 @@ from types import MappingProxyType
 from dumpfilter.sql.commands import FilterClause
 from dumpfilter.sql.cursor import Cursor
 from dumpfilter.sql.filters import RuleOptions, bare_or_quoted
-from dumpfilter.sql.lexer import TokenKind
 from dumpfilter.sql.server_errors import (
     ER_CHANGE_SOURCE_PASSWORD_LENGTH,
     ER_REPLICA_HEARTBEAT_VALUE_OUT_OF_RANGE,
     ER_SOURCE_DELAY_VALUE_OUT_OF_RANGE,
     ER_WRONG_VALUE,
 )
+from dumpfilter.statement.tokens import TokenKind
 
 OptionValue = str | int | float | tuple[int, ...] | None
 
@@ -52,13 +52,13 @@ def _delay(cursor: Cursor) -> int:
 
 def _ids(cursor: Cursor) -> tuple[int, ...]:
     """Numbers in parentheses; there may be none."""
-    cursor.expect_symbol("(")
+    cursor.expect("(")
     ids = []
-    if not cursor.at_symbol(")"):
+    if not cursor.sees(")"):
         ids.append(cursor.unsigned())
-        while cursor.accept_symbol(","):
+        while cursor.accept(","):
             ids.append(cursor.unsigned())
-    cursor.expect_symbol(")")
+    cursor.expect(")")
     return tuple(ids)
 
 
@@ -71,7 +71,7 @@ def _account(cursor: Cursor) -> str | None:
     if cursor.accept("NULL"):
         return None
     user = cursor.line() if cursor.at_string() else cursor.identifier()
-    if not cursor.accept_symbol("@"):
+    if not cursor.accept("@"):
         return f"{user}@%"
     host = cursor.line() if cursor.at_string() else cursor.identifier()
     return f"{user}@{host}"
@@ -155,13 +155,13 @@ def source_options(
     while True:
         if not rules.read(cursor):
             options.append(_option(cursor))
-        if not cursor.accept_symbol(","):
+        if not cursor.accept(","):
             return tuple(options), rules.clauses
 
 
 def _option(cursor: Cursor) -> tuple[str, OptionValue]:
     written = cursor.expect(*_OPTIONS)
-    cursor.expect_symbol("=")
+    cursor.expect("=")
     if written == "MASTER_HOST" and cursor.token.kind is not TokenKind.STRING:
         # as WL#2387 writes it
         return "HOST", bare_or_quoted(cursor)

@@ -15,9 +15,10 @@ from dataclasses import dataclass, replace
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.query import TableName
 from dumpfilter.statement.grants import grant_tables
-from dumpfilter.statement.reader import TokenReader
+from dumpfilter.statement.reader import MOST_TOKENS, TokenReader
 from dumpfilter.statement.references import read_references
 from dumpfilter.statement.statement import Statement, StatementKind, TableLists
+from dumpfilter.statement.tokens import BINLOG
 
 K = StatementKind
 
@@ -63,7 +64,7 @@ def parse_statement(text: str, family: Family = "mysql") -> StatementText:
     >>> parse_statement("RENAME TABLE a TO d2.b").renames
     ((TableName(database=None, table='a'), TableName(database='d2', table='b')),)
     """
-    reader = TokenReader(text, mariadb=family == "mariadb")
+    reader = TokenReader(text, dialect=BINLOG[family], most=MOST_TOKENS)
     parsed = _statement(reader, family)
     # a list that was cut off may go on
     return replace(UNKNOWN, kind=parsed.kind) if reader.cut else parsed
@@ -124,7 +125,7 @@ def _databases(parsed: StatementText, current: str | None) -> tuple[str, ...] | 
 def _statement(reader: TokenReader, family: Family) -> StatementText:
     while reader.accept("(", ";"):
         pass
-    verb = reader.advance().keyword
+    verb = reader.advance().word
     read = _READERS.get(verb)
     return read(reader, family) if read else UNKNOWN
 
@@ -209,8 +210,8 @@ def _targets(reader: TokenReader) -> tuple[TableName, ...] | None:
     found = []
     while True:
         parts = []
-        while reader.next.is_name:
-            parts.append(reader.advance().text)
+        while reader.token.is_name:
+            parts.append(reader.advance().value)
             if not reader.accept("."):
                 break
             if reader.accept("*"):
@@ -227,9 +228,9 @@ def _with(reader: TokenReader, family: Family) -> StatementText:
     reader.accept("RECURSIVE")
     ctes = set()
     while True:
-        if not reader.next.is_name:
+        if not reader.token.is_name:
             return UNKNOWN
-        ctes.add(reader.advance().text.lower())
+        ctes.add(reader.advance().value.lower())
         if not reader.skip_to("AS") or not reader.accept("("):
             return UNKNOWN
         reader.skip_parentheses()
@@ -276,7 +277,7 @@ def _definition(reader: TokenReader, verb: str, family: Family) -> StatementText
             reader.advance()
         elif not reader.accept(*_MODIFIERS):
             break
-    what = reader.advance().keyword
+    what = reader.advance().word
     if what in ("TABLE", "TABLES"):
         return _table(reader, verb, temporary)
     if what in ("VIEW", "SEQUENCE"):
@@ -320,9 +321,9 @@ def _database(reader: TokenReader, verb: str) -> StatementText:
     kind = K(f"{verb} DATABASE")
     reader.exists()
     # ALTER DATABASE without a name goes on with its first option
-    if (verb == "ALTER" and reader.next.keyword in _DATABASE_OPTIONS) or not reader.next.is_name:
+    if (verb == "ALTER" and reader.token.word in _DATABASE_OPTIONS) or not reader.token.is_name:
         return StatementText(kind, updated=_NOTHING)
-    return StatementText(kind, reader.advance().text, updated=_NOTHING)
+    return StatementText(kind, reader.advance().value, updated=_NOTHING)
 
 
 def _trigger(reader: TokenReader, verb: str) -> StatementText:
@@ -375,7 +376,7 @@ def _query_follows(reader: TokenReader) -> bool:
             reader.skip_parentheses()
         if found == "AS" and reader.sees("SELECT", "WITH", "TABLE", "VALUES", "("):
             return True
-        if found == "WITH" and reader.next.is_name and not reader.sees("SYSTEM", "PARSER"):
+        if found == "WITH" and reader.token.is_name and not reader.sees("SYSTEM", "PARSER"):
             return True
     return False
 
@@ -450,7 +451,7 @@ def _maintenance(reader: TokenReader, family: Family) -> StatementText:
 
 def _flush(reader: TokenReader, family: Family) -> StatementText:
     reader.accept("NO_WRITE_TO_BINLOG", "LOCAL")
-    if reader.accept("TABLE", "TABLES") and reader.next.is_name and not reader.sees("WITH", "FOR"):
+    if reader.accept("TABLE", "TABLES") and reader.token.is_name and not reader.sees("WITH", "FOR"):
         return _on(K.FLUSH, reader.names())
     return _without_tables(K.FLUSH)
 
@@ -493,14 +494,14 @@ def _granted_on(reader: TokenReader) -> tuple[str, TableName | None]:
     """``*``, ``*.*``, ``db.*``, ``table``, ``db.table``: the level, and the table's or routine's name."""
     if reader.accept("*"):
         return "database", None
-    if not reader.next.is_name:
+    if not reader.token.is_name:
         return "", None
-    first = reader.advance().text
+    first = reader.advance().value
     if not reader.accept("."):
         return "table", TableName(None, first)
     if reader.accept("*"):
         return "database", None
-    return "table", TableName(first, reader.advance().text) if reader.next.is_name else None
+    return "table", TableName(first, reader.advance().value) if reader.token.is_name else None
 
 
 def _set(reader: TokenReader, family: Family) -> StatementText:
@@ -518,7 +519,7 @@ def _set(reader: TokenReader, family: Family) -> StatementText:
 def _call(reader: TokenReader, family: Family) -> StatementText:
     """SELECT, DO, CALL: logged for the functions in them. With a FROM, tables that are only read decide."""
     while not reader.at_end:
-        if reader.advance().keyword == "FROM":
+        if reader.advance().word == "FROM":
             return replace(UNKNOWN, kind=K.SELECT)
     return StatementText(K.SELECT, updated=_NOTHING)
 

@@ -1,99 +1,108 @@
-"""A cursor over the tokens of a statement, with the few moves that reading its head takes."""
+"""A cursor over the tokens of a statement, with the moves that parsers need."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from dumpfilter.binlog.query import TableName
-from dumpfilter.statement.lexer import Token, tokens
+from dumpfilter.statement.tokens import CLIENT, Dialect, Lexer, Token, TokenKind
 
-END = Token("end", "")
-_MOST_TOKENS = 100_000
-"""A statement's shape is not read further: what then is not known is not told, and takes no time."""
+MOST_TOKENS = 100_000
+"""The most tokens that the parser of binlogged statements reads, to bound its time."""
+
+_DEPTH = {"(": 1, ")": -1}
 
 
 class TokenReader:
-    """One token of look-ahead; it ends early in a text that is very long (:attr:`cut`)."""
+    """A cursor with one token of look-ahead."""
 
-    def __init__(self, text: str, *, mariadb: bool = False) -> None:
-        self._tokens: Iterator[Token] = tokens(text, mariadb=mariadb)
-        self._left = _MOST_TOKENS
-        self.next = END
-        self.advance()
+    def __init__(self, text: str, *, dialect: Dialect = CLIENT, most: int | None = None) -> None:
+        """Read at most ``most`` tokens, or all of them."""
+        self.text = text
+        self._lexer = Lexer(text, dialect=dialect)
+        self._left = -1 if most is None else most
+        self.token = self._next()
+        """The next token."""
 
     def advance(self) -> Token:
         """Take the next token."""
-        taken = self.next
-        self.next = next(self._tokens, END) if self._left else END
-        self._left -= self._left > 0
+        taken = self.token
+        self.token = self._next()
         return taken
+
+    def _next(self) -> Token:
+        if not self._left:
+            return Token(TokenKind.END, "", len(self.text), len(self.text))
+        self._left -= 1
+        return self._lexer.next()
 
     @property
     def cut(self) -> bool:
-        """Whether there may be more than was read."""
+        """Whether the reader has stopped after the most tokens, so that the statement may have more."""
         return not self._left
 
     @property
     def at_end(self) -> bool:
-        """Whether nothing follows."""
-        return self.next is END
+        """Whether no token is left; an opened quote or comment that is not closed is none."""
+        return self.token.kind in (TokenKind.END, TokenKind.BAD)
 
     def sees(self, *words: str) -> bool:
-        """Whether the next token is one of these keywords or symbols."""
-        return self.next.keyword in words or (self.next.kind == "symbol" and self.next.text in words)
+        """Tell whether the next token is one of these keywords or symbols."""
+        token = self.token
+        return token.word in words or (token.kind is TokenKind.SYMBOL and token.value in words)
 
     def accept(self, *words: str) -> str:
-        """Take the next token if it is one of these keywords or symbols; its spelling, or empty."""
-        if self.sees(*words):
-            return self.advance().text.upper()
-        return ""
+        """Take the next token if it is one of these keywords or symbols, and return it; else return ""."""
+        if not self.sees(*words):
+            return ""
+        token = self.advance()
+        return token.word or token.value
 
     def accept_all(self, *words: str) -> None:
-        """Take as many of these as follow, in any order."""
+        """Take any number of these keywords and symbols, in any order."""
         while self.accept(*words):
             pass
 
     def skip_to(self, *words: str) -> str:
-        """Pass over everything up to one of these words, outside parentheses, and take it."""
+        """Skip to the first of these words outside parentheses, take it and return it; "" if there is none."""
         depth = 0
         while not self.at_end:
             if depth == 0:
                 found = self.accept(*words)
                 if found:
                     return found
-            if self.next.kind == "symbol":
-                depth += {"(": 1, ")": -1}.get(self.next.text, 0)
-            self.advance()
+            depth += self.skip()
         return ""
 
+    def skip(self) -> int:
+        """Skip one token. Return 1 for an opening parenthesis, -1 for a closing one, else 0."""
+        token = self.advance()
+        return _DEPTH.get(token.value, 0) if token.kind is TokenKind.SYMBOL else 0
+
     def skip_parentheses(self) -> None:
-        """Pass over a group whose opening parenthesis has been taken."""
+        """Skip to the end of a group whose opening parenthesis is already taken."""
         depth = 1
         while depth and not self.at_end:
-            if self.next.kind == "symbol":
-                depth += {"(": 1, ")": -1}.get(self.next.text, 0)
-            self.advance()
+            depth += self.skip()
 
     def exists(self) -> bool:
-        """Take IF EXISTS or IF NOT EXISTS; whether it was there."""
+        """Take IF EXISTS or IF NOT EXISTS, and tell whether it was there."""
         if self.accept("IF"):
             self.accept("NOT")
             return bool(self.accept("EXISTS"))
         return False
 
     def name(self) -> TableName | None:
-        """``db.object`` or ``object``; None when no name stands here."""
-        if not self.next.is_name:
+        """Take ``db.object`` or ``object``. None when no name stands here."""
+        if not self.token.is_name:
             return None
-        first = self.advance().text
+        first = self.advance().value
         if self.accept("."):
-            if not self.next.is_name:
+            if not self.token.is_name:
                 return None
-            return TableName(first, self.advance().text)
+            return TableName(first, self.advance().value)
         return TableName(None, first)
 
     def names(self, most: int = 0) -> tuple[TableName, ...] | None:
-        """A list of names with commas between, ``most`` at the most (0: as many as there are)."""
+        """Take a list of names with commas between them: at most ``most``, or with 0 all. None when it is no list."""
         found = []
         while True:
             name = self.name()

@@ -97,7 +97,7 @@ def _read(statement: _Text, family: Family) -> tuple[TableName, ...] | None:
 
 
 def _parse(text: str) -> exp.Expr | None:
-    """sqlglot's tree; None for what it does not understand."""
+    """Sqlglot's tree; None for what it does not understand."""
     code = _VERSION_COMMENTS.sub(lambda found: found[1] or " ", text)
     # what sqlglot does not read, and no table depends on
     code = _REPLACE.sub("INSERT", _MODIFIERS.sub(r"\1", _SET_STATEMENT.sub("", code)))

@@ -77,7 +77,7 @@ def _list(reader: TokenReader, found: References, ctes: frozenset[str]) -> bool:
     while True:
         if not _factor(reader, found, ctes):
             return False
-        while reader.next.keyword in ("ON", "USING") or reader.next.keyword in _JOINS or reader.sees(","):
+        while reader.token.word in ("ON", "USING") or reader.token.word in _JOINS or reader.sees(","):
             if reader.accept("ON"):
                 if _expression(reader, found):
                     reader.accept_all(*_JOINS)
@@ -105,7 +105,7 @@ def _factor(reader: TokenReader, found: References, ctes: frozenset[str]) -> boo
             return _add(reader, found, DERIVED, ctes)
         # a join in parentheses, or a query in more of them, which then cannot be told apart any more
         return _list(reader, found, ctes) and bool(reader.accept(")"))
-    if reader.next.keyword == "JSON_TABLE":
+    if reader.token.word == "JSON_TABLE":
         reader.advance()
         if not reader.accept("("):
             return False
@@ -124,8 +124,8 @@ def _factor(reader: TokenReader, found: References, ctes: frozenset[str]) -> boo
 def _add(reader: TokenReader, found: References, name: TableName, ctes: frozenset[str]) -> bool:
     """Add a table, after reading its alias and index hints."""
     alias = name.table
-    if reader.accept("AS", "=") or (reader.next.is_name and reader.next.keyword not in _AFTER_NAME):
-        alias = reader.advance().text
+    if reader.accept("AS", "=") or (reader.token.is_name and reader.token.word not in _AFTER_NAME):
+        alias = reader.advance().value
     if name is DERIVED and reader.accept("("):  # the columns of a derived table
         reader.skip_parentheses()
     while reader.accept("USE", "FORCE", "IGNORE"):
@@ -161,13 +161,11 @@ def _expression(reader: TokenReader, found: References) -> bool:
                 if not reader.sees("("):
                     return True
                 continue  # a function
-            if reader.next.keyword in _JOINS:
+            if reader.token.word in _JOINS:
                 return False
-        if reader.next.keyword in ("SELECT", "TABLE"):
+        if reader.token.word in ("SELECT", "TABLE"):
             found.whole = False
-        if reader.next.kind == "symbol":
-            depth += {"(": 1, ")": -1}.get(reader.next.text, 0)
-        reader.advance()
+        depth += reader.skip()
     return False
 
 
@@ -184,9 +182,7 @@ def _subquery(reader: TokenReader, found: References) -> None:
             plain = _list(reader, inner, frozenset()) and inner.whole
             tables += [] if inner.listed == [TableName(None, "DUAL")] else inner.listed
             continue
-        if reader.next.kind == "symbol":
-            depth += {"(": 1, ")": -1}.get(reader.next.text, 0)
-        reader.advance()
+        depth += reader.skip()
     if not plain:
         found.whole = False
     elif found.whole:

@@ -1,8 +1,7 @@
-"""The few ways in which this package changes files: every one is a step between which a crash may fall.
+"""The steps in which the slave changes files. A crash may come between any two of these steps.
 
-What the steps promise together is in ``relay_log.py`` and ``state_file.py``; the tests place a
-crash before, inside and after each of them. An ``OSError`` becomes an OutputError that names the
-file.
+``relay_log.py`` and ``state_file.py`` say what a sequence of steps guarantees. The tests place a crash
+before, inside and after each step. An ``OSError`` becomes an OutputError that names the file.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from dumpfilter.errors import DirectoryBusy
 
 
 def create(path: Path, mode: int = 0o640) -> int:
-    """Open an empty file for writing, whatever was there before. Returns its descriptor."""
+    """Create a file, or empty an existing one. Return a descriptor for writing."""
     with writing(path):
         return os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, mode)
 
 
 def write(path: Path, fd: int, data: bytes | memoryview) -> None:
-    """Write all of ``data`` at the descriptor's offset. ``path`` only serves the error's text."""
+    """Write all of ``data`` at the descriptor's offset. An error's text names ``path``."""
     with writing(path):
         rest = memoryview(data)
         while rest:
@@ -31,7 +30,7 @@ def write(path: Path, fd: int, data: bytes | memoryview) -> None:
 
 
 def truncate(path: Path, fd: int, size: int) -> None:
-    """Cut the file to ``size`` bytes and put the descriptor's offset there."""
+    """Truncate the file to ``size`` bytes and move the descriptor's offset to its end."""
     with writing(path):
         os.ftruncate(fd, size)
         os.lseek(fd, size, os.SEEK_SET)
@@ -44,28 +43,28 @@ def sync(path: Path, fd: int) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """Wait until the names in a directory are on the disk."""
+    """Wait until a directory's entries are on the disk."""
     with writing(path):
         sync_path(path)
 
 
 def rename(source: Path, target: Path) -> None:
-    """Put a file in the place of another, at once."""
+    """Replace the file ``target`` with the file ``source`` atomically."""
     with writing(target):
         os.replace(source, target)
 
 
 def remove(path: Path) -> None:
-    """Remove a file; one that is not there is no error."""
+    """Remove a file if it exists."""
     with writing(path):
         path.unlink(missing_ok=True)
 
 
 def replace(path: Path, data: bytes, *, synced: bool, mode: int = 0o640) -> None:
-    """Give a file new content, whole or not at all: written beside, then renamed.
+    """Replace a file's content atomically: write a new file beside it and rename that file.
 
-    With ``synced``, it is on the disk when this returns; without, it survives the process but perhaps not
-    the machine.
+    With ``synced``, the content is on the disk when this function returns and survives a crash of the
+    machine. Without, it survives only a crash of the process.
     """
     beside = path.with_name(path.name + ".new")
     fd = create(beside, mode)
@@ -81,10 +80,10 @@ def replace(path: Path, data: bytes, *, synced: bool, mode: int = 0o640) -> None
 
 
 class DirectoryLock:
-    """Holds a directory against a second process (``flock`` on its file ``slave.lock``).
+    """The lock on a relay directory: ``flock`` on its file ``slave.lock``.
 
-    The lock ends with the process, however it ends. One that is just dying gets ``patience`` seconds. Raises
-    :class:`DirectoryBusy`.
+    The operating system releases the lock when the process ends. A process that is just ending gets
+    ``patience`` seconds. Raises :class:`DirectoryBusy`.
     """
 
     def __init__(self, directory: Path, *, patience: float = 1.0) -> None:
@@ -93,21 +92,21 @@ class DirectoryLock:
             directory.mkdir(parents=True, exist_ok=True)
             self._fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o640)
         deadline = time.monotonic() + patience
-        while not self._taken():
+        while not self._try_lock():
             if time.monotonic() < deadline:
                 time.sleep(0.02)
                 continue
             holder = os.pread(self._fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
             os.close(self._fd)
             raise DirectoryBusy(
-                f"{directory}: another slave works here (process {holder}): stop it, or give this one "
+                f"{directory}: another slave works here (process {holder}): stop that process, or give this slave "
                 "a relay directory of its own"
             )
         with writing(path):
             os.ftruncate(self._fd, 0)
             os.pwrite(self._fd, b"%d\n" % os.getpid(), 0)
 
-    def _taken(self) -> bool:
+    def _try_lock(self) -> bool:
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -115,5 +114,5 @@ class DirectoryLock:
         return True
 
     def release(self) -> None:
-        """Let the directory go."""
+        """Release the lock."""
         os.close(self._fd)

@@ -1,5 +1,7 @@
-"""What the master imposes on a channel, in the state file ``imposed.info``: the applier asks it too, also after a
-restart while the master is not there."""
+"""The state file ``imposed.info``: the filters that the master imposes on a channel.
+
+The applier asks the imposed filters too, even after a restart while the master is unreachable.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,14 @@ NAME = "imposed.info"
 
 
 class ImposedInfo(state_file.State):
-    """What ``imposed.info`` says: the contract's messages, in base 64."""
+    """The content of ``imposed.info``."""
 
     filters: list[str] = Field(default_factory=list)
+    """Messages ``ImposedFilter``, each serialized and in base 64."""
 
 
 def load(directory: Path) -> tuple[pb.ImposedFilter, ...]:
-    """As the newest registration's answer had it; none when there is no file. Raises StateCorrupt."""
+    """Return the imposed filters of the newest registration, none when there is no file. Raises StateCorrupt."""
     info = state_file.load(directory / NAME, NAME, ImposedInfo) or ImposedInfo()
     try:
         return tuple(pb.ImposedFilter.FromString(base64.b64decode(one)) for one in info.filters)

@@ -1,8 +1,7 @@
-"""Master_info: how far the I/O thread is, in the state file ``master.info``.
+"""The state file ``master.info``: the I/O thread's position.
 
-It is advanced only to a chunk's resume point, so everything it says lies between two transactions: the
-place in the master's binlog from which to go on, and the place in the relay log up to which everything
-before that is there.
+The I/O thread saves resume points only. A resume point is a position in the master's binlog from which a dump
+can continue, and the offset up to which the relay log holds everything before that position.
 """
 
 from __future__ import annotations
@@ -21,54 +20,64 @@ NAME = "master.info"
 
 
 class MasterInfo(state_file.State):
-    """What ``master.info`` says. Before the first chunk, file names are empty and numbers 0."""
+    """The content of ``master.info``. Before the first chunk, file names are empty and numbers are 0.
+
+    Members are named as in SHOW REPLICA STATUS, where MySQL calls the master "source".
+    """
 
     master_uuid: str = ""
-    """The master's server_uuid (for binlogs without one, an id of that run of the master)."""
+    """The master's server_uuid. A master over binlogs without a UUID makes one at each start."""
     family: Literal["", "mysql", "mariadb"] = ""
-    """Whose binlogs they are; decides how ``retrieved`` is written."""
+    """The family of servers that wrote the binlogs. ``retrieved`` is a GTID set of this family."""
     names: Literal["", "general_ci", "general1400_as_ci"] = ""
-    """The collation for names that master and slave agreed on with the first stream."""
+    """The collation for names that the slave and the master agreed on in the first stream."""
     source_file: str = ""
-    """Base name of the master's binlog file that is being read (``Relay_Master_Log_File``)."""
+    """The base name of the master's binlog file that the I/O thread reads (``Source_Log_File``)."""
     source_position: NonNegativeInt = 0
-    """Offset in it from which to go on, bytes; between two transactions."""
+    """The offset in ``source_file`` from which the next dump continues, bytes. The offset lies between two
+    transactions."""
     relay_file: str = ""
-    """Base name of the relay log that belongs to ``source_file``."""
+    """The base name of the relay log that holds the events of ``source_file``."""
     relay_offset: NonNegativeInt = 0
-    """Up to here the relay log is complete, bytes."""
+    """The offset up to which ``relay_file`` is complete, bytes."""
     retrieved: str = ""
-    """The GTIDs completed so far (``Retrieved_Gtid_Set``), with those that held nothing for this slave."""
+    """The GTIDs of the completed transactions (``Retrieved_Gtid_Set``), including those that the master
+    dropped."""
     filter_version: NonNegativeInt = 0
-    """The version of the filter that the newest events were chosen with."""
+    """The version of the filter that selected the newest events."""
 
     filter_digest: str = ""
-    """Of the filter that the events beyond the applier's place were chosen with: with another one they have to be
-    fetched anew."""
+    """The digest of the filter that selected the events beyond the applier's position.
+
+    A slave that starts with another filter fetches these events again.
+    """
 
     other_filters: bool = False
-    """Whether there was ever another filter: the applier may have prepared XA transactions that this one drops."""
+    """Whether the channel has ever had another filter.
+
+    With another filter the applier may have prepared XA transactions that the current filter drops.
+    """
 
     @property
     def name_collation(self) -> NameCollation | None:
-        """The collation for names that this slave keeps to; None before the first stream."""
+        """The collation for names that this channel keeps. None before the first stream."""
         if self.names:
             return NameCollation(self.names)
-        # a release that knew one collation only wrote this state
+        # An early release knew one collation and did not write its name.
         return NameCollation.GENERAL_CI if self.source_file else None
 
     @property
     def relay_position(self) -> RelayPosition | None:
-        """Up to where the relay log is complete; None before the first file."""
+        """The position up to which the relay log is complete. None before the first relay log."""
         return RelayPosition(self.relay_file, self.relay_offset) if self.relay_file else None
 
 
 class MasterInfoFile:
-    """``master.info`` in a relay directory.
+    """The file ``master.info`` in a relay directory.
 
-    ``sync_every`` is ``--sync-master-info``: the file is synchronized to the disk (and the relay log before
-    it) after that many events; 0 leaves it to the operating system. A killed process loses nothing either
-    way; this is about the machine.
+    ``sync_every`` is ``--sync-master-info``: after that many events the slave synchronizes the relay log, and
+    then this file, to the disk. 0 leaves synchronizing to the operating system. A crash of the process loses
+    nothing in either case. A crash of the machine may lose data that was not synchronized.
     """
 
     def __init__(self, directory: Path, *, sync_every: int = 10_000) -> None:
@@ -76,15 +85,15 @@ class MasterInfoFile:
         self.sync_every = sync_every
 
     def load(self) -> MasterInfo:
-        """The recorded state. A directory that never had a slave gets an empty one.
+        """Return the saved state, or an empty one in a directory that has never had a slave.
 
-        Raises :class:`StateCorrupt` when the file cannot be used, or when there are relay logs without it.
+        Raises :class:`StateCorrupt` when the file is unusable, or when it is missing beside relay logs.
         """
         info = state_file.load(self.path, NAME, MasterInfo)
         if info is not None:
             return info
         if any(self.path.parent.glob(f"{BASENAME}.[0-9]*")):
-            raise StateCorrupt(f"{self.path}: is missing although there are relay logs beside it; {AFRESH}")
+            raise StateCorrupt(f"{self.path}: the file is missing beside relay logs; {AFRESH}")
         info = MasterInfo()
         self.save(info, synced=True)
         return info

@@ -1,15 +1,16 @@
-"""The relay log: what the I/O thread received, as a binlog set of its own.
+"""The relay log: the events that the I/O thread received, stored as a binlog set.
 
-A directory with ``relay-bin.000001`` … and the index ``relay-bin.index``. There is one relay log for each
-binlog file of the master that was read, so the bytes follow from the master's stream alone, never from
-timing, restarts or crashes. Each file begins with the magic, the master's format description event and an
-artificial Rotate event that names the master's file and the position where reading it began; the events
-follow as they came, their ``end_log_pos`` the master's. ``mysqlbinlog`` and ``mariadb-binlog`` read such a
-file.
+The relay log is a directory with files ``relay-bin.000001`` and so on, and the index ``relay-bin.index``.
+Each binlog file of the master has one relay log. The bytes therefore depend on the master's binlog and the
+filter alone, and not on timing, restarts or crashes.
 
-Crash safety rests on one rule: the recorded position (``master.info``) is the truth, and
-:meth:`RelayLog.recover` brings the directory back to it. A new file is written whole up to its header
-before the index names it, and recorded only after that.
+A relay log begins with the magic, the master's format description event, and an artificial Rotate event. The
+Rotate event names the master's file and the position from which the slave read that file. The received events
+follow with the master's ``end_log_pos``. ``mysqlbinlog`` and ``mariadb-binlog`` read relay logs.
+
+Crash safety rests on one rule: the relay log is valid up to the position recorded in ``master.info``, and
+:meth:`RelayLog.recover` truncates the relay log to that position. A new file has its complete head before the
+index names the file, and ``master.info`` records the file after that.
 """
 
 from __future__ import annotations
@@ -34,20 +35,20 @@ from dumpfilter.errors import StateCorrupt
 from dumpfilter.slave.state import AFRESH, durable
 
 BASENAME = "relay-bin"
-"""``--relay-log``."""
+"""The base name that a server sets with ``--relay-log``."""
 
 _FILE = re.compile(rf"{BASENAME}\.\d{{6,}}")
 
 
 class RelayPosition(NamedTuple):
-    """A place in the relay log: the file's base name and an offset, bytes."""
+    """A position in the relay log: the file's base name, and an offset in bytes."""
 
     file: str
     offset: int
 
 
 def header_bytes(source_file: str, start_position: int, format_description: bytes) -> bytes:
-    """What a relay log begins with: magic, format description event, artificial Rotate event."""
+    """Return the head of a relay log: magic, format description event, artificial Rotate event."""
     description = FormatDescription.parse(format_description)
     body = struct.pack("<Q", start_position) + source_file.encode()
     size = HEADER_LENGTH + len(body) + (CHECKSUM_LENGTH if description.checksum else 0)
@@ -59,7 +60,7 @@ def header_bytes(source_file: str, start_position: int, format_description: byte
 
 
 def file_number(file: str) -> int:
-    """The number at the end of a relay log's name.
+    """Return the number at the end of a relay log's name.
 
     >>> file_number("relay-bin.000012")
     12
@@ -68,9 +69,9 @@ def file_number(file: str) -> int:
 
 
 def read_index(directory: Path) -> list[str]:
-    """Base names of the relay logs in the index, in order; empty when there is no index.
+    """Return the base names of the relay logs in the index, in order. Without an index there are none.
 
-    Raises :class:`StateCorrupt` when it names something that is no relay log of ours.
+    Raises :class:`StateCorrupt` when the index names a file that is no relay log.
     """
     path = directory / f"{BASENAME}.index"
     try:
@@ -82,16 +83,18 @@ def read_index(directory: Path) -> list[str]:
     names = [line.removeprefix("./") for line in lines]
     for name in names:
         if not _FILE.fullmatch(name):
-            raise StateCorrupt(f"{path}: names {name!r}, which is no relay log of this slave; {AFRESH}")
+            raise StateCorrupt(
+                f"{path}: the index names {name!r}, which is no relay log of this slave; {AFRESH}"
+            )
     return names
 
 
 class RelayLog:
-    """The relay log of one slave, open for appending.
+    """The relay log of one channel, open for appending.
 
-    ``sync_every`` is ``--sync-relay-log``: data is synchronized to the disk after that many events (at the
-    end of the chunk in which the count is reached); 0 leaves it to the operating system. :meth:`recover`
-    has to be called before anything else.
+    ``sync_every`` is ``--sync-relay-log``: after that many events, at the end of a chunk, the slave
+    synchronizes the file to the disk. 0 leaves synchronizing to the operating system. A caller calls
+    :meth:`recover` first.
     """
 
     def __init__(self, directory: Path, *, sync_every: int = 10_000) -> None:
@@ -104,24 +107,24 @@ class RelayLog:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Base names of the relay logs, in order, as the index has them."""
+        """The base names of the relay logs in the index, in order."""
         return tuple(self._files)
 
     @property
     def position(self) -> RelayPosition | None:
-        """The end of what has been written; None before the first file."""
+        """The end of the written events. None before the first file."""
         return RelayPosition(self._files[-1], self._offset) if self._files else None
 
     def path(self, file: str) -> Path:
-        """The path of a relay log."""
+        """Return the path of a relay log."""
         return self.directory / file
 
     def recover(self, recorded: RelayPosition | None) -> None:
-        """Bring the directory to exactly the recorded position; None stands for no relay log at all.
+        """Truncate the relay log to the recorded position. None means that there is no relay log.
 
-        Files begun later leave the index and the directory, files that the index does not name (a crash
-        came before it did) are removed, and the last file is cut at the offset. Raises
-        :class:`StateCorrupt` when the directory has less than was recorded.
+        This method removes later files from the index and the directory, removes files that a crash left
+        outside the index, and truncates the last file. Raises :class:`StateCorrupt` when the directory holds
+        less than was recorded.
         """
         self.close()
         listed = read_index(self.directory)
@@ -129,7 +132,9 @@ class RelayLog:
         if recorded is not None:
             if recorded.file not in listed:
                 index = self.directory / f"{BASENAME}.index"
-                raise StateCorrupt(f"{index}: does not name {recorded.file}, which is recorded; {AFRESH}")
+                raise StateCorrupt(
+                    f"{index}: does not name {recorded.file}, which master.info records; {AFRESH}"
+                )
             kept = listed[: listed.index(recorded.file) + 1]
         if kept != listed:
             self._write_index(kept)
@@ -151,8 +156,8 @@ class RelayLog:
         size = os.fstat(fd).st_size
         if size < recorded.offset:
             raise StateCorrupt(
-                f"{path}: has {size} bytes, {recorded.offset} were recorded (the machine went down before "
-                f"they were on the disk: see --sync-relay-log); {AFRESH}"
+                f"{path}: has {size} bytes, but {recorded.offset} were recorded (the machine crashed before "
+                f"all of them were on the disk: see --sync-relay-log); {AFRESH}"
             )
         if os.pread(fd, len(MAGIC), 0) != MAGIC:
             raise StateCorrupt(f"{path}: is not a relay log (wrong magic); {AFRESH}")
@@ -162,13 +167,14 @@ class RelayLog:
         self._offset = recorded.offset
 
     def format_description(self) -> bytes:
-        """The format description event of the current file, raw. Needs a current file."""
+        """Return the format description event of the current file, as raw bytes. There must be a current
+        file."""
         assert self._fd is not None
         head = os.pread(self._fd, HEADER_LENGTH, len(MAGIC))
         return os.pread(self._fd, EventHeader.unpack(head).size, len(MAGIC))
 
     def rotate(self, source_file: str, start_position: int, format_description: bytes) -> None:
-        """Begin the next file: for another binlog file of the master."""
+        """Begin the next relay log, for another binlog file of the master."""
         number = file_number(self._files[-1]) + 1 if self._files else 1
         name = f"{BASENAME}.{number:06d}"
         head = header_bytes(source_file, start_position, format_description)
@@ -185,7 +191,7 @@ class RelayLog:
         self._offset = len(head)
 
     def append(self, data: bytes | memoryview, *, events: int) -> None:
-        """Write events, raw and back to back; ``events`` says how many, for ``--sync-relay-log``."""
+        """Write raw events. ``events`` is their number, which counts towards ``sync_every``."""
         assert self._fd is not None, "no relay log has been begun"
         durable.write(self.path(self._files[-1]), self._fd, data)
         self._offset += len(data)
@@ -194,13 +200,13 @@ class RelayLog:
             self.sync()
 
     def truncate_to(self, offset: int) -> None:
-        """Cut the current file: what was written after ``offset`` is given up."""
+        """Truncate the current file to ``offset`` bytes."""
         assert self._fd is not None, "no relay log has been begun"
         durable.truncate(self.path(self._files[-1]), self._fd, offset)
         self._offset = offset
 
     def sync(self) -> None:
-        """Wait until all that was appended is on the disk."""
+        """Wait until all appended events are on the disk."""
         if self._fd is not None:
             durable.sync(self.path(self._files[-1]), self._fd)
         self._unsynced_events = 0

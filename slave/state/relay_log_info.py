@@ -1,7 +1,7 @@
-"""Relay_log_info: how far the applier is, in the state file ``relay-log.info``.
+"""The state file ``relay-log.info``: the applier's position and the target's state.
 
-It holds the target's state too: both are replaced in one step, so after a crash the target is exactly as it
-was after the last transaction recorded here, and nothing is applied twice.
+The slave replaces position and state together. After a crash the target is restored to the state at the
+recorded position, and no transaction is applied twice.
 """
 
 from __future__ import annotations
@@ -18,39 +18,46 @@ NAME = "relay-log.info"
 
 
 class RelayLogInfo(state_file.State):
-    """What ``relay-log.info`` says. Before the first transaction, file names are empty and numbers 0."""
+    """The content of ``relay-log.info``. Before the first transaction, file names are empty and numbers are
+    0.
+
+    Members are named as in SHOW REPLICA STATUS, where MySQL calls the master "source".
+    """
 
     relay_file: str = ""
-    """Base name of the relay log that is being applied (``Relay_Log_File``)."""
+    """The base name of the relay log that the applier reads (``Relay_Log_File``)."""
     relay_offset: NonNegativeInt = 0
-    """Offset in it of the next event to be applied, bytes; between two transactions (``Relay_Log_Pos``)."""
+    """The offset of the next event in ``relay_file``, bytes (``Relay_Log_Pos``). The offset lies between two
+    transactions."""
     source_file: str = ""
-    """The master's file that the applied events came from (``Relay_Source_Log_File``)."""
+    """The base name of the master's file that the applied events came from (``Relay_Source_Log_File``)."""
     source_position: NonNegativeInt = 0
-    """Where in it the applied part ends, bytes (``Exec_Source_Log_Pos``)."""
+    """The offset in ``source_file`` up to which everything was applied or dropped, bytes
+    (``Exec_Source_Log_Pos``)."""
     master_uuid: str = ""
-    """Of the master at the newest place in its binlog that was reached and that both knew."""
+    """The server UUID of the master at the newest recorded state that the applier reached."""
     executed: str = ""
-    """GTIDs of what has been applied, and of what held nothing for this slave (``Executed_Gtid_Set``)."""
+    """The GTIDs of transactions that were applied, or that the master dropped (``Executed_Gtid_Set``)."""
     passed_over: str = ""
-    """GTIDs of what was received and came from a server that is not wanted: neither executed nor held."""
+    """The GTIDs of received transactions that the slave dropped because of their origin. They are not in
+    ``executed``."""
     target: dict[str, Any] = Field(default_factory=dict)
-    """The target's own state."""
+    """The target's state (:meth:`dumpfilter.slave.targets.Target.state`)."""
 
     @property
     def relay_position(self) -> RelayPosition | None:
-        """Where to go on in the relay log; None at its beginning."""
+        """The applier's position in the relay log. None at its beginning."""
         return RelayPosition(self.relay_file, self.relay_offset) if self.relay_file else None
 
 
 class RelayLogInfoFile:
-    """``relay-log.info`` in a relay directory."""
+    """The file ``relay-log.info`` in a relay directory."""
 
     def __init__(self, directory: Path) -> None:
         self.path = directory / NAME
 
     def load(self) -> RelayLogInfo:
-        """The recorded state, an empty one when nothing was applied yet. Raises StateCorrupt."""
+        """Return the saved state, or an empty one before the first save. Raises StateCorrupt."""
         return state_file.load(self.path, NAME, RelayLogInfo) or RelayLogInfo()
 
     def save(self, info: RelayLogInfo) -> None:

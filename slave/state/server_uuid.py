@@ -1,4 +1,4 @@
-"""The slave's ``server_uuid``, made once and kept in ``auto.cnf`` as mysqld does."""
+"""The slave's ``server_uuid``, which the slave makes once and keeps in ``auto.cnf`` as mysqld does."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from dumpfilter.slave.state import durable
 
 
 def server_uuid(directory: Path) -> str:
-    """The uuid in the directory's ``auto.cnf``; the file is made when it is not there.
+    """Return the UUID in the directory's ``auto.cnf``. Make the file when there is none.
 
-    Raises :class:`StateCorrupt` when the file holds no uuid.
+    Raises :class:`StateCorrupt` when the file holds no UUID.
     """
     path = directory / "auto.cnf"
     if path.exists():
@@ -23,7 +23,7 @@ def server_uuid(directory: Path) -> str:
             return str(uuid.UUID(parser["auto"]["server-uuid"]))
         except (OSError, UnicodeDecodeError, configparser.Error, KeyError, ValueError):
             raise StateCorrupt(
-                f"{path}: holds no server-uuid; remove the file and a new one is made"
+                f"{path}: holds no server-uuid; remove the file, and the slave makes a new one"
             ) from None
     made = str(uuid.uuid4())
     durable.replace(path, f"[auto]\nserver-uuid={made}\n".encode(), synced=True)

@@ -1,5 +1,6 @@
-"""How a channel reaches its master, in the state file ``source.info``: what CHANGE REPLICATION SOURCE TO says
-(``mysql.slave_master_info``). Filters are not among it: they are told anew at every start (WL#7057).
+"""The state file ``source.info``: the options of CHANGE REPLICATION SOURCE TO (``mysql.slave_master_info``).
+
+The file does not hold filters, because a server takes filters from its options at every start (WL#7057).
 """
 
 from __future__ import annotations
@@ -15,7 +16,11 @@ NAME = "source.info"
 
 
 class SourceInfo(state_file.State):
-    """What ``source.info`` says. The defaults are the server's."""
+    """The content of ``source.info``: how a channel connects to its master. The file is named after the SQL
+    statement.
+
+    The defaults are the server's.
+    """
 
     channel: str = ""
     host: str = ""
@@ -24,14 +29,16 @@ class SourceInfo(state_file.State):
     password: str = Field(default="", repr=False)
     auto_position: bool = False
     log_file: str = ""
-    """Where to begin when there is no position yet; empty: the first binlog."""
+    """The binlog file in which a channel without a position begins. Empty means the master's first binlog."""
     log_pos: int = 4
+    """The offset in ``log_file``, bytes."""
     connect_retry: float = 60.0
-    """Seconds."""
+    """The longest wait between two attempts to connect, seconds."""
     retry_count: int = 10
-    """So many failed attempts in a row and the I/O thread gives up; 0: never (MySQL's default is 10 since 8.4)."""
+    """The I/O thread gives up after this many failed attempts in a row. 0 means never. The default is that of
+    MySQL 8.4."""
     heartbeat_period: float = 30.0
-    """Seconds."""
+    """The time after which an idle master sends a heartbeat, seconds."""
     ignore_server_ids: list[int] = Field(default_factory=list)
     do_domain_ids: list[int] = Field(default_factory=list)
     ignore_domain_ids: list[int] = Field(default_factory=list)
@@ -40,16 +47,16 @@ class SourceInfo(state_file.State):
 
     @property
     def address(self) -> str:
-        """``host:port``; an IPv6 address in brackets."""
+        """The master's address ``host:port``. An IPv6 address stands in brackets."""
         host = f"[{self.host}]" if ":" in self.host and not self.host.startswith("[") else self.host
         return f"{host}:{self.port}"
 
 
 def load(directory: Path) -> SourceInfo | None:
-    """The channel's configuration, or None when there is none. Raises StateCorrupt."""
+    """Return the channel's configuration, or None when there is none. Raises StateCorrupt."""
     return state_file.load(directory / NAME, NAME, SourceInfo)
 
 
 def save(directory: Path, info: SourceInfo) -> None:
-    """Replace the file; only its owner may read it, since it holds a password. Raises OutputError."""
+    """Replace the file. Only the file's owner may read it, because it holds a password. Raises OutputError."""
     state_file.save(directory / NAME, NAME, info, synced=True, mode=0o600)

@@ -1,7 +1,7 @@
-"""A state file: one JSON object with its kind, format version and a CRC32 of the rest, replaced as a whole.
+"""State files: JSON objects with their kind, format version and a CRC32 over the other members.
 
-``master.info`` and ``relay-log.info`` are such files. A person can read them; whoever edits one by hand is
-told so by the CRC32 at the next start.
+A state file is replaced as a whole. People can read it. If somebody edits it, the CRC32 no longer fits, and
+the slave refuses the file at its next start.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from dumpfilter.errors import StateCorrupt
 from dumpfilter.slave.state import AFRESH, durable
 
 FORMAT = 1
-"""The format version that this release writes, and the only one it reads."""
+"""The format version that this release reads and writes."""
 
 
 class State(BaseModel):
-    """Base of what is kept in a state file: immutable, strict, without unknown members."""
+    """The base class of a state file's content: immutable, strict, without unknown members."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
@@ -35,14 +35,14 @@ def _checksum(kind: str, members: dict[str, Any]) -> int:
 
 
 def encode(kind: str, state: State) -> bytes:
-    """The file's bytes."""
+    """Return the bytes of a state file."""
     members = state.model_dump(mode="json")
     document = {"kind": kind, "format": FORMAT, **members, "crc32": _checksum(kind, members)}
     return (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode()
 
 
 def decode(data: bytes, kind: str, model: type[S], where: Path) -> S:
-    """What the bytes say. Raises :class:`StateCorrupt`, which names ``where`` and the cure."""
+    """Parse the bytes of a state file. Raises :class:`StateCorrupt`, which names ``where`` and the cure."""
 
     def corrupt(what: str) -> StateCorrupt:
         return StateCorrupt(f"{where}: {what}; {AFRESH}")
@@ -57,7 +57,7 @@ def decode(data: bytes, kind: str, model: type[S], where: Path) -> S:
     if version != FORMAT:
         raise corrupt(f"has format {version!r}, this release reads format {FORMAT}")
     if document.pop("crc32", None) != _checksum(kind, document):
-        raise corrupt("was damaged or edited (its crc32 does not fit)")
+        raise corrupt("was damaged or edited (its crc32 does not match)")
     try:
         return model.model_validate(document)
     except ValidationError as error:
@@ -67,7 +67,7 @@ def decode(data: bytes, kind: str, model: type[S], where: Path) -> S:
 
 
 def load(path: Path, kind: str, model: type[S]) -> S | None:
-    """The state, or None when there is no such file. Raises :class:`StateCorrupt`."""
+    """Return the state in a file, or None when there is no such file. Raises :class:`StateCorrupt`."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -78,5 +78,5 @@ def load(path: Path, kind: str, model: type[S]) -> S | None:
 
 
 def save(path: Path, kind: str, state: State, *, synced: bool, mode: int = 0o640) -> None:
-    """Replace the file. Raises :class:`~dumpfilter.errors.OutputError`."""
+    """Replace a state file. Raises :class:`~dumpfilter.errors.OutputError`."""
     durable.replace(path, encode(kind, state), synced=synced, mode=mode)

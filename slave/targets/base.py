@@ -1,4 +1,4 @@
-"""The small interface between the applier and whatever it applies to."""
+"""The protocol between the applier and a target."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from dumpfilter.binlog.rows import RowsHeader, TableMap
 
 
 class Target(Protocol):
-    """Takes what passed the slave's filter, in the binlog's order, from one thread.
+    """The object that a slave applies transactions to.
 
-    The applier calls ``begin``, then ``rows`` and ``statement`` any number of times, then ``commit``; after a
-    crash it calls ``restore`` with a state it saved, and goes on with the transaction after it.
+    A target receives the events that passed the slave's filter, in the binlog's order, from one thread. The
+    applier calls ``begin``, then ``rows`` and ``statement`` any number of times, then ``commit``. After a crash
+    the applier calls ``restore`` with the state that it saved last, and continues with the following transaction.
     """
 
     def begin(self, gtid: str | None) -> None:
-        """A transaction starts. What an earlier one did that never came to its ``commit`` is to be undone."""
+        """Begin a transaction. Undo an earlier transaction that was not committed."""
 
     def rows(
         self,
@@ -25,17 +26,26 @@ class Target(Protocol):
         header: RowsHeader,
         data: bytes | memoryview,
     ) -> None:
-        """Rows of one event. ``database`` and ``table`` are the rewritten names; ``data`` the rows, opened if
-        compressed."""
+        """Apply the rows of one event.
+
+        ``database`` and ``table`` are the names after rewriting. ``data`` are the rows, uncompressed.
+        """
 
     def statement(self, database: str | None, text: bytes) -> None:
-        """A statement in the client's character set. ``database``: its default database, None or "": none."""
+        """Apply a statement. ``text`` is in the client's character set. ``database`` is the default database,
+        None or "" for none."""
 
     def commit(self) -> None:
-        """The transaction is complete."""
+        """Commit the transaction."""
 
     def state(self) -> dict[str, Any]:
-        """What :meth:`restore` needs to go on after the last commit, as JSON's types."""
+        """Return the state after the last commit, as types of JSON. :meth:`restore` takes it."""
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Become what :meth:`state` told; undoes an open transaction."""
+        """Return to a state that :meth:`state` returned, and undo an open transaction.
+
+        Raises ValueError, TypeError or KeyError when ``state`` is no state of this target.
+        """
+
+    def text(self) -> str:
+        """Return the state after the last commit as text for people."""

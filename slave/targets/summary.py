@@ -1,9 +1,11 @@
-"""A target that counts and digests: what two slaves have in common shows in a few lines.
+"""A target that counts and digests the applied transactions, so that two slaves can be compared in a few
+lines.
 
-Digests are chained, one link a row: ``digest(n) = blake2b-128(digest(n-1), kind, columns, lengths, images)``,
-where ``columns`` are the bitmaps of the columns present. They depend on a table's rows and their order and on
-nothing else: not on how rows are grouped into events or transactions, not on table ids, event versions or
-compression. 16 bytes are the whole state, so it can be saved at any transaction and taken up again.
+A digest is a chain with one link for each row: ``digest(n) = blake2b-128(digest(n-1), kind, columns, lengths,
+images)``. ``columns`` are the bitmaps of the columns present. The digest of a table depends on its rows and
+their order alone. It does not depend on the grouping of rows into events and transactions, on table ids,
+event versions or compression. The state of a digest is 16 bytes, which can be saved after any transaction and
+restored.
 """
 
 from __future__ import annotations
@@ -11,13 +13,17 @@ from __future__ import annotations
 import struct
 from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
+from io import StringIO
 from typing import Any, TypeVar
+
+from rich.console import Console, Group
+from rich.markup import escape
+from rich.table import Column, Table
 
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.row_image import ColumnPlan, row_images
 from dumpfilter.binlog.rows import RowsHeader, TableMap
 from dumpfilter.printable import escape_invalid_utf8
-from dumpfilter.slave.targets.render import as_text
 
 _T = TypeVar("_T")
 
@@ -25,13 +31,19 @@ DIGEST_BYTES = 16
 _START = bytes(DIGEST_BYTES).hex()
 _LENGTHS = struct.Struct("<II")
 _KIND = {"insert": 1, "update": 2, "delete": 3}
-_PARTIAL_UPDATE = 4  # its after-images have another layout
-_PLANS = 1024  # plans kept; a few kilobytes each
+_PARTIAL_UPDATE = 4
+"""The kind of rows of PARTIAL_UPDATE_ROWS, whose after-images have their own layout."""
+_MOST_PLANS = 1024
+"""The number of column plans in the cache. A plan takes a few kilobytes."""
+_TEXT_WIDTH = 110
+"""The largest width of text for people, columns."""
+_DIGEST_SHOWN = 12
+"""The number of hex digits of a digest in text for people."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableSummary:
-    """Rows inserted, updated and deleted in a table, and the chained digest of their images (hex)."""
+    """Counts of rows inserted, updated and deleted in a table, and the chained digest of their images (hex)."""
 
     inserted: int = 0
     updated: int = 0
@@ -41,14 +53,14 @@ class TableSummary:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseSummary:
-    """Statements run with a default database, and the chained digest of their texts (hex)."""
+    """The count of statements run with a default database, and the chained digest of their texts (hex)."""
 
     statements: int = 0
     digest: str = _START
 
 
 def qualified_name(database: str, table: str) -> str:
-    """``database.table``, with names in backticks that could be taken for something else.
+    """Return ``database.table``. A name that contains a period or a backtick is quoted.
 
     >>> qualified_name("shop", "orders"), qualified_name("db,3", "odd.name")
     ('shop.orders', 'db,3.`odd.name`')
@@ -62,28 +74,28 @@ def _quoted(name: str) -> str:
 
 
 class SummaryTarget:
-    """Counts and digests of what was applied; a :class:`dumpfilter.slave.targets.Target`.
+    """Counts and digests of the applied transactions, a :class:`dumpfilter.slave.targets.Target`.
 
-    ``state()`` always tells the last commit: while a transaction is open, the summaries of the tables it has
-    touched are kept beside, as they were, however many rows it has.
+    :meth:`state` shows the last commit. While a transaction is open, the target keeps a copy of each summary
+    that the transaction has changed. The memory does not depend on the number of rows.
     """
 
     def __init__(self) -> None:
         self._tables: dict[str, TableSummary] = {}
         self._databases: dict[str, DatabaseSummary] = {}
-        # What the open transaction changed, as it was before; None: was not there.
+        # Copies of the summaries that the open transaction has changed, from before it. None: the summary is new.
         self._tables_before: dict[str, TableSummary | None] = {}
         self._databases_before: dict[str, DatabaseSummary | None] = {}
         self._open = False
         self._plans: dict[tuple[bytes, bytes], ColumnPlan] = {}
 
     def begin(self, gtid: str | None) -> None:
-        """Start a transaction; one that is open still was cut off and is undone."""
+        """Begin a transaction. Undo a transaction that was not committed."""
         self._undo()
         self._open = True
 
     def commit(self) -> None:
-        """What was done since ``begin`` now shows in :meth:`state`."""
+        """Make the changes since ``begin`` visible in :meth:`state`."""
         self._open = False
         self._tables_before.clear()
         self._databases_before.clear()
@@ -96,8 +108,10 @@ class SummaryTarget:
         header: RowsHeader,
         data: bytes | memoryview,
     ) -> None:
-        """Count and digest the rows of an event. Raises BinlogCorrupt when they cannot be taken apart, and
-        then none of them counts."""
+        """Count and digest the rows of an event.
+
+        Raises BinlogCorrupt when the rows cannot be parsed. Then none of them counts.
+        """
         images = row_images(self._plan(table_map), header, data)
         if len(images) == 0:
             return
@@ -137,7 +151,7 @@ class SummaryTarget:
         )
 
     def statement(self, database: str | None, text: bytes) -> None:
-        """Count and digest a statement, under its default database ("" for none)."""
+        """Count and digest a statement under its default database, "" for none."""
         name = escape_invalid_utf8(database or "")
         have = self._databases.get(name)
         if self._open:
@@ -149,7 +163,8 @@ class SummaryTarget:
         self._databases[name] = replace(have, statements=have.statements + 1, digest=link.hexdigest())
 
     def state(self) -> dict[str, Any]:
-        """The summary at the last commit: ``tables`` by qualified name, ``databases`` by name, both sorted.
+        """Return the summaries after the last commit: ``tables`` by qualified name, ``databases`` by name,
+        both sorted.
 
         >>> SummaryTarget().state()
         {'tables': {}, 'databases': {}}
@@ -162,9 +177,9 @@ class SummaryTarget:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from ``state``, which :meth:`state` once returned (``{}``: from nothing).
+        """Continue from a state that :meth:`state` returned. ``{}`` is the empty state.
 
-        Raises ValueError or TypeError when it did not.
+        Raises ValueError or TypeError when ``state`` is no such state.
         """
         tables = {k: TableSummary(**v) for k, v in state.get("tables", {}).items()}
         databases = {k: DatabaseSummary(**v) for k, v in state.get("databases", {}).items()}
@@ -174,9 +189,14 @@ class SummaryTarget:
         self.commit()
         self._tables, self._databases = tables, databases
 
-    def table(self) -> str:
-        """The summary at the last commit as a table for people (:func:`dumpfilter.slave.targets.render.as_table`)."""
-        return as_text(self.state())
+    def text(self) -> str:
+        """Return the summaries after the last commit as tables, or "nothing was applied"."""
+        state = self.state()
+        if not state["tables"] and not state["databases"]:
+            return "nothing was applied"
+        out = StringIO()
+        Console(file=out, width=_TEXT_WIDTH, color_system=None, force_terminal=False).print(_tables_of(state))
+        return out.getvalue().rstrip("\n")
 
     def _undo(self) -> None:
         _put_back(self._tables, self._tables_before)
@@ -188,10 +208,27 @@ class SummaryTarget:
         plan = self._plans.get(key)
         if plan is None:
             plan = ColumnPlan.from_table_map(table_map)
-            if len(self._plans) >= _PLANS:
+            if len(self._plans) >= _MOST_PLANS:
                 self._plans.clear()
             self._plans[key] = plan
         return plan
+
+
+def _tables_of(state: dict[str, Any]) -> Group:
+    """Return a table of the tables' summaries and a table of the databases' summaries, without empty ones."""
+    tables = Table("table", *(_right(name) for name in ("inserted", "updated", "deleted")), "digest")
+    for name, counts in sorted(state["tables"].items()):
+        numbers = (f"{counts[key]:,}" for key in ("inserted", "updated", "deleted"))
+        tables.add_row(escape(name), *numbers, counts["digest"][:_DIGEST_SHOWN])
+    databases = Table("database", _right("statements"), "digest")
+    for name, counts in sorted(state["databases"].items()):
+        shown = escape(name) if name else "(none)"
+        databases.add_row(shown, f"{counts['statements']:,}", counts["digest"][:_DIGEST_SHOWN])
+    return Group(*(table for table in (tables, databases) if table.row_count))
+
+
+def _right(name: str) -> Column:
+    return Column(name, justify="right")
 
 
 def _put_back(now: dict[str, _T], before: dict[str, _T | None]) -> None:

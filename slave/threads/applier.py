@@ -1,8 +1,8 @@
-"""The applier: relay log events in, calls to a target out.
+"""The applier: events of the relay log become calls to a target.
 
-It runs the slave's own filter, which is in force whatever the master filtered, and its rewrite rules.
-:class:`EventApplier` is the pure core; :func:`apply_files` runs it over files;
-:class:`dumpfilter.slave.threads.sql_thread.SqlThread` lets it follow a growing relay log.
+The applier asks the slave's own filter, whatever the master dropped, and applies the slave's rewrite rules.
+:class:`EventApplier` takes one event at a time. :func:`apply_files` runs it over whole files, and
+:class:`dumpfilter.slave.threads.sql_thread.SqlThread` runs it over a growing relay log.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dumpfilter.binlog.compression import decode_transaction_payload, events_inside, rows_data
 from dumpfilter.binlog.context_events import decode_incident, decode_rotate
-from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, ROWS, EventHeader, EventType
+from dumpfilter.binlog.events import GTIDS, LOG_EVENT_ARTIFICIAL_F, ROWS, STATEMENTS, EventHeader, EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import Gtid, MariadbGtid
 from dumpfilter.binlog.gtid_events import decode_gtid_tagged, decode_mariadb_gtid, decode_mysql_gtid
@@ -28,35 +28,38 @@ from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.filter.rules import BaseRuleKind
 from dumpfilter.index.statements import decode_statement_event, statement_of
 from dumpfilter.slave.threads.groups import Groups, Keyword, keyword
-from dumpfilter.slave.threads.gtids import GTIDS, gtid_of
+from dumpfilter.slave.threads.gtids import gtid_of
 
 if TYPE_CHECKING:
     from dumpfilter.slave.targets import Target
 
-_QUERIES = frozenset({EventType.QUERY, EventType.QUERY_COMPRESSED, EventType.EXECUTE_LOAD_QUERY})
-_SHORT = {b"BEGIN": Keyword.BEGIN, b"COMMIT": Keyword.END, b"ROLLBACK": Keyword.END}
-_MAPS = 4096
-"""So many table maps are kept decoded."""
+_SHORT_KEYWORDS = {b"BEGIN": Keyword.BEGIN, b"COMMIT": Keyword.END, b"ROLLBACK": Keyword.END}
+_MOST_MAPS = 4096
+"""The number of decoded table maps in the cache."""
 _READ_BUFFER = 1 << 18
 
 
 class _Table(NamedTuple):
-    """What a table map says, and what the filter says of it."""
+    """A decoded table map and the filter's decisions about its table."""
 
     map: TableMap
     here: tuple[str, str] | None
-    """Database and table on the slave; None when its rows do not pass."""
+    """The database and the table on the slave, after rewriting. None when the slave's filter drops the rows."""
     hits: tuple[BaseRuleKind, ...]
+    """The kinds of the rules that a rows event of the table hits."""
 
 
 class EventApplier:
     """Applies events one by one to a target.
 
-    The target sees only what passes the filter, under the rewritten names; a transaction begins for
-    it with the first thing that passes, so one that holds nothing for this slave leaves no trace.
-    ``on_complete`` is told the GTID of every transaction that was completed, with or without a trace. Transactions
-    that ``origin`` does not want are passed over whole; the rules are not asked. MySQL takes no note of those, so
-    their GTIDs are for ``on_passed_over``.
+    The target receives only events that pass the filter, under their rewritten names. ``Target.begin`` is
+    called with the first such event of a transaction. A transaction of which the filter passes nothing does
+    not reach the target.
+
+    ``origin`` drops whole transactions before the rules are asked. ``on_complete`` receives the GTID of each
+    completed transaction, whether or not the target received any of it. MySQL does not add a transaction that
+    ``origin`` dropped to ``gtid_executed``, and its GTID therefore goes to ``on_passed_over``. MariaDB does,
+    and its GTID goes to ``on_complete``.
     """
 
     def __init__(
@@ -74,34 +77,36 @@ class EventApplier:
         self._on_complete = on_complete
         self._on_passed_over = on_passed_over
         self.hits: Counter[BaseRuleKind] = Counter()
-        """How often rules of each kind decided something, since :meth:`take_hits`."""
+        """Hits by kind of rule since :meth:`take_hits`."""
         self._passed_over = False
         self._groups = Groups()
         self._gtid: Gtid | None = None
         self._begun = False
         self._tables: dict[int, _Table] = {}
-        # the same by a table map's body: most of them come again and again
+        # By the body of the Table_map event. Most tables appear again and again.
         self._maps: dict[bytes, _Table] = {}
         self.source_file = ""
-        """The master's file that the events come from, as the relay log's artificial Rotate names it. Who begins after
-        that sets it."""
+        """The base name of the master's file that the events come from, from the relay log's artificial Rotate event.
+
+        A caller that begins after the Rotate event sets this attribute.
+        """
         self.source_begin = 4
-        """Where reading that file began, as the same event has it."""
+        """The position from which the slave read the master's file, from the same Rotate event."""
 
     @property
     def inside(self) -> bool:
-        """Whether the last event left a transaction open."""
+        """Whether the newest event left a transaction open."""
         return self._groups.inside
 
     def take_hits(self) -> Counter[BaseRuleKind]:
-        """The hits so far; counting begins anew."""
+        """Return the hits so far, and count again from zero."""
         hits, self.hits = self.hits, Counter()
         return hits
 
     def feed(self, event: Event, *, file: str) -> None:
         """Apply an event. Errors name ``file`` and the event's offset.
 
-        Raises BinlogCorrupt, BinlogUnsupported, :class:`SlaveIncident`, and what the target raises.
+        Raises BinlogCorrupt, BinlogUnsupported, :class:`SlaveIncident`, and the target's errors.
         """
         try:
             if self._origin is not None and not self._groups.inside:
@@ -121,7 +126,7 @@ class EventApplier:
         elif kind in ROWS:
             ends = self._rows(kind, body, description)
             completed = self._groups.enter(kind, statement_end=ends)
-        elif kind in _QUERIES:
+        elif kind in STATEMENTS:
             completed = self._groups.enter(kind, word=self._query(kind, body, description))
         elif kind in GTIDS:
             self._begin(header, body)
@@ -136,7 +141,7 @@ class EventApplier:
             incident = decode_incident(body)
             raise SlaveIncident(
                 f"the master logged an incident at {header.end_log_pos}: "
-                f"{incident.message or 'lost events'}; this slave's data may lack something: seed it anew"
+                f"{incident.message or 'lost events'}; this slave may lack data: seed it anew"
             )
         else:
             completed = self._groups.enter(kind)
@@ -169,14 +174,14 @@ class EventApplier:
         self._tables.clear()
 
     def _is_unwanted(self, event: Event) -> bool:
-        """Whether the transaction that begins with this event is none of those that ``origin`` wants."""
+        """Tell whether ``origin`` drops the transaction that begins with this event."""
         assert self._origin is not None
         gtid = gtid_of(event)
         domain = gtid.domain_id if isinstance(gtid, MariadbGtid) else None
         return not self._origin.wants(event.header.server_id, domain, writer=event.fd.header.server_id)
 
-    def _touch(self) -> None:
-        """Something passes: now the transaction begins for the target."""
+    def _begin_for_target(self) -> None:
+        """Call ``Target.begin`` unless the transaction has begun for the target."""
         if not self._begun:
             self._target.begin(None if self._gtid is None else str(self._gtid))
             self._begun = True
@@ -191,7 +196,7 @@ class EventApplier:
                 self._rules.rewrite_table(table.database, table.table) if passes else None,
                 self._rules.hits_rows(table.database, table.table),
             )
-            if len(self._maps) >= _MAPS:
+            if len(self._maps) >= _MOST_MAPS:
                 self._maps.clear()
             self._maps[body] = known
         if self._passed_over:
@@ -209,14 +214,15 @@ class EventApplier:
             except KeyError:
                 raise BinlogCorrupt(f"rows of table id {header.table_id}, which no table map names") from None
             if here is not None:
-                self._touch()
+                self._begin_for_target()
                 self._target.rows(*here, table, header, rows_data(header, body))
         if header.statement_ends:
             self._tables.clear()
         return header.statement_ends
 
     def _query(self, kind: int, body: bytes | memoryview, description: FormatDescription) -> Keyword:
-        """Apply a statement. A transaction's keyword is none; says which it is."""
+        """Apply a statement, unless it is a transaction's keyword. Return the keyword, or ``Keyword.NONE``
+        for a statement."""
         word = _short_keyword(kind, body, description)
         if word is not Keyword.NONE:
             return word
@@ -231,25 +237,26 @@ class EventApplier:
         for hit in self._rules.hits_statement(statement):
             self.hits[hit] += 1
         if self._rules.statement(statement).passes:
-            self._touch()
+            self._begin_for_target()
             self._target.statement(self._rules.rewrite_db(query.db) if query.db else None, query.raw)
         return Keyword.NONE
 
     def _payload(self, body: bytes | memoryview, description: FormatDescription) -> None:
-        """A compressed transaction: its events have no checksums."""
+        """Apply the events of a compressed transaction. They have no checksums."""
         inner = replace(description, checksum=False)
         for header, raw in events_inside(decode_transaction_payload(body).open()):
             self._apply(header, raw, inner.body(raw), inner)
 
 
 def _short_keyword(kind: int, body: bytes | memoryview, description: FormatDescription) -> Keyword:
-    """BEGIN, COMMIT and ROLLBACK told without decoding the rest of the event; they are every other Query."""
+    """Recognize BEGIN, COMMIT and ROLLBACK without decoding the event, because every other Query event is one
+    of them."""
     usual = description.post_header_length(kind) == QUERY_HEADER_LENGTH
     if kind != EventType.QUERY or not usual or len(body) < QUERY_HEADER_LENGTH:
         return Keyword.NONE
     status_length = body[11] | body[12] << 8
     begin = QUERY_HEADER_LENGTH + status_length + body[8] + 1
-    return _SHORT.get(bytes(body[begin:]), Keyword.NONE) if len(body) - begin <= 8 else Keyword.NONE
+    return _SHORT_KEYWORDS.get(bytes(body[begin:]), Keyword.NONE) if len(body) - begin <= 8 else Keyword.NONE
 
 
 def apply_files(
@@ -259,9 +266,9 @@ def apply_files(
     *,
     on_complete: Callable[[Gtid], None] = lambda gtid: None,
 ) -> None:
-    """Apply whole binlogs or relay logs, in the order given.
+    """Apply whole binlogs or relay logs in the given order.
 
-    Raises BinlogTruncated when a file ends inside a transaction, and what :meth:`EventApplier.feed` raises.
+    Raises BinlogTruncated when a file ends inside a transaction, and the errors of :meth:`EventApplier.feed`.
     """
     applier = EventApplier(rules, target, on_complete=on_complete)
     for path in paths:

@@ -1,18 +1,19 @@
-"""How long to wait before the next attempt to reach the master."""
+"""The wait before the next attempt to reach the master."""
 
 from __future__ import annotations
 
 import random
 
 FIRST = 0.1
-"""The first wait, seconds."""
+"""The upper bound of the first wait, seconds."""
 
 
 class Backoff:
-    """Exponential, with jitter, bounded: attempt N waits up to ``FIRST * 2**N`` seconds, at most ``maximum``.
+    """Exponential backoff with jitter: the wait before attempt N is at most ``FIRST * 2**N`` and at most
+    ``maximum`` seconds.
 
-    The jitter takes up to half of it away, so that the slaves of a master that was down do not all come back
-    at once.
+    The jitter shortens the wait by up to half, so that a restarted master's slaves do not all come back at
+    the same time.
     """
 
     def __init__(self, maximum: float, *, uniform: random.Random | None = None) -> None:
@@ -21,11 +22,11 @@ class Backoff:
         self.attempts = 0
 
     def reset(self) -> None:
-        """The master was reached."""
+        """Begin again with the shortest wait, because the master was reached."""
         self.attempts = 0
 
     def next(self) -> float:
-        """Count a failed attempt; returns how long to wait now, seconds."""
+        """Count a failed attempt. Return the wait before the next one, seconds."""
         bound = min(self._maximum, FIRST * 2.0 ** min(self.attempts, 30))
         self.attempts += 1
         return bound * self._random.uniform(0.5, 1.0)

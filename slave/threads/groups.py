@@ -1,39 +1,27 @@
-"""Groups: which events form a transaction, or a statement that stands for itself.
+"""Groups of events: a group is a transaction, or a statement outside any transaction.
 
-The same rules as the index's (:mod:`dumpfilter.index.scanner`), for one event at a time: a group is opened by
-a GTID event (in binlogs without GTIDs by BEGIN, or by the first event of a statement) and closed by Xid,
-COMMIT, ROLLBACK, XA PREPARE, a compressed payload, or, where nothing said BEGIN, by its only statement.
+This module applies the rules of :mod:`dumpfilter.index.scanner` to one event at a time. A GTID event opens a
+group. In a binlog without GTIDs, BEGIN or the first event of a statement opens a group. Xid, COMMIT,
+ROLLBACK, XA PREPARE or a compressed payload closes a group. A group without BEGIN is closed by its only
+statement.
 """
 
 from __future__ import annotations
 
 import enum
 
-from dumpfilter.binlog.events import ROWS, EventType
+from dumpfilter.binlog.events import MYSQL_GTIDS, ROWS, STATEMENTS, EventType, Symbol, types_of
 
-_GTIDS = frozenset({EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED})
-_CONTEXT = frozenset(
-    {
-        EventType.INTVAR,
-        EventType.RAND,
-        EventType.USER_VAR,
-        EventType.ROWS_QUERY,
-        EventType.ANNOTATE_ROWS,
-        EventType.BEGIN_LOAD_QUERY,
-        EventType.APPEND_BLOCK,
-        EventType.TABLE_MAP,
-    }
-)
-_STATEMENTS = frozenset({EventType.QUERY, EventType.QUERY_COMPRESSED, EventType.EXECUTE_LOAD_QUERY})
-_ENDING = frozenset({EventType.XID, EventType.XA_PREPARE, EventType.TRANSACTION_PAYLOAD})
+_OPENING = types_of(Symbol.CONTEXT, Symbol.TABLE_MAP)
+_ENDING = types_of(Symbol.XID, Symbol.XA_PREPARE, Symbol.PAYLOAD)
 _FL_STANDALONE = 0x01
 
 
 class Keyword(enum.Enum):
-    """What a Query's text is to its transaction (``Query_log_event::is_trans_keyword``)."""
+    """The part that a Query's text plays in its transaction (``Query_log_event::is_trans_keyword``)."""
 
     NONE = enum.auto()
-    """A statement: what a filter decides on."""
+    """A statement on which a filter decides."""
     BEGIN = enum.auto()
     END = enum.auto()
     INSIDE = enum.auto()
@@ -41,7 +29,7 @@ class Keyword(enum.Enum):
 
 
 def keyword(text: str) -> Keyword:
-    """Tell a transaction's keywords from statements.
+    """Return the transaction keyword that a statement's text is, or ``Keyword.NONE``.
 
     >>> keyword("begin"), keyword("ROLLBACK TO `a`"), keyword("BEGIN NOT ATOMIC")
     (<Keyword.BEGIN: 2>, <Keyword.INSIDE: 4>, <Keyword.NONE: 1>)
@@ -61,18 +49,18 @@ class _State(enum.Enum):
     STATEMENT = enum.auto()
     """The next statement ends the group."""
     TRANSACTION = enum.auto()
-    """After BEGIN: only a transaction's end does."""
+    """A transaction began with BEGIN, and only its end closes the group."""
 
 
 class Groups:
-    """Follows the groups of a stream of events."""
+    """The state of grouping in a stream of events."""
 
     def __init__(self) -> None:
         self._state = _State.OUTSIDE
 
     @property
     def inside(self) -> bool:
-        """Whether the last event left a group open."""
+        """Whether the newest event left a group open."""
         return self._state is not _State.OUTSIDE
 
     def enter(
@@ -83,17 +71,17 @@ class Groups:
         word: Keyword = Keyword.NONE,
         statement_end: bool = False,
     ) -> bool:
-        """Follow one event; True when it completes a group.
+        """Take the next event. Return True when the event completes a group.
 
-        ``mariadb_flags`` are a MariaDB Gtid's flags, ``word`` belongs to a Query, ``statement_end`` says that
-        rows carry STMT_END_F.
+        ``mariadb_flags`` are the flags of a MariaDB Gtid event. ``word`` is the keyword of a Query event.
+        ``statement_end`` says that a rows event carries STMT_END_F.
         """
-        if kind in _GTIDS:
+        if kind in MYSQL_GTIDS:
             self._state = _State.STATEMENT
         elif kind == EventType.MARIADB_GTID:
             alone = mariadb_flags & _FL_STANDALONE
             self._state = _State.STATEMENT if alone else _State.TRANSACTION
-        elif kind in _CONTEXT:
+        elif kind in _OPENING:
             if self._state is _State.OUTSIDE:
                 self._state = _State.STATEMENT
         elif kind in _ENDING or word is Keyword.END:
@@ -105,7 +93,7 @@ class Groups:
                 self._state = _State.STATEMENT
                 if statement_end:
                     return self._end()
-        elif kind in _STATEMENTS and self._state is not _State.TRANSACTION:
+        elif kind in STATEMENTS and self._state is not _State.TRANSACTION:
             return self._end()
         return False
 

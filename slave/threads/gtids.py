@@ -1,4 +1,4 @@
-"""GTIDs as the contract's runs, and as the relay log has them."""
+"""GTIDs in the messages of the master, in relay logs and in sets."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.slave.state.relay_log import RelayPosition, read_index
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
-GTIDS = frozenset({EventType.GTID, EventType.GTID_TAGGED, EventType.ANONYMOUS_GTID, EventType.MARIADB_GTID})
-"""The events that a transaction may begin with."""
-
 
 def ranges(member: pb.GtidRuns) -> Iterator[tuple[int, int]]:
-    """First and last number of each run.
+    """Yield the first and the last number of each run in a message ``GtidRuns``.
+
+    The message holds pairs: the distance from the end of the previous run, and the length of the run.
 
     >>> list(ranges(pb.GtidRuns(runs=[1, 5, 3, 2])))
     [(1, 5), (8, 9)]
@@ -32,7 +31,8 @@ def ranges(member: pb.GtidRuns) -> Iterator[tuple[int, int]]:
 
 
 def add_runs(gtids: GtidSet, runs: pb.GtidRunsSet) -> None:
-    """Add a chunk's runs to a set. Raises GtidError when they are not of the set's family."""
+    """Add the runs of a chunk to a GTID set. Raises GtidError when their family differs from the set's
+    family."""
     for member in runs.members:
         key: SourceKey = (member.uuid, member.tag)
         if isinstance(gtids, MariadbGtidSet):
@@ -42,7 +42,7 @@ def add_runs(gtids: GtidSet, runs: pb.GtidRunsSet) -> None:
 
 
 def gtid_of(event: Event) -> Gtid | None:
-    """The GTID of a transaction's first event; None of an event that has none."""
+    """Return the GTID that an event carries, or None."""
     kind = event.header.type
     if kind == EventType.MARIADB_GTID:
         return decode_mariadb_gtid(event.body, event.header.server_id).gtid
@@ -54,7 +54,8 @@ def gtid_of(event: Event) -> Gtid | None:
 
 
 def up_to(gtids: GtidSet) -> GtidSet:
-    """Every number of each source up to the last one in the set.
+    """Return the set of all GTIDs from number 1 to the last number of each server UUID (MySQL) or domain
+    (MariaDB).
 
     >>> str(up_to(parse_gtid_set("0-1-3:5")))
     '0-1-5'
@@ -68,7 +69,8 @@ def up_to(gtids: GtidSet) -> GtidSet:
 def gtids_between(
     directory: Path, start: RelayPosition, end: RelayPosition, family: Family | None
 ) -> GtidSet:
-    """The GTIDs of the transactions in a stretch of the relay log. Raises BinlogError, StateCorrupt."""
+    """Return the GTIDs of the transactions between two positions of the relay log. Raises BinlogError,
+    StateCorrupt."""
     found = parse_gtid_set("", family)
     files = read_index(directory)
     for name in files[files.index(start.file) : files.index(end.file) + 1]:

@@ -1,8 +1,11 @@
-"""The I/O thread: the gRPC shell around :class:`dumpfilter.slave.threads.receiver.Receiver`.
+"""The I/O thread: a gRPC client around :class:`dumpfilter.slave.threads.receiver.Receiver`.
 
-It registers the slave with its filter, asks for a dump from where the receiver is, hands it every chunk,
-and comes back after the connection was lost. Chunks are written before the next one is asked for; what
-gRPC holds ahead is bounded by HTTP/2 flow control, so a slow disk holds the master's dump thread back.
+The I/O thread registers the slave with its filter and asks the master for a dump from the receiver's
+position. The thread passes every chunk to the receiver. After a lost connection the thread connects and
+registers again.
+
+The receiver writes a chunk before the thread reads the next one. HTTP/2 flow control bounds the chunks that
+gRPC holds in memory, and therefore a slow disk on the slave slows down the master's dump thread.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import grpc
@@ -31,18 +34,20 @@ from dumpfilter.errors import (
 from dumpfilter.filter.convert import names_from_proto, names_to_proto
 from dumpfilter.slave.state.master_info import MasterInfo
 from dumpfilter.slave.threads.backoff import Backoff
+from dumpfilter.slave.threads.master_options import MasterOptions
+from dumpfilter.slave.threads.received import Received
 from dumpfilter.slave.threads.receiver import Receiver
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 
-log = structlog.get_logger("dumpfilter.slave.threads.io_thread")
+log = structlog.get_logger("dumpfilter.slave")
 
 CHANNEL_OPTIONS = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.http2.max_pings_without_data", 0),
-    # every attempt connects anew, with our own backoff only
+    # Every attempt opens a new connection, and only Backoff decides how long the slave waits between attempts.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_retries", 0),
 )
@@ -59,92 +64,41 @@ _RETRIED = frozenset(
 )
 
 _REGISTER_TIMEOUT = 10.0
-"""Seconds; registering and the like are answered at once by a master that lives."""
+"""The longest wait, seconds, for the answer to Register and to ChangeFilter. A running master answers both at
+once."""
 
 _TICK = 0.05
-"""How often, seconds, the ticker looks after ``master.info`` and the silence of the master."""
+"""The period, seconds, in which the ticker saves ``master.info`` and checks that the master is not silent."""
 
-_MOST_REGISTRATIONS = 3
-"""So many registrations in a row that the master does not know of when the dump is asked for, and it must
-be something else that was not found."""
+_MOST_UNKNOWN_REGISTRATIONS = 3
+"""The number of times in a row that a master may answer NOT_FOUND to a dump.
+
+A master that was restarted between Register and Dump has forgotten the registration, and registering again helps.
+After this many times the cause must be another one, for example a purged binlog file.
+"""
+
+_CONNECTING = "Connecting to source"
+_RECEIVING = "Waiting for source to send event"
+_WAITING = "Waiting to reconnect after a failed source event read"
 
 _FAMILIES: dict[int, Family] = {pb.MYSQL: "mysql", pb.MARIADB: "mariadb"}
 
 
 class _Call(Protocol):
-    """A gRPC call under way."""
+    """A running gRPC call."""
 
     def cancel(self) -> bool: ...
 
 
 class _Dump(_Call, Protocol):
-    """A dump under way."""
+    """A running dump: a stream of chunks."""
 
     def __iter__(self) -> Iterator[pb.Chunk]: ...
 
 
 @dataclass(frozen=True)
-class MasterOptions:
-    """Who the slave is, which master it reads and how (``CHANGE REPLICATION SOURCE TO``)."""
-
-    address: str
-    """``host:port`` of the master's gRPC service."""
-    server_id: int
-    uuid: str
-    channel: str = ""
-    filter: pb.FilterDefinition = field(default_factory=pb.FilterDefinition)
-    """The filter to register with."""
-    user: str = ""
-    password: str = field(default="", repr=False)
-    report_host: str = ""
-    report_port: int = 0
-    once: bool = False
-    """End at the end of the newest binlog."""
-    auto_position: bool = False
-    """``SOURCE_AUTO_POSITION``: the first time, and at another master, go on by GTID set."""
-    start_file: str = ""
-    start_position: int = 4
-    """Where to begin the first time; later the slave knows."""
-    chunk_size: int = 0
-    """Bytes; 0 leaves it to the master."""
-    heartbeat_period: float = 1.0
-    """Seconds."""
-    net_timeout: float = 60.0
-    """``--replica-net-timeout``: the connection counts as lost after so many seconds of silence."""
-    connect_retry: float = 60.0
-    """``--connect-retry``: the longest wait between two attempts, seconds."""
-    retry_count: int = 86_400
-    """``--retry-count``: so many failed attempts in a row and the thread gives up; 0 means never."""
-
-
-@dataclass
-class Received:
-    """What came over the wire since the thread began."""
-
-    connections: int = 0
-    heartbeats: int = 0
-    last_heartbeat_at: float = 0.0
-    """Unix time, seconds."""
-    chunks: int = 0
-    bytes_received: int = 0
-    """Bytes of raw events."""
-    counts: dict[str, int] = field(default_factory=lambda: {f.name: 0 for f in pb.Counts.DESCRIPTOR.fields})
-    """The master's counts of what it read, sent and dropped for this slave."""
-
-    def add(self, chunk: pb.Chunk) -> None:
-        """Count a chunk in."""
-        self.chunks += 1
-        if chunk.heartbeat:
-            self.heartbeats += 1
-            self.last_heartbeat_at = time.time()
-        self.bytes_received += len(chunk.events)
-        for name in self.counts:
-            self.counts[name] += getattr(chunk.counts, name)
-
-
-@dataclass(frozen=True)
 class _Registration:
-    """What the running connection knows of itself."""
+    """The registration that the running dump belongs to."""
 
     stub: rpc.DumpFilterStub
     slave_id: str
@@ -152,11 +106,11 @@ class _Registration:
 
 
 class IoThread:
-    """Fills the relay log. :meth:`run` blocks, once; :meth:`stop` and :meth:`change_filter` may be called from any
-    thread.
+    """The thread that fills the relay log.
 
-    ``on_chunk`` is told after each chunk has been written; ``on_connect`` the stub and the registration's
-    answer after each registration.
+    :meth:`run` blocks and may be called once. Any thread may call :meth:`stop` and :meth:`change_filter`. The
+    I/O thread calls ``on_chunk`` after the receiver has written a chunk, and ``on_connect`` after each
+    registration, with the connection's stub and the master's answer.
     """
 
     def __init__(
@@ -179,32 +133,36 @@ class IoThread:
         self._heard_at = time.monotonic()
         self._ticker_error: DumpfilterError | None = None
         self._unknown_registrations = 0
-        # held from before a registration until its dump has been asked for: a filter changes before or after that
+        # Held from Register until Dump has been requested. A change of filter must not fall between the two calls.
         self._registering = threading.Lock()
         self._registration: _Registration | None = None
         self.state = ""
-        """What the thread is doing, in the server's words (``Replica_IO_State``); empty when it is not running."""
+        """The thread's activity in the server's words (``Replica_IO_State``). Empty before and after :meth:`run`."""
         self.last_error = ""
-        """Why the newest attempt to connect failed; empty when it did not."""
+        """The reason why the newest attempt to connect failed. Empty when that attempt succeeded."""
         self.last_error_at = 0.0
-        """When that was, Unix time, seconds."""
+        """The Unix time at which the newest attempt to connect failed, seconds."""
         self.filter_version = 0
-        """Of the filter that the master has of this slave, counted from the newest registration."""
+        """The version of the filter that the master uses for this slave. Each registration counts anew, from 1."""
         self.ended = False
-        """Whether the dump came to its end (``once``)."""
+        """Whether the dump with the option ``once`` has reached the end of the newest binlog."""
 
     @property
     def connected(self) -> bool:
-        """Whether a dump is under way (``Replica_IO_Running: Yes``; else, while it runs, ``Connecting``)."""
+        """Whether a dump is running. ``Replica_IO_Running`` is ``Yes`` then, and ``Connecting`` while the
+        thread has no dump."""
         return self._registration is not None
 
     def change_filter(self, definition: pb.FilterDefinition, to: MasterInfo) -> None:
-        """Go on with another filter from ``to`` on, which is where the applier is; what was relayed beyond it is given
-        up. The master is told when it is there; when it cannot do that in the running stream (it is gone, or it was
-        another master's place), the stream is begun anew.
+        """Use another filter from the resume point ``to`` on, which is the applier's position.
+
+        The receiver truncates the relay log to ``to``. A running dump continues from ``to`` with the new
+        filter. When the master cannot do so in the running dump, this method cancels the dump, and the thread
+        registers again with the new filter. A master cannot when it is unreachable, or when ``to`` is a
+        position in another master's binlog.
         """
         if self._registration is None:
-            self._cancel()  # an attempt to register that nobody answers would be waited for
+            self._cancel()  # a call of Register to an unreachable master would hold the lock until its timeout
         with self._registering, self._receiver.rewinding(to):
             self._options = replace(self._options, filter=definition)
             registration = self._registration
@@ -212,7 +170,7 @@ class IoThread:
                 return
             version = None
             if to.source_file and to.master_uuid == registration.master_uuid:
-                version = self._tell(registration, definition, to)
+                version = self._change_in_dump(registration, definition, to)
             if version is None:
                 self._cancel()
             else:
@@ -220,20 +178,20 @@ class IoThread:
                 self._receiver.await_version(version)
 
     def set_filter(self, definition: pb.FilterDefinition) -> None:
-        """Register with this filter. For a thread that does not run yet."""
+        """Set the filter to register with. The thread must not be running."""
         self._options = replace(self._options, filter=definition)
 
-    def _tell(
+    def _change_in_dump(
         self, registration: _Registration, definition: pb.FilterDefinition, to: MasterInfo
     ) -> int | None:
-        """Tell the master of the change; the version of the new filter, None when it could not take it up."""
+        """Call ChangeFilter. Return the new filter's version, or None when the master did not accept the change."""
         request = pb.ChangeFilterRequest(slave_id=registration.slave_id, filter=self._with_names(definition))
         getattr(request, "from").CopyFrom(pb.BinlogPosition(file=to.source_file, position=to.source_position))
         try:
             answer = registration.stub.ChangeFilter(request, timeout=_REGISTER_TIMEOUT)
         except grpc.RpcError as error:
             log.warning(
-                "filter not changed in the stream, which begins anew",
+                "the master did not change the filter in the running dump; the slave registers again",
                 master=self._options.address,
                 status=error.code().name,
                 reason=error.details(),
@@ -242,14 +200,15 @@ class IoThread:
         return int(answer.filter_version)
 
     def stop(self) -> None:
-        """End :meth:`run` soon; it returns in order."""
+        """Make :meth:`run` return soon, without an error."""
         self._stop.set()
         self._cancel()
 
     def run(self) -> None:
-        """Receive until the end (``once``), :meth:`stop`, or an error that another attempt cannot mend.
+        """Receive until :meth:`stop`, until the end of the newest binlog (``once``), or until an error.
 
-        Raises the typed error; :class:`ConnectionLost` when the attempts are used up.
+        The thread connects again after an error that another attempt can cure. Raises the other errors, and
+        :class:`ConnectionLost` after ``retry_count`` failed attempts.
         """
         done = threading.Event()
         ticker = threading.Thread(target=self._tick, args=(done,), name="slave-io-ticker", daemon=True)
@@ -262,9 +221,10 @@ class IoThread:
                         return
                     self._lost("the master ended the stream")
                 except grpc.RpcError as error:
-                    self._lost(self._judge(error))
+                    self._lost(self._reason_to_retry(error))
                 except grpc.FutureCancelledError:
-                    self._lost("the master was silent for too long")  # or stop() was called
+                    # The ticker cancelled the call, or stop() did. After stop() the reason is not used.
+                    self._lost("the master was silent for too long")
         finally:
             self.state = ""
             done.set()
@@ -272,17 +232,17 @@ class IoThread:
             self._receiver.close()
 
     def _connect_and_receive(self) -> bool:
-        """One connection. True when the dump came to its end."""
-        self.state = "Connecting to source"
+        """Register once and receive one dump. Return True when the dump has reached its end."""
+        self.state = _CONNECTING
         with grpc.insecure_channel(self._options.address, options=CHANNEL_OPTIONS) as channel:
             stub = rpc.DumpFilterStub(channel)
             with self._registering:
                 answer = self._register(stub)
                 self.last_error = ""
-                call = self._begin(stub, answer)
+                call = self._begin_dump(stub, answer)
             self._on_connect(stub, answer)
             self.received.connections += 1
-            self.state = "Waiting for source to send event"
+            self.state = _RECEIVING
             try:
                 ended = self._receive(call)
             finally:
@@ -292,8 +252,8 @@ class IoThread:
                 self._unregister(stub, answer.slave_id)
             return ended
 
-    def _begin(self, stub: rpc.DumpFilterStub, answer: pb.RegisterResponse) -> _Dump:
-        """Ask for the dump, from where the receiver is."""
+    def _begin_dump(self, stub: rpc.DumpFilterStub, answer: pb.RegisterResponse) -> _Dump:
+        """Request a dump from the receiver's position."""
         another_master = bool(
             self._options.auto_position
             and self._receiver.info.source_file
@@ -306,16 +266,17 @@ class IoThread:
             another_master=another_master,
         )
         call: _Dump = stub.Dump(self._dump_request(answer, by_gtid=another_master))
-        self._holding(call)
+        self._watch(call)
         self._registration = _Registration(stub, answer.slave_id, answer.master_uuid)
         self.filter_version = answer.filter_version
         return call
 
     def _with_names(self, definition: pb.FilterDefinition) -> pb.FilterDefinition:
-        """Return the definition with the collation for names that the relay logs were filtered with.
+        """Return the definition with the collation for names with which the relay logs were filtered.
 
-        The slave keeps to it although the master's binlogs may come from a newer server by now: what the applier has
-        not reached yet was chosen with it.
+        The slave keeps its first collation even if the master's binlogs come from a newer server now. The
+        relay log may hold transactions that were filtered with the first collation and that the applier has
+        not reached.
         """
         named = pb.FilterDefinition()
         named.CopyFrom(definition)
@@ -338,7 +299,7 @@ class IoThread:
         )
         try:
             call = stub.Register.future(request, timeout=_REGISTER_TIMEOUT)
-            self._holding(call)
+            self._watch(call)
             answer: pb.RegisterResponse = call.result()
             return answer
         except grpc.RpcError as error:
@@ -377,7 +338,7 @@ class IoThread:
     def _receive(self, call: _Dump) -> bool:
         try:
             for chunk in call:
-                self._heard_at = math.inf  # a slow disk here is no silence of the master
+                self._heard_at = math.inf  # the slave is busy writing, and the master is not silent
                 self.received.add(chunk)
                 if not self._receiver.receive(chunk):
                     self._heard_at = time.monotonic()
@@ -398,15 +359,15 @@ class IoThread:
         finally:
             call.cancel()
 
-    def _judge(self, error: grpc.RpcError) -> str:
-        """What a failed call means: returns the reason when another attempt may help, else raises."""
+    def _reason_to_retry(self, error: grpc.RpcError) -> str:
+        """Return the reason of a failed call that another attempt may cure. Raise the typed error for other calls."""
         code, details = error.code(), error.details() or ""
         where = f"master {self._options.address}"
         if code in _RETRIED:
             return f"{code.name}: {details}"
         if code == grpc.StatusCode.NOT_FOUND:
             self._unknown_registrations += 1
-            if self._unknown_registrations < _MOST_REGISTRATIONS:
+            if self._unknown_registrations < _MOST_UNKNOWN_REGISTRATIONS:
                 return f"the master does not know this slave (any more): {details}"
             raise BinlogMissing(f"{where}: {details}") from error
         if code in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.OUT_OF_RANGE):
@@ -421,14 +382,15 @@ class IoThread:
         raise StreamError(f"{where}: {code.name}: {details}") from error
 
     def _lost(self, reason: str) -> None:
-        """Wait for the next attempt. Raises :class:`ConnectionLost` when there is none."""
+        """Wait before the next attempt. Raise :class:`ConnectionLost` after the last attempt that
+        ``retry_count`` allows."""
         if self._ticker_error is not None:
             raise self._ticker_error
         if self._stop.is_set():
             return
         options = self._options
         self.last_error, self.last_error_at = reason, time.time()
-        self.state = "Waiting to reconnect after a failed source event read"
+        self.state = _WAITING
         wait = self._backoff.next()
         attempts = self._backoff.attempts
         if options.retry_count and attempts >= options.retry_count:
@@ -441,8 +403,8 @@ class IoThread:
         )
         self._stop.wait(wait)
 
-    def _holding(self, call: _Call) -> None:
-        """From here on, :meth:`stop` and a long silence end this call."""
+    def _watch(self, call: _Call) -> None:
+        """Make :meth:`stop` and the ticker cancel this call from now on."""
         with self._lock:
             self._heard_at = time.monotonic()
             self._call = call
@@ -455,7 +417,8 @@ class IoThread:
                 self._call.cancel()
 
     def _tick(self, done: threading.Event) -> None:
-        """Saves what is due while the master is silent, and ends a call that is silent for too long."""
+        """Save ``master.info`` when it is due, and cancel a call on which the master is silent for
+        ``net_timeout``."""
         while not done.wait(_TICK):
             try:
                 self._receiver.flush_if_due()

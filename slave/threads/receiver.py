@@ -1,7 +1,7 @@
-"""Chunks in, relay log and ``master.info`` out: the I/O thread without the network.
+"""The I/O thread without the network: chunks come in, the relay log and ``master.info`` go out.
 
-The order of the writes is what makes a crash harmless: first the relay log, then ``master.info``, and
-``master.info`` only ever names a resume point that lies wholly in the relay log.
+The order of the writes makes a crash harmless. The receiver writes the relay log before ``master.info``, and
+``master.info`` names only resume points up to which the relay log is complete.
 """
 
 from __future__ import annotations
@@ -26,15 +26,21 @@ from dumpfilter.slave.threads.relay_end import RelayEnd
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 SAVE_PERIOD = 0.02
-"""How long, seconds, ``master.info`` may stay behind what has been received. A file replaced costs about
-half a millisecond, so this bounds the cost to a few per cent; a crash within it only makes the slave ask
-again for what it had."""
+"""The longest time, seconds, that ``master.info`` may lag behind the received chunks.
+
+Replacing the file takes about half a millisecond, and this period bounds the cost to a few per cent. After a
+crash the slave requests again at most what it received in this period.
+"""
+
+_NO_VERSION = 1 << 63
+"""An awaited filter version that no chunk has. The receiver accepts no chunk until a stream begins anew."""
 
 
 class Receiver:
-    """Writes one slave's chunks. Loads and recovers the directory when it is made.
+    """The writer of one channel's relay log and ``master.info``.
 
-    :meth:`receive` belongs to one thread; :meth:`flush_if_due` may be called from another one.
+    The constructor loads ``master.info`` and recovers the relay log. One thread calls :meth:`receive`.
+    Another thread may call :meth:`flush_if_due`.
     """
 
     def __init__(
@@ -59,12 +65,12 @@ class Receiver:
         self._retrieved_more = False
         self._completed: list[pb.GtidRunsSet] = []
         self._hits: Counter[BaseRuleKind] = Counter()
-        """The master's hits up to the resume point that are not published yet."""
+        """Hits up to the resume point that the receiver has not published to the applier yet."""
         self._later_hits: Counter[BaseRuleKind] = Counter()
-        """Those that go with ``_completed``: beyond it."""
+        """Hits of transactions received after the resume point. They join ``_hits`` when the resume point moves."""
         self._awaited_version = 0
         self.filter_digest = self._info.filter_digest
-        """What filter the relay log's events were chosen with from now on."""
+        """The digest of the filter that selects the events from now on."""
         self._master_uuid = self._info.master_uuid
         self._another_master = False
         relay_log.recover(self._info.relay_position)
@@ -72,8 +78,11 @@ class Receiver:
 
     @property
     def info(self) -> MasterInfo:
-        """How far the slave is: from here a dump goes on. May be ahead of the file by ``save_period``; its
-        ``retrieved`` is brought up to date when it is saved, so after :meth:`begin_stream` too."""
+        """The newest resume point, from which the next dump begins.
+
+        The resume point may be newer than the file ``master.info`` by up to ``save_period``. Its member
+        ``retrieved`` is current only after a save; :meth:`begin_stream` saves.
+        """
         return self._info
 
     def begin_stream(
@@ -84,10 +93,13 @@ class Receiver:
         names: NameCollation = NameCollation.GENERAL_CI,
         another_master: bool = False,
     ) -> None:
-        """A new stream follows, from :attr:`info`'s position on. ``names`` is the collation the master filters with.
+        """Prepare for a new stream that begins at the position of :attr:`info`.
 
-        What an earlier stream left incomplete is given up. With ``another_master`` the files are another
-        server's although they may have the same names: the next chunk begins a new relay log.
+        ``names`` is the collation for names with which the master filters. The receiver discards an
+        incomplete transaction of an earlier stream. With ``another_master`` the next chunk begins a new relay
+        log, because another master's binlog file is a different file even if it has the same name.
+
+        Raises :class:`StreamError` when the family or the collation differs from the one of the relay logs.
         """
         with self._lock:
             if self._info.family not in ("", family):
@@ -101,7 +113,7 @@ class Receiver:
                 )
             if not self._info.family:
                 self._retrieved = parse_gtid_set("", family)
-            # a position of the old master's must not be taken for one of the new master's
+            # The position is still one in the old master's file. It must not be combined with the new master's UUID.
             kept = {"family": family, "names": names.value, "filter_digest": self.filter_digest}
             if not another_master:
                 kept["master_uuid"] = master_uuid
@@ -116,10 +128,11 @@ class Receiver:
 
     @contextmanager
     def rewinding(self, to: MasterInfo) -> Iterator[None]:
-        """Give up the relay log beyond ``to``, from where the master sends anew, filtered anew.
+        """Truncate the relay log to ``to``, from where the master sends again with another filter.
 
-        No chunk is taken as long as the block runs, in which the master is told; after it, only those of the filter
-        version that :meth:`await_version` named, or of a new stream.
+        The receiver accepts no chunk while the block runs. Inside the block the caller requests the change
+        from the master. After the block the receiver accepts chunks of the filter version that
+        :meth:`await_version` set, and chunks of a new stream.
         """
         with self._lock:
             self._relay_log.recover(to.relay_position)
@@ -131,23 +144,24 @@ class Receiver:
             other = bool(to.relay_file) and to.filter_digest != self.filter_digest
             self._info = to.model_copy(update={"other_filters": to.other_filters or other})
             self.filter_digest = to.filter_digest
-            self._awaited_version = self._NONE
+            self._awaited_version = _NO_VERSION
             self._save(synced=False)
             self._relay_end.rewind(self._info)
             yield
 
-    _NONE = 1 << 63
-
     def await_version(self, version: int) -> None:
-        """Inside :meth:`rewinding`: chunks of this filter version and of later ones go on."""
+        """Accept chunks of this filter version and of later ones. Call this method inside :meth:`rewinding`."""
         self._awaited_version = version
 
     def receive(self, chunk: pb.Chunk) -> bool:
-        """Write a chunk and advance to its resume point. False for one that an earlier filter has chosen, which was
-        under way when it changed: there will be another in its place.
+        """Write a chunk and advance to its resume point. Return False for a chunk of an earlier filter
+        version.
 
-        Raises :class:`StreamError` when it does not continue what was received, and
-        :class:`~dumpfilter.errors.OutputError` when it cannot be written.
+        The master had sent that chunk before it changed the filter. The master sends the chunk's transactions
+        again with the new filter.
+
+        Raises :class:`StreamError` when the chunk does not continue the stream, and
+        :class:`~dumpfilter.errors.OutputError` when the slave cannot write the chunk.
         """
         with self._lock:
             if chunk.filter_version < self._awaited_version:
@@ -166,25 +180,25 @@ class Receiver:
             return True
 
     def flush_if_due(self) -> None:
-        """Save ``master.info`` when it has been behind for ``save_period``."""
+        """Save ``master.info`` when the file has lagged behind for ``save_period``."""
         with self._lock:
             self._save_if_due()
 
     def close(self) -> None:
-        """Record how far the slave is and close the relay log."""
+        """Save ``master.info`` and close the relay log."""
         with self._lock:
             self._save(synced=self._file.sync_every > 0)
             self._relay_log.close()
 
     def _enter_file(self, chunk: pb.Chunk) -> None:
-        """Begin the relay log of the chunk's file, or see that the current one goes on."""
+        """Begin a relay log for the chunk's file, or check that the chunk continues the current file."""
         here = self._info
         if chunk.file == here.source_file and not self._another_master:
             if chunk.format_description:
                 self._check_continuation(chunk)
             elif self._awaited_version:
                 raise StreamError(
-                    f"{chunk.file}: the master goes on with another filter and does not say where"
+                    f"{chunk.file}: the master sent a chunk of another filter version without its start position"
                 )
             self._awaited_version = 0
             return
@@ -193,10 +207,11 @@ class Receiver:
         position = self._relay_log.position
         if position != here.relay_position:
             raise StreamError(
-                f"the master went on to {chunk.file} inside a transaction of {here.source_file} "
+                f"the master continued with {chunk.file} inside a transaction of {here.source_file} "
                 f"(after {here.source_position})"
             )
-        # An applier that stops at the new file's beginning has to know what the master dropped at the old one's end.
+        # Record the end of the old file. An applier that stops at the beginning of the new file needs the GTIDs that
+        # the master dropped at the end of the old one.
         self._save(synced=False)
         here = self._info
         self._relay_log.rotate(chunk.file, chunk.start_position, chunk.format_description)
@@ -215,23 +230,23 @@ class Receiver:
         )
 
     def _check_continuation(self, chunk: pb.Chunk) -> None:
-        """The stream goes on in the file the relay log ends with: is it the same file, and the place?"""
+        """Check that the stream continues the file that the relay log ends with, at the requested position."""
         here = self._info
         if chunk.format_description != self._relay_log.format_description():
             raise StreamError(
-                f"{chunk.file}: is another file than the one this slave was reading (was the master reset?); "
-                f"{AFRESH}"
+                f"{chunk.file}: the master's file is not the file that this slave was reading "
+                f"(was the master reset?); {AFRESH}"
             )
         first = self._first_position(chunk)
         if max(chunk.start_position, first) != max(here.source_position, first):
             raise StreamError(
-                f"{chunk.file}: the master goes on at {chunk.start_position}, {here.source_position} was "
-                "asked for"
+                f"{chunk.file}: the master continues at {chunk.start_position}, but this slave asked for "
+                f"{here.source_position}"
             )
 
     @staticmethod
     def _first_position(chunk: pb.Chunk) -> int:
-        """Where the first event after the format description event stands."""
+        """Return the position of the first event after the format description event."""
         return len(MAGIC) + EventHeader.unpack(chunk.format_description).size
 
     def _append(self, chunk: pb.Chunk) -> None:
@@ -251,8 +266,8 @@ class Receiver:
         self._later_hits.update(hits_from_proto(chunk.hits))
         incomplete = position.offset > here.relay_offset
         if not chunk.resume_bytes and (incomplete or chunk.resume_position == here.source_position):
-            # Inside a transaction. A resume point beyond it without a byte of it cannot be placed in the
-            # relay log: staying at the one before is always right.
+            # The chunk ends inside a transaction, or it names a resume point whose offset in the relay log is unknown
+            # because the chunk holds no byte of the completed transaction. The previous resume point stays valid.
             return
         for runs in self._completed:
             add_runs(self._retrieved, runs)

@@ -1,4 +1,5 @@
-"""The recorded end of the relay log: what the I/O thread tells the applier."""
+"""The queue of recorded states through which the I/O thread tells the applier how far it may read the relay
+log."""
 
 from __future__ import annotations
 
@@ -11,111 +12,118 @@ from dumpfilter.filter.rules import BaseRuleKind
 from dumpfilter.slave.state.master_info import MasterInfo
 
 Hits = Mapping[BaseRuleKind, int]
-"""How often rules of each kind decided something."""
+"""The number of uses of filter rules, by kind of rule."""
 
 _MOST_STATES = 1000
+"""The longest queue. A longer one is thinned out, because an applier that is far behind needs fewer recorded states."""
 
 
-class Reached(NamedTuple):
-    """A recorded state, and what the master's filter hit between the one before and this one."""
+class RecordedState(NamedTuple):
+    """A recorded state of the I/O thread, and the hits that the master counted since the state before."""
 
     info: MasterInfo
+    """The resume point: positions in the master's file and in the relay log, and the GTID set up to there."""
     hits: Hits
+    """The master's hits between the previous recorded state and this one."""
 
 
 class RelayEnd:
-    """The recorded states that the applier has not reached yet, oldest first. It waits here for more.
+    """The recorded states that the applier has not reached, oldest first.
 
-    The applier takes them one by one: at each of them, and only there, it knows the position, the GTIDs and the
-    hits of everything that the master dropped before it.
+    The relay log does not contain the transactions that the master dropped. At a recorded state, and nowhere
+    else, the applier knows the master's position, the GTIDs of the dropped transactions and the master's
+    hits. The applier therefore reads the relay log from one recorded state to the next.
+
+    The I/O thread calls :meth:`publish` and :meth:`rewind`. The applier waits in :meth:`wait`. All methods
+    may be called from any thread.
     """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._info = MasterInfo()
-        self._states: deque[Reached] = deque()
+        self._states: deque[RecordedState] = deque()
         self._closed = False
-        self._passed: MasterInfo | None = None
+        self._newest_reached: MasterInfo | None = None
 
     def publish(self, info: MasterInfo, hits: Hits | None = None) -> None:
-        """What ``master.info`` says now."""
+        """Add a recorded state: ``info``, and the master's ``hits`` since the previous recorded state."""
         with self._changed:
             self._info = info
-            self._states.append(Reached(info, dict(hits or {})))
+            self._states.append(RecordedState(info, dict(hits or {})))
             if len(self._states) > _MOST_STATES:
-                # the applier is far behind: every other state will do
-                self._states = deque(_pairs(self._states))
+                self._states = deque(_thinned_out(self._states))
             self._changed.notify_all()
 
     def rewind(self, info: MasterInfo) -> None:
-        """The relay log has been cut: what was told and not reached is void."""
+        """Discard the recorded states that the applier has not reached, because the relay log was truncated
+        to ``info``."""
         with self._changed:
-            self._info = self._passed = info
+            self._info = self._newest_reached = info
             self._states.clear()
             self._changed.notify_all()
 
     def begin(self) -> None:
-        """An applier begins: the newest state is there for it even when one before it has reached that."""
+        """Give an applier that starts a recorded state to reach: the newest one, if the queue is empty."""
         with self._changed:
             if not self._states:
-                self._states.append(Reached(self._info, {}))
+                self._states.append(RecordedState(self._info, {}))
 
     def close(self) -> None:
-        """Nothing more will come."""
+        """Announce that no recorded state will follow. An applier ends when it has reached the last one."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
 
     def open(self) -> None:
-        """More may come again."""
+        """Take back :meth:`close`, because the I/O thread starts again."""
         with self._changed:
             self._closed = False
 
     @property
     def info(self) -> MasterInfo:
-        """The newest recorded state."""
+        """The newest resume point that the I/O thread has published."""
         with self._changed:
             return self._info
 
-    def wait(self, timeout: float) -> tuple[Reached | None, bool]:
-        """Wait up to ``timeout`` seconds for a state to reach.
+    def wait(self, timeout: float) -> tuple[RecordedState | None, bool]:
+        """Wait up to ``timeout`` seconds for a recorded state.
 
-        Returns the oldest one, which stays until :meth:`reached` is told of it, and whether nothing will come
-        after all of them.
+        Return the oldest recorded state, or None, and whether :meth:`close` was called. The state stays in
+        the queue until the applier calls :meth:`reached`.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._closed or bool(self._states), timeout)
             return (self._states[0] if self._states else None), self._closed
 
-    def reached(self, state: Reached) -> None:
-        """The applier has got there."""
+    def reached(self, state: RecordedState) -> None:
+        """Remove a recorded state from the queue, because the applier has reached it."""
         with self._changed:
-            self._passed = state.info
+            self._newest_reached = state.info
             if self._states and self._states[0].info is state.info:
                 self._states.popleft()
 
     @property
-    def passed(self) -> MasterInfo | None:
-        """The newest state that the applier has reached."""
+    def newest_reached(self) -> MasterInfo | None:
+        """The resume point of the newest recorded state that the applier has reached. None before the first."""
         with self._changed:
-            return self._passed
+            return self._newest_reached
 
     def wake(self) -> None:
-        """Let the applier look whether it has to stop."""
+        """Wake an applier that waits in :meth:`wait`, so that it checks whether it has to stop."""
         with self._changed:
             self._changed.notify_all()
 
 
-def _pairs(states: deque[Reached]) -> list[Reached]:
-    both = list(states)
-    # the oldest may be what the applier is on the way to: it stays as it is
-    kept = both[:1]
-    rest = both[1:]
+def _thinned_out(states: deque[RecordedState]) -> list[RecordedState]:
+    """Merge each pair of recorded states of one relay log into the later state. Hits are added up."""
+    # The applier may be reading up to the oldest state, which must not change.
+    oldest, *rest = states
+    kept = [oldest]
     for first, second in zip(rest[::2], rest[1::2], strict=False):
         if first.info.relay_file == second.info.relay_file:
-            kept.append(Reached(second.info, Counter(first.hits) + Counter(second.hits)))
+            kept.append(RecordedState(second.info, Counter(first.hits) + Counter(second.hits)))
         else:
-            # Only a file's last state knows what the master dropped after the last transaction of the file.
+            # Only the last state of a file has the GTIDs that the master dropped at the end of that file.
             kept += [first, second]
     if len(rest) % 2:
         kept.append(rest[-1])

@@ -1,4 +1,4 @@
-"""The SQL thread: lets the applier follow the relay log, and keeps ``relay-log.info``."""
+"""The SQL thread: it lets the applier follow the relay log, and it writes ``relay-log.info``."""
 
 from __future__ import annotations
 
@@ -21,28 +21,33 @@ from dumpfilter.slave.state.relay_log import RelayPosition, file_number, read_in
 from dumpfilter.slave.state.relay_log_info import RelayLogInfo, RelayLogInfoFile
 from dumpfilter.slave.threads.applier import EventApplier
 from dumpfilter.slave.threads.gtids import gtids_between, up_to
-from dumpfilter.slave.threads.relay_end import Hits, Reached, RelayEnd
+from dumpfilter.slave.threads.relay_end import Hits, RecordedState, RelayEnd
 from dumpfilter.slave.threads.until import Ahead, Until
 
 if TYPE_CHECKING:
     from dumpfilter.slave.targets import Target
 
 SAVE_PERIOD = 1.0
-"""How often ``relay-log.info`` is replaced at most, seconds."""
+"""The shortest time between two writes of ``relay-log.info`` while the applier works, seconds."""
 
 _READ_BUFFER = 1 << 18
 
 
 def _order(position: RelayPosition | None) -> tuple[int, int]:
+    """Return a sort key. The beginning of the relay log, None, comes first."""
     return (file_number(position.file), position.offset) if position else (0, 0)
 
 
 class SqlThread:
-    """Applies the relay log up to its recorded end. :meth:`run` blocks, once; :meth:`stop` is for other threads.
+    """The thread that applies the relay log from one recorded state to the next.
 
-    ``make_filter`` makes the slave's own filter for the family and the collation for names of the master's binlogs.
-    The target's state is restored when the object is made. ``on_hits`` is told how often rules decided something,
-    here and on the master, since it was told last.
+    :meth:`run` blocks and may be called once. Any thread may call :meth:`stop`. The constructor restores the
+    target's state from ``relay-log.info``.
+
+    ``make_filter`` makes the slave's own filter for the family and the collation for names of the master's
+    binlogs. ``on_hits`` receives the hits since its last call, both the applier's and the master's.
+
+    Raises StateCorrupt when ``relay-log.info`` does not fit the relay log or the target.
     """
 
     def __init__(
@@ -69,14 +74,15 @@ class SqlThread:
         self._stop = threading.Event()
         self._info = self._file.load()
         self._saved_at = clock()
-        self._here: dict[str, str | int] = {}  # how much further the applier is than that
+        # The members of RelayLogInfo that have changed since the file was saved.
+        self._unsaved: dict[str, str | int] = {}
         self._applier: EventApplier | None = None
         self._executed: GtidSet = parse_gtid_set("")
         self._passed_over: GtidSet = parse_gtid_set("")
         self._filter_is_old = False
         if _order(self._info.relay_position) > _order(relay_end.info.relay_position):
             raise StateCorrupt(
-                f"{self._file.path}: is ahead of the relay log, which was complete up to "
+                f"{self._file.path}: is ahead of the relay log, which is complete up to "
                 f"{relay_end.info.relay_position}; {AFRESH}"
             )
         if self._info.target:
@@ -84,27 +90,29 @@ class SqlThread:
                 target.restore(self._info.target)
             except (ValueError, TypeError, KeyError) as error:
                 raise StateCorrupt(
-                    f"{self._file.path}: holds no state of this target ({error}); {AFRESH}"
+                    f"{self._file.path}: holds no state that this target can restore ({error}); {AFRESH}"
                 ) from error
 
     @property
     def info(self) -> RelayLogInfo:
-        """How far the applier is; what the target's state was when it was last saved."""
-        return self._info.model_copy(update=self._here) if self._here else self._info
+        """The applier's position. The member ``target`` holds the target's state at the newest save."""
+        return self._info.model_copy(update=self._unsaved) if self._unsaved else self._info
 
     @property
     def reached(self) -> MasterInfo:
-        """What ``master.info`` would say if everything up to here had been received and nothing more.
+        """The resume point at the applier's saved position, from which the master may send again with another
+        filter.
 
-        For a thread that is not running: from here the master may send anew.
+        ``master.info`` would hold this resume point if the slave had received nothing beyond the applier's
+        position. The thread must not be running.
         """
-        here = self._info  # as it was saved: a thread that ended with an error begins again there
+        here = self._info  # the saved position, because after an error the next thread begins there
         position = here.relay_position
         next_state, _ = self._relay_end.wait(0)
         later = self._relay_end.info if next_state is None else next_state.info
         if position is None:
             return MasterInfo(family=later.family, retrieved=here.executed)
-        for state in (self._relay_end.passed, later):
+        for state in (self._relay_end.newest_reached, later):
             if state is not None and (position, here.source_position) == (
                 state.relay_position,
                 state.source_position,
@@ -112,11 +120,14 @@ class SqlThread:
                 return state
         at = {"source_file": here.source_file, "source_position": here.source_position}
         at |= {"relay_file": position.file, "relay_offset": position.offset}
-        is_new = self._relay_end.passed is not None and not here.master_uuid
+        is_new = self._relay_end.newest_reached is not None and not here.master_uuid
         if later.relay_file != position.file and later.master_uuid != here.master_uuid and not is_new:
-            at["master_uuid"] = ""  # another master may have taken over in between: the file may be either's
-        # Between two recorded states the relay log tells what was applied, not what the master dropped in between.
-        # Of that, what has a smaller number than something applied of the same source was before it.
+            at["master_uuid"] = (
+                ""  # the slave changed masters in between, and the file may belong to either master
+            )
+        # The position lies between two recorded states. The relay log has the GTIDs that were applied up to there, but
+        # not the GTIDs that the master dropped up to there. GTIDs below the highest applied GTID of the same server
+        # UUID or domain were dropped before this position, because they come in the order of their numbers.
         family = later.family or None
         executed = parse_gtid_set(here.executed, family)
         retrieved = parse_gtid_set(later.retrieved, family) & up_to(executed)
@@ -126,17 +137,21 @@ class SqlThread:
         return later.model_copy(update={**at, "retrieved": str(retrieved | executed)})
 
     def follow_filter(self) -> None:
-        """Ask ``make_filter`` again, at the next recorded state."""
+        """Make a new filter with ``make_filter`` at the next recorded state."""
         self._filter_is_old = True
 
     def stop(self) -> None:
-        """End :meth:`run` after the transaction that is being applied; after a few more where the master dropped
-        something in between, since only the end of such a stretch is a place that both know."""
+        """Make :meth:`run` end after the current transaction, or at the next recorded state.
+
+        The thread continues to the next recorded state if the master counted hits up to there. Only at the recorded
+        state are the position and the hits of dropped transactions known together.
+        """
         self._stop.set()
         self._relay_end.wake()
 
     def run(self) -> None:
-        """Apply until :meth:`stop`, ``until``, or the relay log's end when nothing more will come."""
+        """Apply until :meth:`stop`, until the condition ``until``, or until the end of a relay log that will
+        not grow."""
         self._relay_end.begin()
         self._executed = parse_gtid_set(self._info.executed, self._relay_end.info.family or None)
         try:
@@ -148,18 +163,19 @@ class SqlThread:
                 elif last:
                     break
                 else:
-                    self._save()  # caught up: what is shown is as far as the applier is
+                    self._save()  # the applier has caught up, and SHOW REPLICA STATUS has to show that
                 self._save_if_due()
         except BaseException:
-            self._tell_hits()
-            # from there the next thread begins
-            self._here = {}
+            self._report_hits()
+            # The next thread begins at the saved position, and the target must be there, too.
+            self._unsaved = {}
             self._target.restore(self._info.target)
             raise
         self._save()
 
-    def _apply_up_to(self, state: Reached) -> bool:
-        """Apply to a recorded state. False when this thread ends there or before."""
+    def _apply_up_to(self, state: RecordedState) -> bool:
+        """Apply the relay log up to a recorded state. Return False when this thread has to end there or
+        earlier."""
         newest = state.info
         end = newest.relay_position
         if end is None or newest.family == "":
@@ -167,7 +183,7 @@ class SqlThread:
             return True
         if self._applier is None or self._filter_is_old:
             self._filter_is_old = False
-            self._tell_hits()
+            self._report_hits()
             if self._applier is None:
                 self._executed = parse_gtid_set(self._info.executed, newest.family)
                 self._passed_over = parse_gtid_set(self._info.passed_over, newest.family)
@@ -178,7 +194,7 @@ class SqlThread:
                 on_complete=self._executed.add,
                 on_passed_over=self._passed_over.add,
             )
-            self._applier.source_file = str(self._here.get("source_file", self._info.source_file))
+            self._applier.source_file = str(self._unsaved.get("source_file", self._info.source_file))
         retrieved = parse_gtid_set(newest.retrieved, newest.family)
         here = self.info.relay_position
         if _order(here) < _order(end):
@@ -191,7 +207,7 @@ class SqlThread:
                 if not self._apply_file(path, start, stop_at, retrieved, prompt=not state.hits):
                     return False
         self._executed.update(retrieved - self._passed_over)
-        self._here = {
+        self._unsaved = {
             "relay_file": end.file,
             "relay_offset": end.offset,
             "source_file": newest.source_file,
@@ -201,12 +217,15 @@ class SqlThread:
         self._relay_end.reached(state)
         if state.hits:
             self._on_hits(state.hits)
-        self._tell_hits()
+        self._report_hits()
         return not self._is_met()
 
     def _apply_file(self, path: Path, start: int, end: int, retrieved: GtidSet, *, prompt: bool) -> bool:
-        """Apply a part of one relay log, of which the master told ``retrieved``. False when this thread is to end
-        before; with ``prompt`` it may."""
+        """Apply a part of one relay log. Return False when this thread has to end.
+
+        ``retrieved`` are the GTIDs up to the next recorded state. With ``prompt`` the thread ends at the
+        first boundary after :meth:`stop`; without, it continues to the recorded state.
+        """
         applier = self._applier
         assert applier is not None
         with path.open("rb", buffering=_READ_BUFFER) as source:
@@ -219,10 +238,10 @@ class SqlThread:
                     return False
                 applier.feed(event, file=str(path))
                 if applier.inside or event.type == EventType.FORMAT_DESCRIPTION:
-                    continue  # a relay log's head is whole only with the Rotate event that follows
-                # the state is made of this when it is saved: thousands of transactions go by between
-                self._here = {
-                    **self._here,
+                    continue  # the head of a relay log ends with the Rotate event after the format description event
+                # Thousands of transactions pass between two saves. Only _save makes a RelayLogInfo.
+                self._unsaved = {
+                    **self._unsaved,
                     "relay_file": path.name,
                     "relay_offset": event.offset + len(event.raw),
                     "source_file": applier.source_file,
@@ -247,27 +266,28 @@ class SqlThread:
         return self._until.passed_by(ahead)
 
     def _source_position(self, event: Event, applier: EventApplier) -> str | int:
-        """Where in the master's file an event that ends a transaction ends."""
+        """Return the position in the master's file after an event that ends a transaction."""
         if event.type == EventType.ROTATE and event.header.flags & LOG_EVENT_ARTIFICIAL_F:
             return applier.source_begin
-        return event.header.end_log_pos or self._here.get("source_position", self._info.source_position)
+        return event.header.end_log_pos or self._unsaved.get("source_position", self._info.source_position)
 
-    def _tell_hits(self) -> None:
+    def _report_hits(self) -> None:
         if self._applier is not None and self._applier.hits:
             self._on_hits(self._applier.take_hits())
 
     def _save_if_due(self) -> None:
-        if self._here and self._clock() - self._saved_at >= SAVE_PERIOD:
+        if self._unsaved and self._clock() - self._saved_at >= SAVE_PERIOD:
             self._save()
 
     def _save(self) -> None:
-        """Between two transactions only: the target's state belongs to the position."""
-        self._tell_hits()
-        if not self._here:
+        """Write ``relay-log.info``. Call this method between two transactions only, because it saves the
+        target's state."""
+        self._report_hits()
+        if not self._unsaved:
             return
         more = {"executed": str(self._executed), "passed_over": str(self._passed_over)}
         target = self._target.state()
-        self._info = self._info.model_copy(update={**self._here, **more, "target": target})
-        self._here = {}
+        self._info = self._info.model_copy(update={**self._unsaved, **more, "target": target})
+        self._unsaved = {}
         self._file.save(self._info)
         self._saved_at = self._clock()

@@ -1,4 +1,8 @@
-"""Where ``START REPLICA … UNTIL`` ends: where a server would that is sent everything, though the master drops some."""
+"""The conditions of ``START REPLICA … UNTIL``.
+
+UNTIL stops the applier where an unfiltered replica would stop, even if the master dropped the transaction
+that a condition names. The applier asks between two transactions.
+"""
 
 from __future__ import annotations
 
@@ -12,34 +16,43 @@ from dumpfilter.slave.state.relay_log import file_number
 from dumpfilter.slave.state.relay_log_info import RelayLogInfo
 from dumpfilter.slave.threads.gtids import gtid_of
 
-_OF_A_FILE = frozenset({EventType.FORMAT_DESCRIPTION, EventType.ROTATE})
+_FRAME_OF_A_FILE = frozenset({EventType.FORMAT_DESCRIPTION, EventType.ROTATE})
 
 
 @dataclass(frozen=True)
 class Ahead:
-    """What the applier comes to next: an event between two transactions, which may begin one."""
+    """The state between two transactions: the next event, and the GTID sets before that event."""
 
     event: Event
+    """The next event in the relay log. The event may begin a transaction."""
     relay_file: str
+    """The base name of the relay log that holds the event."""
     source_file: str
+    """The base name of the master's binlog file that the event comes from."""
     retrieved: GtidSet
-    """What has been received up to some place beyond, with what the master dropped."""
+    """The GTIDs up to the next recorded state, including those of transactions that the master dropped."""
     executed: GtidSet
+    """The GTIDs that the applier has applied, and those known to be dropped before the last recorded state."""
 
 
 class Until(Protocol):
-    """A place to end at. Asked between two transactions."""
+    """A condition that ends the applier. The applier asks both methods between two transactions."""
 
     def met(self, info: RelayLogInfo, executed: GtidSet) -> bool:
-        """Whether the applier is there, or beyond."""
+        """Tell whether the applier has reached the condition. ``executed`` is the set of GTIDs applied or
+        dropped so far."""
 
     def passed_by(self, ahead: Ahead) -> bool:
-        """Whether it would be beyond with the transaction that begins here. Then it was dropped on the way here."""
+        """Tell whether the transaction that begins with ``ahead.event`` lies beyond the condition.
+
+        If the answer is yes before :meth:`met` was true, the master dropped the transaction that would have
+        met the condition.
+        """
 
 
 @dataclass(frozen=True)
 class UntilMasterPosition:
-    """``SOURCE_LOG_FILE``, ``SOURCE_LOG_POS``: after the transaction that gets there."""
+    """``SOURCE_LOG_FILE``, ``SOURCE_LOG_POS``: stop after the transaction that ends at this position or beyond."""
 
     file: str
     position: int
@@ -49,7 +62,7 @@ class UntilMasterPosition:
 
     def passed_by(self, ahead: Ahead) -> bool:
         event = ahead.event
-        if event.type in _OF_A_FILE or not event.header.end_log_pos:
+        if event.type in _FRAME_OF_A_FILE or not event.header.end_log_pos:
             return False
         return self._reached(ahead.source_file, event.header.end_log_pos - len(event.raw))
 
@@ -59,7 +72,7 @@ class UntilMasterPosition:
 
 @dataclass(frozen=True)
 class UntilRelayPosition:
-    """``RELAY_LOG_FILE``, ``RELAY_LOG_POS``: after the transaction that gets there."""
+    """``RELAY_LOG_FILE``, ``RELAY_LOG_POS``: stop after the transaction that ends at this position or beyond."""
 
     file: str
     position: int
@@ -75,16 +88,17 @@ class UntilRelayPosition:
 
 
 class UntilGtids:
-    """``SQL_BEFORE_GTIDS``: before the first transaction of the set; ``SQL_AFTER_GTIDS``: after all of it.
+    """``SQL_BEFORE_GTIDS``: stop before the first transaction of a set. ``SQL_AFTER_GTIDS``: stop after all
+    of the set.
 
-    Of MariaDB's GTIDs each names one transaction, as ``MASTER_GTID_POS`` does. Among what the master dropped between
-    two transactions, those of the same source come in the order of their numbers.
+    A MariaDB GTID in the set names that one transaction only, as in ``MASTER_GTID_POS``.
     """
 
     def __init__(self, gtids: str, *, before: bool) -> None:
-        """Raises GtidError."""
+        """Parse the set. Raises GtidError."""
         self._gtids = parse_gtid_set(gtids)
         if isinstance(self._gtids, MariadbGtidSet):
+            # The parsed set of 0-1-5 also holds the sequence numbers from 1 to 4.
             named = MariadbGtidSet()
             for gtid in self._gtids.gtids():
                 named.add(gtid)
@@ -102,13 +116,16 @@ class UntilGtids:
             return False
         if self._before and gtid in self._gtids:
             return True
-        earlier = type(self._gtids)()
-        earlier.advance(gtid)
+        # Transactions of one MySQL server UUID or MariaDB domain come in the order of their numbers. A lower number
+        # that was retrieved and not executed belongs to a transaction that the master dropped before this event.
+        up_to_this = type(self._gtids)()
+        up_to_this.advance(gtid)
         left = self._gtids - ahead.executed
-        dropped = left & ahead.retrieved & earlier
+        dropped = left & ahead.retrieved & up_to_this
         return gtid not in dropped and bool(dropped) and (self._before or dropped == left)
 
 
 def _number(file: str) -> int:
+    """Return the number at the end of a binlog file's name, 0 when the name has none."""
     digits = file.rpartition(".")[2]
     return int(digits) if digits.isdigit() else 0

@@ -1,1 +1,1 @@
-"""The bandwidth job's parts: the slaves file, measuring, figures, results, the report."""
+"""The bandwidth job: the slaves file, measuring, evaluation, results, and the report."""

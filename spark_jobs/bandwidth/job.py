@@ -1,9 +1,11 @@
-"""The bandwidth job: what slaves would be sent, with their filters on the master and without.
+"""The bandwidth job: the traffic that slaves would receive, with their filters on the master and without filters.
 
-One pass over the binlogs serves any number of slaves (:mod:`dumpfilter.dump.tally`). The driver indexes the files and
-divides them into ranges, as the split does. A task measures each range (:mod:`~dumpfilter.spark_jobs.bandwidth.tasks`).
-The driver merges the measurements and computes each slave's figures
-(:mod:`~dumpfilter.spark_jobs.bandwidth.figures`).
+One pass over the binlogs serves any number of slaves (:mod:`dumpfilter.dump.tally`).
+
+1. The driver indexes the files and divides them into ranges, as the split does.
+2. Each task measures a group of ranges (:mod:`~dumpfilter.spark_jobs.bandwidth.measure`).
+3. The driver merges the measurements and computes each slave's figures
+   (:mod:`~dumpfilter.spark_jobs.bandwidth.evaluate`).
 """
 
 from __future__ import annotations
@@ -15,36 +17,37 @@ from pathlib import Path
 
 from dumpfilter.errors import OptionError
 from dumpfilter.printable import replace_invalid_utf8
-from dumpfilter.spark_jobs.bandwidth.figures import Evaluate, FlagsOf, ask, master_cost
+from dumpfilter.spark_jobs.bandwidth.evaluate import Evaluate, FlagsOf, ask, master_cost
+from dumpfilter.spark_jobs.bandwidth.measure import Measured, MeasureRanges, merged
 from dumpfilter.spark_jobs.bandwidth.results import Results, Series, SkippedFile, SourceFigures
 from dumpfilter.spark_jobs.bandwidth.slaves import SlaveDefinition
-from dumpfilter.spark_jobs.bandwidth.tasks import Measured, MeasureRanges, merged
 from dumpfilter.spark_jobs.ranges.indexing import IndexedSet, ReadOptions, index_set
 from dumpfilter.spark_jobs.ranges.ranges import Range
 from dumpfilter.spark_jobs.spark.jobs import Runner
 from dumpfilter.spark_jobs.split.ownership import schemas_among
 
 _MOST_BUCKETS = 3000
-"""Of time, where their length is not told: more than a picture shows, and little to keep."""
+"""The most time buckets if their length is not given. A plot shows fewer, and the results stay small."""
 
 _LENGTHS = (60, 300, 900, 3600, 6 * 3600, 86_400)
-"""Seconds of a bucket that people think in."""
+"""The lengths of a bucket to choose from, seconds."""
 
 _GROUPS = 512
-"""Into so many tasks ranges are put at most: each task's findings come back to the driver."""
+"""The most tasks that measure ranges. The result of each task travels to the driver."""
 
 
 _SLICES = 16
-"""Into so many tasks the filters are put at most."""
+"""The most Spark tasks that evaluate filters."""
 
 
 @dataclass(frozen=True)
 class BandwidthOptions(ReadOptions):
-    """How to measure. ``bucket_seconds``: None: a minute, or more where the binlogs are long."""
+    """The options of a bandwidth job. Without ``bucket_seconds`` a bucket is a minute, or longer for long binlogs."""
 
     bucket_seconds: int | None = None
     fold_above: int = 4 << 30
-    """Bytes of binlog above which tasks give back less, at the cost of asking every filter in every process."""
+    """Bytes of binlog above which tasks return only what the filters tell apart. Every process then evaluates every
+    filter."""
 
 
 def bandwidth(
@@ -56,7 +59,7 @@ def bandwidth(
     """Measure a binlog set for these slaves. Raises BinlogError with file and position, and OptionError."""
     options = options or BandwidthOptions()
     if not slaves:
-        raise OptionError("no slave is given")
+        raise OptionError("no slave is given: name at least one slave in the slaves file")
     indexed = index_set(source, run, options)
     seconds = options.bucket_seconds or _bucket_seconds(indexed)
     asked, filters = ask(slaves, indexed.family, indexed.names)
@@ -106,7 +109,8 @@ def bandwidth(
 
 
 def _groups(ranges: Sequence[Range], range_size: int) -> list[tuple[Range, ...]]:
-    """Consecutive ranges, each group about as large as a range should be, or larger where there would be too many."""
+    """Return groups of consecutive ranges. A group is about as large as a range should be, or larger if there would
+    be too many groups."""
     total = sum(one.end - one.start for one in ranges)
     size = max(range_size, -(-total // _GROUPS))
     found: list[list[Range]] = []

@@ -1,4 +1,4 @@
-"""The bandwidth job's files: JSON, Parquet tables, and the report. They appear together."""
+"""The output files of the bandwidth job: JSON, Parquet tables, and the report. They appear together or not at all."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REPORT = "report.html"
 
 
 def check_output(directory: Path, *, overwrite: bool) -> None:
-    """Raises OutputError when the directory cannot be written, before there is work in it."""
+    """Check that the directory can be written, before the job begins. Raises OutputError."""
     if directory.exists() and not directory.is_dir():
         raise OutputError(f"{directory}: is not a directory")
     if directory.exists() and any(directory.iterdir()):
@@ -38,7 +38,7 @@ def check_output(directory: Path, *, overwrite: bool) -> None:
 
 
 def write_results(results: Results, directory: Path) -> None:
-    """Write all files. Raises OutputError; then the directory is as it was."""
+    """Write all output files. Raises OutputError; then the directory is unchanged."""
     directory = directory.absolute()
     beside, old = _beside(directory), _beside(directory)
     with writing(directory):
@@ -64,7 +64,7 @@ def write_results(results: Results, directory: Path) -> None:
 
 
 def tables(results: Results) -> dict[str, pa.Table]:
-    """The results as tables: ``slaves``, ``rules``, ``tables``, ``slave_tables``, ``traffic``."""
+    """Return the results as tables: ``slaves``, ``rules``, ``tables``, ``slave_tables``, ``traffic``."""
     starts = results.bucket_starts
     series = {"": results.series.no_filter, **results.series.slaves}
     return {
@@ -78,7 +78,7 @@ def tables(results: Results) -> dict[str, pa.Table]:
         "slave_tables": _table(
             {"slave": one.name, **share.model_dump()} for one in results.slaves for share in one.tables
         ),
-        # without a slave's name: the binlog once
+        # Rows without a slave's name are the traffic of a slave without a filter.
         "traffic": _table(
             {"slave": name or None, "start": start, "bytes": nbytes}
             for name, column in series.items()

@@ -1,7 +1,7 @@
-"""What the bandwidth job finds out: the model behind its JSON, its Parquet tables and its report.
+"""The results of the bandwidth job: the model of its JSON, its Parquet tables, and its report.
 
-All bytes are bytes of events (headers and checksums included), as the gRPC dump sends them in ``Chunk.events``; all
-times are Unix seconds, UTC.
+All bytes are bytes of events with headers and checksums, as the gRPC dump sends them in ``Chunk.events``. All times
+are Unix seconds.
 """
 
 from __future__ import annotations
@@ -19,40 +19,40 @@ class Figures(_Model):
     bytes: int
     events: int
     transactions: int
-    """Of which at least one event is in it."""
+    """Transactions with at least one event in this traffic."""
 
 
 class Peak(_Model):
-    """The busiest bucket."""
+    """The time bucket with the most traffic."""
 
     start: int
-    """Unix seconds."""
+    """The beginning of the bucket, Unix seconds."""
     bytes: int
-    """In the whole bucket."""
+    """Bytes in the whole bucket."""
     bytes_per_second: float
 
 
 class RuleSaving(_Model):
-    """What one rule of a slave's filter does, all its others staying."""
+    """The effect of one rule of a slave's filter, with all other rules in force."""
 
     rule: str
-    """As an option: ``--replicate-do-db=shop``."""
+    """The rule as an option: ``--replicate-do-db=shop``."""
     bytes_without: int
-    """What the slave would be sent with the filter on the master and without this rule."""
+    """Bytes that the master would send to the slave if the filter did not have this rule."""
     saving: int
-    """``bytes_without`` less what it is sent; negative where the rule lets in what would be kept out."""
+    """``bytes_without`` minus the bytes that the master sends. Negative if the rule admits events."""
 
 
 class TableShare(_Model):
-    """A part of a slave's traffic."""
+    """The part of a table in a slave's traffic."""
 
     table: str
-    """Its :attr:`TableFigures.name`."""
+    """The :attr:`TableFigures.name` of the table."""
     bytes: int
 
 
 class SlaveFigures(_Model):
-    """One slave, over the whole binlog."""
+    """The figures of one slave over the whole binlog."""
 
     name: str
     server_id: int | None
@@ -60,36 +60,38 @@ class SlaveFigures(_Model):
     """``classic`` or ``effective``."""
     rules: tuple[str, ...]
     no_filter: Figures
-    """What it is sent, and applies, without any rule."""
+    """The traffic that a slave without rules is sent, and applies."""
     applied: Figures
-    """What its SQL thread executes with its filter; with the filter on the slave ``no_filter`` is still sent."""
+    """The traffic that the slave's SQL thread executes. With the filter on the slave, the master still sends
+    ``no_filter``."""
     master_side: Figures
-    """What it is sent with its filter on the master: what the gRPC dump sends, to the byte."""
+    """The traffic that the gRPC dump sends with the filter on the master, to the byte."""
     undecided_events: int
-    """Of ``master_side``: sent because the master cannot tell (the slave's own filter decides)."""
+    """Events in ``master_side`` that are undecided. The slave's own filter decides about them."""
     compressed_no_filter: int
-    """Bytes, an estimate: the whole stream with zstd (level 3, 256 KiB chunks), by the ratio measured on samples."""
+    """The bytes of ``no_filter`` as zstd (level 3, chunks of 256 KiB), estimated by the ratio of
+    compressed samples."""
     compressed: int
-    """Bytes, an estimate: ``master_side`` with zstd, likewise."""
+    """The bytes of ``master_side`` as zstd, estimated in the same way as ``compressed_no_filter``."""
     split: int
-    """Bytes: the events of all per-schema binlogs that hold anything this slave applies."""
+    """The bytes of events in all per-schema binlogs that hold any event that this slave applies."""
     split_sets: tuple[str, ...]
-    """Those binlogs' schemas, by name; "@rest" for what belongs to no schema."""
+    """The names of the schemas of those binlogs; "@rest" for the binlog of events without a schema."""
     peak_no_filter: Peak | None
     peak: Peak | None
-    """With the filter on the master."""
+    """The peak with the filter on the master."""
     rule_savings: tuple[RuleSaving, ...]
     tables: tuple[TableShare, ...]
-    """All tables it is sent anything of (filter on the master), the heaviest first."""
+    """All tables in ``master_side``, the largest first."""
     cpu_seconds: float
-    """Of the master, for deciding and cutting this slave's stream; an estimate from timed samples."""
+    """CPU seconds of the master for deciding and copying this slave's stream, estimated from timed samples."""
 
 
 class TableFigures(_Model):
-    """What a table (or a kind of traffic that is no single table's) weighs in the source."""
+    """The traffic of a table in the source, or of a kind of traffic that belongs to no single table."""
 
     name: str
-    """``schema.table``; ``schema (statements)``; ``(several tables)``; ``(no table)``. Unique."""
+    """``schema.table``, ``schema (statements)``, ``(several tables)``, or ``(no table)``. Names are unique."""
     database: str | None
     table: str | None
     bytes: int
@@ -98,20 +100,20 @@ class TableFigures(_Model):
 
 
 class Series(_Model):
-    """Bytes over time, one entry a bucket of :attr:`Results.bucket_starts`."""
+    """Bytes over time, with one entry for each bucket of :attr:`Results.bucket_starts`."""
 
     no_filter: tuple[int, ...]
-    """The binlog once: what each slave without a filter is sent."""
+    """The traffic of a slave without a filter."""
     slaves: dict[str, tuple[int, ...]]
-    """By slave's name: with its filter on the master."""
+    """The traffic of each slave with its filter on the master, by the slave's name."""
 
 
 class SourceFigures(_Model):
-    """What was read."""
+    """The binlog set that was read."""
 
     files: tuple[str, ...]
     bytes: int
-    """Of the files."""
+    """The size of the files."""
     events: int
     transactions: int
     family: str
@@ -122,36 +124,36 @@ class SourceFigures(_Model):
 
 
 class SkippedFile(_Model):
-    """A file, or the rest of one, that could not be read and was passed over (``--on-corrupt skip``)."""
+    """A damaged file that was skipped, or whose rest was skipped (``--on-corrupt skip``)."""
 
     file: str
     position: int | None
-    """From where on it was passed over; None: all of it."""
+    """The position from which on the file was skipped; None for the whole file."""
     reason: str
 
 
 class MasterCost(_Model):
-    """CPU seconds of the master for this binlog, measured in this run on this machine (one core's)."""
+    """CPU seconds of the master for this binlog, on one core of the machine of this run."""
 
     scan_seconds: float
-    """Reading, verifying and indexing it once, for all slaves together."""
+    """Reading, verifying and indexing the binlog, once for all slaves."""
     decide_seconds: float
-    """Deciding for all slaves (the sum of :attr:`SlaveFigures.cpu_seconds`)."""
+    """Deciding for all slaves, the sum of :attr:`SlaveFigures.cpu_seconds`."""
     unfiltered_seconds: float
-    """What cutting and copying the same stream for as many slaves without a filter costs."""
+    """Copying the stream for as many slaves without a filter."""
 
 
 class Results(_Model):
-    """Everything. ``format`` counts up when a field changes its meaning."""
+    """All results of a job. ``format`` is raised when the meaning of a field changes."""
 
     format: int = 1
     source: SourceFigures
     bucket_seconds: int
     bucket_starts: tuple[int, ...]
-    """Unix seconds, ascending; buckets without traffic are left out."""
+    """The beginnings of the time buckets, Unix seconds, ascending. Buckets without traffic are left out."""
     slaves: tuple[SlaveFigures, ...]
     tables: tuple[TableFigures, ...]
-    """The heaviest first."""
+    """The largest first."""
     series: Series
     cost: MasterCost
     skipped: tuple[SkippedFile, ...] = ()

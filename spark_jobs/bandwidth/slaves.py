@@ -1,4 +1,4 @@
-"""The slaves file: who would replicate, with which filter."""
+"""The slaves file, which names slaves and their filters."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _File(Model):
 
 @dataclass(frozen=True)
 class SlaveDefinition:
-    """A slave as the file has it. Its own transactions do not come back to it when its ``server_id`` is told."""
+    """A slave of the slaves file. With a ``server_id`` the slave does not receive transactions of that server id."""
 
     name: str
     rules: tuple[str, ...]
@@ -54,9 +54,10 @@ class SlaveDefinition:
         *,
         without: int | None = None,
     ) -> ReplicationFilter:
-        """Its filter for a binlog of this family whose server compares names so, one of the rules left out by number.
+        """Return the slave's filter, or the filter without the rule number ``without``.
 
-        Raises OptionError that names the slave.
+        ``family`` and ``names`` are the server's family and its collation for names. Raises OptionError that names
+        the slave.
         """
         try:
             return make_filter(
@@ -75,8 +76,11 @@ class SlaveDefinition:
 
 
 def load_slaves(path: Path) -> list[SlaveDefinition]:
-    """Read a slaves file (TOML; see docs/bandwidth.md). A slave with ``count = N`` stands for N of them, with ``-1``,
-    ``-2`` … after its name and server ids that follow one another. Raises OptionError with the file and the key."""
+    """Read a slaves file (TOML; see docs/bandwidth.md).
+
+    A slave with ``count = N`` stands for N slaves, named with ``-1``, ``-2`` …, and with consecutive server ids.
+    Raises OptionError with the file and the key.
+    """
     parsed = load_toml(path, _File)
     found: list[SlaveDefinition] = []
     for number, one in enumerate(parsed.slave, 1):

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.compression import decode_transaction_payload
-from dumpfilter.binlog.events import ROWS, EventType, event_name
+from dumpfilter.binlog.events import ROWS, by_number, event_name
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import MysqlGtid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
@@ -119,9 +119,7 @@ _KINDS = pa.array(_KIND_WORDS, pa.string())
 _KIND_OF_TYPE: npt.NDArray[np.int8] = np.full(256, -1, np.int8)
 for _type in ROWS:
     _KIND_OF_TYPE[_type] = _KIND_WORDS.index(rows_kind(_type).upper())
-_COMPRESSED: npt.NDArray[np.bool_] = np.zeros(256, np.bool_)
-_COMPRESSED[EventType.TRANSACTION_PAYLOAD] = True
-_COMPRESSED[EventType.QUERY_COMPRESSED : EventType.DELETE_ROWS_COMPRESSED + 1] = True
+_COMPRESSED: npt.NDArray[np.bool_] = by_number(lambda kind: kind.compressed).astype(np.bool_)
 
 
 def named_by(subject: Subject) -> tuple[str | None, str | None]:

@@ -10,35 +10,22 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dumpfilter.binlog import roles as R
-from dumpfilter.binlog.events import EventType
+from dumpfilter.binlog.events import OF_FILES as TYPES_OF_FILES
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.index.segment import Segment
 from dumpfilter.spark_jobs.ranges.ranges import Block
 from dumpfilter.spark_jobs.split.ownership import Owners
 from dumpfilter.split_set.manifest import TRANSACTIONS_SCHEMA, gtid_source_text
 
-FILE_EVENTS = np.zeros(256, np.bool_)
+FILE_EVENTS = np.isin(np.arange(256), list(TYPES_OF_FILES))
 """True for the types of file events. Each output file has its own file events."""
-FILE_EVENTS[
-    [
-        EventType.FORMAT_DESCRIPTION,
-        EventType.PREVIOUS_GTIDS,
-        EventType.GTID_LIST,
-        EventType.BINLOG_CHECKPOINT,
-        EventType.START_ENCRYPTION,
-        EventType.ROTATE,
-        EventType.STOP,
-    ]
-] = True
 
 _BUFFERED = np.zeros(128, np.bool_)
 """The roles of events that are buffered until an event follows that needs them."""
 _BUFFERED[[R.CONTEXT, R.TABLE_MAP]] = True
-"""Roles of events that wait for one that needs them."""
 _NEEDS_BUFFERED = np.zeros(128, np.bool_)
 """The roles that may follow a buffered event. Any other role makes the buffered event useless."""
 _NEEDS_BUFFERED[[R.CONTEXT, R.TABLE_MAP, R.ROWS, R.ROWS_END, R.STATEMENT, R.KEEP]] = True
-"""Roles of those that may follow on them, so that none waits in vain."""
 
 _END, _SOURCE, _NUMBER, _SERVER, _EVENTS, _OF_FILE, _EXACT = range(7)
 

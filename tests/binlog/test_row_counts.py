@@ -1,5 +1,5 @@
 """Counting rows: what a stream asks of the counter beyond single events. (Against the plain decoders, over recordings
-and made files: tests/spark_jobs/test_source_columns.py.)"""
+and made files: tests/spark_jobs/source/test_columns.py.)"""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping
 
 from dumpfilter.errors import ConnectionLost
-from dumpfilter.sql import server_errors as catalogue
+from dumpfilter.sql import server_errors
 from dumpfilter.sql.commands import (
     ChangeReplicationFilter,
     Command,
@@ -75,13 +75,13 @@ class SmallExecutor:
                 self.release.wait()
                 return OK
             case StartReplica():
-                return Result(notes=[catalogue.ER_REPLICA_CHANNEL_WAS_RUNNING.note("")])
+                return Result(notes=[server_errors.ER_REPLICA_CHANNEL_WAS_RUNNING.note("")])
             case ChangeReplicationFilter(channel=None):
                 return Result(
                     affected=len(command.clauses), notes=[Note("Warning", 1, "one"), Note("Note", 2, "two")]
                 )
             case ChangeReplicationFilter(channel=str(channel)):
-                raise catalogue.ER_REPLICA_CHANNEL_DOES_NOT_EXIST(channel)
+                raise server_errors.ER_REPLICA_CHANNEL_DOES_NOT_EXIST(channel)
             case ShowReplicaStatus():
                 return Result(
                     [Column("Replica_IO_State"), Column("Source_Port", ColumnType.INTEGER)], [("", 3306)]

@@ -18,7 +18,7 @@ from dumpfilter.console import auth
 from dumpfilter.console.prepared import Prepared, literal
 from dumpfilter.console.server import ConsoleServer
 from dumpfilter.errors import OptionError
-from dumpfilter.sql.lexer import Lexer, TokenKind
+from dumpfilter.statement.tokens import Lexer, TokenKind
 from tests.console.small_executor import SmallExecutor
 
 USERS = {"root": "secret", "öl": "pässword", "empty": ""}

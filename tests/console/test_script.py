@@ -19,7 +19,7 @@ import pytest
 
 from tests.console.test_clients import Terminal, dumpfilter_sql
 from tests.slave.driven import wait_until
-from tests.slave.test_end_to_end import Launcher
+from tests.slave.processes import Launcher
 from tests.support import DATA as RECORDINGS
 
 DATA = Path(__file__).parent / "data"

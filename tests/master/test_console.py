@@ -23,9 +23,9 @@ from dumpfilter.master.imposed import ImposedFilter
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.security.tls import client_context
-from dumpfilter.sql.errors import SqlError
 from dumpfilter.sql.parser import parse_statement
 from dumpfilter.sql.result import Result
+from dumpfilter.sql.server_errors import SqlError
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.certificates import Authority
 from tests.mariadb import MariaDb

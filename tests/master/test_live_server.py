@@ -22,7 +22,7 @@ from dumpfilter.printing import LoadFiles, TextPrinter
 from dumpfilter.slave.channel import Channel, ChannelOptions
 from dumpfilter.slave.targets import SummaryTarget
 from dumpfilter.slave.threads.applier import apply_files
-from dumpfilter.slave.threads.io_thread import MasterOptions
+from dumpfilter.slave.threads.master_options import MasterOptions
 from tests.mariadb import MariaDb, mariadb_version
 from tests.oracle.replaying import Server
 from tests.spark_jobs.here import split_here
@@ -60,7 +60,7 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def slave_of(port: int, directory: Path, number: int, options: list[str], *, on_master: bool) -> Channel:
     return Channel(
         ChannelOptions(
-            source=MasterOptions(
+            master=MasterOptions(
                 address=f"127.0.0.1:{port}", server_id=number, uuid="", heartbeat_period=0.05
             ),
             relay_dir=directory,

@@ -35,7 +35,7 @@ from dumpfilter.master.store import BinlogStore
 from dumpfilter.slave.channel import Channel, ChannelOptions
 from dumpfilter.slave.targets import SummaryTarget
 from dumpfilter.slave.threads.gtids import add_runs
-from dumpfilter.slave.threads.io_thread import MasterOptions
+from dumpfilter.slave.threads.master_options import MasterOptions
 from dumpfilter.spark_jobs.split.job import SplitOptions
 from dumpfilter.spark_jobs.split.purge import purge_split
 from dumpfilter.spark_jobs.split.specification import NamedBinlog, Specification
@@ -445,7 +445,7 @@ def test_a_real_slave_does_not_notice(tmp_path: Path) -> None:
         with structlog.testing.capture_logs() as logs:
             slave = Channel(
                 ChannelOptions(
-                    source=MasterOptions(f"127.0.0.1:{master.port}", server_id=7, uuid=UUID, once=True),
+                    master=MasterOptions(f"127.0.0.1:{master.port}", server_id=7, uuid=UUID, once=True),
                     relay_dir=directory,
                     rules=Filter.from_options(list(SHOP)).rules,
                 ),

@@ -23,8 +23,8 @@ from dumpfilter.master.purge import purge
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.master.writers import writer_of
-from dumpfilter.sql.errors import SqlError
 from dumpfilter.sql.parser import parse_statement
+from dumpfilter.sql.server_errors import SqlError
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.workload.generate import generate
 from tests.master.client import Client

@@ -10,7 +10,7 @@ import pytest
 from dumpfilter.binlog.format import Family
 from dumpfilter.printing import show_events as module
 from dumpfilter.printing.show_events import show_events
-from dumpfilter.sql.errors import SqlError
+from dumpfilter.sql.server_errors import SqlError
 from tests.support import DATA
 
 SHOWN = sorted((Path(__file__).parent / "data" / "show-binlog-events").glob("*.jsonl"))

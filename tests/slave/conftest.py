@@ -1,11 +1,14 @@
-"""A master without network or filter: binlog files and the chunks of their stream, cut anywhere."""
+"""Fixtures for slaves: masters in this process, a launcher of processes, and a master without network or filter.
+
+:class:`FakeMaster` makes the chunks of a stream and cuts them anywhere.
+"""
 
 from __future__ import annotations
 
 import struct
 import uuid
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,13 +16,15 @@ import pytest
 
 from dumpfilter.binlog.events import MAGIC, EventHeader
 from dumpfilter.v1 import dumpfilter_pb2 as pb
+from tests.slave.driven import Master
+from tests.slave.processes import Launcher
 
 DATA = Path(__file__).parents[1] / "oracle" / "data" / "oracle"
 UUID = uuid.UUID("5a8b8d0a-e543-11f1-9c8d-02fc00000001")
 
 
 def events_of(data: bytes) -> list[bytes]:
-    """The events of a binlog file, whole."""
+    """Split a binlog file into its events."""
     assert data[:4] == MAGIC
     events, at = [], 4
     while at < len(data):
@@ -30,14 +35,14 @@ def events_of(data: bytes) -> list[bytes]:
 
 
 def make_event(kind: int, body: bytes, end_log_pos: int) -> bytes:
-    """An event with a checksum."""
+    """Return an event with a checksum."""
     event = EventHeader(0, kind, 7, 19 + len(body) + 4, end_log_pos, 0).pack() + body
     return event + struct.pack("<I", zlib.crc32(event))
 
 
 @dataclass(frozen=True)
 class Transaction:
-    """Its events (empty in the stream when ``kept`` is false) and the number of its GTID, 0 for none."""
+    """A transaction: its events, whether the master keeps it, and the number of its GTID, 0 for none."""
 
     events: tuple[bytes, ...]
     kept: bool = True
@@ -66,13 +71,13 @@ class MasterFile:
 
 @dataclass
 class FakeMaster:
-    """Streams its files. GTIDs are one MySQL source's."""
+    """A master that streams its files. The GTIDs have one server UUID."""
 
     files: Sequence[MasterFile]
     streams: int = field(default=0)
 
     def chunks(self, file: str, position: int, cuts: Sequence[int]) -> Iterator[pb.Chunk]:
-        """The stream from a place on; chunk sizes are taken from ``cuts``, round and round."""
+        """Yield the chunks from a position on. ``cuts`` are the sizes of the chunks, repeated as often as necessary."""
         self.streams += 1
         turn = 0
         names = [f.name for f in self.files]
@@ -80,7 +85,7 @@ class FakeMaster:
         for number, f in enumerate(self.files[first:], first):
             start = position if number == first else 4
             kept = bytearray()
-            # (bytes of the stream, position in the file, GTIDs done) at each boundary
+            # At each boundary: bytes of the stream, position in the file, completed transactions.
             boundaries: list[tuple[int, int, list[Transaction]]] = [(0, start, [])]
             at = 4 + len(f.format_description)
             for transaction in f.transactions:
@@ -127,7 +132,7 @@ class FakeMaster:
 
 
 def synthetic(shape: Sequence[Sequence[tuple[bool, Sequence[int]]]]) -> list[MasterFile]:
-    """Files of transactions of events with bodies of the given lengths, for tests of the plumbing."""
+    """Make binlog files from a shape: by file, by transaction, whether the master keeps it, and its events' lengths."""
     description = events_of((DATA / "mysql-row" / "bin.000001").read_bytes())[0]
     files, number = [], 0
     for index, transactions in enumerate(shape, 1):
@@ -144,7 +149,7 @@ def synthetic(shape: Sequence[Sequence[tuple[bool, Sequence[int]]]]) -> list[Mas
 
 
 def recorded(folder: str) -> list[MasterFile]:
-    """A recording, each event a transaction of its own as far as this master cares."""
+    """Return a recording's files, with each event as a transaction of its own."""
     files = []
     for line in (DATA / folder / "bin.index").read_text().split():
         path = DATA / folder / Path(line).name
@@ -169,3 +174,35 @@ def masters() -> type:
         events_of = staticmethod(events_of)
 
     return Masters
+
+
+@pytest.fixture(scope="session")
+def address_of() -> Iterator[Callable[[str], str]]:
+    """The address of a master over a recording. Tests share one master for each recording."""
+    started: dict[str, Master] = {}
+
+    def address(folder: str) -> str:
+        if folder not in started:
+            started[folder] = Master(DATA / folder)
+            started[folder].start()
+        return f"127.0.0.1:{started[folder].port}"
+
+    yield address
+    for master in started.values():
+        master.stop()
+
+
+@pytest.fixture(scope="session")
+def one_launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
+    """The launcher of all tests, since starting one takes a second."""
+    made = Launcher(tmp_path_factory.mktemp("launcher"))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def launcher(one_launcher: Launcher, tmp_path: Path) -> Iterator[Launcher]:
+    """A launcher of processes whose files are in the test's directory."""
+    one_launcher.directory = tmp_path
+    yield one_launcher
+    one_launcher.kill_all()

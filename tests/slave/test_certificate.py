@@ -50,7 +50,7 @@ def test_crash_between_the_two(tmp_path: Path) -> None:
     assert line["log_level"] == "warning"
     assert line["event"] == (
         f"{tmp_path / KEY}: is not the key of {tmp_path / CERTIFICATE}, whose first certificate counts: "
-        "a new certificate is made"
+        "the slave makes a new certificate"
     )
     assert kept_tls(tmp_path, HOST, None).fingerprint == made.fingerprint
 

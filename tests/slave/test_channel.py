@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import shutil
 import struct
-import tempfile
 import zlib
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 from dumpfilter.binlog.events import EventType
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.sql.commands import Threads
 from tests.slave.driven import Driven, Since, driven, expected, serving, wait_until
-from tests.slave.test_changes import boundaries
+from tests.slave.growing import boundaries
 
 DATA = Path(__file__).parents[1] / "oracle" / "data" / "oracle"
 UUID = "5a8b8d0a-e543-11f1-9c8d-02fc00000001"
@@ -520,72 +517,3 @@ def test_a_filter_that_changes_before_the_first_chunk(tmp_path: Path, attempt: i
         slave.sql("CHANGE REPLICATION FILTER REPLICATE_DO_DB = (shop, hr), REPLICATE_IGNORE_DB = ()")
         slave.sql("START REPLICA SQL_THREAD")
         slave.expect_law(master)
-
-
-# -- anything, in any order
-
-
-FILTERS = [
-    "REPLICATE_DO_DB = (shop, hr), REPLICATE_IGNORE_DB = ()",
-    "REPLICATE_IGNORE_DB = (logs), REPLICATE_DO_DB = ()",
-    "REPLICATE_WILD_DO_TABLE = ('s%.%', 'a_b.%')",
-    "REPLICATE_WILD_DO_TABLE = (), REPLICATE_IGNORE_TABLE = (hr.emp, shop.orders)",
-]
-STEPS = st.one_of(
-    st.sampled_from(["IO_THREAD", "SQL_THREAD", ""]).map(lambda which: ("START", which)),
-    st.sampled_from(["IO_THREAD", "SQL_THREAD", ""]).map(lambda which: ("STOP", which)),
-    st.sampled_from(FILTERS).map(lambda clauses: ("FILTER", clauses)),
-    st.sampled_from(["MASTER", "SLAVE", "BOTH"]).map(lambda where: ("FILTER_ON", where)),
-    st.integers(1, 74).map(lambda number: ("UNTIL", str(number))),
-    st.sampled_from(["", OLD, "--replicate-do-db=shop"]).map(lambda option: ("RESTART", option)),
-    st.just(("MASTER", "")),
-)
-
-
-PREDECESSOR_ENDS_WITH_DROPPED = [
-    ("RESTART", "--replicate-do-db=shop"),
-    ("STOP", "SQL_THREAD"),
-    ("START", ""),
-    ("STOP", "SQL_THREAD"),
-    ("UNTIL", "5"),
-    ("FILTER", "REPLICATE_WILD_DO_TABLE = ('s%.%', 'a_b.%')"),
-    ("UNTIL", "53"),
-    ("START", "IO_THREAD"),
-    ("MASTER", ""),
-    ("FILTER_ON", "SLAVE"),
-]
-
-
-@settings(max_examples=15, deadline=None)
-@given(steps=st.lists(STEPS, max_size=10))
-@example(steps=PREDECESSOR_ENDS_WITH_DROPPED)
-def test_any_statements_end_with_the_law(steps: list[tuple[str, str]]) -> None:
-    with (
-        tempfile.TemporaryDirectory() as directory,
-        serving(DATA / "mysql-row") as master,
-        driven(Path(directory), OLD) as slave,
-    ):
-        slave.follow(master)
-        for step, what in steps:
-            match step:
-                case "START" | "STOP":
-                    slave.sql(f"{step} REPLICA {what}")
-                case "FILTER":
-                    slave.sql("STOP REPLICA SQL_THREAD")
-                    slave.sql(f"CHANGE REPLICATION FILTER {what}")
-                case "FILTER_ON":
-                    slave.sql("STOP REPLICA")
-                    slave.sql(f"CHANGE REPLICATION SOURCE TO FILTER_ON = '{what}'")
-                case "UNTIL":
-                    slave.sql("STOP REPLICA SQL_THREAD")
-                    slave.sql("START REPLICA IO_THREAD")
-                    before(slave, int(what))
-                case "RESTART":
-                    slave.restart(*[what] if what else [])
-                case "MASTER":
-                    master.stop()
-                    master.start()
-        slave.sql("STOP REPLICA SQL_THREAD")
-        slave.sql("START REPLICA")
-        slave.expect_law(master)
-        assert slave.executed() == f"{UUID}:1-74"

@@ -27,7 +27,7 @@ from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.slave.channel import Channel, ChannelOptions
 from dumpfilter.slave.threads.groups import Keyword, keyword
-from dumpfilter.slave.threads.io_thread import MasterOptions
+from dumpfilter.slave.threads.master_options import MasterOptions
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
 from tests.filter.plain import Names
@@ -52,7 +52,7 @@ CASES = {
 
 
 class Notes:
-    """A target whose state is a list of what it was told."""
+    """A target whose state is the list of the calls that it received."""
 
     def __init__(self) -> None:
         self.told: list[list[Any]] = []
@@ -74,6 +74,9 @@ class Notes:
 
     def restore(self, state: dict[str, Any]) -> None:
         self.told = state["told"]
+
+    def text(self) -> str:
+        return str(self.told)
 
 
 def files_of(folder: Path) -> list[Path]:
@@ -141,7 +144,7 @@ def run_slave(address: str, directory: Path, options: list[str], *, on_master: b
     target = Notes()
     slave = Channel(
         ChannelOptions(
-            source=MasterOptions(address=address, server_id=8 + on_master, uuid="", once=True),
+            master=MasterOptions(address=address, server_id=8 + on_master, uuid="", once=True),
             relay_dir=directory,
             rules=EffectiveFilter.from_options(options).rules,
             semantics=FilterSemantics.EFFECTIVE,
@@ -215,7 +218,7 @@ def test_mixed_rules_are_refused(stub: pb_grpc.DumpFilterStub) -> None:
         register(stub, mixed)
     assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     options = ChannelOptions(
-        source=MasterOptions(address="127.0.0.1:1", server_id=1, uuid=""),
+        master=MasterOptions(address="127.0.0.1:1", server_id=1, uuid=""),
         relay_dir=Path("unused"),
         rules=(make_rule(RuleKind.DO_DB, "d1"),),
         semantics=FilterSemantics.EFFECTIVE,

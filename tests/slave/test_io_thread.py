@@ -22,7 +22,8 @@ from dumpfilter.errors import (
 )
 from dumpfilter.slave.state.master_info import MasterInfoFile
 from dumpfilter.slave.state.relay_log import RelayLog
-from dumpfilter.slave.threads.io_thread import IoThread, MasterOptions
+from dumpfilter.slave.threads.io_thread import IoThread
+from dumpfilter.slave.threads.master_options import MasterOptions
 from dumpfilter.slave.threads.receiver import Receiver
 from dumpfilter.slave.threads.relay_end import RelayEnd
 from dumpfilter.v1 import dumpfilter_pb2 as pb

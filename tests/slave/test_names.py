@@ -20,7 +20,7 @@ from dumpfilter.slave.state import state_file
 from dumpfilter.slave.state.master_info import NAME, MasterInfo, MasterInfoFile
 from dumpfilter.slave.state.relay_log import RelayLog
 from dumpfilter.slave.targets import SummaryTarget
-from dumpfilter.slave.threads.io_thread import MasterOptions
+from dumpfilter.slave.threads.master_options import MasterOptions
 from dumpfilter.slave.threads.receiver import Receiver
 from dumpfilter.slave.threads.relay_end import RelayEnd
 from tests.slave.driven import Master, driven, serving, wait_until
@@ -50,7 +50,7 @@ def channel(
     kind = EffectiveFilter if semantics is FilterSemantics.EFFECTIVE else Filter
     return Channel(
         ChannelOptions(
-            source=MasterOptions(address=f"127.0.0.1:{master.port}", server_id=101, uuid="", once=True),
+            master=MasterOptions(address=f"127.0.0.1:{master.port}", server_id=101, uuid="", once=True),
             relay_dir=directory,
             rules=kind.from_options(options).rules,
             semantics=semantics,

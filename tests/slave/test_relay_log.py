@@ -88,7 +88,7 @@ def test_recover_goes_back_to_the_recorded_position(tmp_path, masters):
 
 def test_less_than_recorded_is_an_error_with_a_cure(tmp_path, masters):
     log = write_recording(tmp_path, masters.recorded("mysql-row"))
-    with pytest.raises(StateCorrupt, match=r"relay-bin.000003: has \d+ bytes, 9999 were .* start afresh"):
+    with pytest.raises(StateCorrupt, match=r"relay-bin.000003: has \d+ bytes, but 9999 were .* start afresh"):
         log.recover(RelayPosition("relay-bin.000003", 9999))
     with pytest.raises(StateCorrupt, match=r"relay-bin.index: does not name relay-bin.000009"):
         log.recover(RelayPosition("relay-bin.000009", 4))
@@ -108,7 +108,7 @@ def test_sync_relay_log(tmp_path, masters, monkeypatch, every, expected):
     log.recover(None)
     log.rotate(file.name, 4, file.format_description)
     synced = []
-    monkeypatch.setattr("slave.durable.sync", lambda path, fd: synced.append(path.name))
+    monkeypatch.setattr("dumpfilter.slave.state.durable.sync", lambda path, fd: synced.append(path.name))
     for transaction in file.transactions[:5]:
         log.append(transaction.events[0], events=1)
     assert len(synced) == expected

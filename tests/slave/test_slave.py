@@ -12,7 +12,7 @@ from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.errors import DirectoryBusy, OptionError
 from dumpfilter.filter.channels import ChannelFilters, fold_channel
 from dumpfilter.slave.slave import Slave, SlaveOptions, _file_name
-from dumpfilter.sql.errors import SqlError
+from dumpfilter.sql.server_errors import SqlError
 from tests.slave.driven import driven, expected, serving, wait_until
 
 NAMES = [

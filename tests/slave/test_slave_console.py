@@ -18,7 +18,7 @@ from dumpfilter.slave.command import report
 from dumpfilter.slave.targets import SummaryTarget
 from dumpfilter.slave.threads.applier import EventApplier
 from tests.slave.driven import Place, driven, expected, serving, wait_until
-from tests.slave.test_changes import GrowingBinlog
+from tests.slave.growing import GrowingCopy
 from tests.support import DATA
 
 STATEMENTS = DATA / "recordings" / "mysql-forms"
@@ -95,7 +95,7 @@ def test_it_is_asked_of_what_was_relayed_also_without_the_master(tmp_path: Path,
 def test_a_master_that_comes_back_with_another_configuration(
     data: Path, tmp_path: Path, filter_on: str
 ) -> None:
-    growing = GrowingBinlog(data / "mysql-row", tmp_path / "live", seed=1)
+    growing = GrowingCopy(data / "mysql-row", tmp_path / "live", seed=1)
     growing.more(20)
     own, imposed = "--replicate-ignore-db=scratch", "--replicate-ignore-db=hr"
     with serving(growing.index) as master, driven(tmp_path / "s", own) as slave:

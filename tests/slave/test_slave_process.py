@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,38 +13,16 @@ import pymysql
 import pytest
 
 from dumpfilter.filter.rules import RuleKind, make_rule
-from tests.slave.driven import DEADLINE, Since, expected, wait_until
-from tests.slave.test_end_to_end import Launcher
+from tests.slave.driven import Since, expected, wait_until
+from tests.slave.processes import Launcher
 
 UUID = "5a8b8d0a-e543-11f1-9c8d-02fc00000001"
 
 
-@pytest.fixture(scope="module")
-def masters(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Iterator[dict[str, int]]:
-    """The ports of two masters."""
-    started = {}
-    for folder in ("mysql-row", "mysql-mixed"):
-        started[folder] = Launcher(tmp_path_factory.mktemp(folder))
-        started[folder].start_master(data / folder)
-    yield {folder: one.port for folder, one in started.items()}
-    for one in started.values():
-        one.close()
-
-
-@pytest.fixture(scope="module")
-def one_launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
-    made = Launcher(tmp_path_factory.mktemp("launcher"))
-    yield made
-    made.close()
-
-
 @pytest.fixture
-def launcher(one_launcher: Launcher, tmp_path: Path) -> Iterator[Launcher]:
-    """Starts processes in the test's own directory."""
-    one_launcher.directory = tmp_path
-    yield one_launcher
-    for name in list(one_launcher.running):
-        one_launcher.kill(name)
+def masters(address_of: Callable[[str], str]) -> dict[str, int]:
+    """The ports of two masters."""
+    return {folder: int(address_of(folder).rpartition(":")[2]) for folder in ("mysql-row", "mysql-mixed")}
 
 
 def start(launcher: Launcher, *options: str, name: str = "s") -> None:
@@ -249,7 +228,69 @@ def last_line(launcher: Launcher) -> str:
 )
 def test_wrong_options_are_one_line(launcher: Launcher, options: list[str], text: str) -> None:
     start(launcher, *options)
-    assert launcher.wait("s", DEADLINE) == 2, launcher.log("s")
+    assert launcher.wait("s") == 2, launcher.log("s")
     assert last_line(launcher).startswith("dumpfilter: ")
     assert text in last_line(launcher)
     assert launcher.log("s").count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "text"),
+    [
+        (["--replicate-do-table=nodot"], 2, "--replicate-do-table=nodot"),
+        (["--server-id", "0"], 2, "--server-id=0"),
+        (["--start-position", "100"], 2, "--start-position needs --start-file"),
+        (["--retry-count", "2"], 3, "127.0.0.1:1 cannot be reached after 2 attempts"),
+    ],
+)
+def test_an_error_is_the_last_line_and_an_exit_code(
+    launcher: Launcher, options: list[str], code: int, text: str
+) -> None:
+    start(launcher, "--master", "127.0.0.1:1", *options)
+    assert launcher.wait("s") == code
+    assert text in last_line(launcher)
+
+
+def test_ctrl_c_ends_slave_and_master_in_order(launcher: Launcher, data: Path) -> None:
+    launcher.start_master(data / "mysql-row")
+    launcher.start_slave("s")
+    wait_until(lambda: launcher.master_info("s")["source_file"] == "bin.000003", lambda: launcher.log("s"))
+    launcher.kill("s", signal.SIGINT)
+    assert launcher.wait("s") == 0
+    # The applier stops after its current transaction, and the next run continues there.
+    assert launcher.report("s")["retrieved_gtid_set"].endswith(":1-74")
+    launcher.start_slave("s", "--once")
+    assert launcher.wait("s") == 0
+    assert launcher.report("s")["gtid_set"].endswith(":1-74")
+    launcher.kill("master", signal.SIGTERM)
+    assert launcher.wait("master") == 0
+    assert "Traceback" not in launcher.log("s") + launcher.log("master")
+
+
+def test_two_slaves_in_one_directory(launcher: Launcher, masters: dict[str, int]) -> None:
+    first = launcher.start(
+        "first",
+        *("slave", "--relay-dir", str(launcher.directory / "s"), "--server-id", "101"),
+        *("--master", f"127.0.0.1:{masters['mysql-row']}"),
+    )
+    wait_until(
+        lambda: launcher.master_info("s")["source_file"] == "bin.000003", lambda: launcher.log("first")
+    )
+    start(launcher, "--master", "127.0.0.1:1")
+    assert launcher.wait("s") == 1
+    assert launcher.log("s").count("\n") == 1
+    assert f"another slave works here (process {first})" in launcher.log("s")
+
+
+def test_a_damaged_binlog_stops_the_slave_with_file_and_position(
+    launcher: Launcher, data: Path, tmp_path: Path
+) -> None:
+    binlogs = Path(shutil.copytree(data / "mysql-row", tmp_path / "binlogs"))
+    damaged = bytearray((binlogs / "bin.000002").read_bytes())
+    damaged[5000] ^= 4
+    (binlogs / "bin.000002").write_bytes(damaged)
+    launcher.start_master(binlogs)
+    launcher.start_slave("s", "--once")
+    assert launcher.wait("s") == 1
+    assert "bin.000002: at " in last_line(launcher)
+    assert launcher.master_info("s")["source_file"] in ("bin.000001", "bin.000002")

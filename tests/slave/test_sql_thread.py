@@ -20,8 +20,8 @@ from dumpfilter.slave.threads.sql_thread import SqlThread
 END = {"mysql-row": ":1-74", "mariadb-row": "0-11-74"}
 
 
-class Counter:
-    """A target whose state is a list of what it was told."""
+class Recorder:
+    """A target whose state is the list of the calls that it received."""
 
     def __init__(self, fail_after=10**9):
         self.told = []
@@ -49,6 +49,9 @@ class Counter:
 
     def restore(self, state):
         self.told = state["told"]
+
+    def text(self):
+        return str(self.told)
 
 
 def family_of(folder):
@@ -92,7 +95,7 @@ def channel(tmp_path, masters):
 def test_applies_everything_and_knows_where_it_is(tmp_path, channel, folder):
     c = channel(folder)
     c.receive_all()
-    target = Counter()
+    target = Recorder()
     thread = c.thread(target)
     thread.run()
     info = thread.info
@@ -103,7 +106,7 @@ def test_applies_everything_and_knows_where_it_is(tmp_path, channel, folder):
     assert info.executed.endswith(END[folder])
     assert target.told[0][:1] == ["begin"]
     assert target.told[-1] == ["commit"]
-    again = Counter()
+    again = Recorder()
     thread = c.thread(again)
     thread.run()
     assert again.told == target.told
@@ -112,7 +115,7 @@ def test_applies_everything_and_knows_where_it_is(tmp_path, channel, folder):
 
 def test_follows_the_relay_log_as_it_grows(channel):
     c = channel("mysql-row")
-    target = Counter()
+    target = Recorder()
     thread = c.thread(target)
     running = threading.Thread(target=thread.run)
     running.start()
@@ -139,7 +142,7 @@ def test_retrieved_gtids_that_held_nothing_are_executed_when_caught_up(channel):
     c.receive_all()
     info = c.receiver.info.model_copy(update={"retrieved": gone})
     c.relay_end.publish(info)
-    thread = c.thread(Counter())
+    thread = c.thread(Recorder())
     thread.run()
     assert thread.info.executed.startswith(gone)
 
@@ -150,12 +153,12 @@ def test_nothing_is_applied_twice_after_a_crash(tmp_path, channel, monkeypatch, 
     c = channel("mysql-row")
     c.receive_all()
     with pytest.raises(RuntimeError):
-        c.thread(Counter(fail_after)).run()
+        c.thread(Recorder(fail_after)).run()
     recorded = RelayLogInfoFile(tmp_path).load()
     assert fail_after < 7 or recorded.relay_file
-    target = Counter()
+    target = Recorder()
     c.thread(target).run()
-    whole = Counter()
+    whole = Recorder()
     RelayLogInfoFile(tmp_path).path.unlink()
     c.thread(whole).run()
     assert target.told == whole.told
@@ -164,22 +167,22 @@ def test_nothing_is_applied_twice_after_a_crash(tmp_path, channel, monkeypatch, 
 def test_stop_is_between_transactions_and_goes_on_there(tmp_path, channel):
     c = channel("mariadb-row")
     c.receive_all()
-    target = Counter()
+    target = Recorder()
     for _ in range(1000):
         thread = c.thread(target)
-        stopping = Counter()
+        stopping = Recorder()
         stopping.told = target.told
         thread = c.thread(stopping)
-        stopping.commit = lambda thread=thread, t=stopping: (Counter.commit(t), thread.stop())
+        stopping.commit = lambda thread=thread, t=stopping: (Recorder.commit(t), thread.stop())
         before = len(target.told)
         thread.run()
-        target = Counter()
+        target = Recorder()
         c.thread(target)
         if len(stopping.told) == before:
             break
         assert target.told == stopping.told
         assert target.told[-1] == ["commit"]
-    whole = Counter()
+    whole = Recorder()
     RelayLogInfoFile(tmp_path).path.unlink()
     c.thread(whole).run()
     assert target.told == whole.told
@@ -188,7 +191,7 @@ def test_stop_is_between_transactions_and_goes_on_there(tmp_path, channel):
 def test_ahead_of_the_relay_log(tmp_path, channel):
     c = channel("mysql-row")
     c.receive_all()
-    c.thread(Counter()).run()
+    c.thread(Recorder()).run()
     c.relay_end.publish(c.receiver.info.model_copy(update={"relay_offset": 4}))
     with pytest.raises(StateCorrupt, match=r"relay-log.info: is ahead of the relay log"):
-        c.thread(Counter())
+        c.thread(Recorder())

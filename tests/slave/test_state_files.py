@@ -52,7 +52,7 @@ def test_no_flipped_byte_goes_unnoticed(tmp_path_factory, at, flip):
         ("[]", "is not a master.info file"),
         ('{"kind": "relay-log.info"}', "is not a master.info file"),
         ('{"kind": "master.info", "format": 2}', "has format 2, this release reads format 1"),
-        ('{"kind": "master.info", "format": 1, "crc32": 1}', "crc32 does not fit"),
+        ('{"kind": "master.info", "format": 1, "crc32": 1}', "crc32 does not match"),
     ],
 )
 def test_foreign_files(tmp_path, text, what):

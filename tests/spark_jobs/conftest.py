@@ -1,7 +1,12 @@
-"""One Spark session, one real MariaDB and one packaged environment for all tests."""
+"""Resources that the tests of the Spark jobs share: Spark, a MariaDB server, a packaged environment.
+
+Starting Spark takes ten seconds, so each pytest worker has at most one Spark session. With pytest-xdist all tests that
+use a shared resource run in one worker.
+"""
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +16,30 @@ import pytest
 from dumpfilter.spark_jobs.spark.context import spark_session
 from dumpfilter.spark_jobs.spark.environment import package_environment
 from tests.mariadb import MariaDb
+from tests.spark_jobs.here import MEMORY
+
+SHARED = ("spark", "mariadb", "environment")
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Run all tests that use a shared resource in the same worker of pytest-xdist."""
+    for name in SHARED:
+        if name in getattr(item, "fixturenames", ()) and item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(name))
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """An empty directory in memory, removed after the test."""
+    with tempfile.TemporaryDirectory(dir=MEMORY, prefix="dumpfilter-test-") as name:
+        yield Path(name)
+
+
+@pytest.fixture(scope="session")
+def session_path() -> Iterator[Path]:
+    """A directory in memory for all tests, removed at the end."""
+    with tempfile.TemporaryDirectory(dir=MEMORY, prefix="dumpfilter-test-") as name:
+        yield Path(name)
 
 
 @pytest.fixture(scope="session")
@@ -20,13 +49,15 @@ def spark() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDb]:
-    server = MariaDb(tmp_path_factory.mktemp("mariadb"))
+def mariadb(session_path: Path) -> Iterator[MariaDb]:
+    folder = session_path / "mariadb"
+    folder.mkdir()
+    server = MariaDb(folder, "--skip-log-bin")
     yield server
     server.close()
 
 
 @pytest.fixture(scope="session")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The packaged environment. Tests that use it are in the xdist group ``cluster``."""
+    """The packaged environment."""
     return package_environment(tmp_path_factory.mktemp("environment") / "environment.tar.gz").path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,9 @@ from typing import Any
 from dumpfilter.spark_jobs.spark.jobs import Runner, run_here
 from dumpfilter.spark_jobs.split.job import SplitOptions, SplitResult, split
 from dumpfilter.split_set.manifest import Manifest
+
+MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+"""A file system in memory, where synchronizing a file costs nothing. None: the default directory."""
 
 
 @dataclass

@@ -10,8 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.sql.commands import Command
-from dumpfilter.sql.errors import SqlError
 from dumpfilter.sql.parser import parse_statement, split_statements
+from dumpfilter.sql.server_errors import SqlError
 from tests.sql.rendering import commands, spelled
 
 ANSWERS = json.loads((Path(__file__).parent / "data" / "answers.json").read_text(encoding="utf-8"))

@@ -26,13 +26,13 @@ from dumpfilter.sql.commands import (
     Threads,
     Until,
 )
-from dumpfilter.sql.errors import SqlError
 from dumpfilter.sql.parser import parse_statement
 from dumpfilter.sql.result import Note
 from dumpfilter.sql.server_errors import (
     ER_DATETIME_FUNCTION_OVERFLOW,
     ER_TRUNCATED_WRONG_VALUE,
     ER_WRONG_DATETIME_VALUE,
+    SqlError,
 )
 
 DO, IGNORE, REWRITE = EffectiveRuleKind.DO, EffectiveRuleKind.IGNORE, EffectiveRuleKind.REWRITE

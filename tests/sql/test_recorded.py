@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.sql.errors import SqlError
 from dumpfilter.sql.parser import parse_statement
+from dumpfilter.sql.server_errors import SqlError
 
 ANSWERS = json.loads((Path(__file__).parent / "data" / "answers.json").read_text(encoding="utf-8"))
 

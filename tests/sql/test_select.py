@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.sql.errors import SqlError
 from dumpfilter.sql.functions import FUNCTIONS, fold, like, sort_key
 from dumpfilter.sql.result import Column, ColumnType, Result, Table
 from dumpfilter.sql.select import ZERO_TIMESTAMP, Environment, select
+from dumpfilter.sql.server_errors import SqlError
 
 SCHEMA = "performance_schema"
 FILTERS = Table(

@@ -1,7 +1,7 @@
-"""The report's page: from :class:`Results` to the text of one HTML file that needs nothing else.
+"""The report's page: one HTML file that needs no other file, made from :class:`Results`.
 
-Everything is escaped by jinja; names also have what cannot be seen spelled out. A content security policy lets run
-only the page's own scripts, by their digests, and lets nothing be fetched.
+Jinja escapes every value. In names, invisible characters are spelled out. A content security policy allows only the
+page's own scripts, by their digests, and no requests.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from dumpfilter.printable import visible
-from dumpfilter.spark_jobs.bandwidth.report import figures
+from dumpfilter.spark_jobs.bandwidth.report import plots
 from dumpfilter.spark_jobs.bandwidth.report.text import (
     human_bytes,
     human_duration,
@@ -31,12 +31,12 @@ from dumpfilter.spark_jobs.bandwidth.report.text import (
 from dumpfilter.spark_jobs.bandwidth.results import Results, TableFigures
 
 MOST_LINES = 2000
-"""Of any table in the page; the rest is in the job's other outputs."""
+"""The most lines of any table in the page. The job's other output files have all lines."""
 
 
 @dataclass(frozen=True)
 class _Way:
-    """One way to feed all slaves, in the summary."""
+    """One way to send the binlog to all slaves, in the summary."""
 
     name: str
     note: str
@@ -47,31 +47,31 @@ class _Way:
 
 @dataclass(frozen=True)
 class _Table:
-    """A line of the tables that weigh most."""
+    """A line of the list of tables."""
 
     figures: TableFigures
     slaves: int
-    """That are sent anything of it."""
+    """The number of slaves that are sent any event of the table."""
     sent: int
-    """Bytes of it to all slaves, filters on the master."""
+    """The table's bytes that all slaves are sent, with filters on the master."""
 
 
 def render_report(results: Results) -> str:
-    """The report as the text of an HTML page, to be written as UTF-8.
+    """Return the report as an HTML page, to be written as UTF-8.
 
-    Pure. The page works from ``file://`` without a network, in light and dark, printed, and from 400 pixels wide.
+    The page works from ``file://`` without a network, in light and dark, printed, and from 400 pixels wide.
     """
-    time = figures.time_plot(results)
-    heat = figures.heat_map(results)
-    plots = {
-        "savings": figures.savings_plot(results),
+    time = plots.time_plot(results)
+    heat = plots.heat_map(results)
+    drawn = {
+        "savings": plots.savings_plot(results),
         "time": time and time.plot,
-        "tables": figures.tables_plot(results),
+        "tables": plots.tables_plot(results),
         "heat": heat,
-        "cost": figures.cost_plot(results) if _any_cost(results) else None,
+        "cost": plots.cost_plot(results) if _any_cost(results) else None,
     }
     data = {
-        "figures": {name: plot.figure for name, plot in plots.items() if plot},
+        "figures": {name: plot.figure for name, plot in drawn.items() if plot},
         "choices": time.choices if time else [],
     }
     scripts = _scripts() if data["figures"] else []
@@ -99,11 +99,11 @@ def render_report(results: Results) -> str:
             rules=rules,
             rule_scale=max((abs(rule.saving) for _, rule in rules), default=0),
             some_without_rules=sum(not slave.rules for slave in slaves),
-            plots=plots,
-            heat_limits=figures.heat_limits(heat) if heat else None,
+            plots=drawn,
+            heat_limits=plots.heat_limits(heat) if heat else None,
             time_plot=time,
             most_lines=MOST_LINES,
-            most=figures,
+            most=plots,
             data=data,
             css=Markup(_asset("report.css")),
             scripts=[script for script, _ in scripts],
@@ -118,7 +118,7 @@ def _asset(name: str) -> str:
 
 @functools.cache
 def _scripts() -> list[tuple[Markup, str]]:
-    """The page's scripts, each with its digest as a content security policy has it."""
+    """Return the page's scripts, each with its digest in the form of a content security policy."""
     texts = [get_plotlyjs(), _asset("report.js")]
     digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts]
     return [(Markup(text), f"sha256-{digest}") for text, digest in zip(texts, digests, strict=True)]
@@ -132,7 +132,8 @@ def _environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        # of every value in the page, so that none is forgotten; what is Markup is the page's own
+        # Applied to every value in the page, so that no name is forgotten. Markup comes from this package
+        # only.
         finalize=lambda value: visible(value) if type(value) is str else value,
     )
     environment.filters |= {
@@ -149,7 +150,8 @@ def _environment() -> jinja2.Environment:
 
 
 def _seconds(results: Results) -> int | None:
-    """From the first to the last event; None when no event has a time or all have the same."""
+    """Return the seconds between the first and the last event. None if no event has a time, or all have the same
+    time."""
     first, last = results.source.first_time, results.source.last_time
     return last - first or None if first is not None and last is not None else None
 
@@ -189,7 +191,7 @@ def _ways(results: Results, no_filter: int, master: int) -> list[_Way]:
 
 
 def _peaks(results: Results) -> tuple[float, float] | None:
-    """Bytes a second of all slaves together in the busiest bucket: without the filters, and with."""
+    """Return the bytes a second of all slaves in the busiest bucket, without the filters and with them."""
     if not results.bucket_starts or not results.slaves:
         return None
     unfiltered = max(results.series.no_filter) * len(results.slaves)

@@ -1,4 +1,4 @@
-"""Numbers and names as a person reads them: binary units, percentages, UTC times.
+"""Numbers and names in a form for people: binary units, percentages, UTC times.
 
 >>> human_bytes(1289748), human_rate(1536), human_percent(0.8674), human_duration(108000)
 ('1.23 MiB', '1.5 KiB/s', '86.7 %', '30 h')
@@ -9,13 +9,13 @@ from __future__ import annotations
 import datetime
 
 NOTHING = "–"
-"""Stands where there is no figure."""
+"""The text in place of a missing figure."""
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 def shorten(name: str, most: int) -> str:
-    """At most ``most`` characters of ``name``, the middle left out: the ends tell names of tables apart.
+    """Shorten ``name`` to at most ``most`` characters, without its middle, since the ends tell names of tables apart.
 
     >>> shorten("warehouse.order_items_2026", 15)
     'warehou…ms_2026'
@@ -27,7 +27,8 @@ def shorten(name: str, most: int) -> str:
 
 
 def human_bytes(number: float) -> str:
-    """Up to three digits (whole bytes: four), in the largest binary unit that leaves one before the point.
+    """Format bytes with up to three digits (whole bytes: four), in the largest binary unit that leaves a digit before
+    the point.
 
     >>> human_bytes(0), human_bytes(1023), human_bytes(-2048), human_bytes(153 * 2**20)
     ('0 B', '1023 B', '−2 KiB', '153 MiB')
@@ -43,17 +44,17 @@ def human_bytes(number: float) -> str:
 
 
 def human_rate(bytes_per_second: float) -> str:
-    """As :func:`human_bytes`, by the second."""
+    """Format a rate like :func:`human_bytes`, with "/s"."""
     return human_bytes(bytes_per_second) + "/s"
 
 
 def human_number(number: int) -> str:
-    """All digits, in groups of three."""
+    """Format all digits, in groups of three."""
     return f"{number:,}".replace("-", "−")
 
 
 def human_percent(share: float | None) -> str:
-    """Of 1, with one decimal; what is not quite nothing or not quite all is not rounded to it.
+    """Format a part of 1 as a percentage with one decimal. Only exact values become 0 % and 100 %.
 
     >>> human_percent(0.00001), human_percent(0.99999), human_percent(1.0), human_percent(None)
     ('< 0.1 %', '> 99.9 %', '100 %', '–')
@@ -69,7 +70,7 @@ def human_percent(share: float | None) -> str:
 
 
 def human_seconds(seconds: float) -> str:
-    """A short time that was measured.
+    """Format a short time that was measured.
 
     >>> human_seconds(0.0123), human_seconds(4.25), human_seconds(312)
     ('12.3 ms', '4.25 s', '5 min 12 s')
@@ -80,7 +81,7 @@ def human_seconds(seconds: float) -> str:
 
 
 def human_duration(seconds: int) -> str:
-    """A span of whole seconds, rounded to the second of its two largest units; days from two on.
+    """Format a span of whole seconds in its two largest units. Two days and more are in days.
 
     >>> human_duration(0), human_duration(3600), human_duration(30 * 3600 - 8), human_duration(90 * 3600)
     ('0 s', '1 h', '30 h', '3 d 18 h')
@@ -94,12 +95,12 @@ def human_duration(seconds: int) -> str:
 
 
 def utc(seconds: int | None) -> str:
-    """Unix seconds as ``YYYY-MM-DD HH:MM:SS``, UTC."""
+    """Format Unix seconds as ``YYYY-MM-DD HH:MM:SS``, UTC."""
     if seconds is None:
         return NOTHING
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def share(part: float, whole: float) -> float | None:
-    """``part`` of ``whole``, None of nothing."""
+    """Return ``part`` divided by ``whole``, or None if ``whole`` is 0."""
     return part / whole if whole else None

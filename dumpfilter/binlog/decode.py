@@ -1,0 +1,60 @@
+"""The decoding of any event, by the table of events (:class:`~dumpfilter.binlog.events.EventType`)."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from dumpfilter.binlog.events import EventType, Symbol
+from dumpfilter.binlog.reader import Event
+
+
+def decode_event(event: Event) -> Any:
+    """Return an event's content: the object that the decoder of the event's type returns.
+
+    The content of an event without a decoder is None. Raises BinlogCorrupt or BinlogUnsupported, without file and
+    position, when the event is malformed.
+    """
+    try:
+        kind = EventType(event.type)
+    except ValueError:
+        return None
+    decode = decoder(kind)
+    if decode is None:
+        return None
+    body, fd, symbol = event.body, event.fd, kind.kind.symbol
+    if symbol == Symbol.FORMAT_DESCRIPTION:
+        return fd
+    if symbol == Symbol.TABLE_MAP:
+        return decode(body, fd.post_header_length(kind))
+    if symbol == Symbol.ROWS:
+        return decode(kind, body, fd.post_header_length(kind) or None)
+    if symbol == Symbol.QUERY:
+        # MariaDB gives its compressed Query events the post-header of a plain Query event
+        length = fd.post_header_length(EventType.QUERY)
+        return decode(body, post_header_length=length, compressed=kind.kind.compressed)
+    if symbol == Symbol.LOAD_QUERY:
+        return decode(body, post_header_length=fd.post_header_length(kind))
+    if symbol == Symbol.MARIADB_GTID:
+        return decode(body, event.header.server_id)
+    if kind == EventType.ANONYMOUS_GTID:
+        return decode(body, anonymous=True)
+    return decode(body)
+
+
+@functools.cache
+def decoder(kind: EventType) -> Callable[..., Any] | None:
+    """Return the function that decodes the body of an event type; None for a type without a decoder.
+
+    >>> decoder(EventType.XID).__name__, decoder(EventType.VIEW_CHANGE)
+    ('decode_xid', None)
+    """
+    if not kind.kind.decoder:
+        return None
+    module, _, path = kind.kind.decoder.partition(".")
+    found: Any = importlib.import_module(f"dumpfilter.binlog.{module}")
+    for name in path.split("."):
+        found = getattr(found, name)
+    return found  # type: ignore[no-any-return]

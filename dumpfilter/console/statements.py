@@ -1,0 +1,211 @@
+"""A client's statements: each goes to the executor, or to the function of the console that answers it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+
+from dumpfilter.console import show
+from dumpfilter.console.executor import Interrupt
+from dumpfilter.console.information_schema import SCHEMA, schemas_of
+from dumpfilter.console.session import Session
+from dumpfilter.console.settings import apply_set
+from dumpfilter.sql import server_errors
+from dumpfilter.sql.commands import Query
+from dumpfilter.sql.parser import parse_statement
+from dumpfilter.sql.result import OK, Result
+from dumpfilter.sql.select import no_such_table
+from dumpfilter.sql.server_errors import SqlError
+from dumpfilter.statement.tokens import Token, TokenKind, tokens
+
+_MOST_ID_DIGITS = 20
+"""The digits of a connection id that KILL reads: those of 2**64 - 1."""
+
+
+def execute_statement(session: Session, text: str, interrupt: Interrupt) -> Result:
+    """Carry out one statement. Raises SqlError, and the errors of the session's executor."""
+    session.questions += 1
+    command = parse_statement(text)
+    if not isinstance(command, Query):
+        result = session.executor.execute(command)
+        if not interrupt.is_set():
+            # an interrupted statement has ended with 1317, and leaves the diagnostics area unchanged
+            session.diagnostics = result.notes
+        return result
+    words = list(tokens(command.text))
+    first = words[0].word or words[0].value if words else ""
+    if show.is_about_diagnostics(words):
+        return show.diagnostics(words, session.diagnostics)
+    session.diagnostics = ()
+    if first in _HANDLERS:
+        return _HANDLERS[first](session, command.text, words, interrupt)
+    if first in _QUERIES:
+        return session.select(command.text, interrupt)
+    raise _refusal(session, words)
+
+
+def _use(session: Session, text: str, words: Sequence[Token], interrupt: Interrupt) -> Result:
+    if len(words) < 2 or words[1].kind is TokenKind.BAD:
+        raise server_errors.syntax_error(text, len(text))
+    session.use(words[1].value)
+    return OK
+
+
+def _kill(session: Session, text: str, words: Sequence[Token], interrupt: Interrupt) -> Result:
+    kinds = [word.word for word in words[1:-1]]
+    number = words[-1]
+    if number.kind is not TokenKind.INTEGER or kinds not in ([], ["QUERY"], ["CONNECTION"]):
+        raise server_errors.syntax_error(text, number.start if len(words) > 1 else len(text))
+    connection_id = int(number.value[:_MOST_ID_DIGITS])
+    if not session.processes.kill(connection_id, query_only=kinds == ["QUERY"]):
+        raise server_errors.ER_NO_SUCH_THREAD(connection_id)
+    return OK
+
+
+def _do(session: Session, text: str, words: Sequence[Token], interrupt: Interrupt) -> Result:
+    session.select("SELECT " + text[words[0].end :], interrupt)
+    return OK
+
+
+def _set(session: Session, text: str, words: Sequence[Token], interrupt: Interrupt) -> Result:
+    apply_set(session, text, words, interrupt)
+    return OK
+
+
+def _accept(session: Session, text: str, words: Sequence[Token], interrupt: Interrupt) -> Result:
+    """Accept BEGIN, COMMIT and ROLLBACK without effect: a console has nothing to roll back."""
+    return OK
+
+
+_HANDLERS: dict[str, Callable[[Session, str, Sequence[Token], Interrupt], Result]] = {
+    "USE": _use,
+    "KILL": _kill,
+    "DO": _do,
+    "SET": _set,
+    "SHOW": show.show,
+    "DESCRIBE": show.describe,
+    "DESC": show.describe,
+    "EXPLAIN": show.describe,
+    **dict.fromkeys(("BEGIN", "START", "COMMIT", "ROLLBACK", "UNLOCK"), _accept),
+}
+_QUERIES = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "("})
+_WRITES = {
+    "INSERT": "INSERT",
+    "REPLACE": "INSERT, DELETE",
+    "UPDATE": "UPDATE",
+    "DELETE": "DELETE",
+    "TRUNCATE": "DROP",
+    "DROP": "DROP",
+    "CREATE": "CREATE",
+    "ALTER": "ALTER",
+    "LOCK": "SELECT, LOCK TABLES",
+}
+"""The writing statements by their first word, with the privilege that a server says is missing."""
+_KNOWN = frozenset(
+    [
+        "ALTER",
+        "ANALYZE",
+        "BINLOG",
+        "CACHE",
+        "CALL",
+        "CHANGE",
+        "CHECK",
+        "CHECKSUM",
+        "CLONE",
+        "CREATE",
+        "DEALLOCATE",
+        "DELETE",
+        "DROP",
+        "EXECUTE",
+        "FLUSH",
+        "GET",
+        "GRANT",
+        "HANDLER",
+        "HELP",
+        "IMPORT",
+        "INSERT",
+        "INSTALL",
+        "LOAD",
+        "LOCK",
+        "OPTIMIZE",
+        "PREPARE",
+        "PURGE",
+        "RELEASE",
+        "RENAME",
+        "REPAIR",
+        "REPLACE",
+        "RESET",
+        "RESIGNAL",
+        "RESTART",
+        "REVOKE",
+        "SAVEPOINT",
+        "SHUTDOWN",
+        "SIGNAL",
+        "STOP",
+        "TRUNCATE",
+        "UNINSTALL",
+        "UPDATE",
+        "XA",
+    ]
+)
+"""First words of a server's statements that a console refuses with 1235. Another first word is a syntax error."""
+_BEFORE_NAME = frozenset(
+    [
+        "DATABASE",
+        "DELAYED",
+        "EXISTS",
+        "FROM",
+        "HIGH_PRIORITY",
+        "IF",
+        "IGNORE",
+        "INTO",
+        "LOW_PRIORITY",
+        "NOT",
+        "OR",
+        "QUICK",
+        "REPLACE",
+        "SCHEMA",
+        "TABLE",
+        "TABLES",
+        "TEMPORARY",
+        "VIEW",
+    ]
+)
+"""Words between a writing statement's verb and the name of its table."""
+
+
+def _refusal(session: Session, words: Sequence[Token]) -> SqlError:
+    """Return the error for a statement that a console does not carry out.
+
+    A writing statement gets the error that a server gives for its performance_schema.
+    """
+    verb = words[0].word if words else ""
+    names = _table_named(words)
+    if verb in _WRITES and names:
+        schema, name = names
+        if words[1].word in ("DATABASE", "SCHEMA"):
+            return server_errors.ER_DBACCESS_DENIED_ERROR(session.user, session.host, name)
+        schema = schema or session.database or ""
+        if not schema:
+            return server_errors.ER_NO_DB_ERROR()
+        if schema == SCHEMA or verb in ("CREATE", "ALTER"):
+            return server_errors.ER_DBACCESS_DENIED_ERROR(session.user, session.host, schema)
+        if session.find_table(schema, name) is None:
+            return no_such_table(schema, name, schemas_of(session.executor))
+        return server_errors.ER_TABLEACCESS_DENIED_ERROR(_WRITES[verb], session.user, session.host, name)
+    if verb in _KNOWN:
+        return server_errors.ER_NOT_SUPPORTED_YET(verb)
+    return server_errors.syntax_error(" ".join(word.value for word in words), 0)
+
+
+def _table_named(words: Sequence[Token]) -> tuple[str, str] | None:
+    """Return the schema (or "") and the name of the first table that a writing statement names."""
+    rest = list(words[1:])
+    while rest and rest[0].word in _BEFORE_NAME:
+        rest.pop(0)
+    with contextlib.suppress(IndexError):
+        if rest[0].kind in (TokenKind.WORD, TokenKind.QUOTED):
+            if rest[1:] and rest[1].value == ".":
+                return rest[0].value, rest[2].value
+            return "", rest[0].value
+    return None

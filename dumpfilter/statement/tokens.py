@@ -1,0 +1,252 @@
+"""The lexer: cut a statement's text into tokens, where MySQL 9.7 cuts it (manual, "Lexical Structure", "Comments").
+
+The console and the parser of binlogged statements share this lexer. A :class:`Dialect` holds what differs.
+
+The lexer is lazy: the text after the last requested token may be anything. The time is linear in the text, because
+the patterns never go back over characters that they have taken.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from dumpfilter.binlog.format import Family
+
+
+class TokenKind(enum.Enum):
+    """The kind of a token."""
+
+    WORD = "word"
+    """An identifier without quotes, or a keyword."""
+    NAME = "name"
+    """A word directly behind ``name.``, which is a name even if it is spelled like a keyword or a number."""
+    QUOTED = "quoted"
+    """An identifier in backticks."""
+    STRING = "string"
+    """Text in single or double quotes. Under ANSI_QUOTES, the reader takes double quotes for a name."""
+    INTEGER = "integer"
+    DECIMAL = "decimal"
+    """A number with a point and without an exponent."""
+    FLOAT = "float"
+    """A number with an exponent."""
+    HEX = "hex"
+    """A number such as ``0x10``."""
+    SYMBOL = "symbol"
+    """One other character, a comparison such as ``<=``, or the letter before a quote in ``x'61'``, ``b'1'``, ``n'a'``."""
+    BAD = "bad"
+    """The rest of the text from a quote or comment that is opened and not closed."""
+    END = "end"
+    """The end of the text."""
+
+
+class Token(NamedTuple):
+    """One token of a text."""
+
+    kind: TokenKind
+    value: str
+    """The token's text without its quotes."""
+    start: int
+    end: int
+    word: str = ""
+    """The word of a WORD in capitals, for comparison with keywords. Empty for any other token, and if not ASCII."""
+
+    @property
+    def is_name(self) -> bool:
+        """Whether the token can be an identifier, in double quotes too (ANSI_QUOTES)."""
+        return self.kind in _NAME_KINDS
+
+
+class Dialect(NamedTuple):
+    """The rules that differ between a client's statements and those in a binlog."""
+
+    conditional_version: int | None
+    """The newest version whose ``/*!NNNNN … */`` is read as code; the lexer skips the comment of a newer version.
+
+    None for statements in a binlog, where every version comment is code: the server that ran the statement logged
+    other ones as plain comments. Any ``*/`` outside quotes is then skipped, since version comments can be nested.
+    """
+    mariadb_comments: bool
+    """Whether ``/*M!NNNNN … */`` is read as code."""
+    undo_escapes: bool
+    r"""Whether the value of a string has ``\n`` and its kin replaced. A name in double quotes has no such escapes."""
+
+
+CLIENT = Dialect(conditional_version=90704, mariadb_comments=False, undo_escapes=True)
+"""The dialect of a console's client: MySQL 9.7.4."""
+
+BINLOG: dict[Family, Dialect] = {
+    "mysql": Dialect(conditional_version=None, mariadb_comments=False, undo_escapes=False),
+    "mariadb": Dialect(conditional_version=None, mariadb_comments=True, undo_escapes=False),
+}
+"""The dialects of the statements in the binlogs of both families."""
+
+_WORD_CHARACTER = r"[0-9A-Za-z_$\u0080-\U0010ffff]"
+# Only groups whose parts cannot backtrack are possessive: Python before 3.11.5 continues behind a part that does not
+# match (gh-106052).
+_TOKEN = re.compile(
+    rf"""(?P<space>   [ \t\n\v\f\r]++ | \#[^\n]*+ | --(?=[\x00-\x20\x7f]|\Z)[^\n]*+ )
+       | (?P<letter>  [bBnNxX](?=') )
+       | (?P<word>    [A-Za-z_$\u0080-\U0010ffff]{_WORD_CHARACTER}*+ )
+       | (?P<hex>     0x[0-9A-Fa-f]++ (?!{_WORD_CHARACTER}) )
+       | (?P<float>   (?: [0-9]++ (?: \.[0-9]*+ )? | \.[0-9]++ ) [eE][+-]?[0-9]++ )
+       | (?P<decimal> [0-9]++ \.[0-9]*+ | \.[0-9]++ )
+       | (?P<integer> [0-9]++ (?!{_WORD_CHARACTER}) )
+       | (?P<digits>  {_WORD_CHARACTER}++ )
+       | (?P<comment> /\* | \*/ )
+       | (?P<symbol>  [=>!][=<>!] | [^0-9A-Za-z_$'"`\u0080-\U0010ffff] )
+       | (?P<string>  '(?: [^'\\]++ | \\. | '' )*+' | "(?: [^"\\]++ | \\. | "" )*+" )
+       | (?P<quoted>  `(?: [^`]++ | `` )*+` )
+       | (?P<bad>     . )""",
+    re.VERBOSE | re.DOTALL,
+)
+_KINDS = {kind.value: kind for kind in TokenKind} | {
+    "letter": TokenKind.SYMBOL,
+    "digits": TokenKind.WORD,
+}
+_NAME = re.compile(rf"{_WORD_CHARACTER}++")
+_NAME_KINDS = frozenset({TokenKind.WORD, TokenKind.NAME, TokenKind.QUOTED, TokenKind.STRING})
+_CONDITIONAL = re.compile(r"/\*!([0-9]{5,6})?")
+# in a binlog every mark is skipped; one match takes a run of marks, so that a text of nothing else costs little
+_BINLOG_MARKS = re.compile(r"(?:/\*! )++|(?:/\*!)++(?:[0-9]{5,6})?|(?:\*/ )++|(?:\*/)++")
+_MARIADB_MARKS = re.compile(
+    r"(?:/\*! )++|(?:/\*!)++(?:[0-9]{5,6})?|/\*M!(?:[0-9]{5,6})?|(?:\*/ )++|(?:\*/)++"
+)
+_ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
+_IN_QUOTES = {
+    "'": re.compile(r"''|\\(.)", re.DOTALL),
+    '"': re.compile(r'""|\\(.)', re.DOTALL),
+}
+
+
+class Lexer:
+    """The tokens of a text, from a position on."""
+
+    def __init__(self, text: str, start: int = 0, *, dialect: Dialect = CLIENT) -> None:
+        self.text = text
+        self._dialect = dialect
+        self._at = start
+        self._in_conditional = False
+        self._behind_name = -1
+        """The end of the last name. A point directly there separates names; it does not begin a number."""
+        self._behind_point = -1
+        """The end of such a point. A word directly there is a NAME."""
+
+    def next(self) -> Token:
+        """Return the next token; at the end of the text END, any number of times."""
+        text = self.text
+        while True:
+            at = self._at
+            if at == self._behind_name and text.startswith(".", at):
+                self._at = self._behind_point = at + 1
+                return Token(TokenKind.SYMBOL, ".", at, at + 1)
+            if at == self._behind_point and (name := _NAME.match(text, at)):
+                self._at = self._behind_name = name.end()
+                return Token(TokenKind.NAME, name[0], at, name.end())
+            match = _TOKEN.match(text, at)
+            if match is None:
+                # only here is it known that the version comment does not end
+                kind = TokenKind.BAD if self._in_conditional else TokenKind.END
+                return Token(kind, "", at, at)
+            group = match.lastgroup
+            if group == "space":
+                self._at = match.end()
+            elif group == "word" or group == "digits":
+                self._at = self._behind_name = end = match.end()
+                word = match[0]
+                return Token(TokenKind.WORD, word, at, end, word.upper() if word.isascii() else "")
+            elif group != "comment":
+                assert group is not None
+                return self._cut(_KINDS[group], at, match.end())
+            elif (token := self._comment(match)) is not None:
+                return token
+
+    def take(self, pattern: re.Pattern[str], start: int) -> Token | None:
+        """Take the text that ``pattern`` matches at ``start`` as one WORD, and continue behind this text.
+
+        For values that are no token of the server, such as ``db1.%->db2.%``. None when nothing matches.
+        """
+        match = pattern.match(self.text, start)
+        if match is None:
+            return None
+        self._at = self._behind_name = match.end()
+        return Token(
+            TokenKind.WORD, match[0], start, match.end(), match[0].upper() if match[0].isascii() else ""
+        )
+
+    def _cut(self, kind: TokenKind, start: int, end: int) -> Token:
+        self._at = end
+        value = self.text[start:end]
+        if kind is TokenKind.STRING:
+            quote, value = value[0], value[1:-1]
+            if self._dialect.undo_escapes:
+                value = _IN_QUOTES[quote].sub(_unescape, value)
+            else:
+                value = value.replace(quote * 2, quote)
+        elif kind is TokenKind.QUOTED:
+            self._behind_name = end
+            value = value[1:-1].replace("``", "`")
+        return Token(kind, value, start, end)
+
+    def _comment(self, match: re.Match[str]) -> Token | None:
+        """Skip a comment, or the mark at which a version comment begins or ends.
+
+        Return the token when the characters are no comment, or the comment has no end.
+        """
+        at, newest = match.start(), self._dialect.conditional_version
+        if newest is None:
+            marks = _MARIADB_MARKS if self._dialect.mariadb_comments else _BINLOG_MARKS
+            if skipped := marks.match(self.text, at):
+                self._at = skipped.end()
+                return None
+        if match[0] == "*/":
+            if not self._in_conditional:
+                return self._cut(TokenKind.SYMBOL, at, at + 1)
+            self._at = match.end()
+            self._in_conditional = False
+            return None
+        begin = _CONDITIONAL.match(self.text, at) if newest is not None else None
+        if begin is None:
+            end = self.text.find("*/", match.end()) + 2
+        elif begin[1] is None or int(begin[1]) <= (newest or 0):
+            self._in_conditional = True
+            end = begin.end()
+        else:
+            end = self._end_of_newer_version(begin.end())
+        if end < 2:
+            return Token(TokenKind.BAD, "", at, len(self.text))
+        self._at = end
+        return None
+
+    def _end_of_newer_version(self, at: int) -> int:
+        """Return the end of a comment for a newer version, in which comments may stand; 0 if the comment has no end."""
+        end = self.text.find("*/", at)
+        while end >= 0:
+            if self.text.find("/*", at, end) < 0:
+                return end + 2
+            at, end = end + 2, self.text.find("*/", end + 2)
+        return 0
+
+
+def _unescape(match: re.Match[str]) -> str:
+    escaped: str | None = match[1]
+    return match[0][0] if escaped is None else _ESCAPES.get(escaped, escaped)
+
+
+def tokens(text: str, *, dialect: Dialect = CLIENT) -> Iterator[Token]:
+    """Yield the tokens of a text without END. BAD, if there is one, is the last.
+
+    >>> [t.value for t in tokens("/* c */ DROP /*!40005 TEMPORARY */ TABLE `a``b`.c", dialect=BINLOG["mysql"])]
+    ['DROP', 'TEMPORARY', 'TABLE', 'a`b', '.', 'c']
+    >>> [t.value for t in tokens("/*!99999 a */ b /*M! c */")]
+    ['b']
+    >>> [t.value for t in tokens("/*!99999 a */ b /*M! c */", dialect=BINLOG["mariadb"])]
+    ['a', 'b', 'c']
+    """
+    lexer = Lexer(text, dialect=dialect)
+    while (token := lexer.next()).kind is not TokenKind.END:
+        yield token
+        if token.kind is TokenKind.BAD:
+            return

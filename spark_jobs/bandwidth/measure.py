@@ -1,0 +1,253 @@
+"""The tasks of the bandwidth job, which measure ranges for all slaves in one pass."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import zstandard
+
+from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.dump import DumpThread, render
+from dumpfilter.dump.tallied import SubjectFlags, Tallied, merge
+from dumpfilter.dump.tally import Tally
+from dumpfilter.filter.base import ReplicationFilter
+from dumpfilter.filter.filter import Filter
+from dumpfilter.filter.flags import TableFlags
+from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.index.fileset import BinlogFile
+from dumpfilter.index.subjects import Subject, Subjects
+from dumpfilter.spark_jobs.ranges.files import open_file
+from dumpfilter.spark_jobs.ranges.range_index import FileIndex
+from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE, Block, Range, blocks_of
+from dumpfilter.spark_jobs.split.assign import RUN_SIZE, Assigner, Share, share_as_chunk
+from dumpfilter.spark_jobs.split.ownership import Owners, SchemaOwners
+
+GivenFilter = tuple[ReplicationFilter, OriginFilter | None]
+
+LEVEL = 3
+"""The compression level of zstd, MySQL's default of zstd_compression_level."""
+CHUNK = 256 << 10
+"""Bytes that are compressed together, the size of the dump's chunks."""
+_SAMPLES = 1 << 20
+"""The most bytes of a range that are compressed as samples."""
+_WHOLE = ""
+"""The name of the whole stream among the samples."""
+_TIMED = 2
+"""The number of slaves whose dump is timed in each range."""
+
+
+@dataclass
+class Timing:
+    """CPU seconds on one core, and the amounts of work that took them."""
+
+    scan_seconds: float = 0.0
+    scan_bytes: int = 0
+    decide_seconds: float = 0.0
+    decide_events: int = 0
+    plain_seconds: float = 0.0
+    """Seconds of deciding without a filter."""
+    plain_events: int = 0
+    render_seconds: float = 0.0
+    render_bytes: int = 0
+
+    def add(self, other: Timing) -> None:
+        """Add the times and amounts of ``other``."""
+        for name, value in vars(other).items():
+            setattr(self, name, getattr(self, name) + value)
+
+
+@dataclass
+class Measured:
+    """The measurements of some ranges."""
+
+    tallied: Tallied
+    schema_bytes: dict[str, int] = field(default_factory=dict)
+    """The bytes of events in each output of a split by schema, by encoded name."""
+    samples: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """By encoded name of a schema, or :data:`_WHOLE`: the bytes of samples, and their bytes after compression."""
+    timing: Timing = field(default_factory=Timing)
+
+    def ratio(self, schema: str = _WHOLE) -> float:
+        """Return the compressed size of a schema's events, as a part of 1. Without samples of the schema, use those
+        of the whole stream."""
+        raw, compressed = self.samples.get(schema) or self.samples.get(_WHOLE) or (0, 0)
+        return min(compressed / raw, 1.0) if raw else 1.0
+
+
+def merged(parts: Sequence[Measured]) -> Measured:
+    """Return the sum of all measurements."""
+    found = Measured(merge([part.tallied for part in parts]))
+    for part in parts:
+        for name, nbytes in part.schema_bytes.items():
+            found.schema_bytes[name] = found.schema_bytes.get(name, 0) + nbytes
+        for name, (raw, compressed) in part.samples.items():
+            before = found.samples.get(name, (0, 0))
+            found.samples[name] = (before[0] + raw, before[1] + compressed)
+        found.timing.add(part.timing)
+    return found
+
+
+@dataclass(frozen=True)
+class MeasureRanges:
+    """A task that measures some ranges. ``filters`` begins with the filters of the ``slaves`` slaves."""
+
+    job: str
+    files: tuple[FileIndex, ...]
+    filters: tuple[GivenFilter, ...]
+    slaves: int
+    bucket_seconds: int
+    unknown_xa_schemas: tuple[str, ...] = ()
+    fold: bool = False
+    """Return only what the filters tell apart. For long binlogs, since every process then evaluates every filter."""
+    verify: bool = True
+    block_size: int = BLOCK_SIZE
+
+    def __call__(self, ranges: Iterable[Range]) -> Measured:
+        """Measure the ranges. Raises BinlogError with file and position."""
+        state = _process_state(self)
+        found = Measured(state.tally.take())
+        for wanted in ranges:
+            with open_file(self.files[wanted.file].path) as file:
+                self._measure(file, wanted, state, found)
+        found.tallied = state.tally.take()
+        if self.fold:
+            found.tallied = found.tallied.folded(state.flags_of(found.tallied))
+        return found
+
+    def _measure(self, file: BinlogFile, wanted: Range, state: _ProcessState, found: Measured) -> None:
+        blocks = blocks_of(
+            file, wanted, state.subjects, state.sources, verify=self.verify, block_size=self.block_size
+        )
+        assigner = Assigner(state.owners)
+        first = True
+        while True:
+            begin = time.thread_time()
+            block = next(blocks, None)
+            if block is None:
+                return
+            found.timing.scan_seconds += time.thread_time() - begin
+            found.timing.scan_bytes += block.segment.end - block.segment.start
+            state.tally.add(block.segment, file.read)
+            shares = assigner.assign(block.segment, file.read)
+            for share in shares:
+                name = state.owners.names[share.output]
+                found.schema_bytes[name] = found.schema_bytes.get(name, 0) + share.size
+            if first:
+                first = False
+                _compress(file, block, shares, state.owners, wanted.number, found)
+                _time(file, block, state, wanted.number, found.timing)
+
+
+@dataclass(frozen=True)
+class _ProcessState:
+    """Objects of this process that all its ranges share. A filter then decides each subject once."""
+
+    job: str
+    subjects: Subjects
+    sources: SourceNumbers
+    tally: Tally
+    given: tuple[tuple[TableFlags, OriginFilter | None], ...]
+    """All filters, those of the slaves first."""
+    slaves: int
+    without_rules: TableFlags
+    owners: Owners
+    numbers: dict[Subject, int] = field(default_factory=dict)
+
+    def flags_of(self, tallied: Tallied) -> list[SubjectFlags | None]:
+        """Return the flags of every filter for the tally's subjects."""
+        for number in range(len(self.subjects)):
+            if self.subjects.members(number) is None:
+                self.numbers.setdefault(self.subjects[number], number)
+        places = np.array([self.numbers[subject] for subject in tallied.subjects], np.int64)
+        return [flags.array()[places] if flags.is_on else None for flags, _ in self.given]
+
+
+_kept: list[_ProcessState] = []
+
+
+def _process_state(job: MeasureRanges) -> _ProcessState:
+    if not _kept or _kept[0].job != job.job:
+        subjects, sources = Subjects(), SourceNumbers()
+        given = [(TableFlags(one, subjects), origin) for one, origin in job.filters]
+        none = Filter((), lower_case_table_names=0, family="mysql")
+        _kept[:] = [
+            _ProcessState(
+                job.job,
+                subjects,
+                sources,
+                Tally(subjects, sources, filters=given, bucket_seconds=job.bucket_seconds),
+                tuple(given),
+                job.slaves,
+                TableFlags(none, subjects),
+                SchemaOwners(subjects, job.unknown_xa_schemas),
+            )
+        ]
+    return _kept[0]
+
+
+def _compress(
+    file: BinlogFile, block: Block, shares: Sequence[Share], owners: Owners, turn: int, found: Measured
+) -> None:
+    """Compress samples of the shares of a block. Each range begins with another share."""
+    compressor = zstandard.ZstdCompressor(level=LEVEL)
+
+    def sample(name: str, data: bytes) -> None:
+        if data:
+            raw, compressed = found.samples.get(name, (0, 0))
+            found.samples[name] = (raw + len(data), compressed + len(compressor.compress(data)))
+
+    sample(_WHOLE, block.data[: min(CHUNK, block.segment.end - block.segment.start)].tobytes())
+    left = _SAMPLES
+    start = turn % max(len(shares), 1)
+    for share in [*shares[start:], *shares[:start]]:
+        if left <= 0:
+            return
+        data = _beginning(share, block, file)
+        sample(owners.names[share.output], data)
+        left -= len(data)
+
+
+def _beginning(share: Share, block: Block, file: BinlogFile) -> bytes:
+    """Return about the first :data:`CHUNK` bytes of a share."""
+    sizes: npt.NDArray[np.int64] = np.cumsum(share.runs[:, RUN_SIZE])
+    n = int(np.searchsorted(sizes, CHUNK)) + 1
+    part = Share(share.output, share.runs[:n], 0, share.transactions, share.ends, share.replaced)
+    fd = block.segment.format_description
+    data = render(share_as_chunk(file.name, part), block.data, block.segment.start, file.read, fd)
+    return data[: 2 * CHUNK]
+
+
+def _time(file: BinlogFile, block: Block, state: _ProcessState, turn: int, timing: Timing) -> None:
+    """Time the dump of a block without a filter and with the filters of some slaves. Each range times other slaves."""
+
+    def dump(flags: TableFlags, origin: OriginFilter | None) -> tuple[float, float, int]:
+        thread = DumpThread(flags, state.sources, origin=origin)
+        thread.start_file(block.segment.start, file.read)
+        begin = time.thread_time()
+        plans = thread.plan(block.segment)
+        decided = time.thread_time()
+        sent = 0
+        for plan in plans:
+            fd = block.segment.format_description
+            sent += len(render(plan, block.data, block.segment.start, file.read, fd))
+        return decided - begin, time.thread_time() - decided, sent
+
+    seconds, rendering, sent = dump(state.without_rules, None)
+    timing.plain_seconds += seconds
+    timing.plain_events += len(block.segment.offset)
+    timing.render_seconds += rendering
+    timing.render_bytes += sent
+    n = state.slaves
+    for k in range(min(_TIMED, n)):
+        flags, origin = state.given[(turn * _TIMED + k) % n]
+        # Decide all subjects first, since a dump decides each subject once and not in each segment.
+        flags.array()
+        seconds, rendering, sent = dump(flags, origin)
+        timing.decide_seconds += seconds
+        timing.decide_events += len(block.segment.offset)
+        timing.render_seconds += rendering
+        timing.render_bytes += sent

@@ -1,0 +1,530 @@
+"""The report's plots: figures of plotly.js as JSON, made from :class:`Results`.
+
+A figure has the arguments of ``Plotly.newPlot`` (``data`` and ``layout``), and ``narrow``, the changes of the layout
+for a narrow screen. Colours are CSS custom properties (``var(--…)``). The page resolves them when it draws, so a plot
+follows the page's colour scheme. Names pass through :func:`label`, since plotly reads a subset of HTML in texts. Axes
+of names are numeric with texts at their ticks, since plotly would take a table named ``2024-01-01`` for a date.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dumpfilter.printable import visible
+from dumpfilter.spark_jobs.bandwidth.report.text import (
+    human_bytes,
+    human_number,
+    human_percent,
+    human_rate,
+    human_seconds,
+    share,
+    shorten,
+)
+from dumpfilter.spark_jobs.bandwidth.results import Peak, Results, SlaveFigures, TableFigures
+
+Json = dict[str, Any]
+_Item = TypeVar("_Item")
+
+MOST_SLAVES = 20
+"""The most slaves with a bar of their own."""
+MOST_TABLES = 20
+"""The most tables with a bar of their own."""
+MOST_COLUMNS = 24
+"""The most slaves in the heat map."""
+MOST_ROWS = 30
+"""The most tables in the heat map."""
+MOST_CHOICES = 200
+"""The most slaves whose own curves can be chosen. Each curve makes the page larger."""
+MOST_POINTS = 400
+"""The most points of a curve. With more buckets, several buckets are one point."""
+
+_WIDTHS = [
+    60,
+    120,
+    300,
+    600,
+    900,
+    1800,
+    3600,
+    7200,
+    10800,
+    21600,
+    43200,
+    86400,
+    604800,
+    30 * 86400,
+    365 * 86400,
+]
+_DATES = [
+    {"dtickrange": [None, 59_999], "value": "%H:%M:%S\n%Y-%m-%d"},
+    {"dtickrange": [60_000, 86_399_999], "value": "%H:%M\n%Y-%m-%d"},
+    {"dtickrange": [86_400_000, "M1"], "value": "%m-%d\n%Y"},
+    {"dtickrange": ["M1", None], "value": "%Y-%m"},
+]
+"""The format of texts at a time axis, by the distance between ticks."""
+_WIDE, _NARROW = 32, 15
+"""Characters of a name beside a plot, on a wide and on a narrow screen."""
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A figure with its height and its least and greatest width, pixels. A plot with less room scrolls."""
+
+    figure: Json
+    height: int
+    min_width: int = 0
+    max_width: int | None = None
+
+
+@dataclass(frozen=True)
+class TimePlot:
+    """The plot over time, with the changes that each choice in its list of slaves makes."""
+
+    plot: Plot
+    choices: list[Json]
+    """The changes of ``data`` and ``layout``: for all slaves together, then for each slave of :attr:`names`."""
+    names: list[str]
+    """The slaves that can be chosen, by name: the MOST_CHOICES with the most traffic. Empty with only one slave."""
+    width: int
+    """The seconds of one step of the curve."""
+
+
+def savings_plot(results: Results) -> Plot | None:
+    """Return the bytes of each slave without a filter, with a filter and in the other ways; None without traffic.
+
+    The slave with the largest saving comes first.
+    """
+    slaves = sorted(results.slaves, key=lambda s: (s.master_side.bytes - s.no_filter.bytes, s.name))
+    if not sum(slave.no_filter.bytes for slave in slaves):
+        return None
+    shown, others = _head(slaves, MOST_SLAVES)
+    ways: list[Callable[[SlaveFigures], int]] = [
+        lambda s: s.no_filter.bytes,
+        lambda s: s.master_side.bytes,
+        lambda s: s.compressed,
+        lambda s: s.split,
+        lambda s: s.applied.bytes,
+    ]
+    names = [slave.name for slave in shown]
+    columns = [[float(way(slave)) for slave in shown] for way in ways]
+    if others:
+        names.append(f"mean of {len(others)} others")
+        for column, way in zip(columns, ways, strict=True):
+            column.append(sum(map(way, others)) / len(others))
+    whole, master, compressed, split, applied = columns
+    hover = [
+        f"<b>{label(name, 60)}</b><br>no filter: {_exact(whole[i])}<br>split binlogs: {_exact(split[i])}"
+        f"<br>filter on the master: {_exact(master[i])}<br>… compressed: about {_exact(compressed[i])}"
+        f"<br>applied: {_exact(applied[i])}"
+        for i, name in enumerate(names)
+    ]
+    rows = list(range(len(names)))
+    saved = [_less(a, b) for a, b in zip(whole, master, strict=True)]
+
+    def bars(values: list[float], thickness: float, colour: str, **more: Any) -> Json:
+        return _bars(rows, values, thickness, colour, hover, **more)
+
+    def marks(values: list[float], symbol: str, size: int, colour: str, **more: Any) -> Json:
+        line = {"width": 2, "color": colour}
+        marker = {"symbol": symbol, "size": size, "color": "var(--card)", "line": line}
+        return {
+            "type": "scatter",
+            "mode": "markers",
+            "x": values,
+            "y": rows,
+            "marker": marker,
+            **_hover(hover),
+            **more,
+        }
+
+    data = [
+        bars(whole, 0.72, "var(--whole)"),
+        bars(master, 0.44, "var(--master)"),
+        bars(compressed, 0.14, "var(--compressed)"),
+        marks(applied, "line-ns", 20, "var(--applied)", yaxis="y2"),
+        marks(split, "diamond", 9, "var(--split)"),
+    ]
+    top = max(map(max, columns))
+    return _rows_plot(data, (names, saved, saved), (_bytes_axis(top), _bytes_axis(top, most=3)), room=36)
+
+
+def time_plot(results: Results) -> TimePlot | None:
+    """Return the bytes a second over time, with and without the filters. None without a slave, or without traffic
+    that has a time."""
+    starts = np.array(results.bucket_starts, np.int64)
+    if not len(starts) or not results.slaves:
+        return None
+    width = step_width(int(starts[-1] - starts[0]) + results.bucket_seconds, results.bucket_seconds)
+    first = int(starts[0]) // width
+    place = starts // width - first
+
+    def curve(values: npt.NDArray[np.int64]) -> list[float]:
+        sums = np.zeros(int(place[-1]) + 1, np.int64)
+        np.add.at(sums, place, values)
+        rates = np.round(sums / width, 1).tolist()
+        return [*rates, rates[-1]]  # The last value again, so that the last step has an end.
+
+    def peak_of(values: npt.NDArray[np.int64]) -> Peak | None:
+        at = int(np.argmax(values))
+        size = int(values[at])
+        return (
+            Peak(start=int(starts[at]), bytes=size, bytes_per_second=size / results.bucket_seconds)
+            if size
+            else None
+        )
+
+    whole = np.array(results.series.no_filter, np.int64)
+    each = {slave.name: np.array(results.series.slaves[slave.name], np.int64) for slave in results.slaves}
+    together = sum(each.values(), np.zeros(len(starts), np.int64))
+    begin, end = first * width, (first + int(place[-1]) + 1) * width
+
+    def choice(
+        unfiltered: npt.NDArray[np.int64], filtered: npt.NDArray[np.int64], peaks: Sequence[Peak | None]
+    ) -> Json:
+        curves = [curve(unfiltered), curve(filtered)]
+        marked = [
+            (peak, colour) for peak, colour in zip(peaks, ("whole-line", "master"), strict=True) if peak
+        ]
+        top = max([*curves[0], *curves[1], *(peak.bytes_per_second for peak, _ in marked)])
+        times = [peak.start + results.bucket_seconds // 2 for peak, _ in marked]
+        points = {
+            "x": [time * 1000 for time in times],
+            "y": [peak.bytes_per_second for peak, _ in marked],
+            "text": [f"peak {human_rate(peak.bytes_per_second)}" for peak, _ in marked],
+            "textposition": [_beside((time - begin) / (end - begin)) for time in times],
+            "marker": {"color": [f"var(--{colour})" for _, colour in marked]},
+        }
+        return {
+            "data": [{"y": curves[0]}, {"y": curves[1]}, points],
+            "layout": {"yaxis": {**_bytes_axis(top * 1.12, suffix="/s"), "automargin": True}},
+        }
+
+    heaviest = sorted(results.slaves, key=lambda s: (-s.master_side.bytes, s.name))[:MOST_CHOICES]
+    slaves = sorted(heaviest, key=lambda s: s.name) if len(heaviest) > 1 else []
+    totals = (whole * len(results.slaves), together)
+    choices = [choice(*totals, [peak_of(values) for values in totals])]
+    choices += [choice(whole, each[s.name], [s.peak_no_filter, s.peak]) for s in slaves]
+
+    def area(name: str, line: str, fill: str) -> Json:
+        shape = {"shape": "hv", "width": 1.5, "color": f"var(--{line})"}
+        axis = {"x0": begin * 1000, "dx": width * 1000}
+        hover = f"{name}: %{{text}}<extra></extra>"
+        look = {"line": shape, "fill": "tozeroy", "fillcolor": f"var(--{fill})", "hovertemplate": hover}
+        return {"type": "scatter", "mode": "lines", **axis, **look}
+
+    peaks = {
+        "type": "scatter",
+        "mode": "markers+text",
+        "marker": {"size": 9, "line": {"width": 2, "color": "var(--card)"}},
+        "textfont": {
+            "color": "var(--text)",
+            "size": 12,
+            "shadow": "0 0 3px var(--card), 0 0 3px var(--card)",
+        },
+        "cliponaxis": False,
+        "hoverinfo": "skip",
+    }
+    layout = _layout()
+    layout["margin"] = {"l": 8, "r": 16, "t": 24, "b": 8}
+    layout["hovermode"] = "x unified"
+    dates = {
+        "type": "date",
+        "tickformatstops": _DATES,
+        "hoverformat": "%Y-%m-%d %H:%M:%S UTC",
+        "showgrid": False,
+    }
+    layout["xaxis"] = {**_axis(), **dates, "range": [begin * 1000, end * 1000], "nticks": 8}
+    narrow = {"xaxis": {"nticks": 4}}
+    data = [
+        area("no filter", "whole-line", "whole-area"),
+        area("filter on the master", "master", "master-area"),
+        peaks,
+    ]
+    figure = {"data": data, "layout": layout, "narrow": narrow}
+    return TimePlot(Plot(figure, height=340), choices, [slave.name for slave in slaves], width)
+
+
+def tables_plot(results: Results) -> Plot | None:
+    """Return the largest tables with their cumulative share (Pareto); None without traffic."""
+    whole = sum(table.bytes for table in results.tables)
+    if not whole:
+        return None
+    shown, others = _head(results.tables, MOST_TABLES)
+    names = [table.name for table in shown]
+    sizes = [table.bytes for table in shown]
+    if others:
+        names.append(f"{len(others)} others")
+        sizes.append(sum(table.bytes for table in others))
+    so_far = np.cumsum(sizes).tolist()
+    hover = [
+        f"<b>{label(name, 60)}</b><br>{_exact(size)}, {human_percent(size / whole)}"
+        f"<br>with all above: {human_percent(total / whole)}"
+        for name, size, total in zip(names, sizes, so_far, strict=True)
+    ]
+    rows = list(range(len(names)))
+    colours = ["var(--master)"] * len(shown) + ["var(--whole-line)"] * bool(others)
+    data = [
+        _bars(rows, [total / whole for total in so_far], 0.66, "var(--ghost)", hover),
+        {**_bars(rows, [size / whole for size in sizes], 0.66, colours, hover), "yaxis": "y2"},
+    ]
+    axis = {**_axis(), "range": [0, 1.005], "tickvals": [0, 0.5, 1], "ticktext": ["0", "50 %", "100 %"]}
+    percents = [human_percent(size / whole) for size in sizes]
+    texts = [f"{human_bytes(size)} · {text}" for size, text in zip(sizes, percents, strict=True)]
+    return _rows_plot(data, (names, texts, percents), (axis, axis), room=27)
+
+
+def heat_map(results: Results) -> Plot | None:
+    """Return the bytes of each table that each slave is sent with its filter on the master, on a logarithmic scale of
+    colours.
+
+    None if no slave is sent any event of a table.
+    """
+    slaves, other_slaves = _head(
+        sorted(results.slaves, key=lambda s: (-s.master_side.bytes, s.name)), MOST_COLUMNS
+    )
+    tables, other_tables = _head(results.tables, MOST_ROWS)
+    of_slave = {slave.name: {part.table: part.bytes for part in slave.tables} for slave in results.slaves}
+
+    def cell(some_slaves: Iterable[SlaveFigures], some_tables: Sequence[TableFigures]) -> float:
+        sums = [sum(of_slave[slave.name].get(t.name, 0) for t in some_tables) for slave in some_slaves]
+        return sum(sums) / len(sums)
+
+    columns = [[slave] for slave in slaves] + [other_slaves] * bool(other_slaves)
+    rows = [[table] for table in tables] + [other_tables] * bool(other_tables)
+    column_names = [s.name for s in slaves] + [f"mean of {len(other_slaves)} others"] * bool(other_slaves)
+    row_names = [t.name for t in tables] + [f"{len(other_tables)} others"] * bool(other_tables)
+    cells = [[cell(column, row) for column in columns] for row in rows]
+    sizes = [size for line in cells for size in line if size]
+    if not sizes:
+        return None
+    hover = [
+        [
+            f"<b>{label(r, 60)}</b><br>to {label(c, 60)}<br>{_exact(size)}"
+            for c, size in zip(column_names, line, strict=True)
+        ]
+        for r, line in zip(row_names, cells, strict=True)
+    ]
+    low, high = math.log(min(sizes)), math.log(max(sizes))
+    data = {
+        "type": "heatmap",
+        "z": [[math.log(size) if size else None for size in line] for line in cells],
+        "zmin": low,
+        "zmax": high if high > low else low + 1,
+        "text": hover,
+        "hoverinfo": "text",
+        "hoverongaps": False,
+        "showscale": False,
+        "colorscale": [[step / 4, f"var(--heat-{step})"] for step in range(5)],
+        "xgap": 2,
+        "ygap": 2,
+    }
+    layout = _layout()
+    upright = {"side": "top", "tickangle": -60 if len(columns) > 1 else 0, "showgrid": False}
+    columns_axis = {**_name_axis(column_names, 18), **upright, "range": [-0.5, len(columns) - 0.5]}
+    rows_axis = {**_name_axis(row_names, _WIDE), "showgrid": False}
+    layout |= {"xaxis": columns_axis, "yaxis": rows_axis, "plot_bgcolor": "var(--none)"}
+    small = {"tickfont": {"size": 11}}
+    narrow: Json = {
+        "yaxis": {"ticktext": [label(name, _NARROW) for name in row_names], **small},
+        "xaxis": small,
+    }
+    if len(columns) > 1:
+        narrow["xaxis"] = {"tickangle": -90, **small}
+    figure = {"data": [data], "layout": layout, "narrow": narrow}
+    height = 24 * len(rows) + (120 if len(columns) > 1 else 40)
+    return Plot(
+        figure, height, min_width=110 + 16 * len(columns), max_width=max(420, 320 + 70 * len(columns))
+    )
+
+
+def heat_limits(plot: Plot) -> tuple[float, float, float]:
+    """Return the bytes of the heat map's first, middle and last colour."""
+    data = plot.figure["data"][0]
+    return math.exp(data["zmin"]), math.exp((data["zmin"] + data["zmax"]) / 2), math.exp(data["zmax"])
+
+
+def cost_plot(results: Results) -> Plot:
+    """Return the CPU seconds of the master, with the filters and without."""
+    cost = results.cost
+    parts = [
+        ("scan", "reading and indexing, once", [cost.scan_seconds, 0.0]),
+        ("decide", "deciding and cutting, for all slaves", [cost.decide_seconds, 0.0]),
+        ("copy", "cutting and copying, for all slaves", [0.0, cost.unfiltered_seconds]),
+    ]
+    data = [
+        {
+            **_bars([0, 1], values, 0.6, f"var(--{colour})", [f"{text}: {human_seconds(v)}" for v in values]),
+            "yaxis": "y2" if colour == "copy" else "y",
+        }
+        for colour, text, values in parts
+    ]
+    data[1]["base"] = [cost.scan_seconds, 0.0]
+    sums = [cost.scan_seconds + cost.decide_seconds, cost.unfiltered_seconds]
+    texts = [human_seconds(value) for value in sums]
+    axes = (_seconds_axis(max(sums), 5), _seconds_axis(max(sums), 2))
+    return _rows_plot(data, (["with filters", "without"], texts, texts), axes, room=40)
+
+
+def label(name: str, most: int) -> str:
+    """Return ``name`` as a text for plotly, without markup, of at most ``most`` characters."""
+    return html.escape(shorten(visible(name), most), quote=False)
+
+
+def byte_ticks(top: float, most: int = 6) -> list[int]:
+    """Return ticks from 0 to at most ``top`` bytes. Their distance is a power of two, and at most ``most`` follow the
+    0.
+
+    >>> byte_ticks(1_400_000), byte_ticks(0)
+    ([0, 262144, 524288, 786432, 1048576, 1310720], [0])
+    """
+    step = 1
+    while top / step >= most + 1:
+        step *= 2
+    return list(range(0, int(top) + 1, step))
+
+
+def step_width(seconds: int, bucket: int) -> int:
+    """Return the seconds of a step of a curve: a multiple of ``bucket``, and a round number if one fits MOST_POINTS.
+
+    >>> step_width(30 * 3600, 60), step_width(1, 1), step_width(30 * 86400, 3600), step_width(86400, 7)
+    (300, 1, 7200, 217)
+    """
+    least = bucket * max(1, math.ceil(seconds / bucket / MOST_POINTS))
+    round_ones = (width for width in _WIDTHS if width % bucket == 0 and least <= width <= 3 * least)
+    return least if least == bucket else next(round_ones, least)
+
+
+def _head(items: Sequence[_Item], most: int) -> tuple[list[_Item], list[_Item]]:
+    """Return the first ``most`` items and the other items. A single other item joins the first."""
+    at = most if len(items) > most + 1 else most + 1
+    return list(items[:at]), list(items[at:])
+
+
+def _exact(size: float) -> str:
+    return (
+        f"{human_bytes(size)} ({human_number(round(size))} bytes)"
+        if size >= 1024
+        else human_bytes(round(size))
+    )
+
+
+def _less(before: float, after: float) -> str:
+    saved = share(before - after, before)
+    if not saved:
+        return "±0" if saved == 0 else ""
+    return f"−{human_percent(saved)}" if saved > 0 else f"+{human_percent(-saved)}"
+
+
+def _beside(place: float) -> str:
+    """Return the side on which a mark's text has room. ``place`` is 0 at the left edge and 1 at the right."""
+    return "top right" if place < 0.25 else "top left" if place > 0.75 else "top center"
+
+
+def _layout() -> Json:
+    clear = "rgba(0,0,0,0)"
+    family = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
+    return {
+        "autosize": True,
+        "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
+        "paper_bgcolor": clear,
+        "plot_bgcolor": clear,
+        "font": {
+            "family": family,
+            "size": 13,
+            "color": "var(--text)",
+        },
+        "hoverlabel": {
+            "align": "left",
+            "bgcolor": "var(--card)",
+            "bordercolor": "var(--line)",
+            "font": {"color": "var(--text)"},
+        },
+        "hovermode": "closest",
+        "dragmode": False,
+        "showlegend": False,
+        "barmode": "overlay",
+    }
+
+
+def _axis() -> Json:
+    look = {"gridcolor": "var(--line)", "tickfont": {"color": "var(--muted)", "size": 12}}
+    return {
+        **look,
+        "zeroline": False,
+        "fixedrange": True,
+        "automargin": True,
+        "ticks": "",
+        "ticklabelstandoff": 4,
+    }
+
+
+def _bytes_axis(top: float, suffix: str = "", most: int = 6) -> Json:
+    """Return an axis from 0 to a little more than ``top``, so that a mark at ``top`` is drawn whole."""
+    ticks = byte_ticks(top, most)
+    texts = [human_bytes(tick) + suffix if tick else "0" for tick in ticks]
+    return {**_axis(), "range": [0, (top or 1) * 1.04], "tickvals": ticks, "ticktext": texts}
+
+
+def _seconds_axis(top: float, most: int) -> Json:
+    unit = 1 if top < 100 else 60 if top < 7200 else 3600
+    scale = unit * 10.0 ** math.floor(math.log10(top / unit or 1))
+    step = next(scale * part for part in (0.1, 0.2, 0.5, 1, 2, 5) if top / (scale * part) < most + 1)
+    ticks = [step * n for n in range(int(top / step) + 1)]
+    limits = {"range": [0, (top or 1) * 1.02], "tickvals": ticks}
+    return {**_axis(), **limits, "ticktext": [human_seconds(tick) for tick in ticks]}
+
+
+def _name_axis(names: Sequence[str], most: int) -> Json:
+    places = list(range(len(names)))
+    texts = {"tickvals": places, "ticktext": [label(name, most) for name in names]}
+    return {**_axis(), **texts, "range": [len(names) - 0.5, -0.5], "showgrid": False}
+
+
+def _hover(texts: Sequence[str]) -> Json:
+    return {"hovertext": list(texts), "hoverinfo": "text"}
+
+
+def _bars(
+    rows: list[int],
+    values: list[float],
+    thickness: float,
+    colour: str | list[str],
+    hover: list[str],
+    **more: Any,
+) -> Json:
+    shape = {"type": "bar", "orientation": "h", "x": values, "y": rows, "width": thickness}
+    return {**shape, "marker": {"color": colour, "line": {"width": 0}}, **_hover(hover), **more}
+
+
+def _rows_plot(
+    data: list[Json], texts: tuple[list[str], list[str], list[str]], axes: tuple[Json, Json], room: int
+) -> Plot:
+    """Return a plot with one row for each name, ``room`` pixels high.
+
+    ``texts`` are the names at the left, the texts at the right, and the texts at the right on a narrow screen.
+    ``axes`` are the axis of the values, and that axis on a narrow screen.
+    """
+    names, right, narrow_right = texts
+    layout = _layout()
+    right_axis = {**_name_axis(right, _WIDE), "side": "right", "overlaying": "y"}
+    right_axis["tickfont"] = {"color": "var(--text)", "size": 12}
+    layout["margin"] = {"l": 8, "r": 8, "t": 8, "b": 32}
+    layout |= {
+        "xaxis": {**axes[0], "automargin": False},
+        "yaxis": _name_axis(names, _WIDE),
+        "yaxis2": right_axis,
+    }
+    small = {"tickfont": {"size": 11}}
+    narrow = {
+        "xaxis": {"tickvals": axes[1]["tickvals"], "ticktext": axes[1]["ticktext"], **small},
+        "yaxis": {"ticktext": [label(name, _NARROW) for name in names], **small},
+        "yaxis2": {"ticktext": [label(text, _NARROW) for text in narrow_right], **small},
+    }
+    return Plot({"data": data, "layout": layout, "narrow": narrow}, height=room * len(names) + 40)

@@ -1,0 +1,282 @@
+"""Results of a bandwidth job that never ran: lifelike ones from a seed, for looking at the report and for tests."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from dumpfilter.spark_jobs.bandwidth.results import (
+    Figures,
+    MasterCost,
+    Peak,
+    Results,
+    RuleSaving,
+    Series,
+    SkippedFile,
+    SlaveFigures,
+    SourceFigures,
+    TableFigures,
+    TableShare,
+)
+
+_SCHEMAS = ["shop", "billing", "analytics", "crm", "warehouse", "sessions", "audit", "cms"]
+_NOUNS = [
+    "orders",
+    "order_items",
+    "customers",
+    "events",
+    "page_views",
+    "invoices",
+    "stock",
+    "log",
+    "tokens",
+    "prices",
+]
+_PLACES = ["fra", "iad", "sin", "gru", "syd", "nrt", "lhr"]
+_USES = ["report", "search", "shop-read", "backup", "billing", "etl", "crm"]
+START = 1_772_409_600  # 2026-03-02 00:00 UTC
+
+
+def _amount(size: int) -> Figures:
+    return Figures(bytes=size, events=size // 210, transactions=size // 900)
+
+
+def _peak(starts: tuple[int, ...], values: list[int], bucket: int) -> Peak | None:
+    if not sum(values):
+        return None
+    at = max(range(len(values)), key=values.__getitem__)
+    return Peak(start=starts[at], bytes=values[at], bytes_per_second=values[at] / bucket)
+
+
+def _saving(rule: str, rules: list[str], by_schema: dict[str, int], whole: int, sent: int) -> int:
+    """Of ``--replicate-do-db``: nothing is held back by one of several; else a part."""
+    schema = rule.partition("=")[2]
+    if schema not in by_schema:
+        return by_schema.get("analytics", 0) // 3
+    return -by_schema[schema] if sum("do-db" in other for other in rules) > 1 else whole - sent
+
+
+def made_results(
+    *,
+    slaves: int = 12,
+    tables: int = 60,
+    hours: float = 30,
+    bucket: int = 60,
+    rules: bool = True,
+    troubles: bool = True,
+    seed: int = 1,
+) -> Results:
+    """Some busy tables and a long tail, days and nights with a burst, slaves that need one to a few schemas."""
+    rng = np.random.default_rng(seed)
+    weights = np.sort(rng.lognormal(0, 1.7, tables))[::-1]
+    sizes = (weights / weights.sum() * hours * 70 * 2**20).astype(np.int64) + 300
+    names = [
+        (
+            _SCHEMAS[int(rng.integers(len(_SCHEMAS)))],
+            f"{_NOUNS[i % len(_NOUNS)]}{f'_{i // 10:02}' if i >= 10 else ''}",
+        )
+        for i in range(tables)
+    ]
+    weighed = sorted(
+        (
+            TableFigures(
+                name=f"{schema}.{table}",
+                database=schema,
+                table=table,
+                bytes=int(size),
+                events=int(size) // 210,
+                transactions=int(size) // 900,
+            )
+            for (schema, table), size in zip(dict.fromkeys(names), sizes, strict=False)
+        ),
+        key=lambda t: -t.bytes,
+    )
+    rest = TableFigures(
+        name="(no table)",
+        database=None,
+        table=None,
+        bytes=int(sizes.sum()) // 40 + 1,
+        events=900,
+        transactions=0,
+    )
+    weighed = sorted([*weighed, rest], key=lambda t: -t.bytes)
+    whole = sum(t.bytes for t in weighed)
+
+    buckets = max(1, round(hours * 3600 / bucket))
+    starts = tuple(START + i * bucket for i in range(buckets))
+    clock = np.arange(buckets) * bucket / 3600
+    shape = 1.2 + np.sin((clock - 9) / 24 * 2 * np.pi) + rng.gamma(2, 0.12, buckets)
+    shape[buckets // 9 : buckets // 9 + max(1, buckets // 60)] *= 2.7
+
+    def spread(size: int, curve: np.ndarray) -> list[int]:
+        return [int(part) for part in curve / curve.sum() * size]
+
+    unfiltered = spread(whole, shape)
+    found, series = [], {}
+    for number in range(slaves):
+        wanted = set(rng.choice(_SCHEMAS, int(rng.integers(1, 5)), replace=False).tolist())
+        name = f"{_PLACES[number % len(_PLACES)]}-{_USES[number * 3 % len(_USES)]}-{number + 1:02}"
+        options = [f"--replicate-do-db={schema}" for schema in sorted(wanted)]
+        if number % 3 == 0:
+            options.append("--replicate-wild-ignore-table=analytics.page\\_views%")
+        if not rules or number == slaves - 1 > 0:
+            options, wanted = [], set(_SCHEMAS)
+        kept = [t for t in weighed if t.database in wanted or t.database is None]
+        sent = sum(t.bytes for t in kept) if options else whole
+        dip = shape * (1 + 0.4 * np.sin(clock / 5 + number))
+        series[name] = tuple(spread(sent, dip)) if options else tuple(unfiltered)
+        by_schema = {s: sum(t.bytes for t in kept if t.database == s) for s in wanted}
+        found.append(
+            SlaveFigures(
+                name=name,
+                server_id=100 + number,
+                semantics="classic" if number % 4 else "effective",
+                rules=tuple(options),
+                no_filter=_amount(whole),
+                applied=_amount(int(sent * 0.94)),
+                master_side=_amount(sent),
+                undecided_events=int(rng.integers(0, 50)),
+                compressed_no_filter=int(whole * 0.31),
+                compressed=int(sent * 0.31),
+                split=min(whole, int(sent * 1.12)),
+                split_sets=tuple(sorted(wanted)),
+                peak_no_filter=_peak(starts, unfiltered, bucket),
+                peak=_peak(starts, list(series[name]), bucket),
+                rule_savings=tuple(
+                    RuleSaving(rule=rule, bytes_without=sent + saving, saving=saving)
+                    for rule in options
+                    for saving in [_saving(rule, options, by_schema, whole, sent)]
+                ),
+                tables=tuple(TableShare(table=t.name, bytes=t.bytes) for t in kept),
+                cpu_seconds=0.05 + sent / 9e9,
+            )
+        )
+    return Results(
+        source=SourceFigures(
+            files=tuple(f"db1-bin.{i:06}" for i in range(812, 812 + max(1, whole >> 28))),
+            bytes=whole + 600,
+            events=whole // 210,
+            transactions=whole // 900,
+            family="mysql",
+            server_version="8.4.3",
+            first_time=START + 3,
+            last_time=START + buckets * bucket - 5,
+        ),
+        bucket_seconds=bucket,
+        bucket_starts=starts,
+        slaves=tuple(found),
+        tables=tuple(weighed),
+        series=Series(no_filter=tuple(unfiltered), slaves=series),
+        cost=MasterCost(
+            scan_seconds=whole / 1.4e9,
+            decide_seconds=sum(s.cpu_seconds for s in found),
+            unfiltered_seconds=slaves * whole / 6e9,
+        ),
+        skipped=(SkippedFile(file="db1-bin.000815", position=73_220_114, reason="event checksum mismatch"),)
+        if troubles
+        else (),
+        warnings=("3 statements have no default database that can be known: sent to every slave",)
+        if troubles
+        else (),
+    )
+
+
+def empty_results(slaves: int = 1) -> Results:
+    """Of a binlog with nothing but its own events, none of which is a slave's traffic."""
+    nothing = Figures(bytes=0, events=0, transactions=0)
+    names = [f"slave{i}" for i in range(slaves)]
+    return Results(
+        source=SourceFigures(
+            files=("bin.000001",),
+            bytes=126,
+            events=2,
+            transactions=0,
+            family="mariadb",
+            server_version="11.4.5-MariaDB-log",
+            first_time=None,
+            last_time=None,
+        ),
+        bucket_seconds=60,
+        bucket_starts=(),
+        slaves=tuple(
+            SlaveFigures(
+                name=name,
+                server_id=None,
+                semantics="classic",
+                rules=(),
+                no_filter=nothing,
+                applied=nothing,
+                master_side=nothing,
+                undecided_events=0,
+                compressed_no_filter=0,
+                compressed=0,
+                split=0,
+                split_sets=(),
+                peak_no_filter=None,
+                peak=None,
+                rule_savings=(),
+                tables=(),
+                cpu_seconds=0.0,
+            )
+            for name in names
+        ),
+        tables=(),
+        series=Series(no_filter=(), slaves=dict.fromkeys(names, ())),
+        cost=MasterCost(scan_seconds=0.0, decide_seconds=0.0, unfiltered_seconds=0.0),
+    )
+
+
+HOSTILE = [
+    "<img src=x onerror=window.pwned=1>",
+    "</script><script>window.pwned=1</script>",
+    "<b>bold</b><br><sub>x</sub>",
+    '<a href="javascript:window.pwned=1">go</a>',
+    "&lt;i&gt;&amp;",
+    "\u2028\u2029\n\r\t\0",
+    "\u202egnp.exe",
+    "\udc80 not UTF-8",
+    "var(--page)",
+    "2024-01-01",
+    "1e5",
+    "%{y} $x^2$ {{ 7 * 7 }} {% raw %}",
+    "__proto__",
+    "\"'`;--",
+    "x" * 300,
+    "",
+]
+
+
+def with_names(results: Results, names: list[str]) -> Results:
+    """The same results with ``names`` for the tables, the slaves and whatever else has a name, as far as they go."""
+    table = dict(zip([t.name for t in results.tables], names, strict=False))
+    slave = dict(zip([s.name for s in results.slaves], names, strict=False))
+    plain: dict[str, Any] = json.loads(results.model_dump_json())
+    for one in plain["tables"]:
+        one["name"] = table.get(one["name"], one["name"])
+    for one in plain["slaves"]:
+        one["name"] = slave.get(one["name"], one["name"])
+        one["split_sets"] = names[: len(one["split_sets"])]
+        one["rules"] = (names * 9)[: len(one["rules"])]
+        for rule, name in zip(one["rule_savings"], names * 9, strict=False):
+            rule["rule"] = name
+        for part in one["tables"]:
+            part["table"] = table.get(part["table"], part["table"])
+    plain["series"]["slaves"] = {slave.get(k, k): v for k, v in plain["series"]["slaves"].items()}
+    for one in plain["skipped"]:
+        one["file"] = one["reason"] = names[0]
+    plain["warnings"] = [names[0]] * len(plain["warnings"])
+    plain["source"]["files"] = (names * 9)[: len(plain["source"]["files"])]
+    plain["source"]["server_version"] = names[0]
+    return Results.model_validate(plain)
+
+
+CASES = {
+    "usual": made_results(),
+    "many": made_results(slaves=100, tables=200, hours=40, bucket=600),
+    "one": made_results(slaves=1, tables=1, hours=1 / 60, rules=False, troubles=False),
+    "empty": empty_results(),
+    "no slaves": empty_results(0),
+    "hostile": with_names(made_results(slaves=17, tables=20, hours=0.5), HOSTILE),
+}

@@ -1,0 +1,209 @@
+"""The bandwidth job: every figure against what the real dump sends over gRPC, and against what a split writes."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+import uuid
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dumpfilter.binlog.reader import iter_events
+from dumpfilter.errors import BinlogCorrupt
+from dumpfilter.filter import FilterSemantics
+from dumpfilter.filter.convert import filter_to_proto, origin_to_proto
+from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.master.server import MasterServer
+from dumpfilter.master.store import BinlogStore
+from dumpfilter.spark_jobs.bandwidth.job import BandwidthOptions, bandwidth
+from dumpfilter.spark_jobs.bandwidth.results import Results, SlaveFigures
+from dumpfilter.spark_jobs.bandwidth.slaves import SlaveDefinition
+from dumpfilter.v1 import dumpfilter_pb2 as pb
+from tests.master.client import Client
+from tests.spark_jobs.here import shuffled, split_here
+from tests.spark_jobs.walking import FILE_LEVEL, RECORDINGS
+from tests.strategies import MadeBinlog, binlogs, rules
+
+SMALL = BandwidthOptions(range_size=9000, block_size=5000, bucket_seconds=1)
+
+CLASSIC, EFFECTIVE = FilterSemantics.CLASSIC, FilterSemantics.EFFECTIVE
+
+SLAVES = [
+    SlaveDefinition("all", (), CLASSIC, 0),
+    SlaveDefinition("shop", ("--replicate-do-db=shop",), CLASSIC, 0, 901),
+    SlaveDefinition(
+        "no hr", ("--replicate-ignore-db=hr", "--replicate-ignore-table=shop.orders"), CLASSIC, 0
+    ),
+    SlaveDefinition(
+        "wild", ("--replicate-wild-do-table=shop.%", "--replicate-wild-do-table=h_.%"), CLASSIC, 0
+    ),
+    SlaveDefinition("effective", ("--do=shop.%", "--ignore=%.customers"), EFFECTIVE, 0),
+    SlaveDefinition("nothing", ("--replicate-do-db=nowhere",), CLASSIC, 0),
+    SlaveDefinition("other origin", (), CLASSIC, 0, 902, OriginFilter(frozenset({1, 11}))),
+    SlaveDefinition("no accents", ("--replicate-wild-do-table=cafe.%",), CLASSIC, 0),
+]
+
+
+@functools.cache
+def measured(name: str) -> Results:
+    """Return the results for a recording and SLAVES, measured once."""
+    return bandwidth(RECORDINGS[name], SLAVES, shuffled, SMALL)
+
+
+class Sent:
+    """What the master sent to a slave over gRPC."""
+
+    def __init__(self, client: Client, definition: SlaveDefinition, family: str) -> None:
+        wanted = filter_to_proto(definition.filter(family))  # type: ignore[arg-type]
+        wanted.names = pb.NAME_COLLATION_UNSPECIFIED  # as the binlog's own server
+        if definition.origin is not None:
+            wanted.origin.CopyFrom(origin_to_proto(definition.origin))
+        request = pb.RegisterRequest(
+            server_id=definition.server_id or 777, filter=wanted, uuid=str(uuid.uuid4())
+        )
+        registered = client.stub.Register(request)
+        counts: Counter[str] = Counter()
+        self.bytes = 0
+        for chunk in client.dump(registered.slave_id, **{"from": pb.BinlogPosition()}):
+            self.bytes += len(chunk.events)
+            counts.update({field.name: value for field, value in chunk.counts.ListFields()})
+        self.events = counts["events_sent"]
+        self.undecided = counts["events_undecided"]
+        self.transactions = counts["transactions_read"] - counts["transactions_dropped"]
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_the_figures_are_what_the_master_then_sends(name: str) -> None:
+    found = measured(name)
+    server = MasterServer(BinlogStore(RECORDINGS[name]))
+    server.start()
+    client = Client(server)
+    unfiltered: dict[tuple[object, ...], int] = {}
+    try:
+        for definition, figures in zip(SLAVES, found.slaves, strict=True):
+            sent = Sent(client, definition, found.source.family)
+            assert figures.name == definition.name
+            assert figures.master_side.bytes == sent.bytes
+            assert figures.master_side.events == sent.events
+            assert figures.undecided_events == sent.undecided
+            if definition.rules:
+                # without rules an empty transaction is sent and counts; its events are no one's to keep
+                assert figures.master_side.transactions == sent.transactions
+            without = SlaveDefinition("without", (), CLASSIC, 0, definition.server_id, definition.origin)
+            key = (without.server_id, without.origin)
+            if key not in unfiltered:
+                unfiltered[key] = Sent(client, without, found.source.family).bytes
+            assert figures.no_filter.bytes == unfiltered[key]
+            for saving, k in zip(figures.rule_savings, range(len(definition.rules)), strict=True):
+                rest = tuple(rule for j, rule in enumerate(definition.rules) if j != k)
+                less = SlaveDefinition("less", rest, definition.semantics, 0, definition.server_id)
+                assert saving.bytes_without == Sent(client, less, found.source.family).bytes, saving.rule
+    finally:
+        client.channel.close()
+        server.stop(0)
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_the_figures_add_up(name: str) -> None:
+    found = measured(name)
+    check_sums(found)
+    whole = 0
+    for path in [BinlogSet.open(RECORDINGS[name]).path(n) for n in BinlogSet.open(RECORDINGS[name]).names]:
+        with open(path, "rb") as file:
+            whole += sum(len(event.raw) for event in list(iter_events(file, file=path.name))[1:])
+    assert sum(found.series.no_filter) == whole == sum(one.bytes for one in found.tables)
+
+
+def check_sums(found: Results) -> None:
+    for one in found.slaves:
+        assert sum(share.bytes for share in one.tables) == one.master_side.bytes == one.applied.bytes
+        assert sum(found.series.slaves[one.name]) == one.master_side.bytes
+        assert one.compressed <= one.master_side.bytes
+        assert one.compressed_no_filter <= one.no_filter.bytes
+        if one.peak is not None:
+            assert one.peak.bytes == max(found.series.slaves[one.name])
+            assert found.series.slaves[one.name][found.bucket_starts.index(one.peak.start)] == one.peak.bytes
+        for saving in one.rule_savings:
+            assert saving.saving == saving.bytes_without - one.master_side.bytes
+
+
+@pytest.mark.parametrize("name", [name for name in RECORDINGS if name.startswith("oracle/")])
+def test_the_split_figure_is_what_a_split_writes(name: str, tmp_path: Path) -> None:
+    found = measured(name)
+    made = split_here(RECORDINGS[name], tmp_path / "out")
+    sizes = {}
+    for one, described in zip(made.sets, made.manifest.binlogs, strict=True):
+        sizes[described.schema_name or "@rest"] = sum(
+            len(event.raw)
+            for path in one.files
+            for event in iter_events(open(path, "rb"), file=path.name)  # noqa: SIM115 (a few small files)
+            if event.type not in FILE_LEVEL
+        )
+    for figures in found.slaves:
+        assert figures.split == sum(sizes[schema] for schema in figures.split_sets)
+    by_name = {one.name: one for one in found.slaves}
+    assert by_name["all"].split_sets == tuple(sizes)
+    assert len(by_name["nothing"].split_sets) < len(sizes)
+
+
+@settings(max_examples=40, deadline=None)
+@given(made=binlogs(), given_rules=st.lists(rules(), min_size=1, max_size=3), range_size=st.integers(1, 5000))
+def test_made(made: MadeBinlog, given_rules: list[list[object]], range_size: int) -> None:
+    slaves = [
+        SlaveDefinition(
+            f"s{k}",
+            tuple(f"--{rule.kind.value}={rule.value}" for rule in some),
+            CLASSIC,
+            0,  # type: ignore[attr-defined]
+        )
+        for k, some in enumerate(given_rules)
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "made.000001"
+        source.write_bytes(made.data)
+        found = bandwidth(source, slaves, shuffled, BandwidthOptions(range_size=range_size, block_size=700))
+        check_sums(found)
+        server = MasterServer(BinlogStore([source]))
+        server.start()
+        client = Client(server)
+        try:
+            for definition, figures in zip(slaves, found.slaves, strict=True):
+                assert figures.master_side.bytes == Sent(client, definition, found.source.family).bytes
+        finally:
+            client.channel.close()
+            server.stop(0)
+
+
+@pytest.mark.parametrize("name", ["oracle/mysql-row", "oracle/mariadb-mixed", "recordings/mysql-payloads"])
+def test_the_same_whatever_the_ranges(name: str) -> None:
+    def figures(options: BandwidthOptions) -> list[SlaveFigures]:
+        found = bandwidth(RECORDINGS[name], SLAVES, shuffled, options)
+        measured = {"cpu_seconds", "compressed", "compressed_no_filter"}
+        return [one.model_copy(update=dict.fromkeys(measured, 0)) for one in found.slaves]
+
+    assert figures(SMALL) == figures(BandwidthOptions(bucket_seconds=1))
+    assert figures(SMALL) == figures(replace(SMALL, fold_above=0))
+
+
+def test_a_damaged_file_among_several(tmp_path: Path) -> None:
+    source = BinlogSet.open(RECORDINGS["oracle/mysql-row"])
+    paths = [source.path(name) for name in source.names]
+    data = bytearray(paths[0].read_bytes())
+    data[len(data) // 2] ^= 1
+    damaged = tmp_path / paths[0].name
+    damaged.write_bytes(data)
+    files = [str(damaged), *(str(path) for path in paths[1:])]
+    with pytest.raises(BinlogCorrupt, match="checksum mismatch") as caught:
+        bandwidth(files, SLAVES, shuffled, SMALL)
+    assert caught.value.file == damaged.name
+    found = bandwidth(files, SLAVES, shuffled, BandwidthOptions(on_corrupt="skip"))
+    (skipped,) = found.skipped
+    assert skipped.file == damaged.name
+    assert "checksum mismatch" in skipped.reason
+    assert 0 < sum(found.series.no_filter) < sum(path.stat().st_size for path in paths)

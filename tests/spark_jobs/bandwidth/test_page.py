@@ -1,0 +1,69 @@
+"""The text of the bandwidth report."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dumpfilter.printable import visible
+from dumpfilter.spark_jobs.bandwidth.report import render_report
+from dumpfilter.spark_jobs.bandwidth.report.text import human_rate
+from tests.spark_jobs.bandwidth.made_results import CASES, HOSTILE, made_results, with_names
+
+
+class Elements(HTMLParser):
+    """The page's elements without what can be any text: tags and the names of their attributes."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[Any] = []
+        self.texts: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, [name for name, _ in attrs]))
+
+    def handle_endtag(self, tag: str) -> None:
+        self.tags.append(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+SMALL = made_results(slaves=3, tables=4, hours=0.2)
+
+
+PLAIN = Elements(render_report(SMALL)).tags
+
+
+@settings(max_examples=15)
+@given(
+    st.lists(
+        st.text(st.characters(codec=None), max_size=20) | st.sampled_from(HOSTILE), min_size=4, unique=True
+    )
+)
+def test_names_are_only_text(names: list[str]) -> None:
+    page = Elements(render_report(with_names(SMALL, names)).encode().decode())
+    assert page.tags == PLAIN
+    shown = "".join(page.texts)
+    assert all(visible(name) in shown for name in names[:3])
+
+
+def test_headline() -> None:
+    results = CASES["usual"]
+    whole = sum(s.no_filter.bytes for s in results.slaves)
+    sent = sum(s.master_side.bytes for s in results.slaves)
+    page = render_report(results)
+    tiles = re.findall(r'<dd><data value="(\d+)"', page)
+    assert tiles == [str(whole), str(sent)]
+    assert f"<dd>{(whole - sent) / whole * 100:.1f}".removesuffix(".0") + " %</dd>" in page
+    peak = max(map(sum, zip(*results.series.slaves.values(), strict=True))) / results.bucket_seconds
+    assert f"<dd>{human_rate(peak)}</dd>" in page
+    for slave in results.slaves:
+        assert f"{slave.master_side.bytes:,}</td>" in page
+    for table in results.tables:
+        assert f"{table.bytes:,}</td>" in page

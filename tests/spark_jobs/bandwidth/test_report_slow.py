@@ -1,0 +1,241 @@
+"""The bandwidth report in a real browser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from dumpfilter.printable import visible
+from dumpfilter.spark_jobs.bandwidth.report import plots, render_report
+from dumpfilter.spark_jobs.bandwidth.report.text import human_rate, shorten
+from tests.spark_jobs.bandwidth.browser import chromium
+from tests.spark_jobs.bandwidth.made_results import CASES
+
+pytestmark = pytest.mark.xdist_group("chromium")
+
+
+@dataclass
+class Visit:
+    """A page that was opened, and all it complained of or asked for."""
+
+    page: Page
+    address: str
+    complaints: list[str]
+    requests: list[str]
+
+    def overflow(self) -> int:
+        width: int = self.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        return width
+
+
+MARKS = ".barlayer path, .scatterlayer path.js-line, .scatterlayer path.point, .heatmaplayer image"
+CUT = """(plot) => {
+  const room = plot.getBoundingClientRect();
+  return [...plot.querySelectorAll("svg text")].filter((text) => {
+    const box = text.getBoundingClientRect();
+    return box.width && (box.left < room.left - 1 || box.right > room.right + 1 ||
+                         box.top < room.top - 1 || box.bottom > room.bottom + 1);
+  }).map((text) => text.textContent);
+}"""
+SETTLED = """new Promise((done) => {
+  const settled = ({ clientWidth, _fullLayout }) => clientWidth === _fullLayout.width;
+  const look = () => [...document.querySelectorAll(".plot")].every(settled) ? done() : requestAnimationFrame(look);
+  requestAnimationFrame(look);
+})"""
+PLACES = """[...document.querySelectorAll("h2, .plot, summary, footer")].map((one) => {
+  const { left, top, width, height } = one.getBoundingClientRect();
+  return [one.id || one.textContent.slice(0, 30), left + scrollX, top + scrollY, width, height];
+})"""
+
+
+class Visitor:
+    """Opens each report once and keeps it open: a test says which width and scheme it wants."""
+
+    def __init__(self, browser: Browser, directory: Path) -> None:
+        self._browser = browser
+        self._directory = directory
+        self.visits: dict[str, Visit] = {}
+
+    def __call__(self, name: str, width: int = 1280, scheme: Any = "light") -> Visit:
+        if name not in self.visits:
+            file = self._directory / f"{name}.html"
+            file.write_text(render_report(CASES[name]), encoding="utf-8")
+            page = self._browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+            visit = self.visits[name] = Visit(page, file.as_uri(), [], [])
+            page.on("console", lambda message: visit.complaints.append(f"{message.type}: {message.text}"))
+            page.on("pageerror", lambda error: visit.complaints.append(str(error)))
+            page.on("request", lambda request: visit.requests.append(request.url))
+            page.goto(visit.address)
+        page = self.visits[name].page
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme=scheme)
+        page.evaluate(SETTLED)
+        return self.visits[name]
+
+    def without_scripts(self, name: str, width: int, question: str) -> Any:
+        context = self._browser.new_context(
+            viewport={"width": width, "height": 900}, java_script_enabled=False, color_scheme="light"
+        )
+        page = context.new_page()
+        page.goto(self.visits[name].address)
+        answer = page.evaluate(question)
+        context.close()
+        return answer
+
+
+@pytest.fixture(scope="module")
+def visitor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visitor]:
+    with chromium() as browser:
+        yield Visitor(browser, tmp_path_factory.mktemp("reports"))
+
+
+@pytest.fixture
+def visit(visitor: Visitor) -> Iterator[Visitor]:
+    yield visitor
+    for one in visitor.visits.values():
+        assert one.complaints == []
+        assert set(one.requests) == {one.address}
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name != "one"])
+def test_draws_everything_at_any_width(visit: Visitor, name: str) -> None:
+    for width in (1280, 400):
+        opened = visit(name, width)
+        plots = opened.page.locator(".plot").all()
+        assert len(plots) == (0 if name in ("empty", "no slaves") else 5)
+        assert opened.overflow() <= 0
+        for plot in plots:
+            assert plot.locator(MARKS).count() > 0
+            assert plot.evaluate(CUT) == []
+    for details in opened.page.locator("summary").all():
+        details.press("Enter")
+    assert opened.page.locator("details:not([open])").count() == 0
+    assert opened.overflow() <= 0
+
+
+@pytest.mark.parametrize("width", [400])
+def test_nothing_moves_when_the_plots_are_drawn(visit: Visitor, width: int) -> None:
+    page = visit("usual", width).page
+    page.locator("details[open] summary").evaluate_all("all => all.forEach((one) => one.click())")
+    assert page.evaluate(PLACES) == visit.without_scripts("usual", width, PLACES)
+
+
+def _colours(page: Page) -> list[str]:
+    style = "(e, name) => getComputedStyle(e)[name]"
+    body = page.locator("body").evaluate(style, "backgroundColor")
+    bar = page.locator("#plot-savings .barlayer path").first.evaluate(style, "fill")
+    label = page.locator("#plot-time .xtick text").first.evaluate(style, "fill")
+    heat = page.evaluate("document.getElementById('plot-heat').data[0].colorscale")
+    return [body, bar, label, str(heat)]
+
+
+def test_colours_follow_the_scheme_also_when_it_changes(visit: Visitor) -> None:
+    light, dark = (_colours(visit("one", scheme=scheme).page) for scheme in ("light", "dark"))
+    assert all(a != b for a, b in zip(light, dark, strict=True))
+    page = visit("one", scheme="dark").page
+    page.reload()
+    assert _colours(page) == dark
+    assert _colours(visit("one", scheme="light").page) == light
+
+
+def test_paper_is_light_and_the_screen_is_as_before(visit: Visitor) -> None:
+    light, dark = (_colours(visit("usual", scheme=scheme).page) for scheme in ("light", "dark"))
+    page = visit("usual", scheme="dark").page
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert _colours(page) == light
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert _colours(page) == dark
+    assert page.pdf(format="A4").startswith(b"%PDF")
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_contrast(visit: Visitor, scheme: str) -> None:
+    """WCAG 2.2, AA: 4.5 for text, 3 for what a plot's marks are told by."""
+    page = visit("usual", scheme=scheme).page
+
+    def ratio(one: str, other: str) -> float:
+        values = [
+            page.evaluate(
+                "n => getComputedStyle(document.documentElement).getPropertyValue(n).trim()", f"--{name}"
+            )
+            for name in (one, other)
+        ]
+        low, high = sorted(map(_luminance, values))
+        return (high + 0.05) / (low + 0.05)
+
+    texts = [(text, ground) for text in ("text", "muted", "link") for ground in ("page", "card")]
+    texts += [("good", "card"), ("good", "good-card"), ("warn", "warn-card"), ("muted", "good-card")]
+    marks = [
+        ("master", "card"),
+        ("whole-line", "card"),
+        ("split", "card"),
+        ("split", "whole"),
+        ("applied", "whole"),
+    ]
+    marks += [("master", "whole"), ("compressed", "master"), ("applied", "master"), ("master", "ghost")]
+    assert {pair: ratio(*pair) for pair in texts if ratio(*pair) < 4.5} == {}
+    assert {pair: ratio(*pair) for pair in marks if ratio(*pair) < (2 if "master" in pair else 3)} == {}
+
+
+def test_hostile_names_are_shown_as_they_are(visit: Visitor) -> None:
+    results = CASES["hostile"]
+    page = visit("hostile", scheme="dark").page
+    assert page.evaluate("window.pwned") is None
+    assert page.locator("img, iframe, svg a, svg sub, svg tspan[style], section b, section sub").count() == 0
+    assert page.locator("script").count() == 3
+
+    def texts(selector: str) -> list[str]:
+        return [(text or "").replace("\u00a0", " ") for text in page.locator(selector).all_text_contents()]
+
+    tables = [shorten(visible(t.name), 32) for t in results.tables[: plots.MOST_TABLES]]
+    slaves = [visible(s.name) for s in results.slaves]
+    # plotly draws no text that is empty or blank
+    assert texts("#plot-tables .ytick text")[: len(tables) - 1] == [name for name in tables if name.strip()]
+    assert set(texts("#plot-savings .ytick text")) == {shorten(name, 32) for name in slaves} - {""}
+    assert set(texts("#time-slave option")) == {"all slaves together", *slaves}
+    assert set(texts("#slaves tbody th bdi")) == set(slaves)
+    assert set(texts("#tables tbody th bdi")) == {visible(t.name) for t in results.tables}
+
+
+def test_a_slave_can_be_chosen_with_the_keyboard(visit: Visitor) -> None:
+    results = CASES["usual"]
+    page = visit("usual").page
+    time = plots.time_plot(results)
+    assert time
+    page.locator("#time-slave").focus()
+    for step in (1, 2):
+        page.keyboard.press("ArrowDown")
+        curve = page.evaluate("document.getElementById('plot-time').data[1]")
+        assert curve["y"] == time.choices[step]["data"][1]["y"]
+        assert curve["text"] == [human_rate(value) for value in curve["y"]]
+
+
+def test_tables_can_be_sorted_with_the_keyboard(visit: Visitor) -> None:
+    page = visit("usual").page
+    head = page.locator("#rules thead button")
+    rows = page.locator("#rules tbody tr th")
+    names = rows.all_text_contents()
+    head.nth(0).press("Enter")
+    assert rows.all_text_contents() == sorted(names)
+    assert page.locator("#rules th[aria-sort=ascending]").text_content() == "Slave"
+    head.nth(2).press("Enter")
+    savings = [
+        int(str(cell.get_attribute("data-key"))) for cell in page.locator("#rules td:nth-child(3)").all()
+    ]
+    assert savings == sorted(savings, reverse=True)
+    head.nth(2).press("Enter")
+    again = [
+        int(str(cell.get_attribute("data-key"))) for cell in page.locator("#rules td:nth-child(3)").all()
+    ]
+    assert again == savings[::-1]

@@ -1,0 +1,69 @@
+"""The options and the schema of the data source."""
+
+from __future__ import annotations
+
+import pytest
+
+from dumpfilter.errors import OptionError
+from dumpfilter.spark_jobs.binlog_source import BinlogDataSource
+from dumpfilter.spark_jobs.source.columns import TYPES
+from dumpfilter.spark_jobs.source.options import SourceOptions
+from dumpfilter.spark_jobs.source.planning import SetCuts
+from tests.support import DATA
+
+MIXED = DATA / "oracle" / "mysql-mixed"
+
+
+FILES = sorted(MIXED.glob("bin.0*"))
+
+
+def test_options_that_cannot_be_are_refused() -> None:
+    good = {"path": "/there"}
+    for bad in (
+        {"nothing": "1"},
+        {"columns": "size,size"},
+        {"columns": "siz"},
+        {"payloads": "ajar"},
+        {"verify": "1"},
+        {"rangeSize": "0"},
+        {"rangeSize": "1x"},
+        {"rangeSize": "-5"},
+        {"onCorrupt": "go on"},
+    ):
+        with pytest.raises(OptionError):
+            SourceOptions.parse({**good, **bad})
+    for text in ("[[1]]", "nothing"):
+        with pytest.raises(OptionError):
+            SetCuts.parse(text)
+    with pytest.raises(OptionError, match="needs a path"):
+        SourceOptions.parse({})
+
+
+def test_options_are_read() -> None:
+    options = SourceOptions.parse(
+        {
+            "FILES": "/a/bin.000001\n/a/bin.000002\n",
+            "columns": "size, type",
+            "payloads": "closed",
+            "verify": "False",
+            "rangesize": "2M",
+            "onCorrupt": "skip",
+            "maxBytesPerTrigger": "3g",
+        }
+    )
+    assert options.sources == ["/a/bin.000001", "/a/bin.000002"]
+    assert options.columns == ("size", "type")
+    assert (options.opened, options.verify, options.skip_corrupt) == (False, False, True)
+    assert (options.range_size, options.bytes_per_trigger) == (2 << 20, 3 << 30)
+    assert SourceOptions.parse({"path": "/x"}) == SourceOptions("/x")
+
+
+def test_a_schema_names_columns_as_the_option_does() -> None:
+    from pyspark.sql.types import IntegerType, LongType, StructType
+
+    source = BinlogDataSource({"path": str(FILES[0])})
+    assert source.schema().fieldNames() == list(TYPES)
+    source.reader(StructType().add("size", LongType()))
+    for name, kind in (("size", IntegerType()), ("sizes", LongType())):
+        with pytest.raises(OptionError, match=f"no column {name}"):
+            source.reader(StructType().add(name, kind))

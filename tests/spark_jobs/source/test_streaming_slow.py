@@ -1,0 +1,67 @@
+"""A streaming query that is stopped and continues from its checkpoint."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from dumpfilter.spark_jobs.binlog_source import register
+from tests.spark_jobs.growing import GrowingFiles
+from tests.spark_jobs.plain_events import events_of
+from tests.support import DATA
+
+SETS = {name: sorted((DATA / "oracle" / name).glob("bin.0*")) for name in ("mysql-mixed", "mariadb-mixed")}
+
+
+WANTED = {
+    name: [
+        (row["file"], row["position"], row["inner"])
+        for path in files
+        for row in events_of(path.read_bytes(), path.name)
+    ]
+    for name, files in SETS.items()
+}
+
+
+def test_a_query_goes_on_from_its_checkpoint(spark: Any, tmp_path: Path) -> None:
+    register(spark)
+    name = "mysql-mixed"
+    (tmp_path / "set").mkdir()
+    growing = GrowingFiles(tmp_path / "set", SETS[name])
+    pieces = growing.pieces(3000)
+    next(pieces)
+    next(pieces)
+
+    def start() -> Any:
+        stream = (
+            spark.readStream.format("binlog").option("maxBytesPerTrigger", "40k").load(str(growing.index))
+        )
+        return (
+            stream.writeStream.format("parquet")
+            .option("path", str(tmp_path / "out"))
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .start()
+        )
+
+    query = start()
+    query.processAllAvailable()
+    begun = threading.Event()
+
+    def grow() -> None:
+        for number, _ in enumerate(pieces):
+            if number == 4:
+                begun.set()
+
+    writer = threading.Thread(target=grow)
+    writer.start()
+    begun.wait()
+    query.stop()  # wherever it is
+    writer.join()
+    query = start()
+    query.processAllAvailable()
+    query.stop()
+    found = spark.read.parquet(str(tmp_path / "out")).select("file", "position", "inner").collect()
+    assert Counter(map(tuple, found)) == Counter(WANTED[name])
+    assert max(Counter(WANTED[name]).values()) == 1

@@ -1,0 +1,112 @@
+"""Jobs on a real cluster of two workers that have nothing but Spark, Python and the packaged environment."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import dumpfilter
+from tests.spark_jobs.here import split_here
+from tests.spark_jobs.spark.cluster import Cluster, spark_home
+from tests.spark_jobs.walking import ORACLE
+
+pytestmark = pytest.mark.xdist_group("environment")
+
+SCRIPT = Path(dumpfilter.__file__).with_name("__main__.py")
+
+JOBS = [
+    "dumpfilter.spark_jobs.split.job",
+    "dumpfilter.spark_jobs.bandwidth.job",
+    "dumpfilter.spark_jobs.binlog_source",
+]
+
+FIRST_JOB = """
+from dumpfilter.spark_jobs.spark import context as session
+session.NO_WORKER_AFTER = 0.1
+with session.spark_context({master!r}, executor_memory="512m") as context:
+    print(context.master, context.parallelize([1, 2], 2).sum())
+"""
+
+
+@dataclass
+class Waited:
+    """A cluster, and what a job said that was there before its workers."""
+
+    cluster: Cluster
+    notice: str
+    result: str
+
+
+@pytest.fixture(scope="module")
+def waited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Waited]:
+    cluster = Cluster(tmp_path_factory.mktemp("cluster"))
+    try:
+        with subprocess.Popen(
+            [sys.executable, "-c", FIRST_JOB.format(master=cluster.master)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as job:
+            assert job.stderr is not None
+            notice = job.stderr.readline()
+            cluster.add_worker()
+            result, _ = job.communicate()
+        cluster.add_worker()
+        yield Waited(cluster, notice, result)
+    finally:
+        cluster.close()
+
+
+def test_a_job_that_nobody_takes_says_so_and_goes_on_when_a_worker_comes(waited: Waited) -> None:
+    assert waited.notice.startswith(f"dumpfilter: no executor of {waited.cluster.master} is ready yet")
+    assert "512m of memory free (--executor-memory)" in waited.notice
+    assert waited.result == f"{waited.cluster.master} 3\n"
+
+
+def test_the_split_by_spark_submit(waited: Waited, environment: Path, tmp_path: Path) -> None:
+    source = ORACLE / "mysql-row" / "bin.index"
+    both = {"spark.cores.max": "2", "spark.scheduler.minRegisteredResourcesRatio": "1"}
+    waited.cluster.wait_for_workers()
+    before = set(waited.cluster.executors())
+    ran = waited.cluster.submit(
+        SCRIPT,
+        "split",
+        str(source),
+        "--output",
+        str(tmp_path / "out"),
+        environment=environment,
+        settings=both,
+    )
+    assert ran.returncode == 0, ran.stderr
+
+    # each worker has run tasks, and of the unpacked environment: Python left its compiled modules there
+    executors = set(waited.cluster.executors()) - before
+    assert len({executor.parents[1] for executor in executors}) == 2
+    for executor in executors:
+        packages = next(executor.glob("environment/lib/python*/site-packages"))
+        for module in ("spark_jobs/ranges/__pycache__/range_index", "binlog/__pycache__/reader"):
+            assert list(packages.glob(f"dumpfilter/{module}.*.pyc")), f"{executor} has not imported {module}"
+        # and compiled no kernel: those packed were found to fit
+        kernels = [path for path in packages.rglob("*.nb[ic]") if path.parent.name == "__pycache__"]
+        assert kernels
+        newest = max(path.stat().st_mtime for path in kernels)
+        assert newest < environment.stat().st_mtime
+    # all jobs, and the data source, find in it what they import
+    subprocess.run(
+        [executors.pop() / "environment" / "bin" / "python", "-c", f"import {', '.join(JOBS)}"],
+        env={"PYTHONPATH": ":".join(map(str, spark_home().glob("python/lib/*.zip")))},
+        cwd=tmp_path,
+        check=True,
+    )
+
+    here = split_here(source, tmp_path / "here")
+    names = sorted(path.name for path in here.directory.glob("*-bin.*"))
+    assert names
+    assert sorted(path.name for path in (tmp_path / "out").glob("*-bin.*")) == names
+    for name in names:
+        assert (tmp_path / "out" / name).read_bytes() == (here.directory / name).read_bytes(), name

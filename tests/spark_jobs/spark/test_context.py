@@ -1,0 +1,104 @@
+"""Where a Spark context runs, and errors of contexts that cannot start."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dumpfilter.errors import OptionError
+from dumpfilter.spark_jobs.spark.context import (
+    TASK_ATTEMPTS,
+    SparkMissing,
+    SparkUnreachable,
+    check_java,
+    master_with_retries,
+    reach,
+    settings,
+    spark_context,
+)
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server
+
+
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """One that stays taken, so that nobody listens there in the meantime."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield taken.getsockname()[1]
+
+
+@given(st.integers(1, 10_000))
+def test_a_local_master_tries_tasks_again(cores: int) -> None:
+    assert master_with_retries(f"local[{cores}]") == f"local[{cores},{TASK_ATTEMPTS}]"
+
+
+@pytest.mark.parametrize(
+    "master", ["local[2,1]", "local[*,7]", "spark://host:7077", "yarn", "local-cluster[1,1,1024]"]
+)
+def test_a_master_that_says_it_itself_is_left_alone(master: str) -> None:
+    assert master_with_retries(master) == master
+
+
+def test_a_master_nobody_listens_for_is_named(closed_port: int) -> None:
+    master = f"spark://127.0.0.1:{closed_port}"
+    with pytest.raises(SparkUnreachable, match=f"{master}: Connection refused") as caught:
+        reach(master)
+    assert caught.value.exit_code == 3
+    with pytest.raises(SparkUnreachable), spark_context(master):
+        pass
+
+
+def test_of_several_masters_one_is_enough(listener: socket.socket, closed_port: int) -> None:
+    port = listener.getsockname()[1]
+    assert reach(f"spark://127.0.0.1:{closed_port},127.0.0.1:{port}") == "127.0.0.1"
+
+
+@pytest.mark.parametrize("address", ["", "host", "host:", ":7077", "host:port", "host:0", "host:65536"])
+def test_an_address_without_a_port(address: str) -> None:
+    with pytest.raises(OptionError, match="spark://host:port"):
+        reach(f"spark://{address}")
+
+
+def test_other_masters_are_sparks_to_judge() -> None:
+    assert reach("local[2]") is None
+    assert reach("yarn") is None
+
+
+def test_a_cluster_finds_the_driver_where_the_driver_found_it(listener: socket.socket) -> None:
+    found = settings(f"spark://127.0.0.1:{listener.getsockname()[1]}", executor_memory="3g")
+    assert found["spark.driver.host"] == found["spark.driver.bindAddress"] == "127.0.0.1"
+    assert found["spark.executor.memory"] == "3g"
+    assert "spark.archives" not in found
+
+
+def test_the_packaged_environment(listener: socket.socket, tmp_path: Path) -> None:
+    master = f"spark://127.0.0.1:{listener.getsockname()[1]}"
+    archive = tmp_path / "environment.tar.gz"
+    with pytest.raises(OptionError, match="no such file; dumpfilter package-environment makes one"):
+        settings(master, environment=str(archive))
+    archive.touch()
+    assert settings(master, environment=str(archive))["spark.archives"] == f"{archive}#environment"
+    url = "hdfs://name/environment.tar.gz"
+    assert settings(master, environment=url)["spark.archives"] == f"{url}#environment"
+    with pytest.raises(OptionError, match="with a local master there are none"):
+        settings("local[2]", environment=str(archive))
+
+
+def test_without_java_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SparkMissing, match="apt-get install default-jre-headless"):
+        check_java()
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(SparkMissing, match=f"JAVA_HOME .{tmp_path}. has no bin/java"):
+        check_java()

@@ -1,0 +1,110 @@
+"""Splits in processes of their own that die, and what they leave."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from dumpfilter.spark_jobs.spark.jobs import run_here
+from dumpfilter.spark_jobs.split.job import SplitOptions, split
+from dumpfilter.split_set.manifest import MANIFEST, Manifest
+from dumpfilter.workload.generate import generate
+
+_SYSTEM_CALLS = frozenset({"open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "shutil.rmtree"})
+"""The audit events (sys.audit) of what changes a directory; opening for writing among them."""
+
+_ROOT = str(Path(__file__).parents[3])
+if _ROOT not in sys.path:
+    sys.path.append(_ROOT)  # new processes get it, and find this module
+
+_processes = multiprocessing.get_context("forkserver")
+_processes.set_forkserver_preload(["tests.spark_jobs.split.preloaded"])
+
+
+def make_source(folder: Path) -> Path:
+    """A set of two files, 600 kB, of five schemas, with transactions over several."""
+    made = generate(folder, 600_000, file_size=300_000, schemas=5, tables=3, seed=5)
+    return made.index
+
+
+def options(overwrite: bool = False) -> SplitOptions:
+    """Ten ranges, and several files in each output."""
+    return SplitOptions(range_size=60_000, max_binlog_size=50_000, overwrite=overwrite)
+
+
+def start(source: Path, output: Path, options: SplitOptions, dies_at: int = 0) -> Any:
+    """A process that splits. With ``dies_at`` it kills itself with SIGKILL before its so many-th system call that
+    changes something beside or in the output; the exit code is minus the signal."""
+    process = _processes.Process(target=_run, args=(source, output, options, dies_at))
+    process.start()
+    return process
+
+
+def count_calls(source: Path, output: Path, options: SplitOptions) -> int:
+    """Split, and count those calls."""
+    receive, send = _processes.Pipe(duplex=False)
+    process = _processes.Process(target=_run, args=(source, output, options, 0, send))
+    process.start()
+    send.close()  # or it would be waited for, though the process has died
+    try:
+        calls: int = receive.recv()
+    except EOFError:
+        calls = 0
+    process.join()
+    assert process.exitcode == 0
+    return calls
+
+
+def _run(source: Path, output: Path, options: SplitOptions, dies_at: int, tell: Any = None) -> None:
+    counter = _Counter(output.parent, dies_at)
+    sys.addaudithook(counter)
+    split(source, output, run_here, options)
+    if tell is not None:
+        tell.send(counter.calls)
+
+
+class _Counter:
+    def __init__(self, folder: Path, dies_at: int) -> None:
+        self.calls = 0
+        self._folder = str(folder)
+        self._dies_at = dies_at
+
+    def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event not in _SYSTEM_CALLS or not str(arguments[0]).startswith(self._folder):
+            return
+        if event == "open" and not arguments[2] & (os.O_WRONLY | os.O_RDWR):
+            return
+        self.calls += 1
+        if self.calls == self._dies_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def contents(output: Path) -> dict[str, bytes]:
+    """Every file of a split, the manifest without when it was made."""
+    found = {str(path.relative_to(output)): path.read_bytes() for path in output.rglob("*") if path.is_file()}
+    manifest = Manifest.model_validate_json(found[MANIFEST])
+    found[MANIFEST] = manifest.model_copy(update={"made": 0}).model_dump_json().encode()
+    return found
+
+
+def check_left(output: Path, *whole: dict[str, bytes]) -> None:
+    """After a death: the output is one of these, or is not there."""
+    if output.exists():
+        found = contents(output)
+        assert any(not different(found, one) for one in whole)
+
+
+def check_alone(output: Path, whole: dict[str, bytes]) -> None:
+    """The output is this, and nothing is beside it."""
+    wrong = different(contents(output), whole)
+    assert not wrong, wrong
+    assert [path.name for path in output.parent.iterdir()] == [output.name]
+
+
+def different(found: dict[str, bytes], wanted: dict[str, bytes]) -> list[str]:
+    """The files that are not the same."""
+    return sorted(name for name in found.keys() | wanted.keys() if found.get(name) != wanted.get(name))

@@ -1,0 +1,135 @@
+"""Splits that are killed or interrupted at any step: the output is never wrong, and the next run completes it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dumpfilter.errors import OutputError
+from dumpfilter.spark_jobs.spark.jobs import run_here
+from dumpfilter.spark_jobs.split.job import split
+from tests.spark_jobs.split.dying import (
+    check_alone,
+    check_left,
+    contents,
+    count_calls,
+    different,
+    make_source,
+    options,
+    start,
+)
+
+DEADLINE = 120.0
+"""Seconds until a process that does not get where it should is given up."""
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_source(tmp_path_factory.mktemp("source"))
+
+
+@pytest.fixture(scope="module")
+def whole(source: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """What an undisturbed split writes."""
+    output = tmp_path_factory.mktemp("whole") / "out"
+    split(source, output, run_here, options())
+    return contents(output)
+
+
+def test_killed_before_any_of_its_steps(source: Path, whole: dict[str, bytes], tmp_path: Path) -> None:
+    calls = count_calls(source, tmp_path / "counted" / "out", options())
+    moments = random.Random(1).sample(range(1, calls + 1), 9)
+    # the end is where the output appears
+    for moment in sorted({*moments, *range(calls - 6, calls + 1)}):
+        output = tmp_path / f"{moment}" / "out"
+        process = start(source, output, options(), moment)
+        process.join()
+        assert process.exitcode == -signal.SIGKILL, moment
+        check_left(output, whole)
+        split(source, output, run_here, options())
+        check_alone(output, whole)
+
+
+def test_killed_while_it_replaces_another(source: Path, whole: dict[str, bytes], tmp_path: Path) -> None:
+    one = [source.parent / source.read_text().split()[0]]
+    split(one, tmp_path / "out", run_here, options())
+    other = contents(tmp_path / "out")
+    counted = tmp_path / "counted" / "out"
+    split(one, counted, run_here, options())
+    calls = count_calls(source, counted, options(overwrite=True))
+    for moment in range(calls - 6, calls + 1):
+        output = tmp_path / f"{moment}" / "out"
+        split(one, output, run_here, options())
+        process = start(source, output, options(overwrite=True), moment)
+        process.join()
+        assert process.exitcode == -signal.SIGKILL, moment
+        check_left(output, whole, other)
+        split(source, output, run_here, options(overwrite=True))
+        check_alone(output, whole)
+
+
+def test_only_one_writes_at_a_time(source: Path, whole: dict[str, bytes], tmp_path: Path) -> None:
+    output = tmp_path / "out"
+
+    def run(
+        function: Callable[[Any], Any], tasks: Sequence[Any], label: str, *, slices: int | None = None
+    ) -> Any:
+        if label == "writing":
+            with pytest.raises(OutputError, match="another split is writing to it"):
+                split(source, output, run_here, options())
+            with pytest.raises(OutputError, match="another split is writing to it"):
+                split(source, output, run_here, dataclasses.replace(options(), max_binlog_size=1 << 20))
+        return run_here(function, tasks, label)
+
+    split(source, output, run, options())
+    check_alone(output, whole)
+
+
+def _command(source: Path, output: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "dumpfilter", "split", str(source), "--output", str(output)]
+    command += ["--master", "local[2]", "--range-size", "1", "--max-binlog-size", "50000"]
+    return subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def _until(process: subprocess.Popen[bytes], folder: Path, pattern: str) -> None:
+    """Until something like this is beside the output."""
+    deadline = time.monotonic() + DEADLINE
+    while not any(folder.glob(pattern)):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+@pytest.mark.parametrize("state", [".out.split-*/out/*-bin.0*"])
+def test_the_command_is_killed(state: str, source: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    process = _command(source, output)
+    with process:
+        _until(process, tmp_path, state)
+        os.killpg(process.pid, signal.SIGKILL)
+    wanted = dataclasses.replace(options(), range_size=1 << 20)
+    split(source, tmp_path / "whole" / "out", run_here, wanted)
+    whole = contents(tmp_path / "whole" / "out")
+    check_left(output, whole)
+    split(source, output, run_here, wanted)
+    assert different(contents(output), whole) == []
+    assert {path.name for path in tmp_path.iterdir()} == {"out", "whole"}
+
+
+def test_ctrl_c(source: Path, tmp_path: Path) -> None:
+    with _command(source, tmp_path / "out") as process:
+        _until(process, tmp_path, ".out.split-*/plan/*.npz")
+        os.killpg(process.pid, signal.SIGINT)
+        said = process.communicate()[1]
+    assert (process.returncode, b"Traceback" in said) == (130, False), said
+    assert list(tmp_path.iterdir()) == []

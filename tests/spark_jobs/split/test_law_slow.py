@@ -1,0 +1,467 @@
+"""The split's law: each named binlog has what the dump thread would send a slave with its filter, in valid sets."""
+
+from __future__ import annotations
+
+import io
+import struct
+import tempfile
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import pyarrow.parquet as pq
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from dumpfilter.binlog.context_events import decode_rotate, decode_xa_prepare
+from dumpfilter.binlog.events import LOG_EVENT_BINLOG_IN_USE_F, ROWS, EventType
+from dumpfilter.binlog.gtid import (
+    GtidList,
+    GtidSet,
+    MariadbGtid,
+    decode_gtid_list,
+    decode_previous_gtids,
+    encode_gtid_list,
+    encode_previous_gtids,
+)
+from dumpfilter.binlog.gtid_events import Xid
+from dumpfilter.binlog.gtid_sources import add_run, empty_set
+from dumpfilter.binlog.reader import Event, iter_events
+from dumpfilter.binlog.writer import rebase_array, with_body
+from dumpfilter.dump.filter_set import filter_set
+from dumpfilter.filter import FilterSemantics, ReplicationFilter
+from dumpfilter.filter.collation import Family
+from dumpfilter.filter.decision import Decision, Step, Verdict
+from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.spark_jobs.split.job import SplitOptions
+from dumpfilter.spark_jobs.split.specification import NamedBinlog, Specification
+from dumpfilter.split_set.manifest import BinlogPart
+from dumpfilter.statement import Statement
+from tests.dump.test_law import EFFECTIVE_RULES
+from tests.spark_jobs.here import MEMORY, Made, PartSet, split_here
+from tests.spark_jobs.walking import FILE_LEVEL, GTIDS, check_set
+from tests.spark_jobs.walking import plain_events as events_inside
+from tests.strategies import DIALECTS, UUIDS, Dialect, MadeBinlog, binlogs, rules
+
+Plain = tuple[int, int, int, int, bytes]
+"""An event as it is wherever it stands: time, type, server id, flags, body. No two of a source have the same time."""
+
+
+@dataclass
+class Source:
+    """A set of one to three files, and what is known of it. ``transactions``: each one's file, offsets, and events."""
+
+    dialect: Dialect
+    files: list[bytes]
+    before: list[tuple[object, int]]
+    """The GTIDs before the first file."""
+    transactions: list[Transaction]
+    gtids: dict[int, tuple[object, int]]
+    """By the time of the GTID event."""
+
+    def __repr__(self) -> str:
+        return f"<{self.dialect.name}, {self.dialect.gtids}: {self.files!r}>"
+
+
+@dataclass
+class Transaction:
+    file: int
+    start: int
+    end: int
+    events: list[Plain]
+
+
+def plain(event: Event) -> Plain:
+    header = event.header
+    return header.timestamp, header.type, header.server_id, header.flags, bytes(event.body)
+
+
+def _remade(
+    made: MadeBinlog, number: int, created: int, before: Sequence[tuple[object, int]]
+) -> tuple[bytes, list[int]]:
+    """The file with another start of the server, other GTIDs before it and times of its own; and its boundaries."""
+    checksum = made.dialect.checksum
+    out, bounds = bytearray(made.data[:4]), []
+    for event in iter_events(io.BytesIO(made.data), file="made"):
+        if event.offset in made.boundaries:
+            bounds.append(len(out))
+        raw = bytearray(event.raw)
+        if event.type == EventType.FORMAT_DESCRIPTION:
+            raw[71:75] = created.to_bytes(4, "little")
+            if event.fd.ends_in_checksum:
+                raw[-4:] = zlib.crc32(raw[:-4]).to_bytes(4, "little")
+            raw[17] = made.data[21]  # in use or not, which the checksum does not cover
+            out += raw
+            continue
+        raw[:4] = (event.header.timestamp + number * 100_000).to_bytes(4, "little")
+        if event.type in (EventType.PREVIOUS_GTIDS, EventType.GTID_LIST) and before:
+            body = _before(made.dialect, before)
+            raw = bytearray(with_body(event.header, body, checksum=checksum))
+        rebase_array(np.frombuffer(raw, np.uint8), len(out), checksum=checksum)
+        out += raw
+    return bytes(out), [*bounds, len(out)]
+
+
+def _before(dialect: Dialect, gtids: Sequence[tuple[object, int]]) -> bytes:
+    if dialect.family == "mariadb":
+        found = tuple(MariadbGtid(*cast(tuple[int, int], key), number) for key, number in gtids)
+        return encode_gtid_list(GtidList(found))
+    return encode_previous_gtids(_set_of(gtids, "mysql"))  # type: ignore[arg-type]
+
+
+def _set_of(gtids: Sequence[tuple[object, int]], family: Family) -> GtidSet:
+    found = empty_set(family)
+    for key, number in gtids:
+        add_run(found, key, number, number)  # type: ignore[arg-type]
+    return found
+
+
+@st.composite
+def sources(draw: st.DrawFn) -> Source:
+    """Sets of up to three files, of one server that may have started anew at each."""
+    dialect = draw(st.sampled_from(DIALECTS))
+    count = draw(st.sampled_from([1, 1, 2, 3]))
+    mades = [
+        draw(binlogs([dialect], odd=False, max_transactions=6, closed=k < count - 1)) for k in range(count)
+    ]
+    before: list[tuple[object, int]] = []
+    if draw(st.booleans()) and dialect.gtids in ("mysql", "tagged", "mariadb"):
+        keys: list[object] = [(UUIDS[0], ""), (UUIDS[2], "")]
+        if dialect.gtids == "mariadb":
+            keys = [(0, 12), (0, 11), (7, 1)]
+        before = [(key, 100 + k) for k, key in enumerate(keys)]
+    created = [1_600_000_000, *draw(st.lists(st.sampled_from([0, 1_650_000_000]), min_size=2, max_size=2))]
+    files, transactions = [], []
+    gtids: dict[int, tuple[object, int]] = {}
+    for number, made in enumerate(mades):
+        data, bounds = _remade(made, number, created[number], before if number == 0 else [])
+        files.append(data)
+        events = list(iter_events(io.BytesIO(data), file="made"))
+        of_gtids = [event.header.timestamp for event in events if event.type in GTIDS]
+        gtids.update(zip(of_gtids, made.gtids, strict=True))
+        for start, end in pairwise(bounds):
+            inside = [
+                plain(event)
+                for event in events
+                if start <= event.offset < end and event.type not in FILE_LEVEL
+            ]
+            if inside:
+                transactions.append(Transaction(number, start, end, inside))
+    return Source(dialect, files, before, transactions, gtids)
+
+
+_CLASSIC = st.tuples(st.just(FilterSemantics.CLASSIC), rules())
+_EFFECTIVE = st.tuples(st.just(FilterSemantics.EFFECTIVE), EFFECTIVE_RULES)
+
+
+@st.composite
+def specifications(draw: st.DrawFn) -> Specification:
+    """One to four filters, with and without a rest."""
+    filters = draw(st.lists(st.one_of(_CLASSIC, _CLASSIC, _EFFECTIVE), min_size=1, max_size=4))
+    named = tuple(
+        NamedBinlog(name=f"n{k}", semantics=semantics, rules=tuple(str(rule) for rule in given))
+        for k, (semantics, given) in enumerate(filters)
+    )
+    return Specification(named, draw(st.sampled_from([None, "others"])))
+
+
+class NoneOf(ReplicationFilter):
+    """Passes what none of the others does."""
+
+    def __init__(self, others: Sequence[ReplicationFilter]) -> None:
+        self.others = others
+        self.rules = ()
+        self.family = others[0].family
+        self.names = others[0].names
+        self.lower_case_table_names = 0
+
+    @property
+    def is_on(self) -> bool:
+        return True
+
+    def _of(self, verdicts: Sequence[Decision]) -> Decision:
+        passes = not any(one.verdict.passes for one in verdicts)
+        return Decision(Verdict.EXECUTE if passes else Verdict.IGNORE, Step.NO_RULES)
+
+    def decide_rows(self, database: str, table: str) -> Decision:
+        return self._of([one.decide_rows(database, table) for one in self.others])
+
+    def decide_statement(self, statement: Statement) -> Decision:
+        return self._of([one.decide_statement(statement) for one in self.others])
+
+
+def written(folder: Path) -> list[Path]:
+    return [folder / Path(line).name for line in next(folder.glob("*.index")).read_text().split()]
+
+
+def plain_events(files: Sequence[Path]) -> list[Plain]:
+    """Of files, without what belongs to the files."""
+    found = []
+    for path in files:
+        with open(path, "rb") as file:
+            found += [
+                plain(event) for event in iter_events(file, file=path.name) if event.type not in FILE_LEVEL
+            ]
+    return found
+
+
+def no_xid_twice(index: Path) -> bool:
+    """Whether each XA transaction is prepared in one file only: no server prepares a second of the same name."""
+    seen: dict[Xid, int] = {}
+    number = 0
+    for _, header, body, _, _ in events_inside(index):
+        number += header.type in (EventType.PREVIOUS_GTIDS, EventType.GTID_LIST)
+        if (
+            header.type == EventType.XA_PREPARE
+            and seen.setdefault(decode_xa_prepare(body).xid, number) != number
+        ):
+            return False
+    return True
+
+
+def expected(
+    source: Source, index: Path, specification: Specification, folder: Path
+) -> dict[str, list[Plain]]:
+    """What the dump thread makes of it, and by it what is left for the rest."""
+    family: Family = source.dialect.family  # type: ignore[assignment]
+    binlogs = BinlogSet.open(index)
+    filters = specification.filters(family)
+    found = {}
+    for name, one in filters:
+        filter_set(binlogs, one, folder / name, "x")
+        found[name] = plain_events(written(folder / name))
+    if specification.rest is not None:
+        filter_set(binlogs, NoneOf([one for _, one in filters]), folder / "rest", "x")
+        events = plain_events(written(folder / "rest"))
+        given = {event[0] for part in [*found.values(), events] for event in part}
+        for transaction in source.transactions:
+            if not any(event[0] in given for event in transaction.events):
+                events += transaction.events
+        found[specification.rest] = sorted(events)
+    return found
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    source=sources(),
+    specification=specifications(),
+    sizes=st.tuples(st.integers(1, 2500), st.integers(64, 1500)),
+    max_size=st.sampled_from([1, 300, 700, 1500, 1 << 30]),
+)
+def test_the_law(source: Source, specification: Specification, sizes: tuple[int, int], max_size: int) -> None:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as name:
+        folder = Path(name)
+        index = folder / "made.index"
+        for number, data in enumerate(source.files, 1):
+            (folder / f"made.{number:06}").write_bytes(data)
+        index.write_text("".join(f"./made.{number:06}\n" for number in range(1, len(source.files) + 1)))
+        assume(no_xid_twice(index))
+        options = SplitOptions(
+            specification=specification, max_binlog_size=max_size, range_size=sizes[0], block_size=sizes[1]
+        )
+        made = split_here(index, folder / "out", options)
+        wanted = expected(source, index, specification, folder / "dumped")
+        assert sorted(wanted) == [one.name for one in made.sets]
+        of = {event[0]: one for one in source.transactions for event in one.events}
+        for one in made.sets:
+            check_set(one)
+            assert plain_events(one.files) == wanted[one.name], one.name
+            check_files(source, one, made, of, max_size)
+        check_counts(source, made, wanted, of)
+        check_mapping(folder, made)
+
+
+def check_counts(
+    source: Source, made: Made, wanted: dict[str, list[Plain]], of: dict[int, Transaction]
+) -> None:
+    """What the manifest counts; with a rest, nobody's is in it."""
+    had: dict[int, dict[str, list[Plain]]] = {}
+    for name, events in wanted.items():
+        for event in events:
+            had.setdefault(id(of[event[0]]), {}).setdefault(name, []).append(event)
+    unassigned = cut = 0
+    for one in source.transactions:
+        parts = had.get(id(one), {})
+        unassigned += not parts
+        cut += len(parts) > 1 and any(part != one.events for part in parts.values())
+    assert (made.manifest.unassigned_transactions, made.manifest.cut_transactions) == (unassigned, cut)
+    if "others" in wanted:
+        assert unassigned == 0
+
+
+@dataclass
+class Held:
+    """What a file of an output holds: its transactions, each with its bytes there."""
+
+    created: int
+    """When a server started that no earlier file tells of, else 0."""
+    transactions: list[Transaction]
+    size: int
+
+
+def as_a_server_rotates(
+    source: Source, transactions: Sequence[tuple[Transaction, int]], heads: Sequence[int], max_size: int
+) -> list[Held]:
+    """How an output's transactions (each with its bytes) are laid out in files, whose heads have these sizes."""
+    created = [next(iter_events(io.BytesIO(data), file="made")).fd.created for data in source.files]
+    files = [Held(created[0], [], heads[0])]
+    told = 0
+    for one, size in transactions:
+        started = max(created[told + 1 : one.file + 1], default=0)
+        told = max(told, one.file)
+        if started or (files[-1].transactions and files[-1].size >= max_size):
+            files.append(Held(started, [], heads[len(files)] if len(files) < len(heads) else 0))
+        files[-1].transactions.append(one)
+        files[-1].size += size
+    return files
+
+
+def check_files(
+    source: Source, found: PartSet, made: Made, of: dict[int, Transaction], max_size: int
+) -> None:
+    """Where files end, what they begin and end with, and what the manifest says of them."""
+    parts = made.manifest.binlog(found.name).parts
+    contents = []
+    sizes: dict[int, int] = {}
+    transactions: dict[int, Transaction] = {}
+    for path in found.files:
+        with open(path, "rb") as file:
+            contents.append(list(iter_events(file, file=path.name)))
+        for event in contents[-1]:
+            if event.type not in FILE_LEVEL:
+                one = of[event.header.timestamp]
+                transactions[id(one)] = one
+                sizes[id(one)] = sizes.get(id(one), 0) + len(event.raw)
+    heads = [_head(path) for path in found.files]
+    head_sizes = [4 + sum(len(event.raw) for event in head) for head in heads]
+    held = as_a_server_rotates(
+        source, [(one, sizes[key]) for key, one in transactions.items()], head_sizes, max_size
+    )
+    assert len(held) == len(found.files)
+    had = list(source.before)
+    names = [path.name for path in found.files]
+    for k, (events, head, holds, part) in enumerate(zip(contents, heads, held, parts, strict=True)):
+        inside = [event for event in events if event.type not in FILE_LEVEL]
+        assert {id(of[event.header.timestamp]) for event in inside} == {id(one) for one in holds.transactions}
+        fd = head[0].fd
+        assert (fd.created, fd.header.flags & LOG_EVENT_BINLOG_IN_USE_F) == (holds.created, 0)
+        assert (fd.server_version, fd.post_header_lengths) == (
+            source.dialect.version,
+            bytes(source.dialect.lengths),
+        )
+        _check_gtids(source, head, part, had)
+        had += [source.gtids[e.header.timestamp] for e in inside if e.header.timestamp in source.gtids]
+        rotates = [event for event in events if event.type == EventType.ROTATE]
+        following = [(to.name, to.position) for to in (decode_rotate(event.body) for event in rotates)]
+        assert following == [(name, 4) for name in names[k + 1 : k + 2]]
+        assert not rotates or rotates[0] is events[-1]
+        times = [one.events[-1][0] for one in holds.transactions]
+        assert (part.first_time, part.last_time) == (min(times, default=None), max(times, default=None))
+        assert (part.name, part.size) == (names[k], sum(len(event.raw) for event in events) + 4)
+        assert (part.events, part.transactions) == (len(inside), len(holds.transactions))
+        start, end = ((place.file, place.position) for place in (part.source_start, part.source_end))
+        for one in holds.transactions:
+            name = f"made.{one.file + 1:06}"
+            assert start <= (name, one.start) < (name, one.end) <= end
+    assert [part.source_start for part in parts[1:]] == [part.source_end for part in parts[:-1]]
+    assert (parts[0].source_start.file, parts[0].source_start.position) == ("made.000001", 4)
+    assert parts[-1].source_end.file == f"made.{len(source.files):06}"
+
+
+def _head(path: Path) -> list[Event]:
+    """The events before the first transaction."""
+    head = []
+    with open(path, "rb") as file:
+        for event in iter_events(file, file=path.name):
+            if event.type not in (
+                EventType.FORMAT_DESCRIPTION,
+                EventType.PREVIOUS_GTIDS,
+                EventType.GTID_LIST,
+            ):
+                break
+            head.append(event)
+    return head
+
+
+def _check_gtids(
+    source: Source, head: list[Event], part: BinlogPart, had: Sequence[tuple[object, int]]
+) -> None:
+    """A file says which GTIDs came before it in its own set."""
+    kinds = [event.type for event in head[1:]]
+    if source.dialect.gtids == "none":
+        assert kinds == []
+        assert part.previous_gtids is None
+    elif source.dialect.gtids == "mariadb":
+        assert kinds == [EventType.GTID_LIST]
+        last: dict[object, MariadbGtid] = {}
+        newest: dict[int, MariadbGtid] = {}
+        for key, number in had:
+            domain, server = cast(tuple[int, int], key)
+            last[domain, server] = newest[domain] = MariadbGtid(domain, server, number)
+        found = decode_gtid_list(head[1].body)
+        assert sorted(found.gtids) == sorted(last.values())
+        # in each domain the newest comes last
+        assert {gtid.domain_id: gtid for gtid in found.gtids} == newest
+        assert part.previous_gtids == str(found.position())
+    else:
+        assert kinds == [EventType.PREVIOUS_GTIDS]
+        gtids = decode_previous_gtids(head[1].body)
+        assert gtids == _set_of(had, "mysql")
+        assert part.previous_gtids == str(gtids)
+
+
+def check_mapping(folder: Path, made: Made) -> None:
+    """The mapping has every byte between a file's head and its Rotate once, and the source has the same there."""
+    rows: dict[tuple[str, int], list[dict[str, int]]] = {}
+    for path in sorted((made.directory / "ranges").iterdir()):
+        for row in pq.read_table(path).to_pylist():
+            rows.setdefault((row["binlog"], row["file"]), []).append(row)
+    for one in made.sets:
+        for number, path in enumerate(one.files, 1):
+            with open(path, "rb") as file:
+                events = list(iter_events(file, file=path.name))
+            at = sum(len(event.raw) for event in _head(path)) + 4
+            after = 0
+            for row in rows.pop((one.name, number), []):
+                assert row["start"] == at
+                at = row["end"]
+                source = folder / f"made.{row['source_file'] + 1:06}"
+                place = (row["source_file"], row["source_start"])
+                assert (place > (after, 0)) or after == 0
+                after = row["source_file"]
+                with open(source, "rb") as file:
+                    theirs = [
+                        plain(event)
+                        for event in iter_events(
+                            file, file="made", start=row["source_start"], end=row["source_end"]
+                        )
+                    ]
+                ours = [plain(event) for event in events if row["start"] <= event.offset < row["end"]]
+                if any(event[1] == EventType.TRANSACTION_PAYLOAD for event in theirs) and (
+                    row["end"] - row["start"] != row["source_end"] - row["source_start"]
+                ):
+                    assert len(theirs) == 1
+                    assert [event[:4] for event in ours] == [event[:4] for event in theirs]
+                    continue
+                width = (
+                    4 if made.manifest.family == "mysql" and events[0].fd.post_header_length(19) == 6 else 6
+                )
+                assert [_without_end(event, width) for event in ours] == [
+                    _without_end(event, width) for event in theirs
+                ]
+            rotate = len(events[-1].raw) if events[-1].type == EventType.ROTATE else 0
+            assert at == path.stat().st_size - rotate, path.name
+    assert not rows
+
+
+def _without_end(event: Plain, width: int) -> Plain:
+    """A rows event without STMT_END_F, which moves to the last that is kept."""
+    *head, body = event
+    if event[1] not in ROWS:
+        return event
+    flags = struct.unpack_from("<H", body, width)[0] & ~1
+    return (*head, body[:width] + struct.pack("<H", flags) + body[width + 2 :])  # type: ignore[return-value]

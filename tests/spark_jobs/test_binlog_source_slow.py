@@ -1,0 +1,121 @@
+"""The data source in Spark: rows, filters, errors. source/test_columns.py checks the values of all columns."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dumpfilter.spark_jobs.binlog_source import index_with_spark, register
+from dumpfilter.spark_jobs.ranges.range_index import index_file
+from dumpfilter.spark_jobs.source.columns import TYPES
+from dumpfilter.spark_jobs.source.options import SourceOptions
+from dumpfilter.spark_jobs.source.planning import SetCuts, cuts_of, plan_ranges
+from tests.spark_jobs.plain_events import events_of
+from tests.support import DATA
+
+MIXED = DATA / "oracle" / "mysql-mixed"
+FILES = sorted(MIXED.glob("bin.0*"))
+
+
+@pytest.fixture(scope="module")
+def binlog(spark: Any) -> Any:
+    register(spark)
+    return spark
+
+
+@pytest.fixture(scope="module")
+def wanted() -> list[dict[str, Any]]:
+    return [row for path in FILES for row in events_of(path.read_bytes(), path.name)]
+
+
+def collect(frame: Any) -> list[dict[str, Any]]:
+    """The rows as they come; Spark gives times as this machine's."""
+    rows = [row.asDict() for row in frame.collect()]
+    return [{**row, "timestamp": row["timestamp"].astimezone(datetime.UTC)} for row in rows]
+
+
+def test_a_set_is_its_events_in_order(binlog: Any, wanted: list[dict[str, Any]]) -> None:
+    frame = binlog.read.format("binlog").option("rangeSize", "12k").load(str(MIXED))
+    assert frame.columns == list(TYPES)
+    assert len(plan_ranges(SourceOptions(str(MIXED), range_size=2 << 10))) > 2 * len(FILES)
+    assert collect(frame) == wanted
+
+
+def test_sql_with_filters_answers_as_without(binlog: Any, wanted: list[dict[str, Any]]) -> None:
+    frame = binlog.read.format("binlog").load(str(MIXED / "bin.index"))
+    frame.createOrReplaceTempView("events")
+    asked = """
+        SELECT `table`, size FROM events
+        WHERE database = 'shop' AND timestamp >= '2020-01-01' AND rows IS NOT NULL AND NOT type LIKE 'Delete%'
+          AND file < 'bin.000002' AND (position < 1000000 OR gtid IS NULL) AND size + 0 > 50
+    """
+    kept = [
+        (row["table"], row["size"])
+        for row in wanted
+        if row["database"] == "shop" and row["file"] < "bin.000002" and row["size"] > 50
+        if row["rows"] is not None and not row["type"].startswith("Delete")
+    ]
+    found = binlog.sql(asked)
+    assert len(kept) > 2
+    assert [tuple(row) for row in found.collect()] == kept
+    left = found._jdf.queryExecution().executedPlan().toString()
+    assert "shop" not in left  # handed down: only what the source cannot answer is left
+    assert "1000000" in left
+
+
+def test_a_cluster_finds_the_cuts_once(binlog: Any, wanted: list[dict[str, Any]], tmp_path: Path) -> None:
+    cuts = index_with_spark(binlog, [str(path) for path in FILES], rangeSize="20k")
+    assert len(cuts.ranges()) > len(FILES)
+    assert cuts.damages == ()
+    assert SetCuts.parse(cuts.option) == cuts
+    # with them nothing else is looked at
+    frame = binlog.read.format("binlog").option("cuts", cuts.option).option("columns", "inner,size")
+    found = frame.load(str(tmp_path / "unread"))
+    assert found.columns == ["inner", "size"]
+    assert [row.size for row in found.collect()] == [row["size"] for row in wanted]
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> tuple[Path, int]:
+    """A set of two files, the first with a wrong byte; and where the event with it begins."""
+    source = DATA / "oracle" / "mysql-row"
+    data = bytearray((source / "bin.000001").read_bytes())
+    at = [row["position"] for row in events_of(bytes(data), "bin.000001")][-30]
+    data[at + 25] ^= 1
+    (tmp_path / "bin.000001").write_bytes(data)
+    (tmp_path / "bin.000002").write_bytes((source / "bin.000002").read_bytes())
+    index = tmp_path / "bin.index"
+    index.write_text("./bin.000001\n./bin.000002\n")
+    return index, at
+
+
+def test_a_corrupt_file_is_told_with_its_place(binlog: Any, damaged: tuple[Path, int]) -> None:
+    index, at = damaged
+    with pytest.raises(Exception, match=f"BinlogCorrupt: bin.000001: at {at}: checksum mismatch"):
+        binlog.read.format("binlog").load(str(index)).count()
+
+
+def test_a_corrupt_file_is_skipped_when_that_is_asked_for(binlog: Any, damaged: tuple[Path, int]) -> None:
+    index, at = damaged
+    frame = binlog.read.format("binlog").option("onCorrupt", "skip").load(str(index))
+    found = {row.file: row.position for row in frame.select("file", "position").collect()}
+    first = events_of((index.parent / "bin.000001").read_bytes()[:at], "bin.000001")
+    whole = max(row["position"] for row in first if row["transaction"] != first[-1]["transaction"])
+    second = events_of((index.parent / "bin.000002").read_bytes(), "bin.000002")
+    assert found == {"bin.000001": whole, "bin.000002": second[-1]["position"]}
+    (damage,) = cuts_of(
+        [index_file(0, str(index.parent / "bin.000001"), last=False, verify=True, skip=True)]
+    ).damages
+    assert (damage.file, damage.position) == ("bin.000001", at)
+
+
+def test_what_is_not_there_is_told_in_a_sentence(binlog: Any, tmp_path: Path) -> None:
+    missing = tmp_path / "bin.index"
+    with pytest.raises(
+        Exception, match=f"BinlogMissing: {missing}: cannot read the index: No such file"
+    ) as caught:
+        binlog.read.format("binlog").load(str(missing)).count()
+    assert "planning.py" not in str(caught.value)  # not the way there
