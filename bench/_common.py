@@ -15,6 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.filter import Filter, RuleKind, make_rule
 from dumpfilter.workload.generate import GeneratedSet, Style, generate, schemas_for
 
@@ -88,7 +89,7 @@ def keeping(made: GeneratedSet, share: float) -> list[str]:
 def do_db(names: Sequence[str]) -> Filter:
     """The filter that names these schemas."""
     return Filter(
-        tuple(make_rule(RuleKind.DO_DB, n) for n in names), lower_case_table_names=0, family="mysql"
+        tuple(make_rule(RuleKind.DO_DB, n) for n in names), names=NameRules("mysql", lower_case_table_names=0)
     )
 
 

@@ -1,4 +1,4 @@
-"""One command, ``dumpfilter``, whose sub-commands start the parts.
+"""The command ``dumpfilter``, with one sub-command for each task.
 
 A sub-command imports its part only when it runs, so that ``--help`` answers at once.
 """
@@ -17,13 +17,19 @@ from dumpfilter.commands.explain import explain_command
 from dumpfilter.commands.inspect import inspect_command
 from dumpfilter.commands.manifest import manifest_command
 from dumpfilter.commands.master import master_command
-from dumpfilter.commands.option_files import OptionFileCommand
+from dumpfilter.commands.option_groups.option_files import OptionFileCommand
 from dumpfilter.commands.package_environment import package_environment_command
 from dumpfilter.commands.purge import purge_command
 from dumpfilter.commands.slave import slave_command
 from dumpfilter.commands.split import split_command
 from dumpfilter.commands.sql import sql_command
 from dumpfilter.errors import DumpfilterError
+
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, as shells report SIGINT."""
+
+READER_GONE = 141
+"""The exit code when the reader of the output went away (``| head``), as shells report SIGPIPE."""
 
 app = typer.Typer(
     name="dumpfilter",
@@ -47,7 +53,7 @@ app.command("sql")(sql_command)
 app.command("demo")(demo_command)
 
 
-def _version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"dumpfilter {__version__}")
         raise typer.Exit
@@ -56,25 +62,24 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: bool = typer.Option(
-        False, "--version", callback=_version, is_eager=True, help="Print the version and exit."
+        False, "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
     ),
 ) -> None:
     del version
 
 
 def main() -> None:
-    """The console script: errors of the product are one line and an exit code, Ctrl-C is 130."""
+    """Run a sub-command. An error of the product becomes one line on standard error and an exit code."""
     try:
         app()
     except DumpfilterError as error:
         typer.echo(f"dumpfilter: {error}", err=True)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
     except BrokenPipeError:
-        # the reader of our output went away (| head)
         sys.stderr.close()
-        sys.exit(141)
+        sys.exit(READER_GONE)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         typer.echo(f"dumpfilter: {where}{error.strerror or error}", err=True)

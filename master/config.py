@@ -9,9 +9,9 @@ from typing import Annotated
 
 from pydantic import Field, IPvAnyNetwork
 
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import FilterSemantics, make_filter, parse_option
-from dumpfilter.filter.collation import Family, NameCollation
 from dumpfilter.master.imposed import ImposedFilter
 from dumpfilter.options.toml_file import Model, load_toml
 
@@ -53,12 +53,10 @@ class MasterConfig:
 def load_config(
     path: Path,
     *,
-    family: Family,
-    lower_case_table_names: int = 0,
-    names: NameCollation = NameCollation.GENERAL_CI,
+    names: NameRules = NameRules(),
 ) -> MasterConfig:
-    """Read a configuration file. ``family``, ``lower_case_table_names`` and ``names`` are the served binlog's: imposed
-    rules compare names as its server does.
+    """Read a configuration file. ``names`` are the served binlog's. Imposed rules compare names as the binlog's server
+    does.
 
     Raises OptionError with the file and the key, and never with a value that may be a password.
     """
@@ -75,20 +73,16 @@ def load_config(
                     f"{where}: users: there is no [[user]] {user!r}; without a password a slave can call "
                     "itself anything"
                 )
-        imposed.append(_imposed(where, one, family, lower_case_table_names, names))
+        imposed.append(_imposed(where, one, names))
     return MasterConfig(users, _passwords(path, "console_user", parsed.console_user), tuple(imposed))
 
 
-def _imposed(
-    where: str, one: _Imposed, family: Family, lower_case_table_names: int, names: NameCollation
-) -> ImposedFilter:
+def _imposed(where: str, one: _Imposed, names: NameRules) -> ImposedFilter:
     try:
         rules = [parse_option(rule, one.semantics) for rule in one.rules]
         rule_filter = make_filter(
             one.semantics,
             rules,
-            lower_case_table_names=lower_case_table_names,
-            family=family,
             names=names,
         )
         return ImposedFilter(

@@ -259,9 +259,7 @@ class MasterConsole:
                 changed = make_write_filter(
                     WriteSemantics.EFFECTIVE,
                     rules,
-                    lower_case_table_names=self._lower_case_table_names,
-                    family=self._store.family,
-                    names=self._store.names,
+                    names=self._store.names._replace(lower_case_table_names=self._lower_case_table_names),
                 )
             except OptionError as error:
                 raise SqlError(1231, "42000", str(error)) from None

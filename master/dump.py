@@ -19,6 +19,7 @@ from dumpfilter.errors import PositionError
 from dumpfilter.filter.convert import hits_to_proto
 from dumpfilter.master.register import Register, RegisteredSlave
 from dumpfilter.master.store import BinlogStore
+from dumpfilter.options.defaults import HEARTBEAT_PERIOD
 from dumpfilter.printable import printable
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
@@ -26,9 +27,6 @@ if TYPE_CHECKING:  # it brings in pyarrow, which a master without splits does wi
     from dumpfilter.master.presplit import Presplit
 
 log = structlog.get_logger("dumpfilter.master")
-
-DEFAULT_HEARTBEAT = 1.0
-"""Seconds between heartbeats when there is nothing to send."""
 
 _IDLE_BYTES = 64 << 20
 _IDLE_SECONDS = 0.5
@@ -116,7 +114,7 @@ class Dump:
         *,
         once: bool,
         chunk_size: int = 0,
-        heartbeat: float = DEFAULT_HEARTBEAT,
+        heartbeat: float = 0.0,
         filter_version: int = 0,
         other_filters_before: bool = False,
         active: Callable[[], bool] = lambda: True,
@@ -128,7 +126,7 @@ class Dump:
         self._start = start
         self._once = once
         self._chunk_size = chunk_size or DEFAULT_CHUNK_SIZE
-        self._heartbeat = heartbeat or DEFAULT_HEARTBEAT
+        self._heartbeat = heartbeat or HEARTBEAT_PERIOD
         self._active = active
         self._number = register.begin_dump(slave)
         self._change = slave.change

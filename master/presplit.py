@@ -19,6 +19,7 @@ import numpy.typing as npt
 import structlog
 
 from dumpfilter.binlog.events import HEADER_LENGTH, OF_FILES, EventHeader, EventType
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.gtid_sources import Membership, SourceKey
 from dumpfilter.dump import decide as K
@@ -87,9 +88,11 @@ def _filter_of(manifest: Manifest, binlog: NamedBinlog) -> ReplicationFilter:
     return make_filter(
         semantics,
         [parse_option(rule, semantics) for rule in binlog.rules],
-        lower_case_table_names=manifest.lower_case_table_names,
-        family="mariadb" if manifest.family == "mariadb" else "mysql",
-        names=manifest.names,
+        names=NameRules(
+            "mariadb" if manifest.family == "mariadb" else "mysql",
+            manifest.names,
+            manifest.lower_case_table_names,
+        ),
     )
 
 
@@ -98,7 +101,7 @@ def _same(one: ReplicationFilter, other: ReplicationFilter) -> bool:
 
     def about(rules: ReplicationFilter) -> tuple[object, ...]:
         ordered = [rule for rule in rules.rules if isinstance(rules, EffectiveFilter) or rule.kind.is_rewrite]
-        server = (rules.family, rules.names, rules.lower_case_table_names)
+        server = rules.names
         return (type(rules), server, frozenset(rules.rules), ordered)
 
     return about(one) == about(other)

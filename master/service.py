@@ -271,7 +271,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         for rule in definition.rules:
             if len(rule.value) > MAX_NAME:
                 raise OptionError(f"rule {rule.value[:60]!r}…: longer than {MAX_NAME} characters")
-        return filter_from_proto(definition, default_family=self.store.family, default_names=self.store.names)
+        return filter_from_proto(definition, default=self.store.names)
 
     def _answer(self, context: grpc.ServicerContext, call: Callable[[], T]) -> T:
         try:

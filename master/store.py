@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from dumpfilter.binlog.format import Family, NameCollation
+from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.gtid_sources import SourceNumbers, add_numbers
@@ -86,7 +86,7 @@ class BinlogStore:
 
     def __init__(
         self,
-        source: str | Path | list[str | Path],
+        source: str | Path | Sequence[str | Path],
         *,
         verify: bool = True,
         cache_bytes: int = CACHE_BYTES,
@@ -113,8 +113,8 @@ class BinlogStore:
         return self.format_description.family
 
     @property
-    def names(self) -> NameCollation:
-        """The collation for names of the server that wrote the newest file when the store was opened."""
+    def names(self) -> NameRules:
+        """The family and the collation of the server that wrote the newest file when the store was opened."""
         return self.format_description.names
 
     def open_file(self, name: str) -> _IndexedFile:

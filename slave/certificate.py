@@ -1,4 +1,4 @@
-"""The certificate that a slave makes for its console and keeps beside its state."""
+"""The slave's own certificate for its console. A slave makes it once and keeps it beside its state."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import structlog
 
-from dumpfilter.security.tls import ServerTls, TlsFileError, TlsFiles, load_tls, make_key_pair
+from dumpfilter.security.tls import CA_OPTION, ServerTls, TlsFileError, TlsFiles, load_tls, make_key_pair
 from dumpfilter.slave.state import durable
 
 CERTIFICATE = "tls-cert.pem"
@@ -16,18 +16,20 @@ log = structlog.get_logger("dumpfilter.slave")
 
 
 def kept_tls(directory: Path, host: str, ca: Path | None) -> ServerTls:
-    """Return the certificate in ``directory``.
+    """Return the certificate that is kept in ``directory``, for clients whose certificates ``ca`` signs.
 
-    Make a new certificate at the first start, after a crash between writing its two files, and after its
-    expiry. Raises OptionError for ``ca``, and OutputError.
+    A slave makes a new certificate when there is none that can be used: at the first start, after a crash between the
+    two files, and when the certificate has expired. Raises OptionError for ``ca``, and OutputError.
     """
-    certificate, key = directory / CERTIFICATE, directory / KEY
+    files = TlsFiles(directory / CERTIFICATE, directory / KEY, ca)
     try:
-        load_tls(TlsFiles(certificate, key))
+        return load_tls(files)
     except TlsFileError as unusable:
-        if certificate.exists():
-            log.warning(f"{unusable.path}: {unusable.what}: the slave makes a new certificate")
-        made = make_key_pair(host)
-        durable.replace(key, made.key, synced=True, mode=0o600)
-        durable.replace(certificate, made.certificate, synced=True, mode=0o644)
-    return load_tls(TlsFiles(certificate, key, ca))
+        if unusable.option == CA_OPTION:
+            raise
+        if (directory / CERTIFICATE).exists():
+            log.warning(f"{unusable.path}: {unusable.what}: a new certificate is made")
+    made = make_key_pair(host)
+    durable.replace(directory / KEY, made.key, synced=True, mode=0o600)
+    durable.replace(directory / CERTIFICATE, made.certificate, synced=True, mode=0o644)
+    return load_tls(files)

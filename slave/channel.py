@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from dumpfilter.binlog.format import Family, NameCollation
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import Filter, FilterSemantics, ReplicationFilter, Rule, make_filter
 from dumpfilter.filter.convert import filter_from_proto, filter_to_proto, origin_to_proto
@@ -189,14 +189,12 @@ class Channel:
         """The applier's position."""
         return self._sql.info
 
-    def filter(self, family: Family, names: NameCollation = NameCollation.GENERAL_CI) -> ReplicationFilter:
+    def filter(self, names: NameRules) -> ReplicationFilter:
         """Make the channel's own filter."""
         return make_filter(
             self._options.semantics,
             self._options.rules,
-            lower_case_table_names=self._options.lower_case_table_names,
-            family=family,
-            names=names,
+            names=names._replace(lower_case_table_names=self._options.lower_case_table_names),
         )
 
     def start(
@@ -323,7 +321,7 @@ class Channel:
     def _registered_filter(self) -> pb.FilterDefinition:
         options = self._options
         on_master = options.filter_on is not FilterOn.SLAVE
-        definition = filter_to_proto(self.filter("mysql") if on_master else Filter())
+        definition = filter_to_proto(self.filter(NameRules()) if on_master else Filter())
         definition.lower_case_table_names = options.lower_case_table_names
         # The master takes the family and the collation of the server that wrote the binlogs.
         definition.family = pb.SERVER_FAMILY_UNSPECIFIED
@@ -332,15 +330,13 @@ class Channel:
             definition.origin.CopyFrom(origin_to_proto(options.origin))
         return definition
 
-    def _applied_filter(self, family: Family, names: NameCollation) -> ReplicationFilter:
+    def _applied_filter(self, names: NameRules) -> ReplicationFilter:
         """Make the applier's filter from the channel's rules and the imposed ones.
 
         The applier asks the imposed rules again, because the master sends the statements that it cannot decide.
         """
-        own = self.filter(family, names)
-        imposed = [
-            filter_from_proto(one.filter, default_family=family, default_names=names) for one in self._imposed
-        ]
+        own = self.filter(names)
+        imposed = [filter_from_proto(one.filter, default=names) for one in self._imposed]
         asked = AllFilters([own, *imposed]) if imposed else own
         return TrustedRows(asked) if self._options.filter_on is FilterOn.MASTER else asked
 
@@ -397,7 +393,11 @@ def check(options: ChannelOptions) -> None:
     if master.start_position != 4 and not master.start_file:
         raise OptionError("--start-position needs --start-file")
     # Make the filter once for its errors, which would otherwise end a thread.
-    make_filter(options.semantics, options.rules, lower_case_table_names=options.lower_case_table_names)
+    make_filter(
+        options.semantics,
+        options.rules,
+        names=NameRules(lower_case_table_names=options.lower_case_table_names),
+    )
 
 
 def check_server_id(server_id: int) -> None:

@@ -7,7 +7,7 @@ import struct
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from dumpfilter.binlog.events import (
     CHECKSUM_LENGTH,
@@ -31,6 +31,16 @@ class NameCollation(enum.StrEnum):
     """``utf8mb3_general_ci``, before MariaDB 11.5: without case and without accents."""
     GENERAL1400_AS_CI = "general1400_as_ci"
     """``utf8mb3_general1400_as_ci``, from MariaDB 11.5 on: without case, with accents."""
+
+
+class NameRules(NamedTuple):
+    """The facts about a server that decide how its names compare."""
+
+    family: Family = "mysql"
+    collation: NameCollation = NameCollation.GENERAL_CI
+    """The collation of MariaDB's table rules and wild rules. MySQL's rules do not use it."""
+    lower_case_table_names: int = 0
+    """The server's setting: 0 compares names as they are, 1 and 2 without case."""
 
 
 _ACCENTS_COUNT = (11, 5)
@@ -143,9 +153,10 @@ class FormatDescription:
         return cls(server_version, created, checksum, bytes(lengths), family, raw)
 
     @property
-    def names(self) -> NameCollation:
-        """The collation for names of the server that wrote the file."""
-        return name_collation_of(self.family, self.server_version)
+    def names(self) -> NameRules:
+        """The family and the collation of the server that wrote the file. The event does not tell
+        ``lower_case_table_names``, so that it is 0 here."""
+        return NameRules(self.family, name_collation_of(self.family, self.server_version))
 
     def post_header_length(self, event_type: int) -> int:
         """The length of an event type's post-header, bytes; 0 for a type the writer did not know."""

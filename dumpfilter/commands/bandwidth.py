@@ -1,57 +1,50 @@
-"""``dumpfilter bandwidth``: what slaves would be sent, with filters on the master and without, on Spark."""
+"""``dumpfilter bandwidth``: the bytes that each slave receives, with filters on the master and without, on Spark."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dumpfilter.commands.spark_options import (
-    Binlogs,
-    DriverMemory,
-    Environment,
-    ExecutorMemory,
-    OnCorrupt,
-    RangeSize,
-    SparkMaster,
-    VerifyChecksum,
-)
+from dumpfilter.commands.option_groups.group import with_option_groups
+from dumpfilter.commands.option_groups.spark import JobBinlogs, JobReadOptions, SparkOptions
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from dumpfilter.spark_jobs.bandwidth.results import Results
 
 
+@with_option_groups
 def bandwidth_command(
-    binlogs: Binlogs,
+    binlogs: JobBinlogs,
     slaves: Annotated[
         Path,
         typer.Option(help="The slaves and their filters (TOML, see docs/bandwidth.md).", show_default=False),
     ],
+    read: JobReadOptions,
+    spark: SparkOptions,
     output: Annotated[
         Path, typer.Option(help="Directory for report.html, results.json and the Parquet tables.")
     ] = Path("bandwidth"),
     bucket: Annotated[
         int | None,
         typer.Option(
-            help="Seconds over which traffic is summed and peaks are told. Without it: a minute, or more where the "
-            "binlogs are long.",
+            help="Seconds over which bytes are summed, and the width of a peak. Without it a minute, or more where "
+            "the binlogs are long.",
             min=1,
             show_default=False,
         ),
     ] = None,
-    on_corrupt: OnCorrupt = "stop",
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace other results that are there already.")
+        bool, typer.Option("--overwrite", help="Replace the results of other inputs.")
     ] = False,
-    master: SparkMaster = "local[*]",
-    range_size: RangeSize = 32,
-    driver_memory: DriverMemory = "1g",
-    executor_memory: ExecutorMemory = "1g",
-    environment: Environment = None,
-    verify_checksum: VerifyChecksum = True,
     json: Annotated[
         bool, typer.Option("--json", help="Print the results as JSON instead of a table.")
     ] = False,
 ) -> None:
-    """Work out what each slave would be sent: without a filter, with its filter on the slave, and on the master.
+    """Work out the bytes for each slave: without a filter, with its filter on the slave, and on the master.
 
     One pass over the binlogs for any number of slaves. The figures of the filter on the master are, to the byte, what
     dumpfilter master sends. Needs Java 17 or newer.
@@ -61,22 +54,62 @@ def bandwidth_command(
         dumpfilter bandwidth /var/lib/mysql/binlog.index --slaves slaves.toml
         dumpfilter bandwidth s3a://backup/binlogs/binlog.index --slaves slaves.toml --output monday --bucket 1
     """
-    from dumpfilter.spark_jobs.bandwidth.command import run_bandwidth
-    from dumpfilter.spark_jobs.bandwidth.job import BandwidthOptions
-    from dumpfilter.spark_jobs.bandwidth.slaves import load_slaves
-    from dumpfilter.spark_jobs.spark.jobs import SparkSettings
+    from rich.console import Console
 
-    run_bandwidth(
-        binlogs,
-        load_slaves(slaves),
-        output,
-        BandwidthOptions(
-            on_corrupt=on_corrupt,
-            verify=verify_checksum,
-            range_size=range_size << 20,
-            bucket_seconds=bucket,
-        ),
-        overwrite=overwrite,
-        spark=SparkSettings(master, driver_memory, executor_memory, environment),
-        as_json=json,
+    from dumpfilter.spark_jobs.bandwidth.job import BandwidthOptions, bandwidth
+    from dumpfilter.spark_jobs.bandwidth.output import REPORT, check_output, write_results
+    from dumpfilter.spark_jobs.bandwidth.slaves import load_slaves
+    from dumpfilter.spark_jobs.ranges.indexing import passed_over
+    from dumpfilter.spark_jobs.spark.jobs import spark_runner
+
+    definitions = load_slaves(slaves)
+    options = BandwidthOptions(
+        on_corrupt=read.on_corrupt,
+        verify=read.verify_checksum,
+        range_size=read.range_bytes,
+        bucket_seconds=bucket,
     )
+    check_output(output, overwrite=overwrite)
+    progress = Console(stderr=True)
+    with spark_runner(spark.settings, progress) as runner:
+        results = bandwidth(binlogs[0] if len(binlogs) == 1 else binlogs, definitions, runner, options)
+    write_results(results, output)
+    if json:
+        typer.echo(results.model_dump_json(indent=1))
+    else:
+        console = Console()
+        _print_table(results, console)
+        console.print(f"report: {output / REPORT}", soft_wrap=True, highlight=False)
+    skipped = (
+        f"{each.file}: {passed_over(each.position)} passed over: {each.reason}" for each in results.skipped
+    )
+    for warning in (*skipped, *results.warnings):
+        progress.print(f"[yellow]warning:[/] {warning}", soft_wrap=True)
+
+
+def _print_table(results: Results, console: Console) -> None:
+    from rich.table import Table
+
+    from dumpfilter.printable import visible
+    from dumpfilter.spark_jobs.bandwidth.report.text import human_bytes, human_percent
+
+    source = results.source
+    table = Table(
+        title=f"{len(source.files):,} files, {source.bytes:,} bytes, {source.transactions:,} transactions",
+        title_justify="left",
+        title_style="bold",
+    )
+    table.add_column("slave", overflow="fold", min_width=8)
+    for name in ("no filter", "on master", "saved", "with zstd", "split"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for slave in results.slaves:
+        whole, sent = slave.no_filter.bytes, slave.master_side.bytes
+        table.add_row(
+            visible(slave.name),
+            human_bytes(whole),
+            human_bytes(sent),
+            human_percent((whole - sent) / whole if whole else None),
+            f"~ {human_bytes(slave.compressed)}",
+            human_bytes(slave.split),
+        )
+    console.print(table)

@@ -1,4 +1,4 @@
-"""``dumpfilter demo``: the main job end to end, as separate processes on a real recording."""
+"""``dumpfilter demo``: a master and its slaves from end to end, as separate processes on a real recording."""
 
 from __future__ import annotations
 
@@ -12,25 +12,24 @@ def demo_command(
     binlogs: Annotated[
         Path | None,
         typer.Argument(
-            help="A binlog set (index file or directory); without it the MySQL recording of this repository."
+            help="A binlog set (index file or directory). Without it the recording of a MySQL server in the package."
         ),
     ] = None,
-    output: Annotated[Path, typer.Option(help="Where relay logs, summaries and the split go.")] = Path(
+    output: Annotated[Path, typer.Option(help="Directory for relay logs, summaries and the split.")] = Path(
         "demo"
     ),
     split: Annotated[
         bool, typer.Option(help="End with the split by schema, and the bandwidth report, on Spark.")
     ] = True,
 ) -> None:
-    """A master and three slaves with different filters, one more that receives everything, then the split
-    and the bandwidth report.
+    """Run a master, three slaves with filters and one without, then the split and the bandwidth report.
 
-    At the end a table: what each slave was spared, where it stands, and whether it ended in the state of a
-    slave that received everything and filtered for itself.
+    A table at the end shows the bytes saved for each slave and its position. The demo checks that every slave ended in
+    the state of a slave that received everything and filtered for itself.
 
     Example:
 
-        dumpfilter demo tests/oracle/data/oracle/mariadb-row --output /tmp/demo
+        dumpfilter demo /var/lib/mysql/binlog.index --output /tmp/demo
     """
     from dumpfilter.demo.run import run_demo
 

@@ -1,82 +1,49 @@
-"""``dumpfilter explain``: what a filter does with a binlog set or a statement, and why."""
+"""``dumpfilter explain``: the verdicts of a filter on a binlog set or a statement, and the rules behind them."""
 
 from __future__ import annotations
 
-import enum
-from pathlib import Path
-from typing import Annotated
+import json as json_module
+from typing import Annotated, Literal
 
 import typer
 
-from dumpfilter.commands import filter_options as options
-from dumpfilter.commands.filter_options import Semantics
-from dumpfilter.commands.master import Semantics as WriteSide
+from dumpfilter.commands.option_groups.group import with_option_groups
+from dumpfilter.commands.option_groups.inputs import OptionalBinlogs, VerifyChecksum, source_of
+from dumpfilter.commands.option_groups.rules import SlaveFilterOptions
+from dumpfilter.commands.option_groups.write_rules import WriteRuleOptions
+from dumpfilter.errors import OptionError
 
 
-class FamilyOption(enum.StrEnum):
-    """Whose behaviour, where MySQL and MariaDB differ."""
-
-    MYSQL = "mysql"
-    MARIADB = "mariadb"
-
-
-def _write_option(name: str) -> object:
-    return typer.Option(
-        f"--{name}", help="A rule of the master. Repeatable.", metavar="DB", rich_help_panel="Write side"
-    )
-
-
+@with_option_groups
 def explain_command(
-    binlogs: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="[BINLOGS...]",
-            help="The binlog set: its index file, its directory, or the files one by one. Or --statement.",
-        ),
-    ] = None,
+    rules: SlaveFilterOptions,
+    write_rules: WriteRuleOptions,
+    binlogs: OptionalBinlogs = None,
     statement: Annotated[
         str, typer.Option(help="Explain this statement instead of a binlog set.", metavar="SQL")
     ] = "",
     use: Annotated[
-        str, typer.Option(help="The statement's current database; none when not given.", metavar="DB")
+        str, typer.Option(help="The statement's current database. Without it none.", metavar="DB")
     ] = "",
     events: Annotated[
-        bool, typer.Option("--events", help="One line an event instead of one a table or statement.")
+        bool, typer.Option("--events", help="Print one line for each event, not for each table or statement.")
     ] = False,
     top: Annotated[int, typer.Option(help="How many to list, the largest first.", min=1)] = 50,
     json: Annotated[
         bool, typer.Option("--json", help="Print JSON; with --events one object a line.")
     ] = False,
-    do_db: options.DoDb = None,
-    ignore_db: options.IgnoreDb = None,
-    do_table: options.DoTable = None,
-    ignore_table: options.IgnoreTable = None,
-    wild_do_table: options.WildDoTable = None,
-    wild_ignore_table: options.WildIgnoreTable = None,
-    rewrite_db: options.RewriteDb = None,
-    filter_semantics: options.FilterSemantics = Semantics.CLASSIC,
-    do: options.Do = None,
-    ignore: options.Ignore = None,
-    rewrite: options.Rewrite = None,
-    lower_case_table_names: options.LowerCaseTableNames = 0,
     family: Annotated[
-        FamilyOption | None,
-        typer.Option(help="Whose behaviour for --statement (mysql when not given); a binlog says itself."),
+        Literal["mysql", "mariadb"] | None,
+        typer.Option(help="The server of --statement (without it mysql). A binlog names its server itself."),
     ] = None,
     server_version: Annotated[
         str,
         typer.Option(
-            help="Which version of MariaDB for --statement: from 11.5 on accents in table names count.",
+            help="The version of MariaDB for --statement: from 11.5 on accents in table names count.",
             metavar="VERSION",
         ),
     ] = "",
-    binlog_do_db: Annotated[list[str] | None, _write_option("binlog-do-db")] = None,
-    binlog_ignore_db: Annotated[list[str] | None, _write_option("binlog-ignore-db")] = None,
-    binlog_filter_semantics: Annotated[
-        WriteSide,
-        typer.Option(help="Statements without a current database.", rich_help_panel="Write side"),
-    ] = WriteSide.SERVER,
-    verify_checksum: Annotated[bool, typer.Option(help="Verify the events' checksums.")] = True,
+    verify_checksum: VerifyChecksum = True,
 ) -> None:
     """Say what a filter does with a binlog set, or with one statement, and which rule decides.
 
@@ -89,24 +56,12 @@ def explain_command(
         dumpfilter explain --replicate-do-table=shop.orders \\
             --statement "UPDATE orders SET total = 1" --use shop
     """
-    # imported here so that `dumpfilter --help` and the other commands do not wait for it
-    import json as json_module
-
     from rich.console import Console
 
-    from dumpfilter.binlog.format import Family, NameCollation, name_collation_of
-    from dumpfilter.errors import OptionError
+    from dumpfilter.binlog.format import NameRules, name_collation_of
     from dumpfilter.explain import output
     from dumpfilter.explain.explanation import Filters, explain_events, explain_set, explain_statement
-    from dumpfilter.filter import (
-        EffectiveRuleKind,
-        FilterSemantics,
-        RuleKind,
-        WriteFilter,
-        WriteRuleKind,
-        WriteSemantics,
-        make_filter,
-    )
+    from dumpfilter.filter.factory import FilterOptions
     from dumpfilter.filter.rules import make_rules
     from dumpfilter.index.fileset import BinlogSet
 
@@ -116,67 +71,45 @@ def explain_command(
         raise OptionError("--events goes with a binlog set")
     if not statement and use:
         raise OptionError("--use goes with --statement; a binlog has the current databases itself")
-    for option, told in (("--family", family), ("--server-version", server_version)):
-        if told and not statement:
-            raise OptionError(f"{option} goes with --statement; a binlog says itself who wrote it")
+    for name, value in (("--family", family), ("--server-version", server_version)):
+        if value and not statement:
+            raise OptionError(f"{name} goes with --statement; a binlog says itself who wrote it")
 
-    given = {
-        RuleKind.DO_DB: do_db,
-        RuleKind.IGNORE_DB: ignore_db,
-        RuleKind.DO_TABLE: do_table,
-        RuleKind.IGNORE_TABLE: ignore_table,
-        RuleKind.WILD_DO_TABLE: wild_do_table,
-        RuleKind.WILD_IGNORE_TABLE: wild_ignore_table,
-        RuleKind.REWRITE_DB: rewrite_db,
-        EffectiveRuleKind.DO: do,
-        EffectiveRuleKind.IGNORE: ignore,
-        EffectiveRuleKind.REWRITE: rewrite,
-        WriteRuleKind.DO_DB: binlog_do_db,
-        WriteRuleKind.IGNORE_DB: binlog_ignore_db,
-    }
-    rules = make_rules(given)
-
-    def filters(whose: Family, names: NameCollation) -> Filters:
-        return Filters(
-            make_filter(
-                FilterSemantics(filter_semantics.value),
-                [rule for rule in rules if not isinstance(rule.kind, WriteRuleKind)],
-                lower_case_table_names=lower_case_table_names,
-                family=whose,
-                names=names,
-            ),
-            WriteFilter(
-                [rule for rule in rules if isinstance(rule.kind, WriteRuleKind)],
-                semantics=WriteSemantics(binlog_filter_semantics.value),
-                lower_case_table_names=lower_case_table_names,
-                family=whose,
-            ),
-        )
-
+    options = FilterOptions(
+        rules=tuple(make_rules(rules.values)),
+        semantics=rules.semantics,
+        write_rules=tuple(make_rules(write_rules.values)),
+        write_semantics=write_rules.semantics,
+        lower_case_table_names=rules.lower_case_table_names,
+    )
     console = Console(highlight=False)
     if statement:
-        whose: Family = "mariadb" if family is FamilyOption.MARIADB else "mysql"
-        ours = filters(whose, name_collation_of(whose, server_version))
-        explained = explain_statement(statement, ours, current_database=use or None)
+        server = family or "mysql"
+        filters = Filters.of(options, NameRules(server, name_collation_of(server, server_version)))
+        explained = explain_statement(statement, filters, current_database=use or None)
         if json:
-            typer.echo(json_module.dumps(output.statement_as_dict(explained, ours), indent=1))
+            _print_json(output.statement_as_dict(explained, filters))
         else:
-            output.print_statement(explained, ours, console)
+            output.print_statement(explained, filters, console)
         return
-    assert binlogs is not None
-    source = BinlogSet.open(binlogs[0] if len(binlogs) == 1 else list(binlogs))
+    source = BinlogSet.open(source_of(binlogs or []))
     with source.file(source.names[-1]) as newest:
-        ours = filters(newest.format_description.family, newest.format_description.names)
-    if events:
-        found = explain_events(source, ours, verify=verify_checksum)
+        written_by = newest.format_description
+    filters = Filters.of(options, written_by.names)
+    if not events:
+        whole = explain_set(source, filters, verify=verify_checksum)
         if json:
-            for event in found:
-                typer.echo(json_module.dumps(output.event_as_dict(event, ours)))
+            _print_json(output.set_as_dict(whole, filters))
         else:
-            output.print_events(found, ours, console)
+            output.print_set(whole, filters, console, top=top)
         return
-    whole = explain_set(source, ours, verify=verify_checksum)
+    found = explain_events(source, filters, verify=verify_checksum)
     if json:
-        typer.echo(json_module.dumps(output.set_as_dict(whole, ours), indent=1))
+        for event in found:
+            typer.echo(json_module.dumps(output.event_as_dict(event, filters)))
     else:
-        output.print_set(whole, ours, console, top=top)
+        output.print_events(found, filters, console)
+
+
+def _print_json(value: object) -> None:
+    typer.echo(json_module.dumps(value, indent=1))

@@ -1,24 +1,19 @@
-"""``dumpfilter inspect``: what is in a binlog set."""
+"""``dumpfilter inspect``: the contents of a binlog set by event type, schema and table."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from dumpfilter.commands.option_groups.inputs import Binlogs, VerifyChecksum, source_of
+
 
 def inspect_command(
-    binlogs: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="BINLOGS...",
-            help="The binlog set: its index file, its directory, or the files one by one.",
-        ),
-    ],
+    binlogs: Binlogs,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
     top: Annotated[int, typer.Option(help="How many tables to list, the largest first.", min=1)] = 20,
-    verify_checksum: Annotated[bool, typer.Option(help="Verify the events' checksums.")] = True,
+    verify_checksum: VerifyChecksum = True,
 ) -> None:
     """Show what is in a binlog set: events by type, bytes by schema and table, transactions, GTIDs, time span.
 
@@ -34,9 +29,7 @@ def inspect_command(
     from dumpfilter.index.inspection import inspect_set, render_inspection
 
     found = inspect_set(
-        BinlogSet.open(binlogs[0] if len(binlogs) == 1 else list(binlogs)),
-        verify=verify_checksum,
-        progress=Console(stderr=True),
+        BinlogSet.open(source_of(binlogs)), verify=verify_checksum, progress=Console(stderr=True)
     )
     if json:
         typer.echo(json_module.dumps(found.as_dict(), indent=1))

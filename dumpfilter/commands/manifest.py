@@ -1,4 +1,4 @@
-"""``dumpfilter manifest``: what a split holds."""
+"""``dumpfilter manifest``: the binlog sets and files that a split wrote."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ def manifest_command(
         Path, typer.Argument(help="The directory that dumpfilter split wrote.", show_default=False)
     ],
     binlog: Annotated[
-        str | None, typer.Option(help="Only this one, by its name or its schema's.", metavar="NAME")
+        str | None,
+        typer.Option(help="Only this binlog, by its name or its schema's.", metavar="NAME"),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
-    """Show what a split holds: of each binlog the files, what of the source is in each, and which were purged.
+    """Show the files of each binlog of a split, the part of the source in each file, and the purged files.
 
     Example:
 
@@ -34,7 +35,7 @@ def manifest_command(
     binlogs = manifest.binlogs if binlog is None else [manifest.binlog(binlog)]
     if json:
         found = manifest.model_dump(mode="json") | {
-            "binlogs": [one.model_dump(mode="json") for one in binlogs]
+            "binlogs": [each.model_dump(mode="json") for each in binlogs]
         }
         typer.echo(json_module.dumps(found, indent=1))
     else:

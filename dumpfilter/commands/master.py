@@ -1,58 +1,27 @@
-"""``dumpfilter master``: serves a binlog set to slaves, filtered for each."""
+"""``dumpfilter master``: serve a binlog set to slaves, filtered for each."""
 
 from __future__ import annotations
 
-import enum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from dumpfilter.commands.console_options import (
-    PANEL,
-    ConsolePasswordFile,
-    ConsolePort,
-    ConsolePortFile,
-    TlsCa,
-    TlsCert,
-    TlsKey,
-)
-from dumpfilter.commands.option_files import DefaultsExtraFile, DefaultsFile
-from dumpfilter.commands.passwords import CONSOLE_VARIABLE, read_password
+from dumpfilter.commands.option_groups.console import PANEL, ConsoleOptions
+from dumpfilter.commands.option_groups.group import with_option_groups
+from dumpfilter.commands.option_groups.inputs import Binlogs, source_of
+from dumpfilter.commands.option_groups.listen import ListenOptions
+from dumpfilter.commands.option_groups.option_files import OptionFiles
+from dumpfilter.commands.option_groups.write_rules import MasterRuleOptions
 
 
-class Semantics(enum.StrEnum):
-    """How the binlog's rules are read."""
-
-    SERVER = "server"
-    WORKLOG = "worklog"
-    EFFECTIVE = "effective"
-
-
-def _write_option(name: str, metavar: str = "DB", more: str = "") -> object:
-    return typer.Option(
-        f"--{name}",
-        help=f"Serve as though the binlog had been written with this option.{more} Repeatable.",
-        metavar=metavar,
-        rich_help_panel="Write side",
-    )
-
-
+@with_option_groups
 def master_command(
-    binlogs: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="BINLOGS...",
-            help="The binlog set: its index file, its directory, or the files one by one.",
-        ),
-    ],
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(help="Port to listen on; 0 takes a free one.", min=0, max=65535)
-    ] = 3307,
-    port_file: Annotated[
-        Path | None, typer.Option(help="Write the port to this file once the master serves.")
-    ] = None,
+    binlogs: Binlogs,
+    listen: ListenOptions,
+    console: ConsoleOptions,
+    rules: MasterRuleOptions,
+    option_files: OptionFiles,
     verify_checksum: Annotated[
         bool, typer.Option(help="Verify the events' checksums on reading (source_verify_checksum).")
     ] = True,
@@ -66,46 +35,6 @@ def master_command(
             "(docs/master.md).",
         ),
     ] = None,
-    console_port: ConsolePort = None,
-    console_port_file: ConsolePortFile = None,
-    console_user: Annotated[
-        str | None,
-        typer.Option(
-            help="A user of the console, besides those of --config (root where there is none); on this machine "
-            "alone it needs no password.",
-            rich_help_panel=PANEL,
-        ),
-    ] = None,
-    console_password_file: ConsolePasswordFile = None,
-    tls_cert: TlsCert = None,
-    tls_key: TlsKey = None,
-    tls_ca: TlsCa = None,
-    do_db: Annotated[list[str] | None, _write_option("binlog-do-db")] = None,
-    ignore_db: Annotated[list[str] | None, _write_option("binlog-ignore-db")] = None,
-    do: Annotated[
-        list[str] | None, _write_option("binlog-do", "RULE", " Effective semantics: DO='db.table'.")
-    ] = None,
-    ignore: Annotated[
-        list[str] | None, _write_option("binlog-ignore", "RULE", " Effective semantics: IGNORE='db.table'.")
-    ] = None,
-    binlog_filter_semantics: Annotated[
-        Semantics,
-        typer.Option(
-            help="Statements without a current database, under any rule: server: as the binlog's server does "
-            "(MySQL writes them; in MariaDB they are in no database). worklog: not written. effective: "
-            "--binlog-do and --binlog-ignore, by what is changed, instead.",
-            rich_help_panel="Write side",
-        ),
-    ] = Semantics.SERVER,
-    lower_case_table_names: Annotated[
-        int,
-        typer.Option(
-            help="How the write side's names compare: 0 as they are, 1 and 2 without case.",
-            min=0,
-            max=2,
-            rich_help_panel="Write side",
-        ),
-    ] = 0,
     split: Annotated[
         list[Path] | None,
         typer.Option(
@@ -114,14 +43,20 @@ def master_command(
             metavar="DIRECTORY",
         ),
     ] = None,
-    defaults_file: DefaultsFile = None,  # these two are for OptionFileCommand
-    defaults_extra_file: DefaultsExtraFile = None,
+    console_user: Annotated[
+        str | None,
+        typer.Option(
+            help="A user of the console, besides those of --config (root where there is none). From this machine "
+            "alone the user needs no password.",
+            rich_help_panel=PANEL,
+        ),
+    ] = None,
 ) -> None:
     """Serve a binlog set to slaves over gRPC, filtered for each.
 
-    The last file may still be growing: what a server writes to it is followed, and so is rotation.
+    The last file may still be growing: the master follows a server that writes to it, also into the next file.
 
-    Example:
+    Examples:
 
         dumpfilter master /var/lib/mysql/binlog.index --port 3307
 
@@ -129,35 +64,26 @@ def master_command(
 
         dumpfilter master /var/lib/mysql/binlog.index --config master.toml --console-port 3308
     """
-    from dumpfilter.filter import WriteRuleKind, WriteSemantics
-    from dumpfilter.filter.rules import EffectiveRuleKind, make_rules
-    from dumpfilter.master.command import run_master
-    from dumpfilter.security.tls import TlsFiles
+    from rich.console import Console
 
-    run_master(
-        binlogs[0] if len(binlogs) == 1 else list(binlogs),
-        host=host,
-        port=port,
-        port_file=port_file,
+    from dumpfilter.commands.terminal import log_to_standard_error
+    from dumpfilter.filter.rules import make_rules
+    from dumpfilter.master.process import MasterOptions, run_master
+
+    options = MasterOptions(
+        source=source_of(binlogs),
+        host=listen.host,
+        port=listen.port,
+        port_file=listen.port_file,
         config_file=config,
-        console_port=console_port,
-        console_port_file=console_port_file,
-        console_user=console_user,
-        console_password=read_password(console_password_file, CONSOLE_VARIABLE),
-        tls_files=TlsFiles(tls_cert, tls_key, tls_ca),
+        console=console.endpoint(listen.host, console_user),
         verify=verify_checksum,
         cache_bytes=cache_size << 20,
-        write_rules=tuple(
-            make_rules(
-                {
-                    WriteRuleKind.DO_DB: do_db,
-                    WriteRuleKind.IGNORE_DB: ignore_db,
-                    EffectiveRuleKind.DO: do,
-                    EffectiveRuleKind.IGNORE: ignore,
-                }
-            )
-        ),
-        write_semantics=WriteSemantics(binlog_filter_semantics.value),
-        lower_case_table_names=lower_case_table_names,
+        write_rules=make_rules(rules.values),
+        write_semantics=rules.semantics,
+        lower_case_table_names=rules.lower_case_table_names,
         splits=split or (),
     )
+    terminal = Console(stderr=True, highlight=False)
+    log_to_standard_error(colors=terminal.is_terminal)
+    run_master(options, terminal)

@@ -1,4 +1,4 @@
-"""``dumpfilter package-environment``: what a Spark cluster's workers need, in one archive."""
+"""``dumpfilter package-environment``: an archive for the workers of a Spark cluster."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ def package_environment_command(
     python: Annotated[
         str | None,
         typer.Option(
-            help="Where the workers have Python, of the same minor version; where this one is when not said."
+            help="The path of Python on the workers, of the same minor version. Without it the path of this Python."
         ),
     ] = None,
 ) -> None:
     """Pack what the workers of a Spark cluster need to run split and bandwidth.
 
-    They need nothing else but Spark and Python of the same minor version: this environment's packages (without
-    PySpark), dumpfilter itself and its compiled kernels are in the archive, and Spark unpacks it where it runs.
+    Besides the archive the workers need Spark, and Python of the same minor version. The archive holds this
+    environment's packages (without PySpark), dumpfilter itself and its compiled kernels. Spark unpacks the archive on
+    each worker.
 
     Example:
 

@@ -1,4 +1,4 @@
-"""``dumpfilter purge``: the oldest files of one binlog of a split go."""
+"""``dumpfilter purge``: remove the oldest files of one binlog of a split."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ def purge_command(
     before: Annotated[
         str,
         typer.Option(
-            help="A file of it (shop-bin.000003): those before it go. A date and time (UTC, or with an offset): files "
-            "whose last transaction is older. A place in the source (binlog.000012:4711): files that hold nothing of "
-            "what follows it.",
+            help="A file of the binlog (shop-bin.000003): purge the files before this file. A date and time (UTC, or with "
+            "an offset): purge files whose last transaction is older. A position in the source (binlog.000012:4711): "
+            "purge files whose transactions all end before the position.",
             metavar="WHAT",
             show_default=False,
         ),
     ],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be purged.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
     """Purge one binlog of a split: its oldest files, never the newest, and none of the other binlogs.
 
-    A purge that was killed is finished by the next one of the same binlog. What a split holds: dumpfilter manifest.
+    The next purge of the same binlog finishes a purge that was killed. dumpfilter manifest shows the files of a split.
 
     Examples:
 

@@ -3,37 +3,39 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from dumpfilter.commands.spark_options import (
-    Binlogs,
-    DriverMemory,
-    Environment,
-    ExecutorMemory,
-    OnCorrupt,
-    RangeSize,
-    SparkMaster,
-    VerifyChecksum,
-)
-from dumpfilter.options.sizes import parse_size
+from dumpfilter.commands.option_groups.group import with_option_groups
+from dumpfilter.commands.option_groups.spark import JobBinlogs, JobReadOptions, SparkOptions
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from dumpfilter.spark_jobs.split.job import SplitResult
 
 
+@with_option_groups
 def split_command(
-    binlogs: Binlogs,
+    binlogs: JobBinlogs,
     output: Annotated[
-        Path, typer.Option(help="Directory for the sets; it appears when all is done.", show_default=False)
+        Path,
+        typer.Option(
+            help="Directory for the sets. It appears when all sets are complete.", show_default=False
+        ),
     ],
+    read: JobReadOptions,
+    spark: SparkOptions,
     specification: Annotated[
         Path | None,
         typer.Option(
-            help="Which filter's events go to which named binlog (TOML, see docs/split.md). Without it: one binlog "
-            "for each schema."
+            help="The named binlogs and the filter of each (TOML, see docs/split.md). Without it: one binlog for each "
+            "schema."
         ),
     ] = None,
     max_binlog_size: Annotated[
-        str, typer.Option(help="Size after which a file is ended, with its transaction.", metavar="SIZE")
+        str, typer.Option(help="Size at which a file ends after its transaction.", metavar="SIZE")
     ] = "1G",
     spanning: Annotated[
         Literal["part", "refuse"],
@@ -41,47 +43,73 @@ def split_command(
             help="A transaction over several binlogs: each gets the part that belongs to it, or the split fails."
         ),
     ] = "part",
-    on_corrupt: OnCorrupt = "stop",
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace another split that is there already.")
+        bool, typer.Option("--overwrite", help="Replace another split in the directory.")
     ] = False,
-    master: SparkMaster = "local[*]",
-    range_size: RangeSize = 32,
-    driver_memory: DriverMemory = "1g",
-    executor_memory: ExecutorMemory = "1g",
-    environment: Environment = None,
-    verify_checksum: VerifyChecksum = True,
     json: Annotated[bool, typer.Option("--json", help="Print the manifest instead of a table.")] = False,
 ) -> None:
     """Split a binlog set: NAME-bin.000001 … and NAME-bin.index for each schema or named binlog.
 
     Each is a valid binlog set for dumpfilter master or mysqlbinlog. A transaction over several is in each, with what
-    belongs there. What belongs to no schema (accounts, FLUSH) is in @rest-bin. The same command again, after it was
-    killed, goes on where it was. Needs Java 17 or newer.
+    belongs there. Events of no schema (accounts, FLUSH) are in @rest-bin. A split that was killed goes on when the
+    same command runs again. Needs Java 17 or newer.
 
     Examples:
 
         dumpfilter split /var/lib/mysql/binlog.index --output /backup/by-schema
         dumpfilter split binlog.index --output parts --specification parts.toml --max-binlog-size 100M
     """
-    from dumpfilter.spark_jobs.spark.jobs import SparkSettings
-    from dumpfilter.spark_jobs.split.command import run_split
-    from dumpfilter.spark_jobs.split.job import SplitOptions
+    from rich.console import Console
+
+    from dumpfilter.options.sizes import parse_size
+    from dumpfilter.spark_jobs.spark.jobs import spark_runner
+    from dumpfilter.spark_jobs.split.job import SplitOptions, split
     from dumpfilter.spark_jobs.split.specification import BY_SCHEMA, load_specification
 
     options = SplitOptions(
         specification=BY_SCHEMA if specification is None else load_specification(specification),
         max_binlog_size=parse_size(max_binlog_size, option="--max-binlog-size", least=4096),
         spanning=spanning,
-        on_corrupt=on_corrupt,
+        on_corrupt=read.on_corrupt,
         overwrite=overwrite,
-        verify=verify_checksum,
-        range_size=range_size << 20,
+        verify=read.verify_checksum,
+        range_size=read.range_bytes,
     )
-    run_split(
-        binlogs,
-        output,
-        options,
-        spark=SparkSettings(master, driver_memory, executor_memory, environment),
-        as_json=json,
+    progress = Console(stderr=True)
+    with spark_runner(spark.settings, progress) as runner:
+        result = split(binlogs[0] if len(binlogs) == 1 else binlogs, output, runner, options)
+    if json:
+        typer.echo(result.manifest.model_dump_json(indent=1))
+        return
+    _print_table(result, output, Console())
+    for warning in result.manifest.warnings:
+        progress.print(f"[yellow]warning:[/] {warning}", soft_wrap=True)
+
+
+def _print_table(result: SplitResult, output: Path, console: Console) -> None:
+    from rich.table import Table
+
+    manifest = result.manifest
+    nbytes = sum(each.size for each in manifest.source)
+    done = "had been split" if result.already else "split"
+    table = Table(
+        title=f"{len(manifest.source):,} files, {nbytes:,} bytes, {done} into {output}",
+        title_justify="left",
+        title_style="bold",
     )
+    is_by_schema = not any(each.rules for each in manifest.binlogs)
+    if is_by_schema:
+        table.add_column("schema", overflow="fold")
+    table.add_column("binlog set", overflow="fold")
+    for name in ("files", "bytes", "events", "transactions"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for each in manifest.binlogs:
+        table.add_row(
+            *([each.schema_name or "(none)"] if is_by_schema else []),
+            each.index,
+            f"{len(each.parts):,}",
+            f"{sum(part.size for part in each.parts):,}",
+            f"{sum(part.events for part in each.parts):,}",
+            f"{sum(part.transactions for part in each.parts):,}",
+        )
+    console.print(table)

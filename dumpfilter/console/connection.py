@@ -34,9 +34,9 @@ from dumpfilter.console.wire import (
     parse_change_user,
 )
 from dumpfilter.errors import DumpfilterError
+from dumpfilter.sql import server_errors
 from dumpfilter.sql.parser import split_statements
 from dumpfilter.sql.result import Column, Note, Result
-from dumpfilter.sql.select import query_interrupted
 from dumpfilter.sql.server_errors import SqlError
 
 log = structlog.get_logger()
@@ -225,7 +225,7 @@ class Connection:
                     if isinstance(self._next_command().exception(), ClientGone):
                         raise ClientGone("closed")
             if not work.done():
-                raise query_interrupted()
+                raise server_errors.ER_QUERY_INTERRUPTED()
             return work.result()
         except SqlError:
             raise

@@ -1,6 +1,6 @@
 """The console's ``information_schema``: the tables in which clients look up schemas, tables and columns.
 
-All of a server's tables exist. SCHEMATA, TABLES and COLUMNS have rows, the others are empty.
+SCHEMATA, TABLES, COLUMNS and ENGINES have rows. The other tables are empty.
 """
 
 from __future__ import annotations
@@ -15,7 +15,33 @@ from dumpfilter.sql.result import Column, ColumnType, Table
 SCHEMA = "information_schema"
 COLLATION = "utf8mb4_0900_ai_ci"
 
-_COLUMNS = INFO_SCHEMA[SCHEMA]
+ENGINE = {
+    "ENGINE": "PERFORMANCE_SCHEMA",
+    "SUPPORT": "DEFAULT",
+    "COMMENT": "Performance Schema",
+    "TRANSACTIONS": "NO",
+    "XA": "NO",
+    "SAVEPOINTS": "NO",
+}
+"""The row of ENGINES and SHOW ENGINES."""
+
+_COLUMNS: dict[str, dict[str, str]] = {
+    **INFO_SCHEMA[SCHEMA],
+    "check_constraints": dict.fromkeys(
+        ("CONSTRAINT_CATALOG", "CONSTRAINT_SCHEMA", "CONSTRAINT_NAME", "CHECK_CLAUSE"), "TEXT"
+    ),
+    "engines": dict.fromkeys(ENGINE, "TEXT"),
+    "plugins": dict.fromkeys(
+        (
+            *("PLUGIN_NAME", "PLUGIN_VERSION", "PLUGIN_STATUS", "PLUGIN_TYPE", "PLUGIN_TYPE_VERSION"),
+            *("PLUGIN_LIBRARY", "PLUGIN_LIBRARY_VERSION", "PLUGIN_AUTHOR", "PLUGIN_DESCRIPTION"),
+            *("PLUGIN_LICENSE", "LOAD_OPTION"),
+        ),
+        "TEXT",
+    ),
+}
+"""The columns of each table with their types ("INT" or "TEXT"): mysql_mimic's tables, and those that DBeaver reads."""
+
 COLUMN_TYPES = {
     ColumnType.TEXT: "longtext",
     ColumnType.INTEGER: "bigint unsigned",
@@ -44,8 +70,14 @@ def information_schema_table(executor: Executor, name: str) -> Table | None:
         Column(column.upper(), ColumnType.INTEGER if kind == "INT" else ColumnType.TEXT)
         for column, kind in _COLUMNS[name].items()
     ]
-    rows = {"schemata": _schemata, "tables": _tables, "columns": _table_columns}.get(name)
+    rows = {"schemata": _schemata, "tables": _tables, "columns": _table_columns, "engines": _engines}.get(
+        name
+    )
     return Table(columns, [] if rows is None else [_row(columns, row) for row in rows(executor)])
+
+
+def _engines(executor: Executor) -> Iterable[dict[str, object]]:
+    yield dict(ENGINE)
 
 
 def _row(columns: list[Column], values: dict[str, object]) -> list[object]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dumpfilter.console.executor import Interrupt
-from dumpfilter.console.information_schema import COLLATION, COLUMN_TYPES, SCHEMA, schemas_of
+from dumpfilter.console.information_schema import COLLATION, COLUMN_TYPES, ENGINE, SCHEMA, schemas_of
 from dumpfilter.console.session import SHOWN_SCHEMA, Session
 from dumpfilter.sql import server_errors
 from dumpfilter.sql.result import Column, ColumnType, Note, Result, Table
@@ -252,8 +252,7 @@ def _processlist(session: Session, words: _Words, full: bool, interrupt: Interru
 
 def _engines(session: Session, words: _Words, full: bool, interrupt: Interrupt) -> Result:
     names = ("Engine", "Support", "Comment", "Transactions", "XA", "Savepoints")
-    row = ("PERFORMANCE_SCHEMA", "DEFAULT", "Performance Schema", "NO", "NO", "NO")
-    return Result([Column(name) for name in names], [row])
+    return Result([Column(name) for name in names], [tuple(ENGINE.values())])
 
 
 def _grants(session: Session, words: _Words, full: bool, interrupt: Interrupt) -> Result:

@@ -224,6 +224,6 @@ def _summary_with(slave: DemoSlave, relay_logs: list[Path], description: FormatD
     from dumpfilter.slave.threads.applier import apply_files
 
     target = SummaryTarget()
-    own = Filter.from_options(list(slave.options), family=description.family, names=description.names)
+    own = Filter.from_options(list(slave.options), names=description.names)
     apply_files(relay_logs, own, target)
     return target.state()

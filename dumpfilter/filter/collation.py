@@ -1,6 +1,6 @@
-"""How names compare, which is where MySQL and MariaDB, and lower_case_table_names, differ.
+"""Comparison of names, in which MySQL, MariaDB and the settings of ``lower_case_table_names`` differ.
 
-Asked of MySQL 9.7, MariaDB 10.11 and MariaDB 11.8
+The table is from recordings of MySQL 9.7, MariaDB 10.11 and MariaDB 11.8
 (tests/oracle/data/recordings/{mysql,mariadb,mariadb118}-{names,lower-case}):
 
 ==================  ===========================  ==================================================
@@ -29,28 +29,27 @@ from collections.abc import Hashable
 from importlib import resources
 from typing import Protocol
 
-from dumpfilter.binlog.format import Family as Family
-from dumpfilter.binlog.format import NameCollation as NameCollation
+from dumpfilter.binlog.format import Family, NameCollation, NameRules
 from dumpfilter.errors import OptionError
 
 
 class Collation(Protocol):
-    """Comparing names as one server does."""
+    """The comparison of names of one server."""
 
     def database(self, name: str) -> Hashable:
-        """What a database's name compares as."""
+        """Return a key for a database's name. Names with equal keys are equal."""
 
     def database_rule(self, name: str) -> Hashable:
-        """What the name in a database or rewrite rule compares as."""
+        """Return the key of the name in a database rule or rewrite rule."""
 
     def table(self, name: str) -> Hashable:
-        """What ``db.table`` compares as, in a table rule or of a table."""
+        """Return the key of ``db.table``, in a table rule or for a table."""
 
     def units(self, text: str) -> str:
-        """The text as wild patterns see it: one character for each thing that ``_`` stands for."""
+        """Return the text as units, one character each. In a wild pattern ``_`` matches one unit."""
 
     def unit(self, character: str) -> str:
-        """What one such unit compares as."""
+        """Return the key of one unit, as a character."""
 
 
 class ByteCollation:
@@ -69,7 +68,7 @@ class ByteCollation:
 
 
 class LowerCollation:
-    """MySQL with lower_case_table_names=1 or 2: without case, with accents."""
+    """MySQL with lower_case_table_names=1 or 2. Case does not count, accents do."""
 
     def database(self, name: str) -> Hashable:
         return "".join(map(self.unit, name))
@@ -80,13 +79,13 @@ class LowerCollation:
         return text
 
     def unit(self, character: str) -> str:
-        # one character each: what str.lower() makes longer is not a name's lower case
+        # MySQL folds one character to one character. Some results of str.lower() are longer.
         lower = character.lower()
         return lower if len(lower) == 1 else character
 
 
 class WeightCollation:
-    """MariaDB: one of its collations for tables, bytes for databases."""
+    """MariaDB. Tables compare by one of its collations, databases by bytes."""
 
     def __init__(self, names: NameCollation, lower_case_table_names: int) -> None:
         self._weights = _weights(names)
@@ -112,23 +111,21 @@ class WeightCollation:
         return self._weights.get(character, character)
 
 
-def collation_of(
-    family: Family, lower_case_table_names: int, names: NameCollation = NameCollation.GENERAL_CI
-) -> Collation:
-    """How a server with this setting compares. Raises OptionError when there is no such setting."""
-    if lower_case_table_names not in (0, 1, 2):
-        raise OptionError(f"lower_case_table_names={lower_case_table_names}: it is 0, 1 or 2")
-    if family == "mariadb":
-        return WeightCollation(names, lower_case_table_names)
-    return LowerCollation() if lower_case_table_names else ByteCollation()
+def collation_of(names: NameRules) -> Collation:
+    """Return the comparison of names of a server. Raises OptionError for a setting that does not exist."""
+    if names.lower_case_table_names not in (0, 1, 2):
+        raise OptionError(f"lower_case_table_names={names.lower_case_table_names}: it is 0, 1 or 2")
+    if names.family == "mariadb":
+        return WeightCollation(names.collation, names.lower_case_table_names)
+    return LowerCollation() if names.lower_case_table_names else ByteCollation()
 
 
 _NOT_IN_NAMES = re.compile("[\U00010000-\U0010ffff]")
-"""MySQL's identifiers are utf8mb3: its parser reads each of these as a question mark."""
+"""Characters outside utf8mb3, MySQL's character set for identifiers. Its parser reads each as a question mark."""
 
 
 def as_parsed(name: str, family: Family) -> str:
-    """A name in a statement's text as the server's parser reads it.
+    """Return a name in a statement's text as the server's parser reads it.
 
     >>> as_parsed("\U0001f642", "mysql")
     '?'

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -25,10 +25,10 @@ from dumpfilter.dump.selection import Range, on_boundaries
 from dumpfilter.dump.thread import Counts
 from dumpfilter.dump.with_tables_info import with_tables_info
 from dumpfilter.errors import OptionError
-from dumpfilter.filter import Filter, ReplicationFilter, Rule, RuleKind, make_rule
+from dumpfilter.filter import Rule, RuleKind, make_rule
 from dumpfilter.filter.clever import CleverFilter
-from dumpfilter.filter.kinds import AllFilters, KindFilter
-from dumpfilter.filter.write import WriteFilter
+from dumpfilter.filter.factory import FilterOptions
+from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.printing import LoadFiles, TextPrinter
 
@@ -44,11 +44,7 @@ class BinlogOptions:
     Values of options that depend on who wrote the binlog (GTIDs, how names compare) are read once that is known.
     """
 
-    rules: Sequence[Rule] = ()
-    write_rules: Sequence[Rule] = ()
-    lower_case_table_names: int = 0
-    clever: bool = False
-    kinds: KindFilter = field(default_factory=KindFilter)
+    filter: FilterOptions = FilterOptions()
     start_position: str = ""
     stop_position: str = ""
     start_datetime: str = ""
@@ -185,19 +181,11 @@ class _Work:
         self._binlogs = binlogs
         self._log = log
         with binlogs.file(binlogs.names[-1]) as newest:
-            family, names = newest.format_description.family, newest.format_description.names
-        lower = options.lower_case_table_names
-        self.rules: ReplicationFilter = Filter(
-            options.rules, lower_case_table_names=lower, family=family, names=names
-        )
-        self.also = AllFilters(
-            [
-                WriteFilter(options.write_rules, lower_case_table_names=lower, family=family),
-                options.kinds,
-            ]
-        )
-        self.clever = CleverFilter(self.rules, warn=self.warn) if options.clever else None
-        self.wanted = on_boundaries(range_of(options, family), binlogs, warn=self.warn)
+            written_by = newest.format_description.names
+        self.rules = options.filter.slave_filter(written_by)
+        self.also = AllFilters([options.filter.write_filter(written_by), options.filter.kind_filter()])
+        self.clever = CleverFilter(self.rules, warn=self.warn) if options.filter.clever else None
+        self.wanted = on_boundaries(range_of(options, written_by.family), binlogs, warn=self.warn)
 
     def warn(self, text: str) -> None:
         self._log.print(f"dumpfilter: warning: {text}", markup=False, highlight=False, soft_wrap=True)

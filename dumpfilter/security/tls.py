@@ -33,6 +33,7 @@ class TlsFileError(OptionError):
     """A file with a certificate or a key that cannot be used."""
 
     def __init__(self, option: str, path: Path, what: str, cure: str = "") -> None:
+        self.option = option
         self.path = path
         self.what = what
         super().__init__(f"{option}={path}: {what}" + (f": {cure}" if cure else ""))

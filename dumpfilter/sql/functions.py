@@ -1,14 +1,12 @@
-"""MySQL's functions for one value at a time, as a SELECT on the console may use them.
+"""MySQL's functions that a SELECT on the console may call.
 
-Each takes and gives what SQLite holds: None, int, float or str; dates are texts as the server writes them. The
-texts in the manual, "Functions and Operators", are the contract; where an argument makes no sense there, the
-result is NULL.
+A function takes and returns the values that SQLite holds: None, int, float and str. A date is a text as the server
+writes dates. Where an argument makes no sense, the result is NULL. Any other function of MySQL is refused by name.
 """
 
 from __future__ import annotations
 
 import datetime
-import functools
 import math
 import re
 from collections.abc import Callable
@@ -19,50 +17,18 @@ from typing import Any
 from dumpfilter.filter.collation import weight
 
 MAX_TEXT = 16 << 20
-"""Characters of a function's result (``max_allowed_packet``): NULL beyond."""
+"""The most characters of a function's result (``max_allowed_packet``). A longer result is NULL."""
+
+_MAX_PLACES = 30
+_MAX_FRACTION_DIGITS = 6
+_SECONDS_LENGTH = len("2026-01-02 03:04:05")
 
 Value = Any
-
-
-@dataclass(frozen=True)
-class Function:
-    """A function and how many arguments it takes; ``most`` None: any number."""
-
-    call: Callable[..., Value]
-    least: int
-    most: int | None
-
-
-FUNCTIONS: dict[str, Function] = {}
-"""By name in lower case."""
-
-
-def _function(
-    *names: str, least: int, most: int | None = -1, nulls: bool = False
-) -> Callable[[Callable[..., Value]], Callable[..., Value]]:
-    """Enter a function; unless it sees to ``nulls`` itself, one NULL argument makes the result NULL."""
-
-    def enter(call: Callable[..., Value]) -> Callable[..., Value]:
-        def guarded(*arguments: Value) -> Value:
-            if not nulls and None in arguments:
-                return None
-            try:
-                value = call(*arguments)
-            except (ValueError, OverflowError, ZeroDivisionError, ArithmeticError):
-                return None
-            if isinstance(value, bool):
-                return int(value)
-            return None if isinstance(value, str) and len(value) > MAX_TEXT else value
-
-        for name in names:
-            FUNCTIONS[name] = Function(guarded, least, least if most == -1 else most)
-        return call
-
-    return enter
+"""None, int, float or str."""
 
 
 def fold(text: str) -> str:
-    """What a text compares as: without case and accents, as utf8mb4_0900_ai_ci for the usual letters."""
+    """Return the form in which texts are compared: without case and accents, as utf8mb4_0900_ai_ci for usual letters."""
     return text.upper() if text.isascii() else "".join(map(weight, text))
 
 
@@ -71,7 +37,9 @@ _RANKS = {ord(character): 0x20 + rank for rank, character in enumerate(_ORDER)}
 
 
 def sort_key(text: str) -> str:
-    """What a text is sorted by: as :func:`fold`, ASCII in the order of utf8mb4_0900_ai_ci (asked of MySQL 9.7).
+    """Return the form by which texts are sorted: :func:`fold`, with ASCII in the order of utf8mb4_0900_ai_ci.
+
+    The order of ASCII was asked of MySQL 9.7.
 
     >>> sorted(["a", "1", "-", "B", "_"], key=sort_key)
     ['_', '-', '1', 'a', 'B']
@@ -80,14 +48,14 @@ def sort_key(text: str) -> str:
 
 
 def text_of(value: Value) -> str:
-    """A value as text, as CONCAT takes it."""
+    """Return a value as text, as CONCAT does."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
 def number_of(value: Value) -> int | float:
-    """A value as a number: of a text what it begins with.
+    """Return a value as a number; a text is the number at its beginning, or 0.
 
     >>> number_of("12abc"), number_of("-1.5"), number_of("x")
     (12, -1.5, 0)
@@ -100,110 +68,52 @@ def number_of(value: Value) -> int | float:
     return float(found[1]) if found[2] or found[3] or "." in found[1] else int(found[1])
 
 
-def like(pattern: Value, value: Value, escape: Value = "\\") -> int | None:
-    r"""LIKE, without case and accents; takes time in proportion to both lengths.
-
-    >>> like("a\\_%", "A_b"), like("a_", "a"), like("%b%d%", "abcde")
-    (1, 0, 1)
-    """
-    if pattern is None or value is None or escape is None:
-        return None
-    units: list[tuple[str, str]] = []
-    characters = iter(text_of(pattern))
-    for character in characters:
-        if escape and character == escape:
-            units.append(("=", fold(next(characters, character))))
-        elif character == "%":
-            if not units or units[-1][0] != "%":
-                units.append(("%", ""))
-        else:
-            units.append(("_", "") if character == "_" else ("=", fold(character)))
-    return int(_matches(units, [fold(character) for character in text_of(value)]))
+def _whole(value: Value) -> int:
+    return int(number_of(value))
 
 
-def _matches(units: list[tuple[str, str]], text: list[str]) -> bool:
-    at = unit = 0
-    retry_unit, retry_at = -1, 0
-    while at < len(text):
-        if unit < len(units) and units[unit][0] == "%":
-            retry_unit, retry_at = unit, at
-            unit += 1
-        elif unit < len(units) and (units[unit][0] == "_" or units[unit][1] == text[at]):
-            unit, at = unit + 1, at + 1
-        elif retry_unit >= 0:
-            retry_at += 1
-            unit, at = retry_unit + 1, retry_at
-        else:
-            return False
-    return all(kind == "%" for kind, _ in units[unit:])
+@dataclass(frozen=True)
+class Function:
+    """A function and the number of arguments that it takes."""
+
+    call: Callable[..., Value]
+    least: int
+    most: int | None
+    """The most arguments; None for any number."""
+    takes_null: bool = False
+    """Whether the function is called with NULL. Any other function gives NULL as soon as one argument is NULL."""
+
+    def __call__(self, *arguments: Value) -> Value:
+        """Return the function's value, which is NULL where the arguments make no sense or the text is too long."""
+        if not self.takes_null and None in arguments:
+            return None
+        try:
+            value = self.call(*arguments)
+        except (ValueError, ArithmeticError):
+            return None
+        if isinstance(value, bool):
+            return int(value)
+        return None if isinstance(value, str) and len(value) > MAX_TEXT else value
 
 
-# Texts
+def _left(text: Value, length: Value) -> str:
+    return text_of(text)[: max(0, _whole(length))]
 
 
-@_function("concat", least=1, most=None)
-def _concat(*parts: Value) -> Value:
-    return "".join(map(text_of, parts))
-
-
-@_function("concat_ws", least=2, most=None, nulls=True)
-def _concat_ws(separator: Value, *parts: Value) -> Value:
-    if separator is None:
-        return None
-    return text_of(separator).join(text_of(part) for part in parts if part is not None)
-
-
-@_function("upper", "ucase", least=1)
-def _upper(text: Value) -> Value:
-    return text_of(text).upper()
-
-
-@_function("lower", "lcase", least=1)
-def _lower(text: Value) -> Value:
-    return text_of(text).lower()
-
-
-@_function("length", "octet_length", least=1)
-def _length(text: Value) -> Value:
-    return len(text_of(text).encode())
-
-
-@_function("char_length", "character_length", least=1)
-def _char_length(text: Value) -> Value:
-    return len(text_of(text))
-
-
-@_function("left", least=2)
-def _left(text: Value, length: Value) -> Value:
-    return text_of(text)[: max(0, int(number_of(length)))]
-
-
-@_function("right", least=2)
-def _right(text: Value, length: Value) -> Value:
-    count = max(0, int(number_of(length)))
+def _right(text: Value, length: Value) -> str:
+    count = max(0, _whole(length))
     return text_of(text)[-count:] if count else ""
 
 
-@_function("substring", "substr", "mid", least=2, most=3)
-def _substring(text: Value, position: Value, length: Value = MAX_TEXT) -> Value:
-    string, begin, count = text_of(text), int(number_of(position)), int(number_of(length))
-    begin = begin - 1 if begin > 0 else len(string) + begin
-    if begin < 0 or int(number_of(position)) == 0 or count <= 0:
+def _substring(text: Value, position: Value, length: Value = MAX_TEXT) -> str:
+    string, begin, count = text_of(text), _whole(position), _whole(length)
+    if begin == 0 or count <= 0 or begin < -len(string):
         return ""
+    begin = begin - 1 if begin > 0 else len(string) + begin
     return string[begin : begin + count]
 
 
-@_function("substring_index", least=3)
-def _substring_index(text: Value, delimiter: Value, count: Value) -> Value:
-    string, cut, number = text_of(text), text_of(delimiter), int(number_of(count))
-    if not cut or not number:
-        return ""
-    parts = string.split(cut)
-    return cut.join(parts[:number] if number > 0 else parts[number:])
-
-
-@_function("replace", least=3)
-def _replace(text: Value, old: Value, new: Value) -> Value:
+def _replace(text: Value, old: Value, new: Value) -> str | None:
     string, gone, come = text_of(text), text_of(old), text_of(new)
     if not gone:
         return string
@@ -212,132 +122,167 @@ def _replace(text: Value, old: Value, new: Value) -> Value:
     return string.replace(gone, come)
 
 
-@_function("trim", least=1)
-def _trim(text: Value) -> Value:
-    return text_of(text).strip(" ")
-
-
-@_function("ltrim", least=1)
-def _ltrim(text: Value) -> Value:
-    return text_of(text).lstrip(" ")
-
-
-@_function("rtrim", least=1)
-def _rtrim(text: Value) -> Value:
-    return text_of(text).rstrip(" ")
-
-
-def _padding(text: str, length: int, pad: str) -> str | None:
-    if length < 0 or length > MAX_TEXT or (not pad and length > len(text)):
-        return None
-    missing = max(0, length - len(text))
-    return (pad * (missing // max(1, len(pad)) + 1))[:missing]
-
-
-@_function("lpad", least=3)
-def _lpad(text: Value, length: Value, pad: Value) -> Value:
-    string, wanted = text_of(text), int(number_of(length))
-    padding = _padding(string, wanted, text_of(pad))
-    return None if padding is None else (padding + string[:wanted])
-
-
-@_function("rpad", least=3)
-def _rpad(text: Value, length: Value, pad: Value) -> Value:
-    string, wanted = text_of(text), int(number_of(length))
-    padding = _padding(string, wanted, text_of(pad))
-    return None if padding is None else (string[:wanted] + padding)
-
-
-@_function("repeat", least=2)
-def _repeat(text: Value, count: Value) -> Value:
-    string, times = text_of(text), max(0, int(number_of(count)))
+def _repeat(text: Value, count: Value) -> str | None:
+    string, times = text_of(text), max(0, _whole(count))
     return None if len(string) * times > MAX_TEXT else string * times
 
 
-@_function("space", least=1)
-def _space(count: Value) -> Value:
-    return _repeat(" ", count)
-
-
-@_function("reverse", least=1)
-def _reverse(text: Value) -> Value:
-    return text_of(text)[::-1]
-
-
-@_function("locate", least=2, most=3)
-def _locate(part: Value, text: Value, begin: Value = 1) -> Value:
-    start = int(number_of(begin)) - 1
+def _locate(part: Value, text: Value, begin: Value = 1) -> int:
+    start = _whole(begin) - 1
     return 0 if start < 0 else fold(text_of(text)).find(fold(text_of(part)), start) + 1
 
 
-@_function("instr", least=2)
-def _instr(text: Value, part: Value) -> Value:
-    return _locate(part, text)
-
-
-@_function("field", least=2, most=None, nulls=True)
-def _field(wanted: Value, *values: Value) -> Value:
-    return next((at for at, value in enumerate(values, 1) if wanted is not None and _same(value, wanted)), 0)
-
-
-@_function("find_in_set", least=2)
-def _find_in_set(wanted: Value, texts: Value) -> Value:
-    return _field(text_of(wanted), *text_of(texts).split(","))
-
-
-@_function("elt", least=2, most=None, nulls=True)
-def _elt(number: Value, *values: Value) -> Value:
-    at = 0 if number is None else int(number_of(number))
-    return values[at - 1] if 0 < at <= len(values) else None
-
-
-@_function("strcmp", least=2)
-def _strcmp(left: Value, right: Value) -> Value:
-    one, other = sort_key(text_of(left)), sort_key(text_of(right))
-    return (one > other) - (one < other)
-
-
-@_function("ascii", least=1)
-def _ascii(text: Value) -> Value:
-    return text_of(text).encode()[0] if text_of(text) else 0
-
-
-@_function("hex", least=1)
-def _hex(value: Value) -> Value:
+def _hex(value: Value) -> str:
     if isinstance(value, int):
-        return f"{value & 0xFFFFFFFFFFFFFFFF:X}"
+        return f"{value & (1 << 64) - 1:X}"
     return text_of(value).encode().hex().upper()
 
 
-@_function("unhex", least=1)
-def _unhex(value: Value) -> Value:
-    return bytes.fromhex(text_of(value)).decode("utf-8", "replace")
+def _equal(left: Value, right: Value) -> bool:
+    if isinstance(left, str) and isinstance(right, str):
+        return fold(left) == fold(right)
+    return left is not None and right is not None and bool(number_of(left) == number_of(right))
 
 
-@_function("quote", least=1, nulls=True)
-def _quote(value: Value) -> Value:
-    if value is None:
-        return "NULL"
-    return "'" + text_of(value).replace("\\", "\\\\").replace("'", "\\'") + "'"
+def _extreme(pick: Callable[..., Value]) -> Callable[..., Value]:
+    def call(*values: Value) -> Value:
+        return pick(values, key=sort_key if all(isinstance(value, str) for value in values) else number_of)
+
+    return call
 
 
-@_function("regexp_like", least=2, most=2)
-def _regexp_like(text: Value, pattern: Value) -> Value:
-    # RE2: its time is linear in the text, whatever the pattern; Python's own can be made to run for ever
-    import pyarrow
-    import pyarrow.compute
+def _round(value: Value, digits: Value = 0) -> int | float:
+    number, places = number_of(value), max(-_MAX_PLACES, min(_MAX_PLACES, _whole(digits)))
+    rounded = Decimal(repr(number)).quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP)
+    return int(rounded) if isinstance(number, int) or places <= 0 else float(rounded)
 
-    try:
-        found = pyarrow.compute.match_substring_regex(
-            pyarrow.array([text_of(text)]), text_of(pattern), ignore_case=True
-        )
-    except pyarrow.ArrowInvalid as error:
-        raise ValueError(str(error)) from error
-    return bool(found[0].as_py())
+
+def _mod(value: Value, by: Value) -> int | float:
+    number, divisor = number_of(value), number_of(by)
+    rest = math.fmod(number, divisor)
+    return int(rest) if isinstance(number, int) and isinstance(divisor, int) else rest
+
+
+def timestamp(value: Value) -> datetime.datetime:
+    """Return the time that a text is. Raises ValueError for another text."""
+    return datetime.datetime.fromisoformat(text_of(value).strip())
+
+
+def _unix_timestamp(value: Value = None) -> int:
+    return int((datetime.datetime.now() if value is None else timestamp(value)).timestamp())
+
+
+def fraction_cut(moment: datetime.datetime, digits: Value = 0) -> str:
+    """Return a time as text with this number of digits of its fraction, at most 6; with another number none."""
+    places = _whole(digits)
+    whole = moment.isoformat(" ", "microseconds")
+    return (
+        whole[: _SECONDS_LENGTH + 1 + places]
+        if 0 < places <= _MAX_FRACTION_DIGITS
+        else whole[:_SECONDS_LENGTH]
+    )
+
+
+FUNCTIONS: dict[str, Function] = {
+    # texts
+    "concat": Function(lambda *parts: "".join(map(text_of, parts)), 1, None),
+    "concat_ws": Function(
+        lambda separator, *parts: (
+            None
+            if separator is None
+            else text_of(separator).join(text_of(part) for part in parts if part is not None)
+        ),
+        2,
+        None,
+        takes_null=True,
+    ),
+    **dict.fromkeys(("upper", "ucase"), Function(lambda text: text_of(text).upper(), 1, 1)),
+    **dict.fromkeys(("lower", "lcase"), Function(lambda text: text_of(text).lower(), 1, 1)),
+    **dict.fromkeys(("length", "octet_length"), Function(lambda text: len(text_of(text).encode()), 1, 1)),
+    **dict.fromkeys(("char_length", "character_length"), Function(lambda text: len(text_of(text)), 1, 1)),
+    "left": Function(_left, 2, 2),
+    "right": Function(_right, 2, 2),
+    **dict.fromkeys(("substring", "substr", "mid"), Function(_substring, 2, 3)),
+    "replace": Function(_replace, 3, 3),
+    "trim": Function(lambda text: text_of(text).strip(" "), 1, 1),
+    "ltrim": Function(lambda text: text_of(text).lstrip(" "), 1, 1),
+    "rtrim": Function(lambda text: text_of(text).rstrip(" "), 1, 1),
+    "repeat": Function(_repeat, 2, 2),
+    "locate": Function(_locate, 2, 3),
+    "instr": Function(lambda text, part: _locate(part, text), 2, 2),
+    "hex": Function(_hex, 1, 1),
+    # choices
+    "if": Function(
+        lambda condition, yes, no: yes if condition is not None and number_of(condition) else no,
+        3,
+        3,
+        takes_null=True,
+    ),
+    "ifnull": Function(lambda value, other: other if value is None else value, 2, 2, takes_null=True),
+    "coalesce": Function(
+        lambda *values: next((value for value in values if value is not None), None), 1, None, takes_null=True
+    ),
+    "nullif": Function(lambda value, other: None if _equal(value, other) else value, 2, 2, takes_null=True),
+    "isnull": Function(lambda value: value is None, 1, 1, takes_null=True),
+    "any_value": Function(lambda value: value, 1, 1),
+    "greatest": Function(_extreme(max), 2, None),
+    "least": Function(_extreme(min), 2, None),
+    # numbers
+    "abs": Function(lambda value: abs(number_of(value)), 1, 1),
+    **dict.fromkeys(("ceil", "ceiling"), Function(lambda value: math.ceil(number_of(value)), 1, 1)),
+    "floor": Function(lambda value: math.floor(number_of(value)), 1, 1),
+    "round": Function(_round, 1, 2),
+    "mod": Function(_mod, 2, 2),
+    # times
+    "date": Function(lambda value: timestamp(value).date().isoformat(), 1, 1),
+    "unix_timestamp": Function(_unix_timestamp, 0, 1),
+}
+"""The functions by their names in lower case."""
+
+CLOCKS = frozenset(
+    """
+    now current_timestamp localtime localtimestamp sysdate utc_timestamp curdate current_date curtime current_time
+    """.split()
+)
+"""The functions that tell the time, by their names in lower case."""
+
+
+def clock(name: str, now: datetime.datetime, digits: int) -> str:
+    """Return the value of one of :data:`CLOCKS` at ``now``, which has a time zone."""
+    local = (now.astimezone(datetime.UTC) if name.startswith("utc") else now.astimezone()).replace(
+        tzinfo=None
+    )
+    if name in ("curdate", "current_date"):
+        return local.date().isoformat()
+    text = fraction_cut(local, digits)
+    return text.partition(" ")[2] if name in ("curtime", "current_time") else text
+
+
+NATIVE = frozenset(
+    """
+    abs acos adddate addtime aes_decrypt aes_encrypt ascii asin atan atan2 avg benchmark bin bin_to_uuid bit_and
+    bit_count bit_length bit_or bit_xor cast char charset coercibility collation compress conv convert convert_tz cos
+    cot crc32 cume_dist date_add date_format date_sub datediff day dayname dayofmonth dayofweek dayofyear default
+    degrees elt exp export_set extract extractvalue field find_in_set format format_bytes format_pico_time from_base64
+    from_days from_unixtime get_format get_lock grouping gtid_subset gtid_subtract hour icu_version inet6_aton
+    inet6_ntoa inet_aton inet_ntoa insert is_free_lock is_ipv4 is_ipv6 is_used_lock is_uuid json_array json_arrayagg
+    json_contains json_extract json_keys json_length json_object json_objectagg json_pretty json_search json_set
+    json_table json_type json_unquote json_valid json_value last_day ln load_file log log10 log2 lpad make_set makedate
+    maketime master_pos_wait md5 microsecond minute month monthname name_const oct ord period_add period_diff pi
+    position pow power ps_current_thread_id ps_thread_id quarter quote radians rand random_bytes regexp_instr
+    regexp_like regexp_replace regexp_substr release_all_locks release_lock reverse rpad sec_to_time second sha sha1
+    sha2 sign sin soundex source_pos_wait space sqrt std stddev stddev_pop stddev_samp str_to_date strcmp subdate
+    substring_index subtime tan time time_format time_to_sec timediff timestamp timestampadd timestampdiff to_base64
+    to_days to_seconds truncate uncompress unhex updatexml utc_date utc_time uuid uuid_short uuid_to_bin
+    validate_password_strength values var_pop var_samp variance wait_for_executed_gtid_set week weekday weekofyear
+    weight_string year yearweek
+    """.split()
+)
+"""Functions of MySQL that a console does not have. It refuses them with 1235, and unknown ones with 1305."""
 
 
 class GroupConcat:
-    """GROUP_CONCAT, as an aggregate of SQLite's: separator, whether DISTINCT, the keys' directions, value, keys."""
+    """GROUP_CONCAT, as an aggregate of SQLite."""
 
     def __init__(self) -> None:
         self._found: list[tuple[str, tuple[Value, ...]]] = []
@@ -347,7 +292,10 @@ class GroupConcat:
         self._size = 0
 
     def step(self, separator: str, distinct: int, directions: str, value: Value, *keys: Value) -> None:
-        """Take a row. Raises MemoryError for more text than a result may have."""
+        """Take a row. ``directions`` has "a" or "d" (descending) for each of the keys of ORDER BY.
+
+        Raises MemoryError when the text gets longer than a result may be.
+        """
         self._separator, self._distinct, self._directions = separator, bool(distinct), directions
         if value is not None:
             text = text_of(value)
@@ -357,349 +305,20 @@ class GroupConcat:
             self._found.append((text, keys))
 
     def finalize(self) -> str | None:
-        """All of them; NULL when there was none."""
+        """Return the text, or NULL when there was no value but NULL."""
         if not self._found:
             return None
+        # sort by the last key first, since each sort keeps the order of equal rows
         for at, direction in reversed(list(enumerate(self._directions))):
-            self._found.sort(key=functools.partial(_nth_key, at), reverse=direction == "d")
+            self._found.sort(key=lambda found, at=at: _order(found[1][at]), reverse=direction == "d")  # type: ignore[misc]
         texts = [text for text, _ in self._found]
         if self._distinct:
             texts = list({fold(text): text for text in reversed(texts)}.values())[::-1]
         return self._separator.join(texts)
 
 
-def _nth_key(at: int, found: tuple[str, tuple[Value, ...]]) -> tuple[int, Any]:
-    return _sort_key(found[1][at])
-
-
-def _sort_key(value: Value) -> tuple[int, Any]:
-    """NULL comes first, then numbers, then texts."""
+def _order(value: Value) -> tuple[int, Any]:
+    """Return a key that sorts NULL first, then numbers, then texts."""
     if value is None:
         return 0, 0
     return (2, sort_key(value)) if isinstance(value, str) else (1, value)
-
-
-# Choices
-
-
-def _same(left: Value, right: Value) -> bool:
-    if isinstance(left, str) and isinstance(right, str):
-        return fold(left) == fold(right)
-    return left is not None and right is not None and bool(number_of(left) == number_of(right))
-
-
-@_function("if", least=3, nulls=True)
-def _if(condition: Value, yes: Value, no: Value) -> Value:
-    return yes if condition is not None and number_of(condition) else no
-
-
-@_function("ifnull", least=2, nulls=True)
-@_function("coalesce", least=1, most=None, nulls=True)
-def _coalesce(*values: Value) -> Value:
-    return next((value for value in values if value is not None), None)
-
-
-@_function("nullif", least=2, nulls=True)
-def _nullif(value: Value, other: Value) -> Value:
-    return None if _same(value, other) else value
-
-
-@_function("any_value", least=1)
-def _any_value(value: Value) -> Value:
-    return value
-
-
-@_function("isnull", least=1, nulls=True)
-def _isnull(value: Value) -> Value:
-    return value is None
-
-
-@_function("greatest", least=2, most=None)
-def _greatest(*values: Value) -> Value:
-    return max(values, key=_order(values))
-
-
-@_function("least", least=2, most=None)
-def _least(*values: Value) -> Value:
-    return min(values, key=_order(values))
-
-
-def _order(values: tuple[Value, ...]) -> Callable[[Value], Any]:
-    return sort_key if all(isinstance(v, str) for v in values) else number_of
-
-
-# Numbers
-
-
-@_function("abs", least=1)
-def _abs(value: Value) -> Value:
-    return abs(number_of(value))
-
-
-@_function("ceil", "ceiling", least=1)
-def _ceil(value: Value) -> Value:
-    return math.ceil(number_of(value))
-
-
-@_function("floor", least=1)
-def _floor(value: Value) -> Value:
-    return math.floor(number_of(value))
-
-
-@_function("round", least=1, most=2)
-def _round(value: Value, digits: Value = 0) -> Value:
-    number, places = number_of(value), max(-30, min(30, int(number_of(digits))))
-    rounded = Decimal(repr(number)).quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP)
-    return int(rounded) if isinstance(number, int) or places <= 0 else float(rounded)
-
-
-@_function("truncate", least=2)
-def _truncate(value: Value, digits: Value) -> Value:
-    number, places = number_of(value), max(-30, min(30, int(number_of(digits))))
-    scale = Decimal(1).scaleb(places)
-    cut = Decimal(int(Decimal(repr(number)) * scale)) / scale
-    return int(cut) if isinstance(number, int) or places <= 0 else float(cut)
-
-
-@_function("mod", least=2)
-def _mod(value: Value, by: Value) -> Value:
-    number, divisor = number_of(value), number_of(by)
-    if not divisor:
-        return None
-    rest = math.fmod(number, divisor)
-    return int(rest) if isinstance(number, int) and isinstance(divisor, int) else rest
-
-
-@_function("pow", "power", least=2)
-def _pow(value: Value, exponent: Value) -> Value:
-    return math.pow(number_of(value), number_of(exponent))
-
-
-@_function("sqrt", least=1)
-def _sqrt(value: Value) -> Value:
-    return math.sqrt(number_of(value))
-
-
-@_function("sign", least=1)
-def _sign(value: Value) -> Value:
-    number = number_of(value)
-    return (number > 0) - (number < 0)
-
-
-@_function("cast_signed", "cast_unsigned", least=1)
-def _cast_integer(value: Value) -> Value:
-    number = number_of(value)
-    return math.floor(number + 0.5) if isinstance(number, float) else number
-
-
-@_function("cast_char", least=1, most=2)
-def _cast_char(value: Value, length: Value = MAX_TEXT) -> Value:
-    return text_of(value)[: int(number_of(length))]
-
-
-@_function("cast_double", least=1)
-def _cast_double(value: Value) -> Value:
-    return float(number_of(value))
-
-
-@_function("cast_decimal", least=1, most=3)
-def _cast_decimal(value: Value, precision: Value = 10, scale: Value = 0) -> Value:
-    del precision
-    return _round(value, scale)
-
-
-@_function("format_bytes", least=1)
-def _format_bytes(value: Value) -> Value:
-    size, units = float(number_of(value)), ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"]
-    at = 0
-    while abs(size) >= 1024 and at < len(units) - 1:
-        size, at = size / 1024, at + 1
-    return f"{size:4.0f} bytes" if not at else f"{size:.2f} {units[at]}"
-
-
-# Dates
-
-_DATE = re.compile(
-    r"\s*(\d{1,4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?)?\s*\Z"
-)
-
-
-def moment(value: Value) -> datetime.datetime:
-    """A date or a date with a time. Raises ValueError for any other text."""
-    found = _DATE.match(text_of(value))
-    if not found:
-        raise ValueError(value)
-    year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
-    micro = int((found[7] or "").ljust(6, "0")[:6])
-    return datetime.datetime(year, month, day, hour, minute, second, micro)
-
-
-def full_moment(value: str) -> str | None:
-    """A text as a TIMESTAMP(6) is stored; None when it is no date."""
-    try:
-        return moment(value).isoformat(" ", "microseconds")
-    except ValueError:
-        return None
-
-
-def _written(value: datetime.datetime, like_text: str) -> str:
-    """As long as what it was made from: with a time or fractions where that had them."""
-    if value.microsecond or "." in like_text:
-        return value.isoformat(" ", "microseconds")
-    return value.isoformat(" ", "seconds") if ":" in like_text else value.date().isoformat()
-
-
-@_function("now", "current_timestamp", "localtime", "localtimestamp", "sysdate", least=0, most=1)
-def _now(digits: Value = 0) -> Value:
-    return _cut_fraction(datetime.datetime.now(), digits)
-
-
-@_function("utc_timestamp", least=0, most=1)
-def _utc_timestamp(digits: Value = 0) -> Value:
-    return _cut_fraction(datetime.datetime.now(datetime.UTC).replace(tzinfo=None), digits)
-
-
-def _cut_fraction(value: datetime.datetime, digits: Value) -> str:
-    places = int(number_of(digits))
-    whole = value.isoformat(" ", "microseconds")
-    return whole[: 20 + places] if places > 0 else whole[:19]
-
-
-@_function("curdate", "current_date", least=0)
-def _curdate() -> Value:
-    return datetime.date.today().isoformat()
-
-
-@_function("curtime", "current_time", least=0, most=1)
-def _curtime(digits: Value = 0) -> Value:
-    return _cut_fraction(datetime.datetime.now(), digits)[11:]
-
-
-@_function("unix_timestamp", least=0, most=1)
-def _unix_timestamp(value: Value = "") -> Value:
-    if value == "":
-        return int(datetime.datetime.now().timestamp())
-    then = moment(value)
-    return then.timestamp() if then.microsecond else int(then.timestamp())
-
-
-@_function("from_unixtime", least=1)
-def _from_unixtime(value: Value) -> Value:
-    then = datetime.datetime.fromtimestamp(number_of(value))
-    return _written(then, ":." if then.microsecond else ":")
-
-
-@_function("date", least=1)
-def _date(value: Value) -> Value:
-    return moment(value).date().isoformat()
-
-
-@_function("time", least=1)
-def _time(value: Value) -> Value:
-    return _written(moment(value), text_of(value) + ":")[11:]
-
-
-def _part(pick: Callable[[datetime.datetime], Value]) -> Callable[[Value], Value]:
-    return lambda value: pick(moment(value))
-
-
-for _name, _pick in {
-    "year": lambda t: t.year,
-    "quarter": lambda t: (t.month + 2) // 3,
-    "month": lambda t: t.month,
-    "day": lambda t: t.day,
-    "dayofmonth": lambda t: t.day,
-    "hour": lambda t: t.hour,
-    "minute": lambda t: t.minute,
-    "second": lambda t: t.second,
-    "microsecond": lambda t: t.microsecond,
-    "dayofweek": lambda t: t.isoweekday() % 7 + 1,
-    "weekday": lambda t: t.weekday(),
-    "dayofyear": lambda t: t.timetuple().tm_yday,
-    "to_days": lambda t: t.toordinal() + 365,
-}.items():
-    _function(_name, least=1)(_part(_pick))
-
-_UNITS = {
-    "MICROSECOND": datetime.timedelta(microseconds=1),
-    "SECOND": datetime.timedelta(seconds=1),
-    "MINUTE": datetime.timedelta(minutes=1),
-    "HOUR": datetime.timedelta(hours=1),
-    "DAY": datetime.timedelta(days=1),
-    "WEEK": datetime.timedelta(weeks=1),
-}
-_MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
-
-
-@_function("add_interval", least=3)
-def _add_interval(value: Value, amount: Value, unit: Value) -> Value:
-    then, number, name = moment(value), number_of(amount), unit.upper()
-    if name in _MONTHS:
-        months = then.year * 12 + then.month - 1 + int(number) * _MONTHS[name]
-        year, month = divmod(months, 12)
-        following = datetime.date(year + month // 11, (month + 1) % 12 + 1, 1)
-        last = (following - datetime.timedelta(days=1)).day
-        then = then.replace(year=year, month=month + 1, day=min(then.day, last))
-        return _written(then, text_of(value))
-    shape = text_of(value) if name in ("DAY", "WEEK") else text_of(value) + ":"
-    return _written(then + number * _UNITS[name], shape)
-
-
-@_function("timestampdiff", least=3)
-def _timestampdiff(unit: Value, begin: Value, end: Value) -> Value:
-    one, other, name = moment(begin), moment(end), text_of(unit).upper()
-    if name in _MONTHS:
-        early, late = min(one, other), max(one, other)
-        months = (late.year - early.year) * 12 + late.month - early.month
-        if (late.day, late.time()) < (early.day, early.time()):
-            months -= 1
-        return (1 if other >= one else -1) * (months // _MONTHS[name])
-    if name not in _UNITS:
-        return None
-    difference = other - one
-    whole = abs(difference) // _UNITS[name]
-    return whole if other >= one else -whole
-
-
-@_function("datediff", least=2)
-def _datediff(later: Value, earlier: Value) -> Value:
-    return (moment(later).date() - moment(earlier).date()).days
-
-
-_FORMATS: dict[str, Callable[[datetime.datetime], str]] = {
-    "Y": lambda t: f"{t.year:04d}",
-    "y": lambda t: f"{t.year % 100:02d}",
-    "m": lambda t: f"{t.month:02d}",
-    "c": lambda t: str(t.month),
-    "d": lambda t: f"{t.day:02d}",
-    "e": lambda t: str(t.day),
-    "H": lambda t: f"{t.hour:02d}",
-    "k": lambda t: str(t.hour),
-    "h": lambda t: f"{(t.hour + 11) % 12 + 1:02d}",
-    "I": lambda t: f"{(t.hour + 11) % 12 + 1:02d}",
-    "l": lambda t: str((t.hour + 11) % 12 + 1),
-    "i": lambda t: f"{t.minute:02d}",
-    "s": lambda t: f"{t.second:02d}",
-    "S": lambda t: f"{t.second:02d}",
-    "f": lambda t: f"{t.microsecond:06d}",
-    "p": lambda t: "AM" if t.hour < 12 else "PM",
-    "T": lambda t: t.strftime("%H:%M:%S"),
-    "r": lambda t: t.strftime("%I:%M:%S %p"),
-    "W": lambda t: t.strftime("%A"),
-    "a": lambda t: t.strftime("%a"),
-    "M": lambda t: t.strftime("%B"),
-    "b": lambda t: t.strftime("%b"),
-    "j": lambda t: t.strftime("%j"),
-    "w": lambda t: t.strftime("%w"),
-}
-
-
-@_function("date_format", least=2)
-def _date_format(value: Value, pattern: Value) -> Value:
-    then = moment(value)
-    return re.sub(
-        r"%(.)",
-        lambda found: _FORMATS[found[1]](then) if found[1] in _FORMATS else found[1],
-        text_of(pattern),
-        flags=re.DOTALL,
-    )

@@ -10,6 +10,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from dumpfilter.options.defaults import HEARTBEAT_PERIOD
 from dumpfilter.slave.state import state_file
 
 NAME = "source.info"
@@ -37,7 +38,7 @@ class SourceInfo(state_file.State):
     retry_count: int = 10
     """The I/O thread gives up after this many failed attempts in a row. 0 means never. The default is that of
     MySQL 8.4."""
-    heartbeat_period: float = 30.0
+    heartbeat_period: float = HEARTBEAT_PERIOD
     """The time after which an idle master sends a heartbeat, seconds."""
     ignore_server_ids: list[int] = Field(default_factory=list)
     do_domain_ids: list[int] = Field(default_factory=list)

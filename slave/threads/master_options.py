@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from dumpfilter.options.defaults import HEARTBEAT_PERIOD
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 
@@ -42,7 +43,7 @@ class MasterOptions:
     """The offset in ``start_file`` at which the first dump begins, bytes."""
     chunk_size: int = 0
     """The size of a chunk, bytes. 0 leaves the size to the master."""
-    heartbeat_period: float = 1.0
+    heartbeat_period: float = HEARTBEAT_PERIOD
     """``SOURCE_HEARTBEAT_PERIOD``, seconds."""
     net_timeout: float = 60.0
     """``--replica-net-timeout``: the slave reconnects after this many seconds without a message from the master."""

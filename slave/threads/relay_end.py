@@ -43,6 +43,7 @@ class RelayEnd:
         self._info = MasterInfo()
         self._states: deque[RecordedState] = deque()
         self._closed = False
+        self._woken = False
         self._newest_reached: MasterInfo | None = None
 
     def publish(self, info: MasterInfo, hits: Hits | None = None) -> None:
@@ -92,7 +93,8 @@ class RelayEnd:
         the queue until the applier calls :meth:`reached`.
         """
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or bool(self._states), timeout)
+            self._changed.wait_for(lambda: self._closed or self._woken or bool(self._states), timeout)
+            self._woken = False
             return (self._states[0] if self._states else None), self._closed
 
     def reached(self, state: RecordedState) -> None:
@@ -109,8 +111,9 @@ class RelayEnd:
             return self._newest_reached
 
     def wake(self) -> None:
-        """Wake an applier that waits in :meth:`wait`, so that it checks whether it has to stop."""
+        """Make a running or the next :meth:`wait` return, so that the applier checks whether it has to stop."""
         with self._changed:
+            self._woken = True
             self._changed.notify_all()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, EventType
-from dumpfilter.binlog.format import Family, NameCollation
+from dumpfilter.binlog.format import NameCollation, NameRules
 from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.errors import StateCorrupt, StreamError
@@ -55,7 +55,7 @@ class SqlThread:
         directory: Path,
         relay_end: RelayEnd,
         target: Target,
-        make_filter: Callable[[Family, NameCollation], ReplicationFilter],
+        make_filter: Callable[[NameRules], ReplicationFilter],
         *,
         origin: OriginFilter | None = None,
         on_hits: Callable[[Hits], None] = lambda hits: None,
@@ -188,7 +188,9 @@ class SqlThread:
                 self._executed = parse_gtid_set(self._info.executed, newest.family)
                 self._passed_over = parse_gtid_set(self._info.passed_over, newest.family)
             self._applier = EventApplier(
-                self._make_filter(newest.family, newest.name_collation or NameCollation.GENERAL_CI),
+                self._make_filter(
+                    NameRules(newest.family, newest.name_collation or NameCollation.GENERAL_CI)
+                ),
                 self._target,
                 origin=self._origin,
                 on_complete=self._executed.add,

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.dump.conditions import Mask
 from dumpfilter.dump.tallied import SubjectFlags, Tallied, flags_of
-from dumpfilter.filter.collation import Family, NameCollation
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
 from dumpfilter.index.subjects import Subject, Subjects, TableSubject
 from dumpfilter.printable import replace_invalid_utf8
@@ -47,11 +47,10 @@ class Asked:
 
 def ask(
     definitions: Sequence[SlaveDefinition],
-    family: Family,
-    names: NameCollation = NameCollation.GENERAL_CI,
+    names: NameRules = NameRules(),
 ) -> tuple[list[Asked], list[GivenFilter]]:
     """Return the slaves and all filters to measure. The slaves' own filters come first, in the slaves' order."""
-    filters: list[GivenFilter] = [(one.filter(family, names), one.origin) for one in definitions]
+    filters: list[GivenFilter] = [(one.filter(names), one.origin) for one in definitions]
     asked = []
     known: dict[tuple[object, ...], int] = {}
     for number, one in enumerate(definitions):
@@ -61,7 +60,7 @@ def ask(
             key = (rules, one.semantics, one.lower_case_table_names, one.origin)
             if key not in known:
                 known[key] = len(filters)
-                filters.append((one.filter(family, names, without=k), one.origin))
+                filters.append((one.filter(names, without=k), one.origin))
             without.append(known[key])
         asked.append(Asked(one, number, tuple(without)))
     return asked, filters

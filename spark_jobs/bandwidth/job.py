@@ -62,7 +62,7 @@ def bandwidth(
         raise OptionError("no slave is given: name at least one slave in the slaves file")
     indexed = index_set(source, run, options)
     seconds = options.bucket_seconds or _bucket_seconds(indexed)
-    asked, filters = ask(slaves, indexed.family, indexed.names)
+    asked, filters = ask(slaves, indexed.names)
     unknown_xa_schemas = schemas_among(indexed.subjects)
     measure = MeasureRanges(
         uuid.uuid4().hex,

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import zstandard
 
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump import DumpThread, render
 from dumpfilter.dump.tallied import SubjectFlags, Tallied, merge
@@ -173,7 +174,7 @@ def _process_state(job: MeasureRanges) -> _ProcessState:
     if not _kept or _kept[0].job != job.job:
         subjects, sources = Subjects(), SourceNumbers()
         given = [(TableFlags(one, subjects), origin) for one, origin in job.filters]
-        none = Filter((), lower_case_table_names=0, family="mysql")
+        none = Filter((), names=NameRules("mysql", lower_case_table_names=0))
         _kept[:] = [
             _ProcessState(
                 job.job,

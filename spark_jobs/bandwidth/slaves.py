@@ -9,10 +9,10 @@ from typing import Annotated
 
 from pydantic import Field
 
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import FilterSemantics, make_filter, parse_option
 from dumpfilter.filter.base import ReplicationFilter
-from dumpfilter.filter.collation import Family, NameCollation
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.options.toml_file import Model, load_toml
 
@@ -49,14 +49,13 @@ class SlaveDefinition:
 
     def filter(
         self,
-        family: Family,
-        names: NameCollation = NameCollation.GENERAL_CI,
+        names: NameRules = NameRules(),
         *,
         without: int | None = None,
     ) -> ReplicationFilter:
         """Return the slave's filter, or the filter without the rule number ``without``.
 
-        ``family`` and ``names`` are the server's family and its collation for names. Raises OptionError that names
+        ``names`` are the rules by which the server compares names. Raises OptionError that names
         the slave.
         """
         try:
@@ -67,9 +66,7 @@ class SlaveDefinition:
                     for number, rule in enumerate(self.rules)
                     if number != without
                 ],
-                lower_case_table_names=self.lower_case_table_names,
-                family=family,
-                names=names,
+                names=names._replace(lower_case_table_names=self.lower_case_table_names),
             )
         except OptionError as error:
             raise OptionError(f"slave {self.name!r}: rules: {error}") from None
@@ -97,7 +94,7 @@ def load_slaves(path: Path) -> list[SlaveDefinition]:
                         _origin(one, server_id),
                     )
                 )
-                found[-1].filter("mysql")
+                found[-1].filter()
             except OptionError as error:
                 raise OptionError(f"{path}: slave[{number}]: {error}") from None
     for name, times in Counter(one.name for one in found).items():

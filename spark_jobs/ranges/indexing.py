@@ -8,9 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.format import Family, FormatDescription, NameRules
 from dumpfilter.errors import BinlogMissing
-from dumpfilter.filter.collation import Family, NameCollation
 from dumpfilter.index.subjects import Subject
 from dumpfilter.spark_jobs.ranges.files import find_set
 from dumpfilter.spark_jobs.ranges.range_index import (
@@ -62,8 +61,8 @@ class IndexedSet:
         return self.newest.family
 
     @property
-    def names(self) -> NameCollation:
-        """The collation in which the server that wrote the newest file compares names."""
+    def names(self) -> NameRules:
+        """The rules by which the server that wrote the newest file compares names."""
         return self.newest.names
 
     @property

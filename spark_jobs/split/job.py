@@ -109,7 +109,7 @@ def split(
             job=job,
             made=now(),
             family=indexed.family,
-            names=indexed.names,
+            names=indexed.names.collation,
             lower_case_table_names=options.specification.lower_case_table_names,
             max_binlog_size=options.max_binlog_size,
             source=[_source_file(one) for one in files],

@@ -15,10 +15,10 @@ from typing import Annotated
 
 from pydantic import Field
 
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import FilterSemantics, make_filter, parse_option
 from dumpfilter.filter.base import ReplicationFilter
-from dumpfilter.filter.collation import Family, NameCollation
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.options.toml_file import Model, load_toml
 from dumpfilter.spark_jobs.split.ownership import FilterOwners, Owners, SchemaOwners
@@ -77,24 +77,20 @@ class Specification:
             "lower_case_table_names": self.lower_case_table_names,
         }
 
-    def filters(
-        self, family: Family, names: NameCollation = NameCollation.GENERAL_CI
-    ) -> list[tuple[str, ReplicationFilter]]:
+    def filters(self, names: NameRules = NameRules()) -> list[tuple[str, ReplicationFilter]]:
         """Return the named binlogs' filters.
 
-        ``family`` and ``names`` are the server's family and its collation for names. Raises OptionError that names
+        ``names`` are the rules by which the server compares names. Raises OptionError that names
         the binlog.
         """
-        return [(one.name, self._filter(one, family, names)) for one in self.binlogs]
+        return [(one.name, self._filter(one, names)) for one in self.binlogs]
 
-    def _filter(self, one: NamedBinlog, family: Family, names: NameCollation) -> ReplicationFilter:
+    def _filter(self, one: NamedBinlog, names: NameRules) -> ReplicationFilter:
         try:
             return make_filter(
                 one.semantics,
                 [parse_option(rule, one.semantics) for rule in one.rules],
-                lower_case_table_names=self.lower_case_table_names,
-                family=family,
-                names=names,
+                names=names._replace(lower_case_table_names=self.lower_case_table_names),
             )
         except OptionError as error:
             raise OptionError(f"binlog {one.name!r}: rules: {error}") from None
@@ -102,14 +98,13 @@ class Specification:
     def owners(
         self,
         subjects: Subjects,
-        family: Family,
-        names: NameCollation,
+        names: NameRules,
         unknown_xa_schemas: tuple[str, ...] = (),
     ) -> Owners:
         """Return the owners of a scan's subjects. :class:`SchemaOwners` explains ``unknown_xa_schemas``."""
         if self.by_schema:
             return SchemaOwners(subjects, unknown_xa_schemas)
-        return FilterOwners(subjects, self.filters(family, names), self.rest)
+        return FilterOwners(subjects, self.filters(names), self.rest)
 
 
 BY_SCHEMA = Specification()
@@ -132,7 +127,7 @@ def load_specification(path: Path) -> Specification:
             raise OptionError(f"{path}: {name!r}: two binlogs have this name")
         seen.add(name.casefold())
     try:
-        made.filters("mysql")
+        made.filters()
     except OptionError as error:
         raise OptionError(f"{path}: {error}") from None
     return made

@@ -20,11 +20,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.writer import rebase_array, writing
 from dumpfilter.dump.thread import ChunkPlan, render_into
 from dumpfilter.errors import BinlogTruncated
-from dumpfilter.filter.collation import Family, NameCollation
 from dumpfilter.index.fileset import BinlogFile
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.spark_jobs.ranges.files import open_file
@@ -100,8 +100,8 @@ class PlanRange:
     files: tuple[FileIndex, ...]
     specification: Specification
     staging: Staging
-    names: NameCollation
-    """The collation for names of the whole set, since a named binlog has one filter for all files."""
+    names: NameRules
+    """The comparison of names in the whole set, since a named binlog has one filter for all files."""
     unknown_xa_schemas: tuple[str, ...] = ()
     verify: bool = True
     block_size: int = BLOCK_SIZE
@@ -116,7 +116,9 @@ class PlanRange:
             return
         with open_file(self.files[wanted.file].path) as file:
             family = file.format_description.family
-            state = _process_state(self.specification, family, self.names, self.unknown_xa_schemas)
+            state = _process_state(
+                self.specification, self.names._replace(family=family), self.unknown_xa_schemas
+            )
             assigner, maker = Assigner(state.owners), PlanMaker(state.owners.names)
             transactions = TransactionsTable(wanted.file, state.owners)
             for block in blocks_of(
@@ -141,13 +143,11 @@ class _ProcessState:
 
 @functools.lru_cache(maxsize=1)
 def _process_state(
-    specification: Specification, family: Family, names: NameCollation, unknown_xa_schemas: tuple[str, ...]
+    specification: Specification, names: NameRules, unknown_xa_schemas: tuple[str, ...]
 ) -> _ProcessState:
     """Return the state of this process, which works on one range at a time."""
     subjects = Subjects()
-    return _ProcessState(
-        subjects, SourceNumbers(), specification.owners(subjects, family, names, unknown_xa_schemas)
-    )
+    return _ProcessState(subjects, SourceNumbers(), specification.owners(subjects, names, unknown_xa_schemas))
 
 
 @dataclass(frozen=True)

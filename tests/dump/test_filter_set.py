@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.binlog.events import ROWS, EventType
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.rows import decode_table_map
 from dumpfilter.dump.filter_set import filter_set
@@ -19,7 +20,7 @@ from dumpfilter.workload.generate import Style, generate
 
 
 def _only(name: str) -> Filter:
-    return Filter((make_rule(RuleKind.DO_DB, name),), lower_case_table_names=0, family="mysql")
+    return Filter((make_rule(RuleKind.DO_DB, name),), names=NameRules("mysql", lower_case_table_names=0))
 
 
 def _rows(index: Path) -> dict[str, list[int]]:

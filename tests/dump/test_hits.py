@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.binlog.compression import ZSTD
-from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.format import FormatDescription, NameRules
 from dumpfilter.binlog.gtid_sources import SourceNumbers, add_run, empty_set
 from dumpfilter.binlog.rows import decode_table_map
 from dumpfilter.dump import ChunkPlan, DumpThread, render
@@ -137,7 +137,7 @@ def _only_sure(given_rules: list[Rule]) -> list[Rule]:
 def test_what_others_keep_out_never_comes_to_the_filter(
     made: MadeBinlog, given_rules: list[Rule], others: tuple[list[Rule], list[Rule]], segment_size: int
 ) -> None:
-    make = functools.partial(Filter, family=made.dialect.family)
+    make = functools.partial(Filter, names=NameRules(made.dialect.family))
     check(
         made.data,
         make(given_rules),
@@ -158,10 +158,11 @@ def test_recordings(path: Path) -> None:
         ["--replicate-do-db=nowhere"],
         ["--replicate-do-table=d1.t1", "--replicate-wild-do-table=mysql.%"],
     ):
-        own = Filter.from_options(options, family=family)
+        own = Filter.from_options(options, names=NameRules(family))
         total += check(data, own, chunk_size=4096, segment_size=10_000)
     effective = EffectiveFilter(
-        [make_rule(EffectiveRuleKind.IGNORE, "%.%"), make_rule(EffectiveRuleKind.DO, "%.t1")], family=family
+        [make_rule(EffectiveRuleKind.IGNORE, "%.%"), make_rule(EffectiveRuleKind.DO, "%.t1")],
+        names=NameRules(family),
     )
     total += check(data, effective)
     # some files hold nothing but their own events

@@ -12,14 +12,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.binlog.events import EventType
-from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.format import Family, FormatDescription, NameRules
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.gtid_sources import SourceNumbers, add_run, empty_set
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.dump import ChunkPlan, Counts, DumpThread, render
 from dumpfilter.errors import PositionError
 from dumpfilter.filter import Filter, ReplicationFilter, Rule, make_rule
-from dumpfilter.filter.collation import Family
 from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.rules import EffectiveRuleKind
@@ -105,7 +104,7 @@ def dump(
 def of_rules(given_rules: list[Rule], family: Family) -> ReplicationFilter:
     """The filter whose rules they are."""
     effective = any(isinstance(rule.kind, EffectiveRuleKind) for rule in given_rules)
-    return (EffectiveFilter if effective else Filter)(given_rules, family=family)
+    return (EffectiveFilter if effective else Filter)(given_rules, names=NameRules(family))
 
 
 def plain(made: MadeBinlog, given_rules: list[Rule]) -> PlainFilter | PlainEffectiveFilter:
@@ -317,7 +316,7 @@ def test_change_of_filter(made: MadeBinlog, first: list[Rule], second: list[Rule
     file = MemoryFile(made.data)
     fd = file.format_description
     subjects, sources = Subjects(), SourceNumbers()
-    make = functools.partial(Filter, family=fd.family)
+    make = functools.partial(Filter, names=NameRules(fd.family))
     thread = DumpThread(TableFlags(make(first), subjects), sources)
     thread.start_file(file.first_event, file.read)
     reader = SegmentReader(file, subjects, sources, segment_size=segment_size)

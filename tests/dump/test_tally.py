@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.binlog.compression import NONE, ZSTD
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump import Counts, DumpThread
 from dumpfilter.dump.conditions import ANY, EXACTLY, ONE
@@ -185,9 +186,7 @@ def filters_of(recording: Recording) -> list[Filter]:
     replicas = [recording.replica(case) for case in recording.oracle["cases"]]
     different = {(tuple(replica.options), replica.lower_case_table_names) for replica in replicas}
     return [
-        Filter.from_options(
-            options, lower_case_table_names=lower, family=recording.family, names=recording.names
-        )
+        Filter.from_options(options, names=NameRules(recording.family, recording.names, lower))
         for options, lower in sorted(different)
     ]
 
@@ -198,7 +197,9 @@ def test_recordings(path: Path, segment_size: int) -> None:
     """Sets of real servers with the filters that their replicas had, and others."""
     binlogs = BinlogSet.open(binlogs_in(path))
     family = binlogs.file(binlogs.names[0]).format_description.family
-    filters: list[ReplicationFilter] = [Filter.from_options(each, family=family) for each in GENERAL]
+    filters: list[ReplicationFilter] = [
+        Filter.from_options(each, names=NameRules(family)) for each in GENERAL
+    ]
     if path in RECORDINGS:
         filters += filters_of(RECORDINGS[path])
     both = Both([(each, None) for each in filters])

@@ -19,7 +19,7 @@ from dumpfilter.binlog.events import (
     EventHeader,
     EventType,
 )
-from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.format import FormatDescription, NameRules
 from dumpfilter.binlog.query import QueryEvent, decode_query, decode_tables_info, encode_query
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.binlog.writer import make_event
@@ -577,7 +577,7 @@ def test_filtered_alike(rule: tuple[RuleKind, str], folder: Path, tmp_path: Path
     source = BinlogSet.open(binlogs_in(folder))
     with source.file(source.names[0]) as file:
         family = file.format_description.family
-    rules = Filter((make_rule(*rule),), lower_case_table_names=0, family=family)
+    rules = Filter((make_rule(*rule),), names=NameRules(family, lower_case_table_names=0))
     with_tables_info(source, tmp_path / "extended", "x")
     filter_set(BinlogSet.open(tmp_path / "extended"), rules, tmp_path / "filtered", "x")
     without_tables_info(BinlogSet.open(tmp_path / "filtered"), tmp_path / "back", "x")

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.binlog.events import MAGIC, EventHeader
+from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.explain.explanation import Filters, explain_events, explain_set, explain_statement, path_of
 from dumpfilter.explain.output import describe, event_as_dict, print_set, print_statement, set_as_dict
@@ -26,7 +27,6 @@ from dumpfilter.filter import (
     WriteFilter,
     make_rule,
 )
-from dumpfilter.filter.collation import Family
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.statement import Statement, StatementKind, TableName
 from tests.oracle.dumping import dump
@@ -41,9 +41,7 @@ def filters_of(recording: Recording, case: str) -> Filters:
     return Filters(
         Filter.from_options(
             replica.options,
-            lower_case_table_names=replica.lower_case_table_names,
-            family=recording.family,
-            names=recording.names,
+            names=NameRules(recording.family, recording.names, replica.lower_case_table_names),
         )
     )
 
@@ -184,7 +182,9 @@ class TestStatements:
     def test_the_path_ends_where_the_filter_does(
         self, rules: list[Rule], write: list[str], statement: Statement, family: Family
     ) -> None:
-        filters = Filters(Filter(rules, family=family), WriteFilter.from_options(write, family=family))
+        filters = Filters(
+            Filter(rules, names=NameRules(family)), WriteFilter.from_options(write, names=NameRules(family))
+        )
         decision = filters.decide(statement)
         *before, last = path_of(statement, filters)
         assert last.then == decision.verdict.value

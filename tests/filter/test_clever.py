@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.format import FormatDescription, NameRules
 from dumpfilter.binlog.gtid_events import FL_COMMIT_ALTER_E1, FL_ROLLBACK_ALTER_E1, FL_START_ALTER_E1
 from dumpfilter.binlog.query import QueryEvent, StatusVariables
 from dumpfilter.binlog.reader import read_format_description
@@ -32,7 +32,9 @@ class Stream:
 
     def __init__(self, *options: str, lower: int = 0) -> None:
         self.warnings: list[str] = []
-        rules = Filter.from_options([f"--replicate-{one}" for one in options], lower_case_table_names=lower)
+        rules = Filter.from_options(
+            [f"--replicate-{one}" for one in options], names=NameRules(lower_case_table_names=lower)
+        )
         self.filter = CleverFilter(rules, warn=self.warnings.append)
 
     def passes(self, text: str, **session: object) -> bool:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.binlog.format import Family, NameCollation, name_collation_of
+from dumpfilter.binlog.format import Family, NameCollation, NameRules, name_collation_of
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import EffectiveFilter, Filter
 from dumpfilter.filter.collation import collation_of, weight
@@ -53,11 +53,11 @@ def test_wild_rules(one: str, other: str, collations: set[NameCollation]) -> Non
     for name, rule in ((one, other), (other, one)):
         for names in NameCollation:
             given_rules = Filter.from_options(
-                [f"--replicate-wild-do-table={rule}.%"], family="mariadb", names=names
+                [f"--replicate-wild-do-table={rule}.%"], names=NameRules("mariadb", names)
             )
             assert given_rules.rows_ok(name, "t") == (names in collations)
             effective = EffectiveFilter.from_options(
-                ["--ignore=%.%", f"--do={rule}.%"], family="mariadb", names=names
+                ["--ignore=%.%", f"--do={rule}.%"], names=NameRules("mariadb", names)
             )
             assert effective.rows_ok(name, "t") == (names in collations)
 
@@ -74,7 +74,9 @@ def test_wild_rules(one: str, other: str, collations: set[NameCollation]) -> Non
 )
 def test_table_rules(name: str, rule: str, collations: set[NameCollation]) -> None:
     for names in NameCollation:
-        given_rules = Filter.from_options([f"--replicate-do-table={rule}.t"], family="mariadb", names=names)
+        given_rules = Filter.from_options(
+            [f"--replicate-do-table={rule}.t"], names=NameRules("mariadb", names)
+        )
         assert given_rules.rows_ok(name, "T") == (names in collations)
 
 
@@ -83,9 +85,7 @@ def test_table_rules(name: str, rule: str, collations: set[NameCollation]) -> No
 def test_databases_compare_by_bytes(names: NameCollation, lower: int) -> None:
     given_rules = Filter.from_options(
         ["--replicate-do-db=CAFÉ", "--replicate-do-db=é", "--replicate-rewrite-db=X->é"],
-        family="mariadb",
-        names=names,
-        lower_case_table_names=lower,
+        names=NameRules("mariadb", names, lower),
     )
     assert given_rules.rows_ok("é", "t")
     assert given_rules.rows_ok("É", "t") == bool(lower)
@@ -95,8 +95,8 @@ def test_databases_compare_by_bytes(names: NameCollation, lower: int) -> None:
 
 
 def test_without_a_version_the_old_collation_decides() -> None:
-    given_rules = Filter.from_options(["--replicate-wild-do-table=cafe.%"], family="mariadb")
-    assert given_rules.names is OLD
+    given_rules = Filter.from_options(["--replicate-wild-do-table=cafe.%"], names=NameRules("mariadb"))
+    assert given_rules.names.collation is OLD
     assert given_rules.rows_ok("café", "t")
 
 
@@ -104,7 +104,7 @@ def test_without_a_version_the_old_collation_decides() -> None:
 @given(name=st.text(st.sampled_from("aAéÉèſsßẞ"), max_size=4), rule=st.text(st.sampled_from("aAéÉèſsßẞ")))
 def test_mysql_never_asks_the_collation(lower: int, name: str, rule: str) -> None:
     family: Family = "mysql"
-    old, new = (collation_of(family, lower, names) for names in (OLD, NEW))
+    old, new = (collation_of(NameRules(family, names, lower)) for names in (OLD, NEW))
     assert (old.table(name) == old.table(rule)) == (new.table(name) == new.table(rule))
     assert list(map(old.unit, old.units(name))) == list(map(new.unit, new.units(name)))
 
@@ -125,4 +125,4 @@ def test_weights_with_accents_are_upper_case(character: str) -> None:
 
 def test_a_setting_that_there_is_not() -> None:
     with pytest.raises(OptionError, match="lower_case_table_names=3"):
-        collation_of("mariadb", 3, NEW)
+        collation_of(NameRules("mariadb", NEW, 3))

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dumpfilter.binlog.format import NameCollation, NameRules
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import EffectiveFilter, EffectiveRuleKind, Filter, Rule, RuleKind, make_rule
-from dumpfilter.filter.collation import NameCollation
 from dumpfilter.filter.convert import family_to_proto, filter_from_proto, filter_to_proto
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.strategies import rules
@@ -25,11 +25,11 @@ from tests.strategies import rules
 def test_round_trip(
     given_rules: list[Rule], lower_case: int, family: Literal["mysql", "mariadb"], names: NameCollation
 ) -> None:
-    before = Filter(given_rules, lower_case_table_names=lower_case, family=family, names=names)
+    before = Filter(given_rules, names=NameRules(family, names, lower_case))
     definition = pb.FilterDefinition.FromString(filter_to_proto(before).SerializeToString())
     after = filter_from_proto(definition)
     assert after.rules == before.rules
-    assert (after.lower_case_table_names, after.family, after.names) == (lower_case, family, names)
+    assert after.names == before.names
 
 
 @given(
@@ -49,11 +49,11 @@ def test_effective_round_trip(
 ) -> None:
     given_rules = [make_rule(kind, f"{side}.%") for kind, side in values]
     given_rules.append(make_rule(EffectiveRuleKind.REWRITE, "a.%->b.%"))
-    before = EffectiveFilter(given_rules, lower_case_table_names=lower_case, family=family, names=names)
+    before = EffectiveFilter(given_rules, names=NameRules(family, names, lower_case))
     after = filter_from_proto(pb.FilterDefinition.FromString(filter_to_proto(before).SerializeToString()))
     assert isinstance(after, EffectiveFilter)
     assert after.rules == before.rules
-    assert (after.lower_case_table_names, after.family, after.names) == (lower_case, family, names)
+    assert after.names == before.names
     assert filter_to_proto(after) == filter_to_proto(before)
 
 
@@ -77,17 +77,19 @@ def test_classic_when_nothing_is_said() -> None:
 
 
 def test_the_default_names() -> None:
-    assert filter_from_proto(pb.FilterDefinition()).names is NameCollation.GENERAL_CI
+    assert filter_from_proto(pb.FilterDefinition()).names.collation is NameCollation.GENERAL_CI
     for names in NameCollation:
-        assert filter_from_proto(pb.FilterDefinition(), default_names=names).names is names
+        assert filter_from_proto(
+            pb.FilterDefinition(), default=NameRules(collation=names)
+        ).names == NameRules(collation=names)
     told = pb.FilterDefinition(names=pb.GENERAL_CI)
-    after = filter_from_proto(told, default_names=NameCollation.GENERAL1400_AS_CI)
-    assert after.names is NameCollation.GENERAL_CI
+    after = filter_from_proto(told, default=NameRules(collation=NameCollation.GENERAL1400_AS_CI))
+    assert after.names.collation is NameCollation.GENERAL_CI
 
 
 def test_the_default_family() -> None:
-    assert filter_from_proto(pb.FilterDefinition()).family == "mysql"
-    assert filter_from_proto(pb.FilterDefinition(), default_family="mariadb").family == "mariadb"
+    assert filter_from_proto(pb.FilterDefinition()).names.family == "mysql"
+    assert filter_from_proto(pb.FilterDefinition(), default=NameRules("mariadb")).names.family == "mariadb"
 
 
 @pytest.mark.parametrize(

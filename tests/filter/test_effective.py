@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dumpfilter.binlog.format import NameCollation, NameRules
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import (
     Decision,
@@ -20,7 +21,6 @@ from dumpfilter.filter import (
     Verdict,
     make_rule,
 )
-from dumpfilter.filter.collation import NameCollation
 from dumpfilter.index.subjects import TableSubject
 from dumpfilter.statement import Statement, StatementKind, TableName
 from tests.filter.plain import Names
@@ -117,7 +117,7 @@ def test_against_the_worklog(
     several: list[tuple[str, str]],
     statement: Statement,
 ) -> None:
-    rules = EffectiveFilter(given_rules, lower_case_table_names=lower_case, family=family, names=collation)
+    rules = EffectiveFilter(given_rules, names=NameRules(family, collation, lower_case))
     plain = PlainEffectiveFilter(given_rules, Names(family, bool(lower_case), collation))
     for database, table in several:
         assert rules.rewrite_db(database) == plain.rewrite_db(database)
@@ -155,7 +155,8 @@ def _has_a_reason(decision: Decision, rules: EffectiveFilter) -> None:
         assert decision.rule in rules.rules
         assert decision.rule.kind is kind
         plain = PlainEffectiveFilter(
-            rules.rules, Names(rules.family, bool(rules.lower_case_table_names), rules.names)
+            rules.rules,
+            Names(rules.names.family, bool(rules.names.lower_case_table_names), rules.names.collation),
         )
         assert any(
             plain.matches(decision.rule.value, decision.name[:k], decision.name[k + 1 :])
@@ -181,10 +182,10 @@ def test_order_does_not_matter_but_among_rewrites(
     statement: Statement,
     seed: random.Random,
 ) -> None:
-    one = EffectiveFilter([*filtering_rules, *rewriting], family=family)
+    one = EffectiveFilter([*filtering_rules, *rewriting], names=NameRules(family))
     shuffled = seed.sample(filtering_rules, len(filtering_rules))
     place = seed.randint(0, len(shuffled))
-    other = EffectiveFilter([*shuffled[:place], *rewriting, *shuffled[place:]], family=family)
+    other = EffectiveFilter([*shuffled[:place], *rewriting, *shuffled[place:]], names=NameRules(family))
     assert one.statement(statement) is other.statement(statement)
     for database, table in several:
         assert one.rows_ok(database, table) == other.rows_ok(database, table)
@@ -201,7 +202,7 @@ def test_a_statement_of_one_table_is_decided_as_its_rows_are(
     given_rules: list[Rule], family: Family, current: str, name: tuple[str, str]
 ) -> None:
     """Uniform whatever the format and the current database: the worklog's point."""
-    rules = EffectiveFilter(given_rules, family=family)
+    rules = EffectiveFilter(given_rules, names=NameRules(family))
     database, table = name
     rows = rules.decide_rows(database, table)
     qualified = Statement(StatementKind.UPDATE, current, updated=((TableName(database, table),),))
@@ -213,7 +214,7 @@ def test_a_statement_of_one_table_is_decided_as_its_rows_are(
 
 
 def _filter(*options: str, family: Family = "mysql") -> EffectiveFilter:
-    return EffectiveFilter.from_options(options, family=family)
+    return EffectiveFilter.from_options(options, names=NameRules(family))
 
 
 def _update(*names: str, current: str | None = None) -> Statement:
@@ -361,7 +362,7 @@ class TestWhatTheWorklogLeavesOpen:
         assert _filter(*options).rows_ok("shop", "te")
         assert not _filter(*options).rows_ok("Shop", "T\u00e9")
         assert not _filter(*options, family="mariadb").rows_ok("shop", "te")
-        folded = EffectiveFilter.from_options(options, lower_case_table_names=1)
+        folded = EffectiveFilter.from_options(options, names=NameRules(lower_case_table_names=1))
         assert not folded.rows_ok("sHOP", "t\u00c9")
 
     def test_a_character_of_two_bytes(self) -> None:
@@ -441,4 +442,4 @@ def test_the_old_rules_are_unknown(kind: RuleKind) -> None:
 @pytest.mark.parametrize("value", [-1, 3])
 def test_lower_case_table_names(value: int) -> None:
     with pytest.raises(OptionError, match="it is 0, 1 or 2"):
-        EffectiveFilter(lower_case_table_names=value)
+        EffectiveFilter(names=NameRules(lower_case_table_names=value))

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from dumpfilter.binlog.format import NameCollation, NameRules
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import Filter, Rule, RuleKind, Verdict, make_rule
-from dumpfilter.filter.collation import NameCollation
 from dumpfilter.index.subjects import TableSubject
 from dumpfilter.statement import Statement, StatementKind
 from tests.filter.plain import Names, PlainFilter
@@ -90,7 +90,7 @@ def test_against_the_manual(
     several: list[tuple[str, str]],
     statement: Statement,
 ) -> None:
-    rules = Filter(given_rules, lower_case_table_names=lower_case, family=family, names=collation)
+    rules = Filter(given_rules, names=NameRules(family, collation, lower_case))
     plain = PlainFilter(given_rules, Names(family, bool(lower_case), collation))
     assert rules.db_ok(database) == plain.db_ok(database)
     assert rules.db_ok(None) == plain.db_ok(None)
@@ -129,7 +129,7 @@ def test_order_does_not_matter(
     sources = [rule.pair[0] for rule in given_rules if rule.kind is RuleKind.REWRITE_DB]
     assume(len(set(sources)) == len(sources))
     shuffled = seed.sample(given_rules, len(given_rules))
-    one, other = Filter(given_rules, family=family), Filter(shuffled, family=family)
+    one, other = Filter(given_rules, names=NameRules(family)), Filter(shuffled, names=NameRules(family))
     assert one.tables_ok(several) == other.tables_ok(several)
     assert one.statement(statement) is other.statement(statement)
     for db, table in several:
@@ -137,7 +137,7 @@ def test_order_does_not_matter(
 
 
 def _filter(*options: str, family: Family = "mysql") -> Filter:
-    return Filter.from_options([f"--replicate-{option}" for option in options], family=family)
+    return Filter.from_options([f"--replicate-{option}" for option in options], names=NameRules(family))
 
 
 class TestTheTable:
@@ -201,7 +201,7 @@ class TestTheTable:
 @pytest.mark.parametrize("value", [-1, 3, 100])
 def test_lower_case_table_names(value: int) -> None:
     with pytest.raises(OptionError, match="it is 0, 1 or 2"):
-        Filter(lower_case_table_names=value)
+        Filter(names=NameRules(lower_case_table_names=value))
 
 
 def test_a_bad_option_is_named() -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import Filter, Step, Verdict, WriteFilter, WriteRuleKind, WriteSemantics, make_rule
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_BINLOG_WRITE_F, TableFlags
@@ -43,8 +44,7 @@ def write_filter(
             *(make_rule(WriteRuleKind.IGNORE_DB, name) for name in ignore_db),
         ],
         semantics=semantics,
-        lower_case_table_names=lower_case,
-        family=family,
+        names=NameRules(family, lower_case_table_names=lower_case),
     )
 
 
@@ -153,4 +153,4 @@ def test_rules_of_another_kind_are_refused() -> None:
     with pytest.raises(OptionError, match="unknown option"):
         WriteFilter(Filter.from_options(["--replicate-do-db=a"]).rules)
     with pytest.raises(OptionError, match="it is 0, 1 or 2"):
-        WriteFilter(lower_case_table_names=3)
+        WriteFilter(names=NameRules(lower_case_table_names=3))

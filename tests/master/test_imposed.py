@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import EffectiveFilter, Filter, ReplicationFilter
 from dumpfilter.filter.convert import filter_from_proto, filter_to_proto
@@ -265,7 +266,7 @@ rules = ["ignore=%.pii"]
 
 def test_a_configuration_file(tmp_path: Path) -> None:
     (tmp_path / "master.toml").write_text(GOOD)
-    config = load_config(tmp_path / "master.toml", family="mariadb", lower_case_table_names=1)
+    config = load_config(tmp_path / "master.toml", names=NameRules("mariadb", lower_case_table_names=1))
     assert dict(config.users) == {"repl": "secret"}
     assert dict(config.console_users) == {"admin": "hush"}
     first, second = config.imposed
@@ -276,7 +277,7 @@ def test_a_configuration_file(tmp_path: Path) -> None:
         "--replicate-ignore-db=hr",
         "--replicate-wild-ignore-table=%.pii%",
     ]
-    assert (first.filter.family, first.filter.lower_case_table_names) == ("mariadb", 1)
+    assert first.filter.names == NameRules("mariadb", lower_case_table_names=1)
     assert isinstance(second.filter, EffectiveFilter)
     assert "secret" not in repr(config)
 
@@ -313,7 +314,7 @@ def test_what_is_wrong_with_it_is_named(tmp_path: Path, change: tuple[str, str],
     assert GOOD.count(change[0]) == 1
     (tmp_path / "master.toml").write_text(GOOD.replace(*change))
     with pytest.raises(OptionError) as caught:
-        load_config(tmp_path / "master.toml", family="mysql")
+        load_config(tmp_path / "master.toml", names=NameRules("mysql"))
     assert str(caught.value).startswith(f"{tmp_path / 'master.toml'}: ")
     assert named in str(caught.value)
     assert "secret" not in str(caught.value)
@@ -321,4 +322,4 @@ def test_what_is_wrong_with_it_is_named(tmp_path: Path, change: tuple[str, str],
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="No such file"):
-        load_config(tmp_path / "none.toml", family="mysql")
+        load_config(tmp_path / "none.toml", names=NameRules("mysql"))

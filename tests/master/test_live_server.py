@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.binlog.events import EventType
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.dump.event_stream import kept_events
 from dumpfilter.dump.filter_set import filter_set
@@ -126,7 +127,7 @@ def test_a_live_binlog_is_followed(server: MariaDb, tmp_path: Path) -> None:
     for directory in ("filtered", "full"):
         relay_logs = sorted((tmp_path / directory).glob("relay-bin.0*"))
         target = SummaryTarget()
-        apply_files(relay_logs, Filter.from_options(SHOP, family="mariadb"), target)
+        apply_files(relay_logs, Filter.from_options(SHOP, names=NameRules("mariadb")), target)
         states.append(target.state())
     assert states[0] == states[1]
     assert states[0]["tables"]["shop.t"]["inserted"] == 600
@@ -211,7 +212,7 @@ def test_a_data_directory_under_load(
     assert wanted["t"]["rows"] == 300 - 6
     assert wanted["large"]["rows"] == 6
     relayed = [binlogs_in(tmp_path / name, "relay-bin") for name in ("filtered", "full")]
-    rules = Filter.from_options(SHOP, family="mariadb")
+    rules = Filter.from_options(SHOP, names=NameRules("mariadb"))
     filter_set(BinlogSet.open(data), rules, tmp_path / "set", "bin")
     made = split_here(data, tmp_path / "parts")
     text = printed_text(BinlogSet.open(data), rules, tmp_path / "loads")

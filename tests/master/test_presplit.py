@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from dumpfilter.binlog.format import Family, NameCollation, name_collation_of
+from dumpfilter.binlog.format import Family, NameCollation, NameRules, name_collation_of
 from dumpfilter.binlog.gtid_sources import empty_set
 from dumpfilter.cli import app
 from dumpfilter.dump import Counts
@@ -91,7 +91,7 @@ def filter_of(
         else FilterSemantics.CLASSIC
     )
     given_rules = [parse_option(one, semantics) for one in options]
-    return make_filter(semantics, given_rules, family=family, names=names)
+    return make_filter(semantics, given_rules, names=NameRules(family, names))
 
 
 class Slave:
@@ -179,7 +179,7 @@ def test_recordings(name: str, tmp_path: Path) -> None:
     store = BinlogStore(RECORDINGS[name])
     served = 0
     for one in SPECIFICATION.binlogs:
-        wanted = filter_of(store.family, one.rules, store.names)
+        wanted = filter_of(store.family, one.rules, store.names.collation)
         for chunk_size in (1, 1 << 18) if one.name == "wild" else (1,):
             ours = Slave(store, wanted, made.directory).stream(chunk_size=chunk_size)
             same(ours, Slave(store, wanted).stream(chunk_size=chunk_size))
@@ -205,7 +205,7 @@ def test_made(
     made: MadeBinlog, given_rules: list[Rule], range_size: int, block_size: int, chunk_size: int
 ) -> None:
     names = name_collation_of(made.dialect.family, made.dialect.version)
-    wanted = Filter(given_rules, family=made.dialect.family, names=names)
+    wanted = Filter(given_rules, names=NameRules(made.dialect.family, names))
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "made.000001"
         source.write_bytes(made.data)
@@ -384,8 +384,8 @@ def test_whom_it_is_for(tmp_path: Path) -> None:
     def served(slave: Slave, **how: object) -> bool:
         return slave.stream(**how).from_split > 0
 
-    def classic(*options: str, **more: object) -> Filter:
-        return Filter.from_options(list(options), **more)  # type: ignore[arg-type]
+    def classic(*options: str, names: NameRules = NameRules()) -> Filter:
+        return Filter.from_options(list(options), names=names)
 
     out = made.directory
     imposed = (ImposedFilter("it", classic("--replicate-ignore-table=shop.orders")),)
@@ -394,8 +394,8 @@ def test_whom_it_is_for(tmp_path: Path) -> None:
     assert served(Slave(store, classic(*reversed(WILD)), out))
     assert not served(Slave(store, classic("--replicate-do-db=Shop"), out))
     assert not served(Slave(store, classic(*SHOP, "--replicate-do-db=hr"), out))
-    assert not served(Slave(store, classic(*SHOP, lower_case_table_names=1), out))
-    assert not served(Slave(store, classic(*SHOP, family="mariadb"), out))
+    assert not served(Slave(store, classic(*SHOP, names=NameRules(lower_case_table_names=1)), out))
+    assert not served(Slave(store, classic(*SHOP, names=NameRules("mariadb")), out))
     assert not served(Slave(store, classic(), out))
     assert not served(Slave(store, classic(*SHOP), out, imposed=imposed))
     assert not served(Slave(store, classic(*SHOP), out), before=True)

@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from dumpfilter.commands.option_files import DefaultsExtraFile, DefaultsFile, OptionFileCommand
+from dumpfilter.commands.option_groups.group import with_option_groups
+from dumpfilter.commands.option_groups.option_files import OptionFileCommand, OptionFiles
 from dumpfilter.errors import OptionError
 from dumpfilter.options.my_cnf import (
     MAX_DEPTH,
@@ -302,26 +303,26 @@ Names = list[str] | None
 
 
 @app.command("slave", cls=OptionFileCommand)
+@with_option_groups
 def slave(
     server_id: Annotated[int, typer.Option()],
+    option_files: OptionFiles,
     do_db: Annotated[Names, typer.Option("--replicate-do-db")] = None,
     replica_net_timeout: Annotated[float, typer.Option()] = 60.0,
     verify_checksum: Annotated[bool, typer.Option()] = True,
     once: Annotated[bool, typer.Option("--once")] = False,
     report_host: str = "",
-    defaults_file: DefaultsFile = None,
-    defaults_extra_file: DefaultsExtraFile = None,
 ) -> None:
     print(server_id, do_db or [], replica_net_timeout, verify_checksum, once, repr(report_host))
 
 
 @app.command("master", cls=OptionFileCommand)
+@with_option_groups
 def master(
     binlogs: Annotated[list[str], typer.Argument()],
+    option_files: OptionFiles,
     port: int = 3307,
     lower_case_table_names: int = 0,
-    defaults_file: DefaultsFile = None,
-    defaults_extra_file: DefaultsExtraFile = None,
 ) -> None:
     print(binlogs, port, lower_case_table_names)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dumpfilter.binlog.events import EventType
-from dumpfilter.binlog.format import Family, NameCollation, name_collation_of
+from dumpfilter.binlog.format import Family, NameCollation, NameRules, name_collation_of
 from dumpfilter.binlog.query import decode_query
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.filter import Filter
@@ -212,9 +212,5 @@ def all_cases() -> list[tuple[Recording, str]]:
 def filter_of(recording: Recording, case: str) -> Filter:
     """Return the filter of a case's replica."""
     replica = recording.replica(case)
-    return Filter.from_options(
-        replica.options,
-        lower_case_table_names=replica.lower_case_table_names,
-        family=recording.family,
-        names=recording.names,
-    )
+    names = NameRules(recording.family, recording.names, replica.lower_case_table_names)
+    return Filter.from_options(replica.options, names=names)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.filter import Filter
 from dumpfilter.slave.targets.summary import SummaryTarget
@@ -36,7 +37,7 @@ def test_the_law(recording: Recording, case: str, tmp_path: Path) -> None:
     """A slave ends with the same state, position and GTID set, whether its stream is filtered or not."""
     rules = filter_of(recording, case)
     filtered = dump(recording.files, rules)
-    full = dump(recording.files, Filter(family=recording.family, names=recording.names))
+    full = dump(recording.files, Filter(names=NameRules(recording.family, recording.names)))
     assert full.files == {path.name: _in_use_cleared(path.read_bytes()) for path in recording.files}
     states = []
     for stream, where in ((filtered, "filtered"), (full, "full")):
@@ -91,7 +92,7 @@ def changed_tables(recording: Recording) -> dict[str, set[str]]:
     """
     observer = Observer()
     with tempfile.TemporaryDirectory() as directory:
-        everything = Filter(family=recording.family)
+        everything = Filter(names=NameRules(recording.family))
         apply_files(dump(recording.files, everything).write(Path(directory)), everything, observer)
     if not recording.gtids[0]:
         observer.tables[""] = set().union(*observer.tables.values())

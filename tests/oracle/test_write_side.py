@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
+from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.explain.explanation import XA_END, ExplainedEvent, Filters, explain_events
 from dumpfilter.filter import Filter, WriteFilter, WriteSemantics
-from dumpfilter.filter.collation import Family
 from dumpfilter.index.fileset import BinlogSet
 
 DATA = Path(__file__).parent / "data" / "recordings"
@@ -46,10 +46,9 @@ class WriteRecording:
         write = WriteFilter.from_options(
             self.record["cases"][case]["options"],
             semantics=semantics,
-            lower_case_table_names=self.record["lower_case_table_names"],
-            family=self.family,
+            names=NameRules(self.family, lower_case_table_names=self.record["lower_case_table_names"]),
         )
-        return Filters(Filter(family=self.family), write)
+        return Filters(Filter(names=NameRules(self.family)), write)
 
     def events(self, case: str) -> Iterator[tuple[ExplainedEvent, bool]]:
         """Yield each event of the unfiltered binlog with the dump's decision, and whether the server wrote it, too."""

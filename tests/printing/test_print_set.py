@@ -22,6 +22,7 @@ from dumpfilter.binlog.context_events import (
     UserVar,
 )
 from dumpfilter.binlog.events import ROWS, EventHeader, EventType
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.binlog.row_image import decimal_binary_size
 from dumpfilter.binlog.rows import TableMap, encode_table_map
@@ -133,7 +134,7 @@ def test_a_compressed_transaction_is_opened(tmp_path: Path) -> None:
 
 
 def test_a_rewritten_database_is_printed(tmp_path: Path) -> None:
-    rules = Filter.from_options(["--replicate-rewrite-db=shop->store"], family="mysql")
+    rules = Filter.from_options(["--replicate-rewrite-db=shop->store"], names=NameRules("mysql"))
     text, _ = printed(recording("mysql-row").files, tmp_path, rules)
     assert b"use `store`/*!*/;" in text
     assert b"use `shop`/*!*/;" not in text
@@ -301,7 +302,7 @@ def test_filtered_it_gives_the_replicas_tables(
     one = recording(name)
     found = one.oracle["cases"][case]
     server.empty()
-    rules = Filter.from_options(found["options"], family="mariadb")
+    rules = Filter.from_options(found["options"], names=NameRules("mariadb"))
     text, _ = printed(one.files, tmp_path, rules, clever=clever)
     for database in found["state"]:
         if not re.search(rf"CREATE DATABASE `?{re.escape(database)}`?\n".encode(), text):
@@ -392,7 +393,7 @@ def test_what_a_clever_filter_passes_can_be_run(server: MariaDb, binlog_format: 
     assert all(before.values())
     server.sql("FLUSH BINARY LOGS")
     files = binlogs_in(server.root / "d", "b")[:-1]
-    rules = Filter.from_options(["--replicate-ignore-table=live.t1"], family="mariadb")
+    rules = Filter.from_options(["--replicate-ignore-table=live.t1"], names=NameRules("mariadb"))
     clever, warnings = printed(files, tmp_path, rules, clever=True)
     plain, _ = printed(files, tmp_path, rules)
     server.empty()

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shutil
 import struct
 import uuid
 import zlib
@@ -206,3 +207,9 @@ def launcher(one_launcher: Launcher, tmp_path: Path) -> Iterator[Launcher]:
     one_launcher.directory = tmp_path
     yield one_launcher
     one_launcher.kill_all()
+
+
+@pytest.fixture
+def binlogs(data: Path, tmp_path: Path) -> Path:
+    """A copy of a recording. A test may change the copy."""
+    return Path(shutil.copytree(data / "mysql-row", tmp_path / "binlogs"))

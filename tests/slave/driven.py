@@ -1,5 +1,8 @@
-"""A slave in this process that is driven by statements, a master that goes away and comes back, and what a slave ends
-with that is sent everything and filters for itself (the law's other side)."""
+"""A slave in this process that statements drive, and a master in this process that can be stopped and started.
+
+:func:`expected` computes the result of a slave that receives everything and filters on its own side. The law says that
+every slave ends with that result.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.filter import FilterSemantics, Rule, make_filter
 from dumpfilter.filter.channels import ChannelFilters, split_channel
@@ -30,14 +34,14 @@ from dumpfilter.sql.parser import parse_statement
 from dumpfilter.sql.result import Result
 
 DEADLINE = 60.0
-"""Seconds after which a condition that should come true counts as missed."""
+"""The longest wait for a state, seconds. A test whose state does not come fails."""
 
 Place = tuple[str, int]
-"""A file of the master's and a position in it."""
+"""A binlog file of the master and a position in that file."""
 
 
 def wait_until(condition: Callable[[], object], what: Callable[[], object] = lambda: "") -> None:
-    """Wait until something is so."""
+    """Wait until a condition is true. On a timeout the test fails with the text ``what()``."""
     deadline = time.monotonic() + DEADLINE
     while not condition():
         assert time.monotonic() < deadline, what()
@@ -45,7 +49,7 @@ def wait_until(condition: Callable[[], object], what: Callable[[], object] = lam
 
 
 class Master:
-    """A master over a binlog set. :meth:`stop` and :meth:`start` again: on the same port."""
+    """A master over a binlog set. After :meth:`stop`, :meth:`start` uses the same port again."""
 
     def __init__(self, binlogs: Path, config: MasterConfig | None = None) -> None:
         self.binlogs = binlogs
@@ -65,19 +69,19 @@ class Master:
 
     @property
     def end(self) -> Place:
-        """Where the newest file ends."""
+        """The end of the newest file."""
         binlogs = BinlogSet.open(self.binlogs)
         return binlogs.names[-1], binlogs.path(binlogs.names[-1]).stat().st_size
 
     def slaves(self) -> list[tuple[int, str]]:
-        """Server id and channel of those that dump."""
+        """Return server id and channel of the slaves with a running dump."""
         assert self._server is not None
         return [(one.server_id, one.channel) for one in self._server.service.register.all() if one.dump]
 
 
 @contextmanager
 def serving(binlogs: Path, config: MasterConfig | None = None) -> Iterator[Master]:
-    """A master as long as the block runs."""
+    """Run a master as long as the block runs."""
     master = Master(binlogs, config)
     master.start()
     try:
@@ -87,7 +91,7 @@ def serving(binlogs: Path, config: MasterConfig | None = None) -> Iterator[Maste
 
 
 def filters_of(options: Sequence[str]) -> ChannelFilters:
-    """Startup options, ``--replicate-do-db=ch1:db1`` and so on."""
+    """Make the filters of startup options such as ``--replicate-do-db=ch1:db1``."""
     filters = ChannelFilters()
     kinds = {kind.value: kind for kind in (*RuleKind, *EffectiveRuleKind)}
     for option in options:
@@ -99,7 +103,7 @@ def filters_of(options: Sequence[str]) -> ChannelFilters:
 
 @dataclass(frozen=True)
 class Since:
-    """A filter and from where on it has been in force."""
+    """A filter, and the position from which it has been in force."""
 
     place: Place
     rules: tuple[Rule, ...]
@@ -108,7 +112,7 @@ class Since:
 
 @dataclass
 class Driven:
-    """A slave with a console, as statements find it. ``history`` is what filter each channel had from where on."""
+    """A slave with a console. ``history`` holds the filters of each channel and their first positions."""
 
     directory: Path
     options: Sequence[str] = ()
@@ -132,7 +136,7 @@ class Driven:
         self.slave.close()
 
     def restart(self, *options: str) -> None:
-        """In order, with other options."""
+        """Stop the slave and start it with other filter options."""
         self.close()
         self.options = options
         self.open()
@@ -151,14 +155,14 @@ class Driven:
         return result
 
     def note(self, name: str) -> None:
-        """The filter that is in force now, when it is another than before."""
+        """Add the filter in force to the history, unless it is the newest entry already."""
         current = self.filters.current(name)
         history = self.history.setdefault(name, [Since(("", 0), ())])
         if (current.rules, current.semantics) != (history[-1].rules, history[-1].semantics):
             history.append(Since(self.place(name), current.rules, current.semantics))
 
     def follow(self, master: Master, channel: str = "", **options: str) -> None:
-        """CHANGE REPLICATION SOURCE, with pauses for tests; more options as SQL literals."""
+        """Execute CHANGE REPLICATION SOURCE TO with short waits. ``options`` are more options, as SQL literals."""
         given = {"SOURCE_HOST": "'127.0.0.1'", "SOURCE_PORT": str(master.port)}
         given |= {"SOURCE_HEARTBEAT_PERIOD": "0.2", "SOURCE_CONNECT_RETRY": "1"}
         given |= options
@@ -167,12 +171,12 @@ class Driven:
         self.sql(f"CHANGE REPLICATION SOURCE TO {clauses} FOR CHANNEL '{name}'")
 
     def place(self, name: str = "") -> Place:
-        """How far the applier is."""
+        """Return the applier's position."""
         info = self.channel(name).relay_log_info
         return info.source_file, info.source_position
 
     def received(self, name: str = "") -> Place:
-        """How far the I/O thread is."""
+        """Return the I/O thread's position."""
         info = self.channel(name).master_info
         return info.source_file, info.source_position
 
@@ -197,7 +201,7 @@ class Driven:
         return {setting.filter_name: setting.counter for setting in self.filters.settings(name)}
 
     def catch_up(self, master: Master, name: str = "", *, executed: bool = True) -> None:
-        """Wait until all of the binlog has been received, and applied."""
+        """Wait until the slave has received all of the binlog and, with ``executed``, applied it."""
         end = master.end
         where = self.place if executed else self.received
 
@@ -208,13 +212,13 @@ class Driven:
         wait_until(here, lambda: f"{where(name)} does not get to {end}")
 
     def stopped(self, name: str = "") -> None:
-        """Wait until the applier has ended by itself."""
+        """Wait until the applier has ended without being stopped."""
         wait_until(lambda: not self.channel(name).sql_worker.running)
         error = self.channel(name).sql_worker.error
         assert error is None, error
 
     def expect_law(self, master: Master, name: str = "", origin: OriginFilter | None = None) -> None:
-        """The channel has applied everything and ended as one that filters for itself."""
+        """Wait until the channel has applied everything, and compare its target with the expected one."""
         self.catch_up(master, name)
         self.sql(f"STOP REPLICA SQL_THREAD FOR CHANNEL '{name}'")
         wanted = expected(master.binlogs, self.history[name], origin=origin)
@@ -223,7 +227,7 @@ class Driven:
 
 @contextmanager
 def driven(directory: Path, *options: str, **more: Any) -> Iterator[Driven]:
-    """A slave as long as the block runs."""
+    """Run a slave as long as the block runs."""
     server_id = more.pop("server_id", 1001)
     slave = Driven(directory, options, server_id, more)
     try:
@@ -234,13 +238,13 @@ def driven(directory: Path, *options: str, **more: Any) -> Iterator[Driven]:
 
 @dataclass(frozen=True)
 class Expected:
-    """What a slave ends with."""
+    """The result of a slave."""
 
     summary: dict[str, Any]
     hits: Hits
-    """Since the newest change."""
+    """Hits since the newest change of the filter."""
     gtids: list[str]
-    """Of the transactions that were taken, in their order."""
+    """The GTIDs of the completed transactions, in their order."""
 
 
 def expected(
@@ -249,11 +253,15 @@ def expected(
     *,
     origin: OriginFilter | None = None,
     until: Place | None = None,
+    transactions: int | None = None,
     start: Place = ("", 0),
     target: Mapping[str, Any] | None = None,
 ) -> Expected:
-    """What a slave makes of a binlog that is sent all of it and switches its filters at these places; from ``start``
-    on, with what ``target`` held before."""
+    """Return the result of a slave that receives everything and changes its filters at the positions of ``history``.
+
+    The slave begins at ``start`` with the target's state ``target``. It ends at ``until``, or after a number of
+    transactions, or at the end of the binlog.
+    """
     summary = SummaryTarget()
     if target is not None:
         summary.restore(dict(target))
@@ -268,10 +276,12 @@ def expected(
                 if applier is None or not applier.inside:
                     if until is not None and (name, event.offset) >= until:
                         break
+                    if transactions is not None and len(gtids) >= transactions:
+                        break
                     while left and left[0].place <= (name, event.offset):
                         since = left.pop(0)
                         applier = EventApplier(
-                            make_filter(since.semantics, since.rules, family=event.fd.family),
+                            make_filter(since.semantics, since.rules, names=NameRules(event.fd.family)),
                             summary,
                             origin=origin,
                             on_complete=lambda gtid: gtids.append(str(gtid)),

@@ -1,7 +1,7 @@
 """Schedules: lists of steps that an operator and a master take while a slave streams.
 
-A schedule is data. A seed draws one, and :func:`replay` takes its steps. A failing test prints the steps, which may then
-be added to :data:`RECORDED`. The environment variable ``DUMPFILTER_SCHEDULES`` multiplies the number of drawn schedules.
+A schedule is data. A seed draws one, and :func:`replay` takes its steps. A failing test prints the steps, and a person
+may add them to :data:`RECORDED`. The environment variable ``DUMPFILTER_SCHEDULES`` multiplies the number of schedules.
 """
 
 from __future__ import annotations

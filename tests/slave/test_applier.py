@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.errors import BinlogCorrupt, BinlogTruncated
 from dumpfilter.filter import Filter
 from dumpfilter.slave.threads.applier import apply_files
@@ -57,7 +58,7 @@ def plain(told):
 def replay(data, folder, *options):
     notes, gtids = Notes(), []
     family = "mariadb" if folder.startswith("mariadb") else "mysql"
-    rules = Filter.from_options(list(options), family=family)
+    rules = Filter.from_options(list(options), names=NameRules(family))
     apply_files(paths(data, folder), rules, notes, on_complete=lambda gtid: gtids.append(str(gtid)))
     assert notes.open is None
     return notes.calls, gtids

@@ -4,90 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import zlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dumpfilter.errors import PositionError
-from dumpfilter.filter import Filter
-from dumpfilter.filter.rules import FilterOn
-from dumpfilter.slave.channel import Channel, ChannelOptions
-from dumpfilter.slave.targets import SummaryTarget
-from dumpfilter.slave.threads.master_options import MasterOptions
-from tests.binlog_tools import complaints
 from tests.slave.driven import Master, serving, wait_until
 from tests.slave.growing import EndlessBinlog
-
-FOLDERS = [
-    f"{server}-{kind}"
-    for server in ("mysql", "mariadb")
-    for kind in ("row", "mixed", "statement", "statement-kinds")
-]
-CASES = json.loads((Path(__file__).parents[1] / "oracle" / "data" / "oracle" / "cases.json").read_text())
-AddressOf = Callable[[str], str]
-
-
-def start_slave(
-    address: str, directory: Path, options: list[str], *, filter_on: FilterOn = FilterOn.BOTH, **more: Any
-) -> Channel:
-    """Start a slave in this process. ``more`` are members of MasterOptions, and ``apply``."""
-    apply = more.pop("apply", True)
-    server_id = 1 + zlib.crc32(bytes(directory)) % 10**9
-    slave = Channel(
-        ChannelOptions(
-            master=MasterOptions(
-                **{"address": address, "server_id": server_id, "uuid": "", "once": True} | more
-            ),
-            relay_dir=directory,
-            rules=Filter.from_options(options).rules,
-            filter_on=filter_on,
-            apply=apply,
-        ),
-        SummaryTarget(),
-    )
-    slave.start()
-    return slave
-
-
-def run_slave(address: str, directory: Path, options: list[str], **more: Any) -> Channel:
-    """Run a slave to the end of the newest binlog."""
-    slave = start_slave(address, directory, options, **more)
-    slave.wait()
-    return slave
-
-
-def read_by_real_servers(directory: Path, folder: str) -> None:
-    """Read the relay logs with the client programs of MariaDB and, where installed, of MySQL."""
-    names = [p.name for p in sorted(directory.glob("relay-bin.0*"))]
-    if folder != "mysql-mixed":  # MariaDB cannot read MySQL's compressed transactions
-        tool = ["mariadb-binlog", "--verify-binlog-checksum"]
-        run = subprocess.run([*tool, *(directory / name for name in names)], capture_output=True, check=False)
-        assert run.returncode == 0, run.stderr[-500:]
-        assert b"ERROR" not in run.stderr
-    if folder.startswith("mysql"):  # MariaDB's program has just read its own
-        assert complaints([directory / name for name in names], "mysql") == ""
-
-
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_the_law(address_of: AddressOf, tmp_path: Path, folder: str, case: str) -> None:
-    """A slave ends with the same summary, position and GTID set whether the master filters or the slave does."""
-    address, options = address_of(folder), CASES[case]
-    filtered = start_slave(address, tmp_path / "filtered", options, chunk_size=1000)
-    full = start_slave(address, tmp_path / "full", options, filter_on=FilterOn.SLAVE)
-    filtered.wait()
-    full.wait()
-    assert filtered.relay_log_info.target == full.relay_log_info.target
-    for field in ("source_file", "source_position", "executed"):
-        assert getattr(filtered.relay_log_info, field) == getattr(full.relay_log_info, field)
-    assert filtered.master_info.retrieved == full.master_info.retrieved == full.relay_log_info.executed
-    assert full.received.counts["events_dropped"] == 0
-    assert filtered.received.bytes_received <= full.received.bytes_received
-    read_by_real_servers(tmp_path / "filtered", folder)
+from tests.slave.once import AddressOf, run_slave, start_slave
 
 
 @pytest.mark.parametrize("folder", ["mysql-row", "mariadb-row", "mysql-mixed"])

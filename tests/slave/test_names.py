@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.binlog.format import NameCollation
+from dumpfilter.binlog.format import NameCollation, NameRules
 from dumpfilter.errors import StreamError
 from dumpfilter.filter import EffectiveFilter, Filter, FilterSemantics
 from dumpfilter.filter.rules import FilterOn
@@ -72,7 +72,7 @@ def tables(one: Channel) -> set[str]:
 
 
 def own_filter(options: Sequence[str], names: NameCollation) -> Filter:
-    return Filter.from_options(options, family="mariadb", names=names)
+    return Filter.from_options(options, names=NameRules("mariadb", names))
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def upgrade(directory: Path) -> None:
 def test_the_binlogs_tell_the_collation() -> None:
     for names, directory in WRITTEN_BY.items():
         with BinlogSet.open(directory).file("bin.000001") as file:
-            assert file.format_description.names is names
+            assert file.format_description.names.collation is names
 
 
 @pytest.mark.parametrize("filter_on", FilterOn)

@@ -14,7 +14,7 @@ from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.imposed import ImposedFilter
-from dumpfilter.slave.command import report
+from dumpfilter.slave.report import report
 from dumpfilter.slave.targets import SummaryTarget
 from dumpfilter.slave.threads.applier import EventApplier
 from tests.slave.driven import Place, driven, expected, serving, wait_until

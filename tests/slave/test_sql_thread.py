@@ -79,7 +79,7 @@ def channel(tmp_path, masters):
                 tmp_path,
                 self.relay_end,
                 target,
-                lambda family, names: Filter.from_options(list(options), family=family, names=names),
+                lambda names: Filter.from_options(list(options), names=names),
             )
 
         def receive_all(self):

@@ -20,10 +20,10 @@ def test_times_are_in_the_machines_time_zone(monkeypatch: pytest.MonkeyPatch) ->
     try:
         assert as_shown(NOON) == "2026-01-02 07:00:00.000000"
         environment = Environment(lambda schema, name: table, {"s"}, "s")
-        result = select("SELECT at, HOUR(at) FROM t", environment)
+        result = select("SELECT at, SUBSTRING(at, 12, 2) FROM t", environment)
         ((at, hour),) = result.rows
         assert as_shown(at) == "2026-01-02 07:00:00.000000"
-        assert hour == 7
+        assert hour == "07"
     finally:
         monkeypatch.undo()
         time.tzset()

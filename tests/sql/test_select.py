@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import re
 import sqlite3
 import threading
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.sql.functions import FUNCTIONS, fold, like, sort_key
+from dumpfilter.sql.functions import FUNCTIONS, fold, sort_key
 from dumpfilter.sql.result import Column, ColumnType, Result, Table
 from dumpfilter.sql.select import ZERO_TIMESTAMP, Environment, select
 from dumpfilter.sql.server_errors import SqlError
@@ -73,21 +72,15 @@ def failure(text: str, **options: Any) -> SqlError:
             "SELECT counter FROM filters WHERE channel_name IN ('CH1', 'CH2') ORDER BY channel_name DESC",
             [0, 7],
         ),
-        ("SELECT counter FROM filters WHERE BINARY channel_name = 'ch1'", []),
-        ("SELECT counter FROM filters WHERE channel_name = 'ch1' COLLATE utf8mb4_bin", []),
         ("SELECT counter FROM (SELECT CONCAT(channel_name) x, counter FROM filters) d WHERE x = 'CH1'", [7]),
         ("SELECT filter_rule FROM filters WHERE filter_rule LIKE 'DB_,%'", ["db1,db2"]),
-        ("SELECT counter FROM filters WHERE filter_rule LIKE '%E'", [0]),
+        ("SELECT counter FROM filters WHERE filter_name LIKE 'Replicate\\_WILD%'", [0]),
+        ("SELECT counter FROM filters WHERE filter_rule NOT LIKE 'A\\_%' AND counter", [5, 7]),
         ("SELECT counter FROM filters WHERE filter_rule LIKE '%|%%' ESCAPE '|'", [0]),
-        ("SELECT counter FROM filters WHERE filter_rule REGEXP '^DB[12],'", [7]),
-        ("SELECT counter FROM filters WHERE filter_rule NOT REGEXP 'd' ORDER BY 1", [0, 5]),
         ("SELECT counter FROM filters WHERE counter > '5'", [7]),
-        ("SELECT counter FROM filters WHERE counter BETWEEN 1 AND 6 XOR counter = 7", [5, 7]),
         ("SELECT counter FROM filters WHERE active_since = '2026-11-21 10:00:00'", [5]),
-        (
-            "SELECT counter FROM filters WHERE active_since > '2026-11-22' - INTERVAL 1 DAY AND counter",
-            [5, 7],
-        ),
+        ("SELECT counter FROM filters WHERE '2026-11-21 10:00' < active_since AND counter", [7]),
+        ("SELECT counter FROM filters WHERE active_since < NOW(6) OR active_since >= NOW(6)", [5, 7, 0]),
         ("SELECT counter FROM filters ORDER BY counter LIMIT 1, 1", [5]),
         (
             "SELECT DISTINCT filter_name FROM filters ORDER BY 1",
@@ -140,7 +133,7 @@ def failure(text: str, **options: Any) -> SqlError:
         ),
         ("SELECT GROUP_CONCAT(counter) FROM filters WHERE 0", [None]),
         (
-            "SELECT 'b' UNION SELECT '_' UNION SELECT '-' UNION SELECT '1' UNION SELECT 'A' ORDER BY 1",
+            "SELECT x FROM (SELECT 'b' x UNION SELECT '_' UNION SELECT '-' UNION SELECT '1' UNION SELECT 'A') d ORDER BY x",
             ["_", "-", "1", "A", "b"],
         ),
         ("SELECT 'a' = 'A', 'a' = 'a ', 'é' = 'e', 'a' < 'B', NULL <=> NULL, 1 = 1.0", [(1, 0, 1, 1, 1, 1)]),
@@ -154,8 +147,8 @@ def failure(text: str, **options: Any) -> SqlError:
         ),
         ("SELECT NOW(6) = NOW(6), NOW() = CURRENT_TIMESTAMP, CURDATE() = DATE(NOW())", [(1, 1, 1)]),
         (
-            "SELECT 'it''s', \"it's\", 'a\\nb', '\\'', 'a' 'b', 'a\\0b'",
-            [("it's", "it's", "a\nb", "'", "ab", "a\0b")],
+            "SELECT 'it''s', \"it's\", 'a\\nb', '\\'', 'a' 'b'",
+            [("it's", "it's", "a\nb", "'", "ab")],
         ),
         ("SELECT 1 FROM DUAL WHERE 1 = 1 FOR UPDATE", [1]),
         ("SELECT /*! 1 + */ 1 /* + 1 */ -- + 1", [2]),
@@ -182,47 +175,25 @@ def test_meaning(text: str, expected: list[Any]) -> None:
         ("SUBSTRING('Quadratically', 5, 6)", "ratica"),
         ("SUBSTRING('Sakila', -5, 3)", "aki"),
         ("SUBSTRING('abc', 0)", ""),
-        ("SUBSTRING_INDEX('www.mysql.com', '.', 2)", "www.mysql"),
-        ("SUBSTRING_INDEX('www.mysql.com', '.', -2)", "mysql.com"),
         ("REPLACE('www', 'w', 'Ww')", "WwWwWw"),
-        ("LPAD('hi', 4, '??')", "??hi"),
-        ("LPAD('hi', 1, '??')", "h"),
-        ("RPAD('hi', 5, '?')", "hi???"),
         ("LOCATE('BAR', 'foobarbar')", 4),
         ("LOCATE('bar', 'foobarbar', 5)", 7),
         ("POSITION('x' IN 'axb')", 2),
-        ("FIELD('Bb', 'Aa', 'Bb')", 2),
-        ("FIND_IN_SET('b', 'a,b,c,d')", 2),
-        ("ELT(2, 'a', 'b')", "b"),
         ("LENGTH('é')", 2),
         ("CHAR_LENGTH('é')", 1),
         ("REPEAT('x', 1000000000)", None),
-        ("REVERSE('abc')", "cba"),
         ("HEX('abc')", "616263"),
         ("HEX(255)", "FF"),
         ("GREATEST(2, 0, 34)", 34),
         ("LEAST('B', 'a', 'C')", "a"),
         ("ROUND(-1.58)", -2),
         ("ROUND(1.298, 1)", 1.3),
-        ("TRUNCATE(1.999, 1)", 1.9),
         ("MOD(-7, 3)", -1),
         ("CEIL(1.2)", 2),
         ("CAST('12abc' AS SIGNED)", 12),
         ("CAST(1.5 AS UNSIGNED)", 2),
         ("CAST(12 AS CHAR)", "12"),
-        ("CAST('2026-01-02 03:04:05' AS DATE)", "2026-01-02"),
-        ("EXTRACT(YEAR FROM '2019-07-02')", 2019),
-        ("DATE_ADD('2024-01-31', INTERVAL 1 MONTH)", "2024-02-29"),
-        ("DATE_SUB('2025-01-01 00:00:00', INTERVAL 1 SECOND)", "2024-12-31 23:59:59"),
-        ("'2025-12-15' + INTERVAL 1 MONTH", "2026-01-15"),
-        ("'2025-11-30' + INTERVAL 1 MONTH", "2025-12-30"),
-        ("TIMESTAMPDIFF(MONTH, '2003-02-01', '2003-05-01')", 3),
-        ("TIMESTAMPDIFF(YEAR, '2002-05-01', '2001-01-01')", -1),
-        ("TIMESTAMPDIFF(MINUTE, '2003-02-01', '2003-05-01 12:05:55')", 128885),
-        ("DATEDIFF('2007-12-31 23:59:59', '2007-12-30')", 1),
-        ("DATE_FORMAT('2007-10-04 22:23:00', '%H:%i:%s %d.%m.%y %%')", "22:23:00 04.10.07 %"),
         ("DATE('nonsense')", None),
-        ("STRCMP('text', 'text2')", -1),
         ("TRIM('  bar   ')", "bar"),
     ],
 )
@@ -392,6 +363,28 @@ def test_nothing_of_sqlite_can_be_reached(text: str) -> None:
     assert failure(text).number in (1046, 1064, 1146, 1235, 1305)
 
 
+@pytest.mark.parametrize(
+    ("text", "feature"),
+    [
+        ("SELECT counter FROM filters WHERE BINARY channel_name = 'ch1'", "CAST AS BINARY"),
+        ("SELECT channel_name COLLATE utf8mb4_bin FROM filters", "COLLATE"),
+        ("SELECT counter FROM filters WHERE filter_rule REGEXP 'd'", "REGEXP"),
+        ("SELECT counter XOR 1 FROM filters", "XOR"),
+        ("SELECT NOW() - INTERVAL 1 DAY", "INTERVAL"),
+        ("SELECT EXTRACT(YEAR FROM active_since) FROM filters", "EXTRACT()"),
+        ("SELECT date_format(active_since, '%Y') FROM filters", "DATE_FORMAT()"),
+        ("SELECT JSON_EXTRACT('[]', '$')", "JSON_EXTRACT()"),
+        ("SELECT TRIM(LEADING 'x' FROM 'xa')", "TRIM(... FROM ...)"),
+        ("SELECT CAST(NOW() AS DATE)", "CAST AS DATE"),
+        ("SELECT 1 INTO @a", "SELECT ... INTO"),
+    ],
+)
+def test_what_sqlite_would_answer_otherwise_is_refused_by_name(text: str, feature: str) -> None:
+    error = failure(text)
+    expected = f"This version of MySQL doesn't yet support '{feature}'"
+    assert (error.number, error.sqlstate, error.message) == (1235, "42000", expected)
+
+
 # Bounds
 
 ENDLESS = [
@@ -455,27 +448,7 @@ def test_limits_of_size(text: str, number: int) -> None:
     assert failure(text).number == number
 
 
-def test_a_regular_expression_cannot_run_away() -> None:
-    assert rows(
-        "SELECT REPEAT('a', 5000) REGEXP '^(a+)+$', CONCAT(REPEAT('a', 5000), 'b') REGEXP '^(a|aa)+$'"
-    ) == [(1, 0)]
-    assert rows("SELECT 'x' REGEXP '('") == [None]
-
-
 # Properties
-
-
-@given(st.text(alphabet="aBé%_\\|x", max_size=12), st.text(alphabet="AbEé%_\\|X", max_size=12))
-def test_like_is_what_a_regular_expression_says(pattern: str, text: str) -> None:
-    parts = []
-    characters = iter(pattern)
-    for character in characters:
-        if character == "\\":
-            parts.append(re.escape(fold(next(characters, "\\"))))
-        else:
-            parts.append({"%": ".*", "_": "."}.get(character, re.escape(fold(character))))
-    expected = re.fullmatch("".join(parts), fold(text), re.DOTALL) is not None
-    assert like(pattern, text) == expected
 
 
 @given(st.text(max_size=40))
@@ -499,7 +472,7 @@ VALUES = st.one_of(
 def test_functions_take_anything(name: str, arguments: list[Any]) -> None:
     function = FUNCTIONS[name]
     count = max(function.least, min(len(arguments), function.most if function.most is not None else 4))
-    value = function.call(*(arguments + [None] * 4)[:count])
+    value = function(*(arguments + [None] * 4)[:count])
     connection = sqlite3.connect(":memory:")
     try:
         if not isinstance(value, int) or -(2**63) <= value < 2**63:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.filter import Filter, Rule, Verdict
 from dumpfilter.statement import Statement, TableName, make_statement, read_text
 from dumpfilter.statement.grants import grant_tables
@@ -61,7 +62,7 @@ def test_the_verdict_is_the_manuals(
     statement = make_statement(
         parsed, current_database=current, table_map_for_update=made.table_map, tables_info=involved
     )
-    rule_filter = Filter(given_rules, lower_case_table_names=int(lower), family=family)  # type: ignore[arg-type]
+    rule_filter = Filter(given_rules, names=NameRules(family, lower_case_table_names=int(lower)))  # type: ignore[arg-type]
     subject = made_subject(made, family, current)
     if subject.updated is None:
         subject = replace(subject, involved=involved)
@@ -73,5 +74,5 @@ def test_the_verdict_is_the_manuals(
         assert decision.rule in given_rules
     rewrites = [rule for rule in given_rules if rule.kind.value == "replicate-rewrite-db"]
     others = data.draw(st.permutations([rule for rule in given_rules if rule not in rewrites]))
-    shuffled = Filter([*others, *rewrites], lower_case_table_names=int(lower), family=family)  # type: ignore[arg-type]
+    shuffled = Filter([*others, *rewrites], names=NameRules(family, lower_case_table_names=int(lower)))  # type: ignore[arg-type]
     assert shuffled.decide_statement(statement).verdict is expected

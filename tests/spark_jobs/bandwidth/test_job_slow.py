@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.errors import BinlogCorrupt
 from dumpfilter.filter import FilterSemantics
@@ -60,7 +61,7 @@ class Sent:
     """What the master sent to a slave over gRPC."""
 
     def __init__(self, client: Client, definition: SlaveDefinition, family: str) -> None:
-        wanted = filter_to_proto(definition.filter(family))  # type: ignore[arg-type]
+        wanted = filter_to_proto(definition.filter(NameRules(family)))  # type: ignore[arg-type]
         wanted.names = pb.NAME_COLLATION_UNSPECIFIED  # as the binlog's own server
         if definition.origin is not None:
             wanted.origin.CopyFrom(origin_to_proto(definition.origin))

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from dumpfilter.binlog.context_events import decode_rotate, decode_xa_prepare
 from dumpfilter.binlog.events import LOG_EVENT_BINLOG_IN_USE_F, ROWS, EventType
+from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.binlog.gtid import (
     GtidList,
     GtidSet,
@@ -34,7 +35,6 @@ from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.binlog.writer import rebase_array, with_body
 from dumpfilter.dump.filter_set import filter_set
 from dumpfilter.filter import FilterSemantics, ReplicationFilter
-from dumpfilter.filter.collation import Family
 from dumpfilter.filter.decision import Decision, Step, Verdict
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.spark_jobs.split.job import SplitOptions
@@ -229,7 +229,7 @@ def expected(
     """What the dump thread makes of it, and by it what is left for the rest."""
     family: Family = source.dialect.family  # type: ignore[assignment]
     binlogs = BinlogSet.open(index)
-    filters = specification.filters(family)
+    filters = specification.filters(NameRules(family))
     found = {}
     for name, one in filters:
         filter_set(binlogs, one, folder / name, "x")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dumpfilter.filter.collation import Family
+from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.spark_jobs.split.job import SplitOptions
 from dumpfilter.spark_jobs.split.names import encode_name
 from dumpfilter.spark_jobs.split.specification import Specification, load_specification
@@ -126,7 +126,7 @@ def test_a_real_server_gets_from_named_parts_what_belongs_to_them(
     state = source_state(name)
     specification = SPECIFICATIONS[how]
     made = split_here(RECORDINGS[name], tmp_path / "out", small(specification))
-    filters = specification.filters("mariadb")
+    filters = specification.filters(NameRules("mariadb"))
     differ = set()
     for one in made.sets:
         server.empty(list(state), collation(name))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import FilterSemantics
 from dumpfilter.spark_jobs.split.specification import BY_SCHEMA, Specification, load_specification
@@ -18,7 +19,7 @@ def test_a_file() -> None:
     assert found.names == ("sales", "audit", "all-but-logs", "others")
     assert not found.by_schema
     assert {one.semantics for one in found.binlogs} == {FilterSemantics.EFFECTIVE}
-    assert [name for name, rules in found.filters("mariadb") if rules.rows_ok("logs", "a")] == [
+    assert [name for name, rules in found.filters(NameRules("mariadb")) if rules.rows_ok("logs", "a")] == [
         "sales",
         "audit",
     ]

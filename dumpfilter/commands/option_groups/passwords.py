@@ -1,4 +1,4 @@
-"""Passwords of commands: from a file or the environment, never from the command line, where others see them."""
+"""Passwords from files or the environment. The command line has none, because other users see the command line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SOURCE_VARIABLE = "DUMPFILTER_SOURCE_PASSWORD"
 
 
 def read_password(path: Path | None, variable: str) -> str:
-    """The first line of the file or, without one, the variable's value; empty when there is neither.
+    """Return the file's first line or, without a file, the variable's value. Without either the password is empty.
 
     Raises OptionError for a file that cannot be read.
     """

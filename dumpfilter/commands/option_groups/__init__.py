@@ -1,0 +1,1 @@
+"""Option groups: options of the command line that belong together, and that several sub-commands may share."""

@@ -1,0 +1,83 @@
+"""The options of a console's port, which master and slave have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dumpfilter.commands.option_groups.group import OptionGroup
+from dumpfilter.commands.option_groups.passwords import CONSOLE_VARIABLE, read_password
+
+if TYPE_CHECKING:
+    from dumpfilter.console.endpoint import ConsoleEndpoint
+
+PANEL = "Console"
+
+
+@dataclass(frozen=True)
+class ConsoleOptions(OptionGroup):
+    """The port of a console, its password and its TLS files."""
+
+    console_port: Annotated[
+        int | None,
+        typer.Option(
+            help="Port for MySQL clients; 0 takes a free one. Without this option there is no console.",
+            min=0,
+            max=65535,
+            rich_help_panel=PANEL,
+        ),
+    ] = None
+    console_port_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the console's port to this file once the console answers.", rich_help_panel=PANEL
+        ),
+    ] = None
+    console_password_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file whose first line is the console user's password. Without it the password is that of the "
+            f"environment variable {CONSOLE_VARIABLE}.",
+            rich_help_panel=PANEL,
+        ),
+    ] = None
+    tls_cert: Annotated[
+        Path | None,
+        typer.Option(
+            help="The console's certificate, PEM, and after it those of its issuers. Without this option the console "
+            "makes a certificate.",
+            metavar="FILE",
+            rich_help_panel=PANEL,
+        ),
+    ] = None
+    tls_key: Annotated[
+        Path | None,
+        typer.Option(help="The certificate's private key, PEM.", metavar="FILE", rich_help_panel=PANEL),
+    ] = None
+    tls_ca: Annotated[
+        Path | None,
+        typer.Option(
+            help="A client of the console that shows a certificate must have one signed by this CA, PEM.",
+            metavar="FILE",
+            rich_help_panel=PANEL,
+        ),
+    ] = None
+
+    def endpoint(self, host: str, user: str | None) -> ConsoleEndpoint | None:
+        """Return the console's endpoint, or None without ``--console-port``. Raises OptionError."""
+        from dumpfilter.console.endpoint import ConsoleEndpoint
+        from dumpfilter.security.tls import TlsFiles
+
+        if self.console_port is None:
+            return None
+        return ConsoleEndpoint(
+            host=host,
+            port=self.console_port,
+            port_file=self.console_port_file,
+            user=user,
+            password=read_password(self.console_password_file, CONSOLE_VARIABLE),
+            tls=TlsFiles(self.tls_cert, self.tls_key, self.tls_ca),
+        )

@@ -1,0 +1,65 @@
+"""Option groups: dataclasses whose fields are options of the command line.
+
+A command has one parameter for each group and gets one object. The same group serves several commands.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from inspect import Parameter, Signature, signature
+from typing import Any, Self, get_type_hints
+
+
+class OptionGroup:
+    """The base of an option group, a dataclass whose fields are annotated with ``typer.Option`` or ``Argument``.
+
+    A group whose options are not fields overrides :meth:`parameters` and :meth:`from_values`.
+    """
+
+    @classmethod
+    def parameters(cls) -> Iterator[Parameter]:
+        """Yield the group's options in the order of ``--help``, as parameters of a function for Typer."""
+        hints = get_type_hints(cls, include_extras=True)
+        for field in dataclasses.fields(cls):  # type: ignore[arg-type]  # every subclass is a dataclass
+            default = Parameter.empty if field.default is dataclasses.MISSING else field.default
+            yield option(field.name, hints[field.name], default)
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> Self:
+        """Return the group for the values of its options, by parameter name."""
+        return cls(**values)
+
+
+def option(name: str, annotation: object, default: object = None) -> Parameter:
+    """Return the parameter of one option. ``annotation`` is ``Annotated[…, typer.Option(…)]``."""
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a function whose parameters are the options of the command's groups, one by one, as Typer needs them.
+
+    The function gathers each group's values into one object and calls ``command``. Parameters of ``command`` that are
+    not groups stay as they are.
+    """
+    parameters: list[Parameter] = []
+    groups: dict[str, tuple[type[OptionGroup], list[str]]] = {}
+    for parameter in signature(command, eval_str=True).parameters.values():
+        if isinstance(parameter.annotation, type) and issubclass(parameter.annotation, OptionGroup):
+            options = list(parameter.annotation.parameters())
+            groups[parameter.name] = parameter.annotation, [each.name for each in options]
+            parameters += options
+        else:
+            parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY))
+
+    def expanded(**values: Any) -> None:
+        for name, (group, options) in groups.items():
+            values[name] = group.from_values({each: values.pop(each) for each in options})
+        command(**values)
+
+    functools.update_wrapper(expanded, command)
+    del expanded.__wrapped__  # type: ignore[attr-defined]  # Typer would read the annotations of ``command`` through it
+    expanded.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    expanded.__annotations__ = {each.name: each.annotation for each in parameters}
+    return expanded

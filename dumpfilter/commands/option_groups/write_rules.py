@@ -1,0 +1,85 @@
+"""The options of the write side: rules that keep events out of a binlog when the server writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from inspect import Parameter
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+import typer
+
+from dumpfilter.commands.option_groups.group import OptionGroup, option
+from dumpfilter.commands.option_groups.rules import gather, names_option, rule_option
+from dumpfilter.filter.rules import (
+    BaseRuleKind,
+    EffectiveRuleKind,
+    WriteRuleKind,
+    WriteSemantics,
+)
+
+if TYPE_CHECKING:
+    pass
+
+PANEL = "Write side"
+
+
+@dataclass(frozen=True)
+class WriteRuleOptions(OptionGroup):
+    """The write side's rules for the databases of a binlog, and how the rules are read."""
+
+    values: Mapping[BaseRuleKind, Sequence[str]]
+    semantics: WriteSemantics
+
+    _OPTIONS = tuple((kind.option, kind) for kind in WriteRuleKind)
+
+    @classmethod
+    def parameters(cls) -> Iterator[Parameter]:
+        """Yield the options of the rules, and ``--binlog-filter-semantics``."""
+        semantics = typer.Option(
+            help="Statements without a current database, under any rule: server: as the binlog's server does "
+            "(MySQL writes them; in MariaDB they are in no database). worklog: not written. effective: "
+            "--binlog-do and --binlog-ignore, by what is changed, instead.",
+            rich_help_panel=PANEL,
+        )
+        for name, kind in cls._OPTIONS:
+            yield rule_option(name, kind, panel=PANEL)
+        yield option("binlog_filter_semantics", Annotated[WriteSemantics, semantics], WriteSemantics.SERVER)
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> Self:
+        """Return the group for the values of its options."""
+        return cls(gather(values, cls._OPTIONS), values["binlog_filter_semantics"])
+
+
+_EFFECTIVE_HELP = {
+    EffectiveRuleKind.DO: "Keep changes of tables that match, although --binlog-ignore matches them too.",
+    EffectiveRuleKind.IGNORE: "Drop changes of tables that match.",
+}
+
+
+@dataclass(frozen=True)
+class MasterRuleOptions(WriteRuleOptions):
+    """The write side's rules for a master, which may also have effective rules."""
+
+    lower_case_table_names: int = 0
+
+    _EFFECTIVE = tuple((kind.binlog_option, kind) for kind in EffectiveRuleKind if kind.binlog_option)
+
+    @classmethod
+    def parameters(cls) -> Iterator[Parameter]:
+        """Yield the options of all rules, and the two that say how the rules are read."""
+        *rules, semantics = super().parameters()
+        yield from rules
+        for name, kind in cls._EFFECTIVE:
+            yield rule_option(name, kind, f"{_EFFECTIVE_HELP[kind]} Effective semantics.", PANEL)
+        yield semantics
+        yield names_option("the write side's names", PANEL)
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> Self:
+        """Return the group for the values of its options."""
+        rules: dict[BaseRuleKind, Sequence[str]] = {}
+        rules.update(gather(values, cls._OPTIONS))
+        rules.update(gather(values, cls._EFFECTIVE))
+        return cls(rules, values["binlog_filter_semantics"], values["lower_case_table_names"])

@@ -1,0 +1,85 @@
+"""The terminal of a running master or slave: the lines of its log, and a progress bar."""
+
+from __future__ import annotations
+
+import sys
+
+import grpc
+import structlog
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
+
+from dumpfilter.v1 import dumpfilter_pb2 as pb
+from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
+
+_STATUS_SECONDS = 2.0
+"""The longest wait for the master's list of files, seconds."""
+
+
+def log_to_standard_error(*, colors: bool) -> None:
+    """Write the log's lines to the standard error of this moment.
+
+    Call this function inside a progress bar's block, where rich has replaced standard error. The lines then stand above
+    the bar.
+    """
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper("iso"),
+            structlog.dev.ConsoleRenderer(colors=colors),
+        ],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+
+
+class CatchUpBar:
+    """A progress bar of the bytes that the master has read for a slave. Without a terminal there is no bar."""
+
+    def __init__(self, console: Console) -> None:
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            DownloadColumn(),
+            TransferSpeedColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._tasks: dict[str, TaskID] = {}
+        self._files: dict[str, list[tuple[str, int]]] = {}
+        """The names and sizes of the master's files, by channel."""
+
+    def __enter__(self) -> CatchUpBar:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self._bar.stop()
+
+    def on_connect(self, channel: str, stub: rpc.DumpFilterStub, answer: pb.RegisterResponse) -> None:
+        """Ask the master for the sizes of its files, which are the bar's total."""
+        if self._bar.disable:
+            return
+        try:
+            status = stub.Status(pb.StatusRequest(), timeout=_STATUS_SECONDS)
+        except grpc.RpcError:
+            return
+        self._files[channel] = [(file.name, file.size) for file in status.files]
+        if channel not in self._tasks:
+            self._tasks[channel] = self._bar.add_task("catching up", total=None)
+        self._bar.update(self._tasks[channel], total=sum(file.size for file in status.files))
+
+    def on_chunk(self, channel: str, chunk: pb.Chunk) -> None:
+        """Move the bar to the end of the chunk."""
+        if self._bar.disable or chunk.heartbeat or channel not in self._tasks:
+            return
+        done = 0
+        for name, size in self._files[channel]:
+            if name == chunk.file:
+                break
+            done += size
+        self._bar.update(
+            self._tasks[channel],
+            completed=done + chunk.end_position,
+            description=f"{channel} {chunk.file}".strip(),
+        )

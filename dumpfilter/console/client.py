@@ -1,0 +1,92 @@
+"""A client of a console: it runs statements and hands their results to the caller."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import pymysql
+from pymysql.constants import FIELD_TYPE
+
+from dumpfilter.console.script import ScriptStatement
+from dumpfilter.errors import ConnectionLost
+
+_CONNECT_SECONDS = 10
+
+_CLIENT_ERRORS = range(2000, 3000)
+"""Numbers of errors that no server sends. The server cannot be reached, or went away (``errmsg.h``)."""
+
+_SERVER_GONE = 2013
+_INTEGERS = (FIELD_TYPE.TINY, FIELD_TYPE.SHORT, FIELD_TYPE.LONG, FIELD_TYPE.LONGLONG)
+_FLOATS = (FIELD_TYPE.DOUBLE, FIELD_TYPE.FLOAT)
+_RIGHT_ALIGNED = (FIELD_TYPE.LONGLONG, FIELD_TYPE.LONG, FIELD_TYPE.DOUBLE)
+
+
+@dataclass(frozen=True)
+class ConsoleLogin:
+    """The address of a console, and the user who logs in."""
+
+    host: str
+    port: int
+    user: str
+    password: str = field(repr=False)
+    tls: ssl.SSLContext | None
+    """None uses TLS, unverified, when the console has it."""
+
+
+class ResultSet(NamedTuple):
+    """The rows that a statement returned."""
+
+    statement: ScriptStatement
+    names: Sequence[str]
+    is_numeric: Sequence[bool]
+    rows: Sequence[Sequence[Any]]
+
+
+class StatementFailed(Exception):
+    """The console refused a statement. The text has the form of the mysql client's."""
+
+
+def run_statements(login: ConsoleLogin, statements: Sequence[ScriptStatement]) -> Iterator[ResultSet]:
+    """Run the statements in order, and yield the result of each that returns rows.
+
+    Raises StatementFailed at the first statement that fails, and ConnectionLost.
+    """
+    line = 0
+    try:
+        with pymysql.connect(
+            host=login.host,
+            port=login.port,
+            user=login.user,
+            password=login.password,
+            charset="utf8mb4",
+            autocommit=None,
+            connect_timeout=_CONNECT_SECONDS,
+            # numbers become numbers; other values stay as the server wrote them
+            conv={**dict.fromkeys(_INTEGERS, int), **dict.fromkeys(_FLOATS, float)},
+            ssl=login.tls,
+        ) as connection:
+            for statement in statements:
+                line = statement.line
+                with connection.cursor() as cursor:
+                    cursor.execute(statement.text)
+                    if cursor.description is not None:
+                        yield _result(statement, cursor)
+    except pymysql.err.Error as error:
+        number, message = (*error.args, "")[:2] if error.args else (_SERVER_GONE, "")
+        if not isinstance(number, int) or number in _CLIENT_ERRORS or not number:
+            raise ConnectionLost(f"{login.host}:{login.port}: {message or error}") from error
+        where = f" at line {line}" if line else ""
+        raise StatementFailed(f"ERROR {number} ({error.sqlstate or 'HY000'}){where}: {message}") from None
+
+
+def _result(statement: ScriptStatement, cursor: Any) -> ResultSet:
+    columns = cursor.description
+    return ResultSet(
+        statement,
+        [column[0] for column in columns],
+        [column[1] in _RIGHT_ALIGNED for column in columns],
+        cursor.fetchall(),
+    )

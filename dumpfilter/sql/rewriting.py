@@ -1,0 +1,563 @@
+"""MySQL's SELECT, rewritten for SQLite.
+
+sqlglot reads the text as MySQL's SQL and writes it as SQLite's. The rewriting between the two replaces tables,
+variables and functions, and names the result's columns as a server does. It refuses whatever SQLite would answer in
+another way than MySQL, with error 1235.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from sqlglot import exp
+from sqlglot.dialects.mysql import MySQL
+from sqlglot.dialects.sqlite import SQLite
+from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
+from sqlglot.parsers.mysql import MySQLParser
+
+from dumpfilter.sql import server_errors
+from dumpfilter.sql.functions import CLOCKS, FUNCTIONS, NATIVE, clock
+from dumpfilter.sql.result import ColumnType, Table
+from dumpfilter.sql.server_errors import SqlError
+from dumpfilter.statement.tokens import Token, TokenKind, tokens
+
+MAX_STATEMENT = 256 << 10
+"""The most characters of a SELECT."""
+
+FUNCTION_PREFIX = "my_"
+"""The prefix of MySQL's functions in SQLite. No function of SQLite can be called, since every call gets the prefix."""
+
+TEXT_COLLATION = "MYSQL"
+"""The collation of texts in SQLite: utf8mb4_0900_ai_ci for the usual letters."""
+
+_INFORMATION_SCHEMA = "information_schema"
+_INT64 = 1 << 63
+_AGGREGATES = frozenset({"COUNT", "SUM", "AVG", "MIN", "MAX"})
+_WINDOW_FUNCTIONS = frozenset(
+    {"ROW_NUMBER", "RANK", "DENSE_RANK", "LAG", "LEAD", "FIRST_VALUE", "LAST_VALUE", "NTILE"}
+)
+_AFTER_ITEMS = frozenset(
+    {
+        *("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "EXCEPT", "INTERSECT"),
+        *("FOR", "INTO", "WINDOW", "LOCK"),
+    }
+)
+_MODIFIERS = frozenset({"ALL", "DISTINCT", "DISTINCTROW", "STRAIGHT_JOIN", "HIGH_PRIORITY"})
+
+
+@dataclass(frozen=True)
+class Environment:
+    """The parts of a session that a SELECT can read."""
+
+    find_table: Callable[[str, str], Table | None]
+    """Return a table by schema and name."""
+    schemas: Collection[str]
+    database: str | None = None
+    """The current database."""
+    variables: Mapping[str, object] = field(default_factory=dict)
+    """System variables by their names in lower case."""
+    user_variables: Mapping[str, object] = field(default_factory=dict)
+    """``@x``, by names in lower case."""
+    functions: Mapping[str, object] = field(default_factory=dict)
+    """The values of functions such as ``version()``, by their names in lower case."""
+
+
+def no_such_table(schema: str, name: str, schemas: Collection[str]) -> SqlError:
+    """Return the server's error for a table that does not exist."""
+    if schema == _INFORMATION_SCHEMA:
+        return server_errors.ER_UNKNOWN_TABLE(name.upper(), schema)
+    if schema not in schemas:
+        return server_errors.ER_BAD_DB_ERROR(schema)
+    return server_errors.ER_NO_SUCH_TABLE(schema, name)
+
+
+class _Reader(MySQL):
+    """MySQL's SQL, with functions left as calls. sqlglot would translate them for its own dialects."""
+
+    class Parser(MySQLParser):
+        FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {}
+        FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
+            name: parser
+            for name, parser in MySQLParser.FUNCTION_PARSERS.items()
+            if name in ("CAST", "CONVERT", "EXTRACT", "GROUP_CONCAT", "TRIM", "POSITION")
+        }
+
+
+class _Writer(SQLite):
+    """SQLite's SQL with names in backticks, since SQLite reads an unknown name in double quotes as a text."""
+
+    class Tokenizer(SQLite.Tokenizer):
+        IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ["`"]
+
+
+def parse(text: str) -> exp.Expr:
+    """Parse one SELECT (also WITH, UNION, VALUES, TABLE, in parentheses). Raises SqlError."""
+    if len(text) > MAX_STATEMENT:
+        raise server_errors.ER_CAPACITY_EXCEEDED(
+            MAX_STATEMENT, "parser_max_mem_size", "Parser bailed out for this query."
+        )
+    bad = next((token.start for token in tokens(text) if token.kind is TokenKind.BAD), None)
+    if bad is not None:
+        raise server_errors.syntax_error(text, bad)
+    if "/*!" in text:
+        # sqlglot takes the code in version comments for a comment
+        text = " ".join(text[token.start : token.end] for token in tokens(text))
+    try:
+        trees = [tree for tree in _Reader().parse(text) if tree is not None]
+    except ParseError as failed:
+        raise server_errors.syntax_error(text, _error_position(text, failed)) from failed
+    except SqlglotError as failed:
+        raise server_errors.syntax_error(text, 0) from failed
+    if not trees:
+        raise server_errors.ER_EMPTY_QUERY()
+    if len(trees) > 1:
+        following = list(tokens(text))
+        semicolon = next(at for at, token in enumerate(following) if token.value == ";")
+        raise server_errors.syntax_error(text, following[semicolon + 1].start)
+    tree = trees[0]
+    while isinstance(tree, exp.Subquery) and tree.this and not (tree.alias or tree.args.get("limit")):
+        tree = tree.this
+    if not isinstance(tree, exp.Query | exp.Values):
+        raise server_errors.syntax_error(text, 0)
+    return tree
+
+
+def _error_position(text: str, failed: ParseError) -> int:
+    """Return the position of the token at which sqlglot failed."""
+    error = failed.errors[0] if failed.errors else {}
+    lines = text.splitlines(keepends=True)
+    line, column = int(error.get("line") or 1), int(error.get("col") or 0)
+    highlight = str(error.get("highlight") or "")
+    if "Unexpected token" not in str(error.get("description")) and text.rstrip().endswith(highlight):
+        # something is missing behind the last token
+        return len(text)
+    return max(0, min(len(text), sum(map(len, lines[: line - 1])) + column - len(highlight)))
+
+
+def _limit_position(text: str) -> int:
+    """Return the position of the first token in a LIMIT that is no number."""
+    in_limit = False
+    for token in tokens(text):
+        if in_limit and token.kind is not TokenKind.INTEGER and token.value != ",":
+            return token.start
+        in_limit = token.word in ("LIMIT", "OFFSET") or (in_limit and token.word != "LIMIT")
+    return len(text)
+
+
+def _missing_item_position(text: str) -> int:
+    """Return the position at which a SELECT has no expression to select."""
+    before = ""
+    for token in tokens(text):
+        if before == "SELECT" and token.word in _AFTER_ITEMS:
+            return token.start
+        before = token.word
+    return len(text)
+
+
+def _item_texts(text: str) -> list[str]:
+    """Return the texts of the expressions that the first SELECT selects. The server names columns by these texts."""
+    depth = base = 0
+    begun = False
+    items: list[list[Token]] = [[]]
+    opening = True
+    for token in tokens(text):
+        symbol = token.value if token.kind is TokenKind.SYMBOL else ""
+        if opening and symbol != "(":
+            opening, base = False, depth
+        depth += (symbol == "(") - (symbol == ")")
+        if not begun:
+            begun = token.word == "SELECT" and depth == base
+        elif depth < base or (depth == base and (token.word in _AFTER_ITEMS or symbol == ";")):
+            break
+        elif depth == base and symbol == ",":
+            items.append([])
+        elif items[-1] or not (token.word in _MODIFIERS or token.word.startswith("SQL_")):
+            items[-1].append(token)
+    return [text[item[0].start : item[-1].end] for item in items if item]
+
+
+class Rewriting:
+    """The rewriting of one statement. ``tree`` is changed in place.
+
+    Raises SqlError for whatever can be refused without running the statement.
+    """
+
+    def __init__(self, tree: exp.Expr, text: str, environment: Environment) -> None:
+        self.tree = tree
+        self.tables: dict[str, Table] = {}
+        """The tables that the statement reads, by their names in SQLite."""
+        self.types: dict[str, ColumnType] = {}
+        """The types of these tables' columns, by names in lower case."""
+        self._text = text
+        self._environment = environment
+        self._now = datetime.datetime.now(datetime.UTC)
+        self._check_clauses()
+        self._name_columns()
+        self._find_tables()
+        self._name_table_columns()
+        self._refuse_ungrouped_columns()
+        # from the leaves up, so that no replacement is rewritten again
+        for node in reversed(list(self.tree.bfs())):
+            for kind, rewrite in _REWRITES.items():
+                if isinstance(node, kind):
+                    new = rewrite(self, node)
+                    if new is not node:
+                        node.replace(new)
+                    break
+
+    @property
+    def sqlite_text(self) -> str:
+        """The statement in SQLite's SQL."""
+        return self.tree.sql(dialect=_Writer, identify=True, unsupported_level=ErrorLevel.IGNORE)
+
+    def _check_clauses(self) -> None:
+        for limit in self.tree.find_all(exp.Limit, exp.Offset):
+            if isinstance(limit.expression, exp.Column):
+                raise server_errors.ER_SP_UNDECLARED_VAR(limit.expression.name)
+            if not isinstance(limit.expression, exp.Literal) or limit.expression.is_string:
+                raise server_errors.syntax_error(self._text, _limit_position(self._text))
+        for node in self.tree.find_all(exp.Select):
+            if not node.expressions:
+                raise server_errors.syntax_error(self._text, _missing_item_position(self._text))
+            if node.args.get("into"):
+                raise server_errors.ER_NOT_SUPPORTED_YET("SELECT ... INTO")
+            for unneeded in ("locks", "hint", "operation_modifiers", "kind"):
+                node.set(unneeded, None)
+            source = node.args.get("from_") or node.args.get("from")
+            if source and isinstance(source.this, exp.Table) and _is_dual(source.this):
+                source.pop()
+                source = None
+            if source is None and any(item.is_star for item in node.expressions):
+                raise server_errors.ER_NO_TABLES_USED()
+            where = node.args.get("where")
+            if where and any(
+                call.name.upper() in _AGGREGATES and call.find_ancestor(exp.Select) is node
+                for call in where.find_all(exp.Anonymous)
+            ):
+                raise server_errors.ER_INVALID_GROUP_FUNC_USE()
+
+    def _name_columns(self) -> None:
+        """Give each expression without an alias the name that a server gives its column."""
+        texts = _item_texts(self._text)
+        first = self.tree
+        while not isinstance(first, exp.Select) and isinstance(first.this, exp.Expr):
+            first = first.this
+        for node in self.tree.find_all(exp.Select):
+            items = node.expressions
+            written = texts if node is first and len(texts) == len(items) else None
+            named = [
+                item
+                if isinstance(item, exp.Alias | exp.Column | exp.Star) or item.is_star
+                else exp.alias_(
+                    item, _display_name(item, written[at] if written else item.sql("mysql")), quoted=True
+                )
+                for at, item in enumerate(items)
+            ]
+            node.set("expressions", named)
+
+    def _find_tables(self) -> None:
+        common = {cte.alias.lower() for cte in self.tree.find_all(exp.CTE)}
+        taken: set[tuple[int, str]] = set()
+        for node in list(self.tree.find_all(exp.Table)):
+            if not isinstance(node.this, exp.Identifier):
+                raise server_errors.ER_NOT_SUPPORTED_YET("table functions")
+            if not node.db and node.name.lower() in common:
+                continue
+            schema = node.db or self._environment.database
+            if not schema:
+                raise server_errors.ER_NO_DB_ERROR()
+            if schema.lower() == _INFORMATION_SCHEMA:
+                schema = _INFORMATION_SCHEMA
+            table = self._environment.find_table(schema, node.name)
+            if table is None:
+                raise no_such_table(schema, node.name, self._environment.schemas)
+            name = f"{schema}.{node.name.lower()}"
+            self.tables[name] = table
+            self.types |= {column.name.lower(): column.type for column in table.columns}
+            alias = node.alias or node.name
+            select = id(node.find_ancestor(exp.Select))
+            if (select, alias) in taken:
+                raise server_errors.ER_NONUNIQ_TABLE(alias)
+            taken.add((select, alias))
+            for unneeded in ("hints", "db", "catalog"):
+                node.set(unneeded, None)
+            node.set("this", exp.to_identifier(name, quoted=True))
+            node.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
+
+    def _name_table_columns(self) -> None:
+        """Name a selected column as the statement spells it.
+
+        The tables of information_schema are views, whose columns have the spelling of their definition.
+        """
+        declared = {
+            column.name.lower(): column.name
+            for name, table in self.tables.items()
+            for column in table.columns
+            if name.startswith(f"{_INFORMATION_SCHEMA}.")
+        }
+        for node in self.tree.find_all(exp.Select):
+            for item in node.expressions:
+                if isinstance(item, exp.Column) and not item.is_star:
+                    name = declared.get(item.name.lower(), item.name)
+                    item.replace(exp.alias_(item.copy(), name, quoted=True))
+
+    def _refuse_ungrouped_columns(self) -> None:
+        """Refuse a column beside an aggregate without GROUP BY, as ONLY_FULL_GROUP_BY does."""
+        for node in self.tree.find_all(exp.Select):
+            if node.args.get("group") or not any(map(_has_aggregate, node.expressions)):
+                continue
+            for number, item in enumerate(node.expressions, 1):
+                if column := _column_outside_aggregates(item, node):
+                    name = self._qualified(column, node)
+                    raise server_errors.ER_MIX_OF_GROUP_FUNC_AND_FIELDS(number, name)
+
+    def _qualified(self, column: exp.Column, select: exp.Expr) -> str:
+        """Return ``schema.alias.column``, spelled as the table declares the column."""
+        for table in select.find_all(exp.Table):
+            found = self.tables.get(table.name)
+            spelled = found and next(
+                (c.name for c in found.columns if c.name.lower() == column.name.lower()), None
+            )
+            if spelled and column.table in ("", table.alias):
+                return f"{table.name.partition('.')[0]}.{table.alias}.{spelled}"
+        return column.name
+
+    def _column(self, node: exp.Expr) -> exp.Expr:
+        node.set("db", None)
+        node.set("catalog", None)
+        return node
+
+    def _like(self, node: exp.Expr) -> exp.Expr:
+        r"""Escape with ``\``, as MySQL does without ESCAPE."""
+        if isinstance(node.parent, exp.Escape):
+            return node
+        return exp.Escape(this=node.copy(), expression=exp.Literal.string("\\"))
+
+    def _compare(self, node: exp.Expr) -> exp.Expr:
+        node.set(
+            "this", self._collated(node.this, *(s for s in node.args.values() if isinstance(s, exp.Expr)))
+        )
+        return node
+
+    def _ordered(self, node: exp.Expr) -> exp.Expr:
+        node.set("this", self._collated(node.this))
+        # MySQL and SQLite both sort NULL first
+        node.set("nulls_first", None)
+        return node
+
+    def _grouped(self, node: exp.Expr) -> exp.Expr:
+        node.set("expressions", [self._collated(expression) for expression in node.expressions])
+        return node
+
+    def _collated(self, node: exp.Expr, *beside: exp.Expr) -> exp.Expr:
+        """Return the expression with MySQL's collation, since SQLite gives one to a table's columns only.
+
+        A TIMESTAMP column, also ``beside`` the expression, keeps its own. A number is a position in the select list.
+        """
+        for side in (node, *beside):
+            if isinstance(side, exp.Column) and self.types.get(side.name.lower()) is ColumnType.TIMESTAMP:
+                return node
+        if isinstance(node, exp.Literal | exp.Tuple | exp.Neg) and not node.is_string:
+            return node
+        inner = exp.paren(node) if isinstance(node, exp.Binary | exp.Not | exp.Between | exp.In) else node
+        return exp.Collate(this=inner, expression=exp.Var(this=TEXT_COLLATION))
+
+    def _call(self, node: exp.Expr) -> exp.Expr:
+        name = node.name.lower()
+        arguments = node.expressions
+        if name.upper() in _AGGREGATES | _WINDOW_FUNCTIONS or isinstance(node.parent, exp.Dot):
+            return node
+        if name in CLOCKS and len(arguments) <= 1:
+            return self._clock(name, arguments)
+        if name in self._environment.functions and not arguments:
+            return _value(self._environment.functions[name])
+        if name == "sleep" and len(arguments) == 1:
+            return _called("sleep", *arguments)
+        function = FUNCTIONS.get(name)
+        if function is None:
+            if name in NATIVE:
+                raise server_errors.ER_NOT_SUPPORTED_YET(f"{name.upper()}()")
+            if self._environment.database is None:
+                raise server_errors.ER_NO_DB_ERROR()
+            raise server_errors.ER_SP_DOES_NOT_EXIST("FUNCTION", f"{self._environment.database}.{node.name}")
+        if len(arguments) < function.least or (function.most is not None and len(arguments) > function.most):
+            raise server_errors.ER_WRONG_PARAMCOUNT_TO_NATIVE_FCT(node.name)
+        return _called(name, *arguments)
+
+    def _qualified_call(self, node: exp.Expr) -> exp.Expr:
+        if isinstance(node.expression, exp.Anonymous | exp.Func):
+            raise server_errors.ER_SP_DOES_NOT_EXIST("FUNCTION", f"{node.this.name}.{node.expression.name}")
+        return node
+
+    def _system_variable(self, node: exp.Expr) -> exp.Expr:
+        name = node.name.lower()
+        if name not in self._environment.variables:
+            raise server_errors.ER_UNKNOWN_SYSTEM_VARIABLE(node.name)
+        return _value(self._environment.variables[name])
+
+    def _user_variable(self, node: exp.Expr) -> exp.Expr:
+        return _value(self._environment.user_variables.get(node.name.lower()))
+
+    def _cast(self, node: exp.Expr) -> exp.Expr:
+        kind = node.args["to"]
+        name = kind.this.name if isinstance(kind.this, exp.DataType.Type) else kind.name.upper()
+        for pattern, sqlite_type in _CASTS.items():
+            if re.fullmatch(pattern, name):
+                if sqlite_type == "INT":
+                    # SQLite's CAST does not round
+                    return _called("round", node.this)
+                cast = exp.Cast(this=node.this, to=exp.DataType.build(sqlite_type))
+                length = [size.this for size in kind.expressions]
+                return _called("left", cast, *length) if length and sqlite_type == "TEXT" else cast
+        raise server_errors.ER_NOT_SUPPORTED_YET(f"CAST AS {name}")
+
+    def _group_concat(self, node: exp.Expr) -> exp.Expr:
+        value, keys, directions, distinct = node.this, [], "", 0
+        if isinstance(value, exp.Order):
+            keys = [ordered.this for ordered in value.expressions]
+            directions = "".join("d" if ordered.args.get("desc") else "a" for ordered in value.expressions)
+            value = value.this
+        if isinstance(value, exp.Distinct):
+            distinct = 1
+            parts = value.expressions
+            value = parts[0] if len(parts) == 1 else _called("concat", *parts)
+        keys = [value.copy() if isinstance(key, exp.Literal) else key for key in keys]
+        separator = node.args.get("separator") or exp.Literal.string(",")
+        options = (exp.Literal.number(distinct), exp.Literal.string(directions))
+        return _called("group_concat", separator, *options, value, *keys)
+
+    def _trim(self, node: exp.Expr) -> exp.Expr:
+        if node.expression:
+            raise server_errors.ER_NOT_SUPPORTED_YET("TRIM(... FROM ...)")
+        return _called("trim", node.this)
+
+    def _position(self, node: exp.Expr) -> exp.Expr:
+        return _called("locate", node.args["substr"], node.this)
+
+    def _clock_word(self, node: exp.Expr) -> exp.Expr:
+        return self._clock(_CLOCK_WORDS[type(node)], [node.this] if isinstance(node.this, exp.Expr) else [])
+
+    def _clock(self, name: str, digits: Sequence[exp.Expr]) -> exp.Expr:
+        """Replace a clock by one time for the whole statement."""
+        given = digits[0].name if digits else ""
+        return exp.Literal.string(clock(name, self._now, int(given) if given.isdigit() else 0))
+
+    def _account(self, node: exp.Expr) -> exp.Expr:
+        return _value(self._environment.functions.get("current_user"))
+
+    def _union(self, node: exp.Expr) -> exp.Expr:
+        """Remove the parentheses around the sides, which SQLite does not have."""
+        for side in ("this", "expression"):
+            inner = node.args.get(side)
+            if isinstance(inner, exp.Subquery):
+                inner.set("alias", exp.TableAlias(this=exp.to_identifier("side", quoted=True)))
+                node.set(side, exp.select("*").from_(inner))
+        return node
+
+    def _refuse(self, node: exp.Expr) -> exp.Expr:
+        raise server_errors.ER_NOT_SUPPORTED_YET(_REFUSED[type(node)])
+
+
+_REFUSED: dict[type, str] = {
+    exp.Collate: "COLLATE",
+    exp.Extract: "EXTRACT()",
+    exp.Interval: "INTERVAL",
+    exp.JSONExtract: "->",
+    exp.JSONExtractScalar: "->>",
+    exp.MatchAgainst: "MATCH ... AGAINST",
+    exp.RegexpLike: "REGEXP",
+    exp.Xor: "XOR",
+}
+"""Expressions that a console refuses with 1235, because SQLite has none or others of the same spelling."""
+_CLOCK_WORDS: dict[type, str] = {
+    exp.CurrentTimestamp: "now",
+    exp.CurrentDatetime: "now",
+    exp.Localtime: "now",
+    exp.Localtimestamp: "now",
+    exp.CurrentDate: "curdate",
+    exp.CurrentTime: "curtime",
+}
+_CASTS = {
+    "(N|VAR|NVAR)?CHAR|.*TEXT": "TEXT",
+    "U?(BIG|SMALL|TINY|MEDIUM)?INT|SIGNED|UNSIGNED": "INT",
+    "DOUBLE|FLOAT|REAL": "DOUBLE",
+}
+_REWRITES: dict[Any, Callable[[Rewriting, exp.Expr], exp.Expr]] = {
+    tuple(_REFUSED): Rewriting._refuse,
+    exp.Column: Rewriting._column,
+    exp.Like: Rewriting._like,
+    (
+        exp.EQ,
+        exp.NEQ,
+        exp.GT,
+        exp.GTE,
+        exp.LT,
+        exp.LTE,
+        exp.In,
+        exp.Between,
+        exp.NullSafeEQ,
+    ): Rewriting._compare,
+    exp.Ordered: Rewriting._ordered,
+    exp.Group: Rewriting._grouped,
+    exp.Anonymous: Rewriting._call,
+    exp.Dot: Rewriting._qualified_call,
+    exp.SessionParameter: Rewriting._system_variable,
+    exp.Parameter: Rewriting._user_variable,
+    exp.Cast: Rewriting._cast,
+    exp.Trim: Rewriting._trim,
+    exp.GroupConcat: Rewriting._group_concat,
+    exp.StrPosition: Rewriting._position,
+    tuple(_CLOCK_WORDS): Rewriting._clock_word,
+    exp.CurrentUser: Rewriting._account,
+    exp.SetOperation: Rewriting._union,
+}
+
+
+def _is_dual(table: exp.Table) -> bool:
+    return not table.db and table.name.upper() == "DUAL"
+
+
+def _is_aggregate(node: exp.Expr) -> bool:
+    called = isinstance(node, exp.Anonymous) and node.name.upper() in _AGGREGATES | {"ANY_VALUE"}
+    return (called or isinstance(node, exp.GroupConcat)) and not isinstance(node.parent, exp.Window)
+
+
+def _has_aggregate(item: exp.Expr) -> bool:
+    select = item.find_ancestor(exp.Select)
+    return any(_is_aggregate(node) and node.find_ancestor(exp.Select) is select for node in item.walk())
+
+
+def _column_outside_aggregates(item: exp.Expr, select: exp.Expr) -> exp.Column | None:
+    for column in item.find_all(exp.Column):
+        if column.is_star or column.find_ancestor(exp.Select) is not select:
+            continue
+        above: exp.Expr | None = column
+        while above is not None and above is not item.parent and not _is_aggregate(above):
+            above = above.parent
+        if above is item.parent:
+            return column
+    return None
+
+
+def _called(name: str, *arguments: exp.Expr) -> exp.Expr:
+    return exp.Anonymous(this=FUNCTION_PREFIX + name, expressions=list(arguments))
+
+
+def _value(value: object) -> exp.Expr:
+    if isinstance(value, bool):
+        return exp.Literal.number(int(value))
+    if isinstance(value, int | float) and abs(value) < _INT64:
+        number = exp.Literal.number(abs(value))
+        return exp.Neg(this=number) if value < 0 else number
+    return exp.null() if value is None else exp.Literal.string(str(value))
+
+
+def _display_name(item: exp.Expr, text: str) -> str:
+    """Return the name of a result's column that has no alias and is no table's column."""
+    if isinstance(item, exp.Literal) and item.is_string:
+        text = str(item.this)
+    return "NULL" if isinstance(item, exp.Null) else text.replace("\0", "")

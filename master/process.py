@@ -1,0 +1,151 @@
+"""The master as a process: it serves one binlog set, and perhaps a console, until a signal ends it."""
+
+from __future__ import annotations
+
+import resource
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from dumpfilter.console.endpoint import ConsoleEndpoint, serving, write_port
+from dumpfilter.filter import ReplicationFilter, Rule, WriteSemantics
+from dumpfilter.filter.factory import make_write_filter
+from dumpfilter.master.config import MasterConfig, load_config
+from dumpfilter.master.console import MasterConsole
+from dumpfilter.master.server import MasterServer
+from dumpfilter.master.store import BinlogStore
+from dumpfilter.printable import printable
+from dumpfilter.security.tls import temporary_tls
+
+if TYPE_CHECKING:  # it brings in pyarrow, which a master without splits does without
+    from dumpfilter.master.presplit import Presplit
+
+_LONGEST_LINE = 2000
+"""The longest line about rules or splits on the terminal, characters. There may be thousands of rules."""
+
+
+@dataclass(frozen=True)
+class MasterOptions:
+    """The options of a master's process."""
+
+    source: Path | Sequence[Path]
+    """The binlog set: an index file, a directory, or binlog files."""
+    host: str = "127.0.0.1"
+    port: int = 0
+    """0 takes a free port."""
+    port_file: Path | None = None
+    """The file that gets the port once the master serves."""
+    config_file: Path | None = None
+    console: ConsoleEndpoint | None = None
+    verify: bool = True
+    cache_bytes: int = 32 << 20
+    write_rules: Sequence[Rule] = ()
+    """The write side's rules: the master serves the binlog as though a server had written it with them."""
+    write_semantics: WriteSemantics = WriteSemantics.SERVER
+    lower_case_table_names: int = 0
+    splits: Sequence[Path] = field(default_factory=tuple)
+    """Directories of splits of the set. Slaves whose filter a split has are served from there."""
+
+
+def run_master(options: MasterOptions, terminal: Console) -> None:
+    """Serve until SIGINT or SIGTERM, and print on the terminal what is served where.
+
+    Raises DumpfilterError when the set or the configuration cannot be used, or a port cannot be had.
+    """
+    presplit = _open_splits(options.splits)
+    _allow_open_files()
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    store = BinlogStore(options.source, verify=options.verify, cache_bytes=options.cache_bytes)
+    write_filter = make_write_filter(
+        options.write_semantics,
+        options.write_rules,
+        names=store.names._replace(lower_case_table_names=options.lower_case_table_names),
+    )
+    config = _load_config(options, store)
+    users = options.console.users(config.console_users) if options.console else {}
+    server = MasterServer(
+        store,
+        host=options.host,
+        port=options.port,
+        write_filter=write_filter,
+        config=config,
+        presplit=presplit,
+    )
+    server.start()
+    try:
+        with _console(options, server, users) as console_port:
+            names = store.binlogs.names
+            terminal.print(
+                f"serving {names[0]} to {names[-1]} ({len(names)} files, "
+                f"{store.format_description.server_version}) on {options.host}:{server.port}"
+            )
+            for line in _descriptions(write_filter, presplit, config):
+                terminal.print(printable(line, _LONGEST_LINE), markup=False)
+            if console_port is not None:
+                terminal.print(f"console on {options.host}:{console_port}")
+            if options.port_file is not None:
+                write_port(options.port_file, server.port)
+            while not stop.wait(1.0):
+                pass
+            terminal.print("stopping")
+    finally:
+        server.stop()
+
+
+def _open_splits(splits: Sequence[Path]) -> Presplit | None:
+    if not splits:
+        return None
+    from dumpfilter.master.presplit import Presplit
+
+    return Presplit(splits)
+
+
+def _allow_open_files() -> None:
+    """Raise the process's limit of open files to the most that the system allows. Each binlog file stays open."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _load_config(options: MasterOptions, store: BinlogStore) -> MasterConfig:
+    if options.config_file is None:
+        return MasterConfig()
+    return load_config(
+        options.config_file,
+        names=store.names._replace(lower_case_table_names=options.lower_case_table_names),
+    )
+
+
+@contextmanager
+def _console(options: MasterOptions, server: MasterServer, users: dict[str, str]) -> Iterator[int | None]:
+    """Serve the console, when there is one, as long as the block runs, and yield its port."""
+    endpoint = options.console
+    if endpoint is None:
+        yield None
+        return
+    executor = MasterConsole(
+        server.service, port=server.port, lower_case_table_names=options.lower_case_table_names
+    )
+    with serving(
+        endpoint, executor, users, lambda: temporary_tls(endpoint.host, endpoint.tls.ca)
+    ) as console_port:
+        yield console_port
+
+
+def _descriptions(
+    write_filter: ReplicationFilter, presplit: Presplit | None, config: MasterConfig
+) -> Iterator[str]:
+    """Yield a line for the write side's rules, for each split and for each imposed filter."""
+    if write_filter.is_on:
+        yield "as though written with " + " ".join(map(str, write_filter.rules))
+    if presplit is not None:
+        yield from presplit.describe()
+    for imposed in config.imposed:
+        yield f"imposed: {imposed.name}: " + " ".join(map(str, imposed.filter.rules))

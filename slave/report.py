@@ -1,0 +1,76 @@
+"""The report of a slave's channels at the end: positions, GTIDs, counts and the target's summary."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from dumpfilter.slave.channel import Channel
+from dumpfilter.slave.slave import Configured
+from dumpfilter.slave.state import durable
+from dumpfilter.slave.status import imposed_rules
+
+Report = dict[str, Any]
+"""One channel's report, with values that JSON has."""
+
+
+def report(channel: Channel) -> Report:
+    """Return the report of a channel that has ended."""
+    master, relay, received = channel.master_info, channel.relay_log_info, channel.received
+    return {
+        "summary": channel.target.state(),
+        "position": {"file": relay.source_file, "position": relay.source_position},
+        "gtid_set": relay.executed,
+        "retrieved_position": {"file": master.source_file, "position": master.source_position},
+        "retrieved_gtid_set": master.retrieved,
+        "relay_log": {"file": relay.relay_file, "position": relay.relay_offset},
+        "connections": received.connections,
+        "chunks": received.chunks,
+        "bytes_received": received.bytes_received,
+        "counts": received.counts,
+        "imposed": imposed_rules(channel),
+    }
+
+
+def write_reports(channels: Sequence[Configured], form: Literal["json", "table"], path: Path | None) -> None:
+    """Write the channels' reports to a file or, without one, to standard output. Raises OutputError."""
+    reports = {each.info.channel: report(each.channel) for each in channels}
+    texts = {each.info.channel: each.channel.target.text() for each in channels}
+    text = _as_json(reports) if form == "json" else _as_tables(reports, texts)
+    if path is None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    else:
+        durable.replace(path, text.encode(), synced=False)
+
+
+def _as_json(reports: Mapping[str, Report]) -> str:
+    """Return JSON: the report of a single channel, or several reports by the channels' names."""
+    values = next(iter(reports.values())) if len(reports) == 1 else {"channels": reports}
+    return json.dumps(values, indent=1, ensure_ascii=False) + "\n"
+
+
+def _as_tables(reports: Mapping[str, Report], texts: Mapping[str, str]) -> str:
+    text = ""
+    for name, values in reports.items():
+        heading = f"channel         {name or '(default)'}\n" if len(reports) > 1 else ""
+        text += heading + texts[name] + "\n" + _lines(values)
+    return text
+
+
+def _lines(values: Report) -> str:
+    counts = values["counts"]
+    position, retrieved = values["position"], values["retrieved_position"]
+    return (
+        f"position        {position['file']}:{position['position']}\n"
+        f"retrieved       {retrieved['file']}:{retrieved['position']}\n"
+        f"gtid_set        {values['gtid_set']}\n"
+        f"bytes_received  {values['bytes_received']} of {counts['bytes_read']} read by the master "
+        f"({counts['bytes_dropped']} dropped)\n"
+        f"undecided       {counts['events_undecided']} of {counts['events_sent']} events sent "
+        "(left to this slave's filter)\n"
+        + (f"imposed         {' '.join(values['imposed'])}\n" if values["imposed"] else "")
+    )

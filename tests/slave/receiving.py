@@ -1,0 +1,28 @@
+"""A receiver in a relay directory, without a network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dumpfilter.slave.state.master_info import MasterInfoFile
+from dumpfilter.slave.state.relay_log import RelayLog
+from dumpfilter.slave.threads.receiver import Receiver
+from dumpfilter.slave.threads.relay_end import RelayEnd
+
+
+class Slave:
+    """A receiver in a directory. After a crash a test makes another one in the same directory."""
+
+    def __init__(self, directory: Path, *, save_period: float, sync: int) -> None:
+        self.directory = directory
+        self.relay_log = RelayLog(directory, sync_every=sync)
+        self.receiver = Receiver(
+            self.relay_log, MasterInfoFile(directory, sync_every=sync), RelayEnd(), save_period=save_period
+        )
+
+    def replicate(self, master, cuts) -> None:
+        self.receiver.begin_stream(master_uuid="m", family="mysql")
+        info = self.receiver.info
+        for chunk in master.chunks(info.source_file, info.source_position or 4, cuts):
+            self.receiver.receive(chunk)
+        self.receiver.close()
