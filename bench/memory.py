@@ -9,7 +9,7 @@ from bench._common import OUT, Options, Report, binlogs, child, master, peak_rss
 
 SIZES = (64 << 20, 512 << 20, 2 << 30)
 _CACHE = 8
-"""MiB of index that the master keeps: so little that 64 MB of binlog fill it."""
+"""The size of the master's index cache, MiB. It is so small that the smallest binlog fills it."""
 
 
 def run(options: Options) -> bool:
