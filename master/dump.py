@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,8 +13,8 @@ import structlog
 
 from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
 from dumpfilter.binlog.gtid_sources import SourceKey
-from dumpfilter.dump import DEFAULT_CHUNK_SIZE, ChunkPlan, Counts, DumpThread, render
-from dumpfilter.dump.thread import GtidRuns, check_start
+from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, ChunkPlan, Counts, GtidRuns, ReadyPlan, render
+from dumpfilter.dump.thread import DumpThread, check_start
 from dumpfilter.errors import PositionError
 from dumpfilter.filter.convert import hits_to_proto
 from dumpfilter.master.register import Register, RegisteredSlave
@@ -92,14 +92,6 @@ def _file_for(have: GtidSet, store: BinlogStore) -> str:
         f"the slave lacks GTIDs that the master has purged: {missing - have}; seed it from a backup",
         file=first,
     )
-
-
-@dataclass(slots=True)
-class ReadyPlan(ChunkPlan):
-    """A chunk whose bytes are there. Its GTID runs' sources are numbers in ``keys``."""
-
-    events: bytes = b""
-    keys: Sequence[SourceKey] = ()
 
 
 class Dump:

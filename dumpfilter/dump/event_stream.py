@@ -8,9 +8,10 @@ from typing import NamedTuple
 from dumpfilter.binlog.events import EventHeader
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.dump.chunk import WHOLE_SEGMENT, ChunkPlan, Counts, render
 from dumpfilter.dump.segment_pass import EVERYTHING, SegmentPass
 from dumpfilter.dump.selection import Range
-from dumpfilter.dump.thread import WHOLE_SEGMENT, ChunkPlan, Counts, DumpThread, render
+from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.clever import CleverFilter
 from dumpfilter.index.fileset import BinlogSet, SegmentReader

@@ -11,9 +11,10 @@ import numpy.typing as npt
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.writer import BinlogSetWriter
+from dumpfilter.dump.chunk import WHOLE_SEGMENT, Counts, render_into
 from dumpfilter.dump.segment_pass import EVERYTHING, SegmentPass
 from dumpfilter.dump.selection import Range
-from dumpfilter.dump.thread import WHOLE_SEGMENT, Counts, DumpThread, render_into
+from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.clever import CleverFilter
 from dumpfilter.index.fileset import BinlogSet, SegmentReader

@@ -13,9 +13,9 @@ from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.dump.chunk import ReadAt
 from dumpfilter.dump.payload import open_payload
 from dumpfilter.dump.selection import Range, Selection
-from dumpfilter.dump.thread import ReadAt
 from dumpfilter.errors import BinlogError
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.clever import CleverFilter

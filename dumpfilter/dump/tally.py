@@ -23,9 +23,10 @@ import numpy.typing as npt
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump import _tally as K
+from dumpfilter.dump.chunk import ReadAt
 from dumpfilter.dump.conditions import EVERYTHING, Conditions, ConditionTable, Mask, empty_slots, longer
+from dumpfilter.dump.payload import KeptPayload, PayloadFilter
 from dumpfilter.dump.tallied import Origin, Tallied, merge
-from dumpfilter.dump.thread import Inside, InsideKept, ReadAt
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.segment import Segment
@@ -327,7 +328,7 @@ class _Filters:
         on = [(number, flags) for number, flags in enumerate(filters) if flags.is_on]
         self.numbers = np.array([number for number, _ in on], np.int32)
         self._flags = [flags for _, flags in on]
-        self._inside = [Inside(flags, sources) for flags in self._flags]
+        self._payloads = [PayloadFilter(flags) for flags in self._flags]
         self._subjects = subjects
         self._answers = np.zeros((0, len(on)), np.uint32)
         self._groups: dict[bytes, list[_Group]] = {}
@@ -353,9 +354,9 @@ class _Filters:
             ]
         return self._groups[key]
 
-    def decide(self, group: _Group, segment: Segment, event: int, read: ReadAt) -> InsideKept:
+    def decide(self, group: _Group, segment: Segment, event: int, read: ReadAt) -> KeptPayload:
         """What is left of a compressed transaction by these filters."""
-        return self._inside[int(np.argmax(group.filters))].decide(segment, event, read)
+        return self._payloads[int(np.argmax(group.filters))].decide(segment, event, read)
 
     def _of(self, subjects: npt.NDArray[np.int32]) -> npt.NDArray[np.uint32]:
         """The answers, a row a subject and a column a filter."""

@@ -19,10 +19,10 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, parse_gtid_set
 from dumpfilter.binlog.writer import writing
+from dumpfilter.dump.chunk import Counts
 from dumpfilter.dump.event_stream import kept_events
 from dumpfilter.dump.filter_set import filter_set
 from dumpfilter.dump.selection import Range, on_boundaries
-from dumpfilter.dump.thread import Counts
 from dumpfilter.dump.with_tables_info import with_tables_info
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import Rule, RuleKind, make_rule

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import Parameter
-from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 import typer
 
@@ -16,9 +16,6 @@ from dumpfilter.filter.rules import (
     FilterSemantics,
     RuleKind,
 )
-
-if TYPE_CHECKING:
-    pass
 
 PANEL = "Filter"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import Parameter
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import Annotated, Any, Self
 
 import typer
 
@@ -17,9 +17,6 @@ from dumpfilter.filter.rules import (
     WriteRuleKind,
     WriteSemantics,
 )
-
-if TYPE_CHECKING:
-    pass
 
 PANEL = "Write side"
 
