@@ -166,6 +166,26 @@ def crc32_fold_wide(typingctx, address, length, crc, out):
     return signature, codegen
 
 
+def _reduce(builder, clmul, folded):
+    """Emit the reduction of a folded 128-bit value to the raw CRC32 register; ``clmul`` emits a multiplication."""
+    i32, vec, wide = ir.IntType(32), ir.VectorType(ir.IntType(64), 2), ir.IntType(128)
+
+    def shift_right(value, n_bytes):
+        return builder.bitcast(
+            builder.lshr(builder.bitcast(value, wide), ir.Constant(wide, 8 * n_bytes)), vec
+        )
+
+    def low_half(value):
+        return builder.and_(value, ir.Constant(vec, [0xFFFFFFFF, 0xFFFFFFFF]))
+
+    fold_16, fold_8, barrett = (ir.Constant(vec, list(pair)) for pair in (_FOLD_16, _FOLD_8, _BARRETT))
+    x = builder.xor(shift_right(folded, 8), clmul(folded, fold_16, 0x10))
+    x = builder.xor(clmul(low_half(x), fold_8, 0x00), shift_right(x, 4))
+    quotient = clmul(low_half(x), barrett, 0x10)
+    x = builder.xor(x, clmul(low_half(quotient), barrett, 0x00))
+    return builder.extract_element(builder.bitcast(x, ir.VectorType(i32, 4)), ir.Constant(i32, 1))
+
+
 @intrinsic
 def crc32_fold(typingctx, address, length, crc):
     """Fold ``length`` bytes (a multiple of 16, at least 16) into the raw register ``crc``."""
@@ -174,7 +194,6 @@ def crc32_fold(typingctx, address, length, crc):
     def codegen(context, builder, sig, args):
         i8, i32, i64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
         vec = ir.VectorType(i64, 2)
-        vec32 = ir.VectorType(i32, 4)
         address, length, crc = args
         clmul_fn = builder.module.declare_intrinsic(
             "llvm.x86.pclmulqdq", (), ir.FunctionType(vec, [vec, vec, i8])
@@ -200,7 +219,6 @@ def crc32_fold(typingctx, address, length, crc):
             low = builder.insert_element(const((0, 0)), builder.zext(crc, i64), ir.Constant(i32, 0))
             return builder.xor(value, low)
 
-        entry = builder.block
         wide_head = builder.append_basic_block("wide_head")
         wide_loop = builder.append_basic_block("wide_loop")
         wide_done = builder.append_basic_block("wide_done")
@@ -279,20 +297,6 @@ def crc32_fold(typingctx, address, length, crc):
             phi.add_incoming(c, narrow_loop)
 
         builder.position_at_end(finish)
-        low32 = const((0xFFFFFFFF, 0xFFFFFFFF))
-
-        def shift_right(value, n_bytes):
-            wide = builder.bitcast(value, ir.IntType(128))
-            return builder.bitcast(builder.lshr(wide, ir.Constant(ir.IntType(128), 8 * n_bytes)), vec)
-
-        y = clmul(x, const(_FOLD_16), 0x10)
-        x1 = builder.xor(shift_right(x, 8), y)
-        x2 = shift_right(x1, 4)
-        x1 = builder.xor(clmul(builder.and_(x1, low32), const(_FOLD_8), 0x00), x2)
-        x2 = clmul(builder.and_(x1, low32), const(_BARRETT), 0x10)
-        x2 = clmul(builder.and_(x2, low32), const(_BARRETT), 0x00)
-        x1 = builder.xor(x1, x2)
-        del entry
-        return builder.extract_element(builder.bitcast(x1, vec32), ir.Constant(i32, 1))
+        return _reduce(builder, clmul, x)
 
     return signature, codegen

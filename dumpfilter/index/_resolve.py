@@ -1,7 +1,7 @@
-"""What the compiled scan leaves to Python: statements, XA transactions, compressed transactions.
+"""The events that the compiled scan leaves to Python: statements, XA transactions and payloads.
 
-The scan marks such events (:data:`_roles.PENDING`); a :class:`Resolver` gives them their roles and subjects, in the
-order of the stream, since the end of an XA transaction is decided by what came before it.
+The scan marks such events as :data:`~dumpfilter.binlog.roles.PENDING`. A :class:`Resolver` gives them roles and
+subjects in the order of the stream, since the end of an XA transaction depends on the prepared transactions before it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ are not one whole transaction. Raises BinlogError."""
 
 
 class Resolved:
-    """What a segment has beside its columns; ``prepared``: the XA transactions prepared before it."""
+    """The parts of a segment besides its columns. ``prepared`` are the xids that are prepared before the segment."""
 
     def __init__(self, prepared: Iterable[Xid] = ()) -> None:
         self._before = set(prepared)
@@ -38,10 +38,10 @@ class Resolved:
         self.earlier_ends: dict[int, Xid] = {}
         self.unknown_ends: dict[int, Xid] = {}
         self.known_ends: list[int] = []
-        """The events that end an XA transaction of which is known what it holds."""
+        """The events that end an XA transaction whose subjects are known."""
 
     def add_end(self, event: int, xid: Xid, *, known: bool) -> None:
-        """The end of an XA transaction. A name may be used again once its transaction has ended."""
+        """Note the end of an XA transaction. A later transaction may have the same xid."""
         if known:
             self.known_ends.append(event)
         else:
@@ -52,7 +52,7 @@ class Resolved:
 
 
 class _Held:
-    """What the part of an XA transaction that has been seen holds."""
+    """The subjects of an XA transaction, up to the event at hand."""
 
     def __init__(self) -> None:
         self._subjects: set[int] = set()
@@ -66,12 +66,12 @@ class _Held:
         self._always |= bool((found < 0).any() or (role >= R.KEEP).any())
 
     def number(self, subjects: Subjects) -> int:
-        """As :data:`~dumpfilter.index.xa.Prepared` has it."""
+        """Return the value for :data:`~dumpfilter.index.xa.Prepared`."""
         return ALWAYS if self._always else subjects.any_of(self._subjects)
 
 
 class Resolver:
-    """Goes with a scan from segment to segment.
+    """A resolver of pending events, which goes with a scan from segment to segment.
 
     Parameters:
         subjects: the set's.
@@ -87,7 +87,7 @@ class Resolver:
         self._xa = None if prepared is None else XaTransactions(prepared)
         self._scan_inside = scan_inside
         self._held = _Held()
-        """Of the transaction that goes on in the next segment, when it is an XA transaction."""
+        """The subjects of the XA transaction that goes on in the next segment."""
 
     @property
     def prepared(self) -> Prepared:
@@ -151,7 +151,7 @@ class Resolver:
     def _xa_statement(
         self, columns: EventColumns, i: int, event: bytes, fd: FormatDescription, made: Resolved
     ) -> None:
-        """An XA statement other than XA START: XA END, or the end of a prepared transaction."""
+        """Resolve an XA statement other than XA START: XA END, or the end of a prepared transaction."""
         assert self._xa is not None
         text = bytes(decode_statement_event(EventType(event[4]), fd.body(event), fd).raw)
         if text[:6].upper() == b"XA END":

@@ -18,8 +18,9 @@ QUERY events with that text. ``x*`` is any number of x, ``[x]`` none or one. (do
     savepoint   := SAVEPOINT | ROLLBACK TO | RELEASE SAVEPOINT | XA END
     end         := XID | XA_PREPARE | COMMIT | ROLLBACK
 
-:func:`scan` has one branch a symbol, in this order. :class:`Place` is all that it remembers of the grammar. All state
-lives in numpy arrays that the caller owns, so a scan can stop at any event and go on. :class:`Stop` names the reasons.
+:func:`scan` and its helpers have one branch a symbol, in this order. :class:`Place` is all that they remember of the
+grammar. All state lives in numpy arrays that the caller owns, so a scan can stop at any event and go on.
+:class:`Stop` names the reasons.
 
 The scan's plain-Python twin is :mod:`tests.index.plain_index`. Tests compare both.
 """
@@ -318,21 +319,17 @@ def scan(buffer, begin, state, symbols, names, table_ids, out, count):
     """
     base, size = _U(buffer.address), np.int64(buffer.size)
     now = state[0]
-    place = now.place
-    id_length = now.table_id_length
-    query_header_length = now.query_header_length
+    place, id_length, query_header_length = now.place, now.table_id_length, now.query_header_length
     resolve = now.resolve != 0
     checksum = np.int64(CHECKSUM_LENGTH) if now.checksum else np.int64(0)
     verify = now.checksum != 0 and now.verify != 0
-    at = np.int64(begin)
-    boundary = np.int64(begin)
+    at = boundary = np.int64(begin)
     boundary_count = np.int64(0)
     stop = np.int64(Stop.DONE)
     # locals: each use of a tuple's array counts a reference, which costs as much as a small event
     offsets, sizes, times, types, roles, subjects = out
     ids, id_subjects = table_ids
-    heap, key_starts, key_lengths = _U(names.heap.ctypes.data), names.start, names.length
-    slots = names.slots
+    heap, key_starts, key_lengths, slots = _U(names.heap.ctypes.data), names.start, names.length, names.slots
     while at + HEADER_LENGTH <= size:
         event = base + _U(at)
         length = np.int64(load_u32(event + _U(9)))
@@ -358,37 +355,11 @@ def scan(buffer, begin, state, symbols, names, table_ids, out, count):
         body = event + _U(HEADER_LENGTH)
         body_length = length - HEADER_LENGTH - checksum
         subject = np.int32(R.NOTHING)
-
-        if symbol == Symbol.FILE:
-            role = R.FILE if place == Place.BETWEEN else R.KEEP
-        elif symbol == Symbol.START_ENCRYPTION:
-            # a server that sends the following events in clear marks this event as ignorable
-            if not load_u16(event + _U(17)) & np.uint16(LOG_EVENT_IGNORABLE_F):
-                stop = np.int64(Stop.ENCRYPTED)
-                break
-            role = R.FILE if place == Place.BETWEEN else R.KEEP
-        elif symbol == Symbol.GTID:
-            role = R.GTID
-            # inside a transaction: the end of that transaction is missing
-            if place != Place.BETWEEN or (kind != EventType.GTID_TAGGED and body_length < _GTID_LENGTH):
-                stop = np.int64(Stop.BAD_EVENT)
-                break
-            place = np.int64(Place.STATEMENT)
-        elif symbol == Symbol.MARIADB_GTID:
-            role = R.GTID
-            if place != Place.BETWEEN or body_length < _MARIADB_GTID_LENGTH:
-                stop = np.int64(Stop.BAD_EVENT)
-                break
-            flags = load_u8(body + _U(_MARIADB_FLAGS_AT))
-            place = np.int64(Place.STATEMENT if flags & np.uint8(_FL_STANDALONE) else Place.TRANSACTION)
-            if flags & np.uint8(_FL_XA):
-                if not resolve:
-                    role = R.XA
-                if place == Place.TRANSACTION:
-                    place = np.int64(Place.XA_TRANSACTION)
-        elif symbol == Symbol.CONTEXT:
-            role = R.CONTEXT
-            place = max(place, np.int64(Place.STATEMENT))
+        stop = _refusal(symbol, event, kind, body_length, place)
+        if stop:
+            break
+        if symbol == Symbol.MARIADB_GTID:
+            role, place = _mariadb_gtid(load_u8(body + _U(_MARIADB_FLAGS_AT)), resolve)
         elif symbol == Symbol.TABLE_MAP:
             role = R.TABLE_MAP
             key, key_length = _table_key(body, body_length, id_length)
@@ -435,31 +406,8 @@ def scan(buffer, begin, state, symbols, names, table_ids, out, count):
                 stop = np.int64(Stop.BAD_EVENT)
                 break
             role, subject, place = _query(body, text_at, text_end, kind, place, resolve)
-        elif symbol == Symbol.LOAD_QUERY:
-            role = R.STATEMENT
-            subject = np.int32(R.PENDING)
-            if body_length <= _LOAD_QUERY_HEADER:
-                stop = np.int64(Stop.BAD_EVENT)
-                break
-            place = _after_statement(place)
-        elif symbol == Symbol.XID:
-            role = R.FRAME
-            place = np.int64(Place.BETWEEN)
-        elif symbol == Symbol.XA_PREPARE:
-            role = R.FRAME if resolve else R.XA
-            subject = np.int32(R.PENDING if resolve else R.NOTHING)
-            place = np.int64(Place.BETWEEN)
-        elif symbol == Symbol.PAYLOAD:
-            role = R.KEEP
-            subject = np.int32(R.PENDING if resolve else R.NOTHING)
-            place = np.int64(Place.BETWEEN)
-        elif symbol == Symbol.ROWS_FRAGMENT:
-            stop = np.int64(Stop.FRAGMENT)
-            break
         else:
-            role = R.KEEP
-            if symbol == Symbol.INCIDENT:
-                place = _after_statement(place)
+            role, subject, place = _other(symbol, place, resolve)
 
         if place == Place.BETWEEN:
             role |= R.ENDS
@@ -476,10 +424,76 @@ def scan(buffer, begin, state, symbols, names, table_ids, out, count):
         count += 1
         at += length
         if place == Place.BETWEEN:
-            boundary = at
-            boundary_count = count
+            boundary, boundary_count = at, count
     now.place = place
     return stop, at, count, boundary, boundary_count
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _refusal(symbol, event, kind, body_length, place):
+    """Return the :class:`Stop` for an event that cannot stand here, is too short or cannot be scanned; else DONE."""
+    stop = np.int64(Stop.DONE)
+    if symbol == Symbol.START_ENCRYPTION:
+        # a server that sends the following events in clear marks this event as ignorable
+        if not load_u16(event + _U(17)) & np.uint16(LOG_EVENT_IGNORABLE_F):
+            stop = np.int64(Stop.ENCRYPTED)
+    elif symbol == Symbol.GTID:
+        # inside a transaction: the end of that transaction is missing
+        if place != Place.BETWEEN or (kind != EventType.GTID_TAGGED and body_length < _GTID_LENGTH):
+            stop = np.int64(Stop.BAD_EVENT)
+    elif symbol == Symbol.MARIADB_GTID:
+        if place != Place.BETWEEN or body_length < _MARIADB_GTID_LENGTH:
+            stop = np.int64(Stop.BAD_EVENT)
+    elif symbol == Symbol.LOAD_QUERY:
+        if body_length <= _LOAD_QUERY_HEADER:
+            stop = np.int64(Stop.BAD_EVENT)
+    elif symbol == Symbol.ROWS_FRAGMENT:
+        stop = np.int64(Stop.FRAGMENT)
+    return stop
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _mariadb_gtid(flags, resolve):
+    """Return the role of MariaDB's Gtid event and the place after it."""
+    if flags & np.uint8(_FL_STANDALONE):
+        place = np.int64(Place.STATEMENT)
+    elif flags & np.uint8(_FL_XA):
+        place = np.int64(Place.XA_TRANSACTION)
+    else:
+        place = np.int64(Place.TRANSACTION)
+    return R.XA if flags & np.uint8(_FL_XA) and not resolve else R.GTID, place
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _other(symbol, place, resolve):
+    """Return the role, the subject and the place after an event whose symbol tells all of them."""
+    role = R.KEEP
+    pending = False
+    if symbol == Symbol.FILE or symbol == Symbol.START_ENCRYPTION:
+        role = R.FILE if place == Place.BETWEEN else R.KEEP
+    elif symbol == Symbol.GTID:
+        role = R.GTID
+        place = np.int64(Place.STATEMENT)
+    elif symbol == Symbol.CONTEXT:
+        role = R.CONTEXT
+        place = max(place, np.int64(Place.STATEMENT))
+    elif symbol == Symbol.LOAD_QUERY:
+        role = R.STATEMENT
+        pending = True
+        place = _after_statement(place)
+    elif symbol == Symbol.XID:
+        role = R.FRAME
+        place = np.int64(Place.BETWEEN)
+    elif symbol == Symbol.XA_PREPARE:
+        role = R.FRAME if resolve else R.XA
+        pending = resolve
+        place = np.int64(Place.BETWEEN)
+    elif symbol == Symbol.PAYLOAD:
+        pending = resolve
+        place = np.int64(Place.BETWEEN)
+    elif symbol == Symbol.INCIDENT:
+        place = _after_statement(place)
+    return role, np.int32(R.PENDING if pending else R.NOTHING), place
 
 
 @njit(cache=True, nogil=True, inline="always")

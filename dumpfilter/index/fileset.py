@@ -1,4 +1,4 @@
-"""Binlog sets: the files an index file names, in order, the last of which may still be growing."""
+"""Binlog sets: the files that an index file names, in order. A server may still write to the last one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from dumpfilter.index.xa import NONE_PREPARED, Prepared
 
 
 class BinlogFile:
-    """One file of a set, read by offset; never mapped, so that a file cut under us is an error, not a signal."""
+    """One file of a set, read by offset. It is not mapped into memory: truncating a mapped file kills its readers."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -46,7 +46,7 @@ class BinlogFile:
 
     @property
     def first_event(self) -> int:
-        """Where the first event after the format description event stands."""
+        """The file offset of the first event after the format description event."""
         return 4 + len(self.format_description.raw)
 
     @property
@@ -56,7 +56,7 @@ class BinlogFile:
 
     @property
     def modified(self) -> int:
-        """When it was last written to, nanoseconds since 1970."""
+        """The time of the last write to the file, nanoseconds since 1970."""
         return os.fstat(self._file.fileno()).st_mtime_ns
 
     @property
@@ -65,11 +65,11 @@ class BinlogFile:
         return bool(self.read(21, 1)[0] & LOG_EVENT_BINLOG_IN_USE_F)
 
     def read(self, offset: int, length: int) -> bytes:
-        """Up to ``length`` bytes from ``offset``; fewer only at the end of the file."""
+        """Read ``length`` bytes from ``offset``, fewer only at the end of the file."""
         return os.pread(self._file.fileno(), length, offset)
 
     def read_into(self, buffer: npt.NDArray[np.uint8], offset: int) -> int:
-        """Fill ``buffer`` from ``offset``; how many bytes there were."""
+        """Fill ``buffer`` with the bytes from ``offset`` on; return their number."""
         done = 0
         view = buffer.data
         while done < len(view):
@@ -90,10 +90,10 @@ class BinlogFile:
 
 
 class SegmentReader:
-    """Reads a file into a buffer of its own and scans it, a segment at a time.
+    """A reader that scans a file segment by segment, with a buffer of its own.
 
-    ``data`` holds the bytes of the last segment, from :attr:`data_offset` on. ``prepared``: the XA transactions
-    prepared in the files before. Without ``statements`` they are not followed, nor compressed transactions opened.
+    ``data`` holds the bytes of the last segment, from file offset :attr:`data_offset` on. ``prepared`` are the prepared
+    transactions of the files before. Without ``statements`` the scan follows no XA transactions and opens no payloads.
     """
 
     def __init__(
@@ -123,10 +123,10 @@ class SegmentReader:
         self.data = self._buffer[:0]
         self.data_offset = self.position
         self.limit: int | None = None
-        """Read no further than this file offset, which ends a segment found before."""
+        """The file offset, the end of a segment found before, at which the reader stops."""
 
     def next(self) -> Segment | None:
-        """The next segment, or None when the file holds no further whole event (yet)."""
+        """Return the next segment; None while the file holds no further whole event."""
         if not self._buffer.size:
             self._buffer = np.empty(self._segment_size, np.uint8)
         if self.limit is not None:
@@ -206,9 +206,9 @@ class BinlogSet:
 
     @classmethod
     def open(cls, source: str | Path | Sequence[str | Path]) -> BinlogSet:
-        """A set from its index file, its directory, or files named one by one.
+        """Return the set of an index file, of a directory, or of files in their order.
 
-        Of several files, :func:`kept_beside` ones are passed over, so that ``bin.*`` names a set.
+        Among several files, those of :func:`kept_beside` are ignored, so that ``bin.*`` names a set.
         Raises BinlogMissing, saying what was looked for.
         """
         if isinstance(source, str | Path):
@@ -230,8 +230,10 @@ class BinlogSet:
 
     @classmethod
     def from_index(cls, index: Path) -> BinlogSet:
-        """A set from an index file. Relative names are relative to the index; where an absolute one does
-        not exist, the file beside the index is meant (the set was moved)."""
+        """Return the set of an index file. Relative names are relative to the index.
+
+        Where an absolute name does not exist, the file beside the index is meant, since the set was moved.
+        """
         found = cls([], index)
         found.refresh()
         if not found._paths:
@@ -239,7 +241,7 @@ class BinlogSet:
         return found
 
     def refresh(self) -> bool:
-        """Read the index again; whether it names something new. Without an index: False."""
+        """Read the index again and tell whether its names have changed. A set without an index never changes."""
         if self.index is None:
             return False
         try:
@@ -269,7 +271,7 @@ class BinlogSet:
         return list(self._paths)
 
     def path(self, name: str) -> Path:
-        """Where a file is. Raises BinlogMissing for a name the set does not have."""
+        """Return the path of a file. Raises BinlogMissing when the set has no such file."""
         try:
             return self._paths[name]
         except KeyError:
@@ -277,7 +279,7 @@ class BinlogSet:
             raise BinlogMissing(f"the binlog set has no such file; {have}", file=name) from None
 
     def after(self, name: str) -> str | None:
-        """The file after ``name``, or None. ``name`` itself may have been purged from the set since."""
+        """Return the name of the file after ``name``, or None. ``name`` itself may be purged already."""
         names = self.names
         if name in self._paths:
             return next(iter(names[names.index(name) + 1 :]), None)
@@ -290,7 +292,7 @@ class BinlogSet:
     def segments(
         self, subjects: Subjects, sources: SourceNumbers, *, verify: bool = True
     ) -> Iterator[tuple[SegmentReader, Segment]]:
-        """All segments of the whole set, in order, with the reader that holds their bytes."""
+        """Yield all segments of the set, in order, each with the reader that holds its bytes."""
         names = self.names
         prepared = NONE_PREPARED
         for name in names:
@@ -312,7 +314,7 @@ def gtid_index_of(binlog: Path) -> Path:
 
 
 def kept_beside(name: str, others: Collection[str]) -> bool:
-    """Whether a server keeps the file ``name`` beside a binlog of ``others``.
+    """Tell whether a server keeps the file ``name`` beside a binlog of ``others``.
 
     Such files are the binlog's GTID index, the set's index and, in MariaDB, the set's state.
 
@@ -356,5 +358,5 @@ def _names_relay_logs(index: Path) -> bool:
 
 
 def ends_with_rotation(segment: Segment) -> bool:
-    """Whether the last event is one that a server closes a file with (Rotate or Stop)."""
+    """Tell whether the last event is a Rotate or Stop, with which a server closes a file."""
     return bool(segment.type[-1] in (EventType.ROTATE, EventType.STOP))

@@ -1,4 +1,4 @@
-"""What is in a binlog set, from one scan of it: the figures behind ``dumpfilter inspect``."""
+"""Figures of a binlog set from one scan, which ``dumpfilter inspect`` prints."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Inspection:
     last_time: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """The figures as JSON has them."""
+        """Return the figures as JSON has them."""
         return {
             "server_version": self.server_version,
             "family": self.family,

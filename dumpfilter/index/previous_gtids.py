@@ -1,4 +1,4 @@
-"""What a binlog file says came before it: its Previous_gtids (MySQL) or Gtid_list (MariaDB) event."""
+"""The GTIDs before a binlog file, from its Previous_gtids (MySQL) or Gtid_list (MariaDB) event."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _IN_TRANSACTIONS = GTIDS | {EventType.QUERY}
 
 
 def previous_gtids(file: BinlogFile) -> GtidSet | None:
-    """The GTIDs before a file; None when it does not say (before MySQL 5.6 and MariaDB 10.0).
+    """Return the GTIDs before a file; None when the file has no such event (before MySQL 5.6 and MariaDB 10.0).
 
     The event stands among the first of the file, before any transaction. Raises BinlogCorrupt.
     """

@@ -1,8 +1,8 @@
-"""The index: a binlog scanned into columns, a segment at a time.
+"""The scan of a binlog file into segments.
 
-:class:`FileScanner` is fed the bytes of one file, from the format description event on, and gives
-:class:`Segment` objects: numpy columns with one entry an event and one a transaction. Memory is bounded by
-the segment (and by the largest single event, as in a server), never by the file. All slaves share one scan.
+:class:`FileScanner` takes the bytes of one file, from the format description event on, and returns
+:class:`Segment` objects: numpy columns with an entry for each event and for each transaction. The size of a segment, or
+of the largest single event, bounds the memory. The size of the file does not. All slaves share one scan.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from dumpfilter.index.subjects import Subjects
 from dumpfilter.index.xa import Prepared
 
 SEGMENT_SIZE = 4 << 20
-"""How much of a file one scan takes, bytes: small enough to stay in the CPU's cache while it is read,
-scanned and sent, large enough to make the calls between cheap. Measured in bench/scan.py."""
+"""The bytes of a file that one scan takes. So many bytes stay in the CPU's cache while they are read, scanned and sent,
+and make the Python calls between scans cheap (measured in bench/scan.py)."""
 
 _TABLE_IDS = 4096
 """The room for table maps at first. A quarter of it is used before the scan forgets old table ids, and to meet a table
@@ -36,13 +36,12 @@ again costs a scan more than to remember it."""
 
 
 class FileScanner:
-    """Scans one file in order. ``format_description`` is the file's; ``subjects`` and ``sources`` the set's.
+    """A scan of one file in order. ``subjects`` and ``sources`` are those of the whole set.
 
-    Without ``statements`` the subjects of statements stay PENDING, for who only asks where transactions end.
-    ``prepared``: the XA transactions that are prepared where the scan begins; without it XA transactions are not
-    followed (their frames have role XA) and compressed transactions not opened (KEEP), for who does so elsewhere.
-    It keeps what a scan must remember from one segment to the next: whether a transaction is open, the table
-    maps in force, and the XA transactions that are prepared.
+    Without ``statements`` the subjects of statements stay PENDING, for callers that only need the ends of transactions.
+    ``prepared`` are the prepared transactions where the scan begins. Without ``prepared``, the scan follows no XA
+    transactions (their frames have the role XA) and opens no payloads (role KEEP). From one segment to the next, the
+    object remembers whether a transaction is open, the table maps in force, and the prepared transactions.
     """
 
     def __init__(
@@ -152,7 +151,7 @@ class FileScanner:
                 )
                 return self._format_description_segment(offset + at, length)
             elif boundary_count:
-                break  # what is whole goes first; the next scan begins nearer the bad event
+                break  # the whole transactions go first; the next scan meets the bad event again
             else:
                 self._raise(Stop(stop), data, at, offset)
         if boundary_count:
@@ -267,7 +266,7 @@ class FileScanner:
         )
 
     def _scan_inside(self, events: bytes, prepared: Prepared) -> Segment | None:
-        """The compressed transaction that ``events`` are; None when they are something else."""
+        """Scan the events of a payload; return None unless they are exactly one transaction."""
         inside, self._inside = self._inside, None
         if inside is None:
             fd = replace(self.format_description, checksum=False)

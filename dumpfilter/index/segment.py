@@ -15,8 +15,7 @@ from dumpfilter.index._scan import EventColumns, TransactionColumns
 from dumpfilter.index.xa import ALWAYS, Prepared
 
 _SEGMENT_OVERHEAD = 2 << 10
-"""What a segment takes in memory beside its columns' bytes: nothing to one of megabytes, most of it to one of a small
-compressed transaction."""
+"""The memory of a segment besides its columns, bytes. It counts for the segments of small payloads."""
 
 
 @dataclass(frozen=True)
@@ -25,26 +24,26 @@ class Segment:
 
     Event columns, all of one length: ``offset`` int64, ``size`` int64, ``time`` uint32 (Unix seconds), ``type``
     uint8, ``role`` uint8 (:mod:`dumpfilter.binlog.roles`), ``subject`` int32 (a number of the set's
-    :class:`Subjects`, or negative). Transaction columns: ``txn_event`` int64 (its first event; one entry
-    more than there are transactions, the last is the number of events), ``txn_subject`` int32 (the only
-    subject in it, or negative), ``txn_source`` int32 and ``txn_number`` int64 (its GTID, in every segment that
-    has a part of it; source -1 without one, -3 for events between transactions), ``txn_server`` uint32 (the server id
-    in the header of its first event).
+    :class:`Subjects`, or negative). Transaction columns: ``txn_event`` int64 is the number of the first event. It has one entry more
+    than there are transactions, the number of events. ``txn_subject`` int32 is the only subject, or a negative number.
+    ``txn_source`` int32 and ``txn_number`` int64 are the GTID, in every segment that has a part of the transaction. The
+    source is -1 without a GTID and -3 for events between transactions. ``txn_server`` uint32 is the server id in the
+    header of the first event.
 
-    ``txn_set`` int64 (one entry more than there are transactions): where each transaction's entries in ``set_subject``
-    int32 begin, the different subjects of a transaction with several whose events go by them alone; what is
-    not so plain has none.
+    ``txn_set`` int64, with one entry more than there are transactions, is the start of each transaction's entries in
+    ``set_subject`` int32. The entries are the subjects of a transaction with several, where one verdict for all subjects
+    decides the whole transaction. Other transactions have no entries.
 
-    ``continues``: the first transaction began in an earlier segment. ``open``: the last one goes on in the next.
+    ``continues`` says that the first transaction began in an earlier segment, ``open`` that the last goes on in the next.
 
-    ``xa_ends``: the numbers of the events (role STATEMENT) that end an XA transaction of which is known what it holds.
+    ``xa_ends`` are the numbers of the events (role STATEMENT) that end an XA transaction whose subjects are known.
 
-    ``payloads``: by the number of its event (role PAYLOAD), each compressed transaction as a segment of its own,
-    whose offsets count in the opened bytes. ``prepared``: the XA transactions that wait for their end where the
-    segment ends. ``earlier_ends``: by the number of its event, each end of an XA transaction that was prepared before
-    the segment; ``unknown_ends``: those of them (role KEEP) of which the scan has not seen the beginning.
+    ``payloads`` has each compressed transaction as a segment of its own, by the number of its event (role PAYLOAD). The
+    offsets of such a segment count in the uncompressed bytes. ``prepared`` are the prepared transactions at the end of
+    the segment. ``earlier_ends`` has, by the number of its event, each end of a transaction that was prepared before the
+    segment. ``unknown_ends`` (role KEEP) are the ends whose prepared transaction the scan has not seen.
 
-    ``format_description``: the one in force.
+    ``format_description`` is the format description in force.
     """
 
     file: str
@@ -74,7 +73,7 @@ class Segment:
 
     @property
     def nbytes(self) -> int:
-        """What the columns take in memory, bytes, with those of the payloads."""
+        """The memory of the columns, bytes, with those of the payloads."""
         return sum(
             column.nbytes
             for column in (
@@ -95,8 +94,10 @@ class Segment:
         ) + sum(_SEGMENT_OVERHEAD + payload.nbytes for payload in self.payloads.values())
 
     def with_known_ends(self, holds: Mapping[Xid, int]) -> Segment:
-        """The segment with ends of XA transactions known after all: what the transactions hold, as in
-        ``prepared``."""
+        """Return the segment with roles and subjects for the unknown XA ends that ``holds`` knows.
+
+        ``holds`` maps xids to values as in ``prepared``.
+        """
         known = {event: holds[xid] for event, xid in self.unknown_ends.items() if xid in holds}
         if not known:
             return self
@@ -116,11 +117,11 @@ class Segment:
         )
 
     def transaction_of(self, event: int) -> int:
-        """The number of the transaction that an event, by its number, belongs to."""
+        """Return the number of the transaction that has event number ``event``."""
         return int(np.searchsorted(self.txn_event, event, "right")) - 1
 
     def transaction_at(self, position: int) -> int | None:
-        """The number of the transaction that begins at a file offset, or None when none does.
+        """Return the number of the transaction that begins at a file offset; None when none begins there.
 
         ``end`` itself gives the number of transactions when no transaction is open there.
         """

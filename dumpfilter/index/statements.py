@@ -1,4 +1,4 @@
-"""From a Query or Execute_load_query event to the subject a filter decides on."""
+"""Statements of Query and Execute_load_query events, made into subjects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FRAMES = (b"ROLLBACK", b"SAVEPOINT ", b"RELEASE SAVEPOINT ")
 
 
 def read_statement(event: bytes, fd: FormatDescription) -> tuple[Statement, int | None]:
-    """The statement in a whole event and, when it is a transaction's keyword, the role it has instead.
+    """Return the statement of a whole event, and its role when the statement is a transaction's keyword (else None).
 
     Raises BinlogCorrupt (without file and position) when the event is malformed.
     """
@@ -32,7 +32,7 @@ def read_statement(event: bytes, fd: FormatDescription) -> tuple[Statement, int 
 
 
 def decode_statement_event(kind: EventType, body: bytes | memoryview, fd: FormatDescription) -> QueryEvent:
-    """The body of a Query, QUERY_COMPRESSED or Execute_load_query event."""
+    """Decode the body of a Query, Query_compressed or Execute_load_query event."""
     if kind == EventType.EXECUTE_LOAD_QUERY:
         return decode_execute_load_query(body, post_header_length=fd.post_header_length(kind))
     # a compressed Query has the post-header of a plain one
@@ -41,7 +41,7 @@ def decode_statement_event(kind: EventType, body: bytes | memoryview, fd: Format
 
 
 def statement_of(query: QueryEvent, fd: FormatDescription) -> Statement:
-    """What a statement event touches."""
+    """Return the statement of a decoded event, with the tables and databases that it uses."""
     status = query.status
     shape = statement_shape(query.text, family=fd.family, sql_mode=status.sql_mode or 0)
     read = _subject if len(shape) <= LONGEST_REMEMBERED else _subject.__wrapped__
@@ -59,7 +59,7 @@ def _subject(
     table_map_for_update: int | None,
     tables_info: tuple[TableName, ...] | None,
 ) -> Statement:
-    """Remembered, so that a statement that comes again with other values costs a look-up."""
+    """Make a statement from its shape. The cache serves statements that differ only in values."""
     return make_statement(
         parse_statement(shape, family),
         current_database=current_database,

@@ -1,8 +1,7 @@
-"""What a filter decides on: tables and statements, numbered densely.
+"""Subjects: the tables and statements about which a filter decides, numbered from 0.
 
-Every event of a segment that needs a decision carries the number of its subject. A filter is asked once
-for each subject; for the dump thread its answer is then an array look-up (WL#2387: the flags cached on
-the table object).
+Every event that needs a verdict carries the number of its subject. A filter gives one verdict for each subject, which
+the dump thread then looks up in an array (WL#2387: the flags cached on the table object).
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from dumpfilter.statement.statement import Statement
 
 @dataclass(frozen=True)
 class TableSubject:
-    """A table named by a table map; names decoded as UTF-8 with surrogateescape."""
+    """A table that a table map names. The names are decoded as UTF-8 with surrogateescape."""
 
     database: str
     table: str
@@ -32,9 +31,9 @@ Subject = TableSubject | Statement
 class Subjects:
     """The subjects met so far, shared by all scans of a binlog set.
 
-    Tables are numbered by the compiled scan itself, in the arrays below; statements by :meth:`statement`; sets of
-    them by :meth:`any_of`. Numbers are never reused, so flags computed for them stay valid. One scan at a time may
-    run with it; ``lock`` sees to that.
+    The compiled scan numbers tables in the arrays of ``names``, :meth:`statement` numbers statements, and
+    :meth:`any_of` numbers sets of both. A number is never used again, so table flags stay valid. ``lock`` keeps all but
+    one scan at a time from using the object.
     """
 
     def __init__(self) -> None:
@@ -42,7 +41,7 @@ class Subjects:
         self._known: list[Subject | None] = []
         self._statements: dict[Statement, int] = {}
         self._tables: dict[TableSubject, int] = {}
-        """Those of :meth:`number_of` only."""
+        """The numbers that :meth:`number_of` gave to tables."""
         self._sets: dict[tuple[int, ...], int] = {}
         self._members: dict[int, tuple[int, ...]] = {}
         self.names = K.Names(
@@ -58,7 +57,7 @@ class Subjects:
         return self.count
 
     def __getitem__(self, number: int) -> Subject:
-        """A table or a statement. Raises KeyError for a set of them (see :meth:`members`)."""
+        """Return a table or a statement. Raises KeyError for the number of a set (see :meth:`members`)."""
         if number >= len(self._known):
             self._read_new_tables()
         subject = self._known[number]
@@ -67,25 +66,24 @@ class Subjects:
         return subject
 
     def members(self, number: int) -> tuple[int, ...] | None:
-        """The numbers, all of them smaller, that make up a set (see :meth:`any_of`); None for a table or a
-        statement."""
+        """Return the numbers in a set (see :meth:`any_of`), smaller than its own; None for a table or a statement."""
         return self._members.get(number)
 
     def since(self, first: int) -> Iterator[Subject]:
-        """The tables and statements from number ``first`` on."""
+        """Yield the tables and statements from number ``first`` on."""
         for number in range(first, self.count):
             if self.members(number) is None:
                 yield self[number]
 
     def statement(self, statement: Statement) -> int:
-        """The number of a statement's subject; equal statements have one number."""
+        """Return the number of a statement. Equal statements have one number."""
         number = self._statements.get(statement)
         if number is None:
             number = self._statements[statement] = self._add(statement)
         return number
 
     def number_of(self, subject: Subject) -> int:
-        """A number for a subject that another scan has met. A table may have a second one, of its own, in this one."""
+        """Return a number for a subject of another scan. A table may have a second number, from the own scan."""
         if not isinstance(subject, TableSubject):
             return self.statement(subject)
         number = self._tables.get(subject)
@@ -94,8 +92,10 @@ class Subjects:
         return number
 
     def any_of(self, numbers: Iterable[int]) -> int:
-        """The number of a set of tables and statements: what is kept when any of them is. Of a single one it is its
-        own. Equal sets have one number."""
+        """Return the number of a set of tables and statements, which a filter sends when it sends any of them.
+
+        Equal sets have one number. A set of one has the number of its only member.
+        """
         members = tuple(sorted(set(numbers)))
         if len(members) == 1:
             return members[0]
@@ -110,7 +110,7 @@ class Subjects:
         if self.count >= self.names.start.size:
             self.grow()
         number = self.count
-        # a length no table's key has, so that the scan never takes it for one
+        # no table's key has a negative length, so the scan never takes this entry for a table
         self.names.length[number] = -1
         self.count += 1
         self._known.append(subject)

@@ -1,8 +1,7 @@
-"""XA transactions, followed through a stream: what XA COMMIT and XA ROLLBACK are about.
+"""Prepared transactions, followed through a stream, so that XA COMMIT and XA ROLLBACK go where the transaction went.
 
-A prepared XA transaction is an ordinary transaction that ends in an XA_prepare event; its XA COMMIT or XA
-ROLLBACK comes later, with a GTID of its own, and names nothing but the xid. A slave needs the one exactly
-when it was sent the other, so the index remembers what each prepared transaction holds until its end comes by.
+A prepared transaction is a transaction that ends in an XA_prepare event. Its XA COMMIT or XA ROLLBACK comes later, with
+a GTID of its own, and names only the xid. A slave needs this end exactly when it received the prepared transaction. The index therefore remembers the subjects of each prepared transaction until the end.
 """
 
 from __future__ import annotations
@@ -16,11 +15,13 @@ from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.gtid_events import Xid
 
 ALWAYS = R.KEPT
-"""What a prepared transaction holds when some of it is sent whatever a filter says."""
+"""The value for a prepared transaction of which the master sends some events whatever the filter says."""
 
 Prepared = Mapping[Xid, int]
-"""The XA transactions that are prepared at a place of the stream and have no end up to there, by their canonical
-names: the number of a subject that is kept exactly when something in them is (Subjects.any_of), or :data:`ALWAYS`."""
+"""The prepared transactions at a place of the stream, by canonical xid.
+
+The value is the number of the set of a transaction's subjects (Subjects.any_of), or :data:`ALWAYS`.
+"""
 
 NONE_PREPARED: Prepared = MappingProxyType({})
 
@@ -31,8 +32,9 @@ _END = re.compile(
 
 
 def ended_xid(text: bytes) -> Xid | None:
-    """The XA transaction that an XA COMMIT or XA ROLLBACK ends, as servers write it (``serialize_xid``); None
-    for any other text.
+    """Return the xid that an XA COMMIT or XA ROLLBACK names, as servers write it (``serialize_xid``).
+
+    Any other text gives None.
 
     >>> str(ended_xid(b"XA COMMIT X'67',X'62',7"))
     "X'67',X'62',7"
@@ -45,12 +47,12 @@ def ended_xid(text: bytes) -> Xid | None:
 
 
 def canonical(xid: Xid) -> Xid:
-    """The xid with its format id in 32 bits without a sign: the text and the XA_prepare event differ on large ones."""
+    """Return the xid with an unsigned format id of 32 bits, since text and XA_prepare event write large ids differently."""
     return replace(xid, format_id=xid.format_id & 0xFFFFFFFF)
 
 
 class XaTransactions:
-    """The prepared XA transactions, as a scan goes on from those at its beginning."""
+    """The prepared transactions, which change as a scan goes on."""
 
     def __init__(self, prepared: Prepared = NONE_PREPARED) -> None:
         self._prepared = dict(prepared)
@@ -58,18 +60,18 @@ class XaTransactions:
 
     @property
     def prepared(self) -> Prepared:
-        """Those prepared now; never changed afterwards."""
+        """A snapshot of the transactions that are prepared now."""
         if self._snapshot is None:
             self._snapshot = MappingProxyType(dict(self._prepared)) if self._prepared else NONE_PREPARED
         return self._snapshot
 
     def prepare(self, xid: Xid, holds: int) -> None:
-        """An XA_prepare event has come."""
+        """Note the transaction of an XA_prepare event."""
         self._prepared[canonical(xid)] = holds
         self._snapshot = None
 
     def end(self, xid: Xid) -> int | None:
-        """An XA COMMIT or XA ROLLBACK has come: what the transaction holds, None when that is not known."""
+        """Forget the transaction of an XA COMMIT or XA ROLLBACK and return its value; None when it is not known."""
         holds = self._prepared.pop(canonical(xid), None)
         if holds is not None:
             self._snapshot = None
