@@ -1,4 +1,4 @@
-"""What a slave that filters for itself executes from a stream, and whether a stream is valid at all.
+"""The effects of a stream on a slave that filters for itself, and the check that a stream is valid at all.
 
 Written from the semantics, not from the dump thread: events are read one by one, decisions come from
 :mod:`tests.filter.plain`.
@@ -41,11 +41,11 @@ class Effects:
     gtid: Any
     items: list[Any] = field(default_factory=list)
     sure: int = 0
-    """Of the items those that surely pass."""
+    """The items that surely pass."""
     undecided: int = 0
-    """Those that the filter cannot decide, so that they must be sent."""
+    """The number of events that the filter cannot decide. The master must send them."""
     ignored: int = 0
-    """What the filter surely ignores."""
+    """The items that the filter surely ignores."""
     frame: list[Any] = field(default_factory=list)
     """BEGIN, SAVEPOINT, COMMIT, XA START …: where they stand among the items."""
     payload: bytes | None = None
@@ -62,7 +62,7 @@ def _frame_text(event: Event) -> bytes:
 
 
 def kind_of(event: Event) -> str:
-    """What an event is, to a transaction."""
+    """Return the part that an event plays in a transaction."""
     kind = event.type
     if kind in _GTIDS:
         return "gtid"
@@ -100,7 +100,8 @@ def kind_of(event: Event) -> str:
 
 
 def opened(event: Event) -> list[Event] | None:
-    """The events of a compressed transaction; None for anything else, and where what is in it is not one."""
+    """Return the events of a compressed transaction; None for other events, and if the content is not one
+    transaction."""
     if event.type != T.TRANSACTION_PAYLOAD or event.fd.raw == b"inside":
         return None
     fd = replace(event.fd, checksum=False, raw=b"inside")
@@ -120,7 +121,7 @@ def opened(event: Event) -> list[Event] | None:
 
 
 def gtid_of(event: Event) -> Any:
-    """The source key and number of a GTID event; None for an anonymous one."""
+    """Return the source key and the number of a GTID event; None for an anonymous event."""
     body = event.body
     if event.type == T.GTID:
         return (bytes(body[1:17]), ""), int.from_bytes(body[17:25], "little")
@@ -135,7 +136,7 @@ def gtid_of(event: Event) -> Any:
 
 
 def events_of(fd: FormatDescription, stream: bytes) -> list[Event]:
-    """The events of a stream, checksums verified, without a format description event."""
+    """Return the events of a stream without a format description event. Verify the checksums."""
     data = b"\xfebin" + fd.raw + stream
     return list(iter_events(BytesIO(data), file="stream"))[1:]
 
@@ -175,7 +176,7 @@ def _ends(event: Event) -> bool:
 
 
 def _rows_item(event: Event, table: tuple[str, str] | None) -> Any:
-    """A rows event modulo its table id and STMT_END_F."""
+    """Return a rows event without its table id and without STMT_END_F."""
     at = 4 if event.fd.post_header_length(T.TABLE_MAP) == 6 else 6
     body = bytearray(event.body[at:])
     body[0] &= ~STMT_END_F
@@ -235,7 +236,7 @@ def execute(fd: FormatDescription, stream: bytes, rules: PlainFilter) -> list[Ef
                 always = True
                 context = []
             elif kind == "xa finish":
-                # what becomes of it is what became of the transaction it ends
+                # the end goes where the prepared transaction went
                 held = prepared.pop(_frame_text(event).split(b" ", 2)[2].decode(), "undecided")
                 if held == "nothing":
                     effects.ignored += 1
@@ -282,7 +283,8 @@ def validate(fd: FormatDescription, stream: bytes, source: bytes) -> None:
 
 
 def _is_from(original: Event, event: Event) -> bool:
-    """Whether an event is as the source wrote it, but for a moved STMT_END_F (and its checksum, which was verified).
+    """Tell whether an event is as the source wrote it, except for a moved STMT_END_F (and its checksum, which was
+    verified).
 
     A compressed transaction may hold less than the source's.
     """
@@ -296,7 +298,8 @@ def _is_from(original: Event, event: Event) -> bool:
 
 
 def _part_of(original: Event, event: Event) -> None:
-    """A compressed transaction holds a part of the original's events, in their order, and is smaller."""
+    """Check that a compressed transaction is smaller than the original and holds a part of its events, in their
+    order."""
     assert event.header.size < original.header.size
     had, has = opened(original), opened(event)
     assert had
@@ -357,7 +360,7 @@ def _validate_transaction(fd: FormatDescription, group: list[Event], unused: set
 
 
 def _maps_without_rows(fd: FormatDescription, source: Iterable[Event]) -> set[Any]:
-    """The table maps (their header and body) that the source itself uses no rows for."""
+    """Return the table maps (header and body) for which the source itself has no rows."""
     found: set[Any] = set()
     maps: dict[int, list[Any]] = {}
     for event in source:
@@ -375,6 +378,6 @@ def _maps_without_rows(fd: FormatDescription, source: Iterable[Event]) -> set[An
 
 
 def _is_ended(original: Event, event: Event) -> bool:
-    """Whether a rows event is the original with STMT_END_F."""
+    """Tell whether a rows event is the original with STMT_END_F."""
     same = _rows_item(event, None) == _rows_item(original, None)
     return same and _ends(event) and not _ends(original)

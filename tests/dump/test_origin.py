@@ -26,7 +26,7 @@ SERVERS = [10, 11, 12, 13]
 
 @st.composite
 def from_servers(draw: st.DrawFn) -> MadeBinlog:
-    """A binlog with transactions of several servers. MariaDB's are as they were drawn: the server is in the GTID."""
+    """Draw a binlog with transactions of several servers. MariaDB's GTIDs hold the server already."""
     made = draw(binlogs(odd=False))
     if made.dialect.family == "mariadb":
         return made
@@ -86,8 +86,10 @@ class Dumped:
 
 
 def wanted_part(made: MadeBinlog, origin: OriginFilter) -> tuple[list[bool], bytes]:
-    """Of each transaction, and of what belongs to the file, whether a slave that is sent everything takes it; and
-    the bytes of those it takes."""
+    """Tell for each transaction, and each event of the file, whether a slave that is sent everything takes it.
+
+    Return these answers and the bytes that the slave takes.
+    """
     fd = made.fd
     takes, taken = [], b""
     for group in reference.transactions_of(reference.events_of(fd, made.data[made.first_event :])):
@@ -101,8 +103,10 @@ def wanted_part(made: MadeBinlog, origin: OriginFilter) -> tuple[list[bool], byt
 
 
 def _xa_transactions_are_of_one_server(made: MadeBinlog, takes: list[bool]) -> bool:
-    """Whether no XA transaction is prepared by a server that is wanted and ended by one that is not, or the other way
-    round: such a slave has an error whoever filters."""
+    """Tell whether both parts of each XA transaction come from wanted servers, or both from unwanted servers.
+
+    A slave that gets one part only has an error, whether the slave or the master filters.
+    """
     prepared: dict[str, bool] = {}
     groups = reference.transactions_of(reference.events_of(made.fd, made.data[made.first_event :]))
     for group, take in zip(groups, takes, strict=True):

@@ -30,7 +30,7 @@ class Transaction(NamedTuple):
 
 
 def transactions(data: bytes, sources: SourceNumbers) -> tuple[list[Transaction], str]:
-    """Every transaction, and event of the file alone, of a whole file, and its family."""
+    """Return each transaction, and each event of the file, of a whole file, and the file's family."""
     ((_, segment),) = segments(data, 1 << 24, sources=sources)
     first = segment.txn_event[:-1]
     columns = (segment.offset[first], segment.time[first], segment.txn_source, segment.txn_number)
@@ -44,7 +44,7 @@ def transactions(data: bytes, sources: SourceNumbers) -> tuple[list[Transaction]
 def selected(
     data: bytes, wanted: Range, size: int, *, whole_files: bool = False, name: str = "made.000001"
 ) -> set[int]:
-    """Where the transactions begin that a selection takes, of a file in segments of ``size`` bytes."""
+    """Return the offsets of the transactions that a selection takes from a file in segments of ``size`` bytes."""
     sources = SourceNumbers()
     selection = Selection(wanted, sources, first=name, last=name, whole_files=whole_files)
     taken: set[int] = set()

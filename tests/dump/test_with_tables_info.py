@@ -8,7 +8,7 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.binlog.compression import compress, decode_transaction_payload, encode_transaction_payload
@@ -19,11 +19,10 @@ from dumpfilter.binlog.events import (
     EventHeader,
     EventType,
 )
-from dumpfilter.binlog.format import FormatDescription, NameRules
+from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.query import QueryEvent, decode_query, decode_tables_info, encode_query
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.binlog.writer import make_event
-from dumpfilter.dump.filter_set import filter_set
 from dumpfilter.dump.with_tables_info import (
     Converted,
     announce_tables_info,
@@ -34,7 +33,6 @@ from dumpfilter.dump.with_tables_info import (
     without_tables_info,
 )
 from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogUnsupported, OutputError
-from dumpfilter.filter import Filter, RuleKind, make_rule
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.scanner import SEGMENT_SIZE
 from dumpfilter.index.statements import decode_statement_event
@@ -44,14 +42,12 @@ from tests.index.plain_index import index_events
 from tests.strategies import (
     DIALECTS,
     Dialect,
-    MadeBinlog,
     _Builder,
-    binlogs,
     execute_load_query_body,
     query_body,
     with_checksum,
 )
-from tests.support import RECORDED_SETS, binlogs_in, recording_id, segments
+from tests.support import RECORDED_SETS, segments
 
 T = EventType
 MYSQL_55 = next(dialect for dialect in DIALECTS if dialect.name == "mysql 5.5")
@@ -219,7 +215,7 @@ def test_format_description_events(dialect: Dialect) -> None:
     usual = FormatDescription.parse(dialect.format_description())
     extended = announce_tables_info(usual, True)
     assert (has_tables_info(usual), has_tables_info(extended)) == (False, True)
-    assert FormatDescription.parse(extended.raw) == extended  # which verifies its checksum
+    assert FormatDescription.parse(extended.raw) == extended  # the parser verifies the checksum
     assert extended.post_header_length(T.QUERY) == 17
     assert extended.post_header_length(T.EXECUTE_LOAD_QUERY) == 26
     compressed = {"mariadb": 17, "mysql": 0}[dialect.family]
@@ -228,7 +224,7 @@ def test_format_description_events(dialect: Dialect) -> None:
 
 
 def plain(data: bytes) -> Iterator[tuple[object, ...]]:
-    """The events of a file but for what depends on their places; transactions opened."""
+    """Yield the events of a file without the fields that depend on their places. Compressed transactions are opened."""
     for event in iter_events(BytesIO(data), file="made"):
         header = event.header._replace(end_log_pos=0, size=0)
         if event.type == T.TRANSACTION_PAYLOAD:
@@ -251,7 +247,7 @@ def whole_events(data: bytes) -> Iterator[bytes]:
 
 
 def queries(data: bytes, unpacked: bool = True) -> Iterator[QueryEvent]:
-    """The Query events of a file, those in compressed transactions too."""
+    """Yield the Query events of a file, those in compressed transactions, too."""
     for event in iter_events(BytesIO(data), file="made"):
         if event.type in (T.QUERY, T.QUERY_COMPRESSED):
             yield decode_statement_event(T(event.type), event.body, event.fd)
@@ -261,19 +257,8 @@ def queries(data: bytes, unpacked: bool = True) -> Iterator[QueryEvent]:
                     yield decode_statement_event(T.QUERY, inner[HEADER_LENGTH:], event.fd)
 
 
-def there_and_back(source: BinlogSet, directory: Path) -> tuple[list[Path], list[Path], Converted]:
-    """Convert, and convert back; the files of both."""
-    counts = with_tables_info(source, directory / "extended", "x")
-    back = without_tables_info(BinlogSet.open(directory / "extended"), directory / "usual", "x")
-    assert (back.queries, back.untold) == (counts.queries, 0)
-    return (
-        *(sorted((directory / made).glob("x.0*")) for made in ("extended", "usual")),  # type: ignore[return-value]
-        counts,
-    )
-
-
 def same_scan(usual: bytes, extended: bytes) -> None:
-    """Both are indexed alike, by the compiled scan and by its twin: same types, roles and subjects."""
+    """Check that both are indexed alike, by the compiled scan and by its twin: same types, roles and subjects."""
     scans, twins = [], []
     for data in (usual, extended):
         subjects = Subjects()
@@ -287,60 +272,6 @@ def same_scan(usual: bytes, extended: bytes) -> None:
         twins.append((twin.type, twin.role, twin.subject))
     assert scans[0] == scans[1]
     assert twins[0] == twins[1]
-
-
-def positions_are_right(data: bytes, source: bytes) -> None:
-    """Compare every end_log_pos, which is 0 where the source's is; iter_events verifies every checksum."""
-    pairs = zip(
-        iter_events(BytesIO(data), file="made"), iter_events(BytesIO(source), file="source"), strict=True
-    )
-    for event, before in pairs:
-        if event.type != T.FORMAT_DESCRIPTION:
-            place = event.offset + event.header.size if before.header.end_log_pos else 0
-            assert event.header.end_log_pos == place
-
-
-@pytest.mark.parametrize("folder", RECORDED_SETS, ids=recording_id)
-def test_every_recording_there_and_back(folder: Path, tmp_path: Path) -> None:
-    source = BinlogSet.open(binlogs_in(folder))
-    extended, usual, counts = there_and_back(source, tmp_path)
-    assert len(extended) == len(usual) == len(source.names)
-    statements = 0
-    for name, made, again in zip(source.names, extended, usual, strict=True):
-        data = source.path(name).read_bytes()
-        assert list(plain(again.read_bytes())) == list(plain(data))
-        same_scan(data, made.read_bytes())
-        positions_are_right(made.read_bytes(), data)
-        for before, after in zip(queries(data), queries(made.read_bytes()), strict=True):
-            statements += 1
-            assert after.tables_info is not None
-            assert replace(after, tables_info=None) == before
-    assert counts.queries == statements
-    assert counts.untold <= statements // 10
-
-
-@settings(deadline=None, max_examples=150)
-@given(made=binlogs())
-def test_any_binlog_there_and_back(made: MadeBinlog, tmp_path_factory: pytest.TempPathFactory) -> None:
-    directory = tmp_path_factory.mktemp("set")
-    (directory / "made.000001").write_bytes(made.data)
-    (extended,), (usual,), _ = there_and_back(BinlogSet.open(directory / "made.000001"), directory)
-    assert list(plain(usual.read_bytes())) == list(plain(made.data))
-    same_scan(made.data, extended.read_bytes())
-    positions_are_right(extended.read_bytes(), made.data)
-
-
-def test_what_recorded_statements_name(tmp_path: Path) -> None:
-    """A row format CREATE … SELECT of MySQL: BEGIN is told with the table (and Xid ends it)."""
-    (folder,) = (path for path in RECORDED_SETS if path.name == "mysql-row")
-    with_tables_info(BinlogSet.open(folder), tmp_path, "x")
-    told = [q for path in sorted(tmp_path.glob("x.0*")) for q in queries(path.read_bytes())]
-    (at,) = (n for n, q in enumerate(told) if q.text.startswith("CREATE TABLE `t4`"))
-    assert told[at - 1].text == "BEGIN"
-    assert told[at - 1].tables_info == told[at].tables_info == (TableName(None, "t4"),)
-    others = [q for n, q in enumerate(told) if q.text == "BEGIN" and n != at - 1]
-    assert others
-    assert all(q.tables_info == () for q in others)
 
 
 def made_file(dialect: Dialect, events: Iterable[tuple[int, bytes]]) -> bytes:
@@ -561,30 +492,6 @@ def test_a_relay_log(second_checksum: bool, tmp_path: Path) -> None:
     assert all(has_tables_info(e.fd) for e in events)
     assert bytes(events[1].body) == bytes(8) + b"bin.000007"
     assert decode_query(events[3].body, post_header_length=17).tables_info == HERE
-
-
-RULES = [
-    (RuleKind.DO_DB, "shop"),
-    (RuleKind.IGNORE_TABLE, "shop.orders"),
-    (RuleKind.WILD_DO_TABLE, "d1.%"),
-]
-
-
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule[0].value)
-@pytest.mark.parametrize("folder", RECORDED_SETS, ids=recording_id)
-def test_filtered_alike(rule: tuple[RuleKind, str], folder: Path, tmp_path: Path) -> None:
-    """The law: what a slave is sent does not depend on the format."""
-    source = BinlogSet.open(binlogs_in(folder))
-    with source.file(source.names[0]) as file:
-        family = file.format_description.family
-    rules = Filter((make_rule(*rule),), names=NameRules(family, lower_case_table_names=0))
-    with_tables_info(source, tmp_path / "extended", "x")
-    filter_set(BinlogSet.open(tmp_path / "extended"), rules, tmp_path / "filtered", "x")
-    without_tables_info(BinlogSet.open(tmp_path / "filtered"), tmp_path / "back", "x")
-    filter_set(source, rules, tmp_path / "direct", "x")
-    for path in sorted((tmp_path / "direct").glob("x.0*")):
-        back = (tmp_path / "back" / path.name).read_bytes()
-        assert list(plain(back)) == list(plain(path.read_bytes()))
 
 
 def test_an_event_alone_has_the_right_checksum() -> None:

@@ -50,7 +50,7 @@ class Made:
         self.files[-1].add(T.GTID, b"\1" + bytes(16) + number + b"\2" + bytes(16))
 
     def prepare(self, xid: str, *databases: str, one_phase: bool = False, payload: bool = False) -> int:
-        """An XA transaction with rows for a table in each database; an unknown event for "?"."""
+        """Add an XA transaction with rows for a table in each database, and an unknown event for "?"."""
         file = self.files[-1]
         self._begin()
         if payload:
@@ -83,8 +83,10 @@ class Made:
 
 
 def sent(store: BinlogStore, first_file: str, then: Filter | None = None) -> tuple[list[int], Counts]:
-    """The numbers of the transactions that a slave is sent from a file on, filtered by SHOP; from the second file
-    on ``then``, if given."""
+    """Return the numbers of the transactions that a slave is sent from a file on, filtered by SHOP.
+
+    From the second file on the filter is ``then``, if given.
+    """
     thread = DumpThread(TableFlags(SHOP, store.subjects), store.sources)
     numbers: list[int] = []
     counts = Counts()
@@ -161,7 +163,7 @@ def three_files() -> tuple[Made, list[int]]:
 @pytest.mark.parametrize("order", list(permutations(["bin.000001", "bin.000002", "bin.000003"])))
 @pytest.mark.parametrize("cache_bytes", [1, 1 << 20])
 def test_other_slaves_make_no_difference(tmp_path: Path, order: tuple[str, ...], cache_bytes: int) -> None:
-    """Which files were scanned first, and which were forgotten again, decides nothing."""
+    """The order in which files are scanned and forgotten does not change the result."""
     made, kept = three_files()
     store = BinlogStore(made.write(tmp_path), cache_bytes=cache_bytes)
     before = {"bin.000001": 0, "bin.000002": 4, "bin.000003": 7}
@@ -173,7 +175,7 @@ def test_other_slaves_make_no_difference(tmp_path: Path, order: tuple[str, ...],
 
 @pytest.mark.parametrize("second", ["--replicate-do-db=logs", "--replicate-ignore-db=none", None])
 def test_a_change_of_filter_does_not_part_them(tmp_path: Path, second: str | None) -> None:
-    """What was prepared under the old filter ends as it was prepared; what comes after goes by the new one."""
+    """The end of a transaction that was prepared under the old filter ignores the new filter."""
     made = Made()
     kept = [made.prepare("a", "shop")]
     made.prepare("b", "logs", payload=True)
@@ -207,7 +209,7 @@ def test_damage_in_an_earlier_file_is_not_the_later_ones(tmp_path: Path) -> None
 def test_what_is_always_sent_ends_always(tmp_path: Path) -> None:
     made = Made()
     kept = [made.prepare("a", "logs", "?"), made.finish("a")]
-    made.finish("a", "ROLLBACK")  # of what nobody prepared
+    made.finish("a", "ROLLBACK")  # no transaction is prepared with this xid
     numbers, counts = sent(BinlogStore(made.write(tmp_path)), "bin.000001")
     assert numbers == [*kept, 3]
     assert counts.events_undecided == 3

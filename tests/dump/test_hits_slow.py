@@ -1,0 +1,88 @@
+"""The slow tests beside :mod:`tests.dump.test_hits`."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dumpfilter.binlog.format import NameRules
+from dumpfilter.filter import Filter, Rule
+from dumpfilter.filter.effective import EffectiveFilter
+from dumpfilter.filter.hits import Hits
+from dumpfilter.filter.rules import EffectiveRuleKind, RuleKind, make_rule
+from tests.dump.test_hits import check
+from tests.dump.test_law import EFFECTIVE_RULES, of_rules
+from tests.strategies import (
+    MadeBinlog,
+    binlogs,
+    rules,
+)
+from tests.support import RECORDED, MemoryFile, recording_id
+
+MADE = binlogs(unreadable=True)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    made=MADE,
+    given_rules=rules() | EFFECTIVE_RULES,
+    chunk_size=st.integers(1, 800),
+    segment_size=st.integers(1, 1200) | st.just(1 << 16),
+)
+def test_nothing_is_lost_and_nothing_counted_twice(
+    made: MadeBinlog, given_rules: list[Rule], chunk_size: int, segment_size: int
+) -> None:
+    own = of_rules(given_rules, made.dialect.family)
+    check(made.data, own, chunk_size=chunk_size, segment_size=segment_size)
+
+
+def _only_sure(given_rules: list[Rule]) -> list[Rule]:
+    """Rules by databases alone: they decide everything."""
+    return [rule for rule in given_rules if rule.kind in (RuleKind.DO_DB, RuleKind.IGNORE_DB)]
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    made=binlogs(odd=False),
+    given_rules=rules(),
+    others=st.tuples(rules(), rules()),
+    segment_size=st.integers(1, 1200),
+)
+def test_what_others_keep_out_never_comes_to_the_filter(
+    made: MadeBinlog, given_rules: list[Rule], others: tuple[list[Rule], list[Rule]], segment_size: int
+) -> None:
+    make = functools.partial(Filter, names=NameRules(made.dialect.family))
+    check(
+        made.data,
+        make(given_rules),
+        segment_size=segment_size,
+        write=make(_only_sure(others[0])),
+        imposed=[make(_only_sure(others[1]))],
+    )
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=recording_id)
+def test_recordings(path: Path) -> None:
+    data = path.read_bytes()
+    family = MemoryFile(data).format_description.family
+    total: Hits = Counter()
+    for options in (
+        ["--replicate-ignore-db=d1"],
+        ["--replicate-wild-ignore-table=%.t%", "--replicate-rewrite-db=d1->d2"],
+        ["--replicate-do-db=nowhere"],
+        ["--replicate-do-table=d1.t1", "--replicate-wild-do-table=mysql.%"],
+    ):
+        own = Filter.from_options(options, names=NameRules(family))
+        total += check(data, own, chunk_size=4096, segment_size=10_000)
+    effective = EffectiveFilter(
+        [make_rule(EffectiveRuleKind.IGNORE, "%.%"), make_rule(EffectiveRuleKind.DO, "%.t1")],
+        names=NameRules(family),
+    )
+    total += check(data, effective)
+    # some files hold nothing but their own events
+    assert total or len(data) < 1000

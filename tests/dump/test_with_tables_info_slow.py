@@ -1,0 +1,117 @@
+"""The slow tests beside :mod:`tests.dump.test_with_tables_info`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+
+from dumpfilter.binlog.format import NameRules
+from dumpfilter.binlog.reader import iter_events
+from dumpfilter.dump.filter_set import filter_set
+from dumpfilter.dump.with_tables_info import (
+    Converted,
+    with_tables_info,
+    without_tables_info,
+)
+from dumpfilter.filter import Filter, RuleKind, make_rule
+from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.statement import TableName
+from tests.dump.test_with_tables_info import T, plain, queries, same_scan
+from tests.strategies import (
+    MadeBinlog,
+    binlogs,
+)
+from tests.support import RECORDED_SETS, binlogs_in, recording_id
+
+
+def there_and_back(source: BinlogSet, directory: Path) -> tuple[list[Path], list[Path], Converted]:
+    """Convert, and convert back; the files of both."""
+    counts = with_tables_info(source, directory / "extended", "x")
+    back = without_tables_info(BinlogSet.open(directory / "extended"), directory / "usual", "x")
+    assert (back.queries, back.untold) == (counts.queries, 0)
+    return (
+        *(sorted((directory / made).glob("x.0*")) for made in ("extended", "usual")),  # type: ignore[return-value]
+        counts,
+    )
+
+
+def positions_are_right(data: bytes, source: bytes) -> None:
+    """Compare every end_log_pos, which is 0 where the source's is; iter_events verifies every checksum."""
+    pairs = zip(
+        iter_events(BytesIO(data), file="made"), iter_events(BytesIO(source), file="source"), strict=True
+    )
+    for event, before in pairs:
+        if event.type != T.FORMAT_DESCRIPTION:
+            place = event.offset + event.header.size if before.header.end_log_pos else 0
+            assert event.header.end_log_pos == place
+
+
+@pytest.mark.parametrize("folder", RECORDED_SETS, ids=recording_id)
+def test_every_recording_there_and_back(folder: Path, tmp_path: Path) -> None:
+    source = BinlogSet.open(binlogs_in(folder))
+    extended, usual, counts = there_and_back(source, tmp_path)
+    assert len(extended) == len(usual) == len(source.names)
+    statements = 0
+    for name, made, again in zip(source.names, extended, usual, strict=True):
+        data = source.path(name).read_bytes()
+        assert list(plain(again.read_bytes())) == list(plain(data))
+        same_scan(data, made.read_bytes())
+        positions_are_right(made.read_bytes(), data)
+        for before, after in zip(queries(data), queries(made.read_bytes()), strict=True):
+            statements += 1
+            assert after.tables_info is not None
+            assert replace(after, tables_info=None) == before
+    assert counts.queries == statements
+    assert counts.untold <= statements // 10
+
+
+@settings(deadline=None, max_examples=150)
+@given(made=binlogs())
+def test_any_binlog_there_and_back(made: MadeBinlog, tmp_path_factory: pytest.TempPathFactory) -> None:
+    directory = tmp_path_factory.mktemp("set")
+    (directory / "made.000001").write_bytes(made.data)
+    (extended,), (usual,), _ = there_and_back(BinlogSet.open(directory / "made.000001"), directory)
+    assert list(plain(usual.read_bytes())) == list(plain(made.data))
+    same_scan(made.data, extended.read_bytes())
+    positions_are_right(extended.read_bytes(), made.data)
+
+
+def test_what_recorded_statements_name(tmp_path: Path) -> None:
+    """A row format CREATE … SELECT of MySQL: BEGIN is told with the table (and Xid ends it)."""
+    (folder,) = (path for path in RECORDED_SETS if path.name == "mysql-row")
+    with_tables_info(BinlogSet.open(folder), tmp_path, "x")
+    told = [q for path in sorted(tmp_path.glob("x.0*")) for q in queries(path.read_bytes())]
+    (at,) = (n for n, q in enumerate(told) if q.text.startswith("CREATE TABLE `t4`"))
+    assert told[at - 1].text == "BEGIN"
+    assert told[at - 1].tables_info == told[at].tables_info == (TableName(None, "t4"),)
+    others = [q for n, q in enumerate(told) if q.text == "BEGIN" and n != at - 1]
+    assert others
+    assert all(q.tables_info == () for q in others)
+
+
+RULES = [
+    (RuleKind.DO_DB, "shop"),
+    (RuleKind.IGNORE_TABLE, "shop.orders"),
+    (RuleKind.WILD_DO_TABLE, "d1.%"),
+]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule[0].value)
+@pytest.mark.parametrize("folder", RECORDED_SETS, ids=recording_id)
+def test_filtered_alike(rule: tuple[RuleKind, str], folder: Path, tmp_path: Path) -> None:
+    """The law: what a slave is sent does not depend on the format."""
+    source = BinlogSet.open(binlogs_in(folder))
+    with source.file(source.names[0]) as file:
+        family = file.format_description.family
+    rules = Filter((make_rule(*rule),), names=NameRules(family))
+    with_tables_info(source, tmp_path / "extended", "x")
+    filter_set(BinlogSet.open(tmp_path / "extended"), rules, tmp_path / "filtered", "x")
+    without_tables_info(BinlogSet.open(tmp_path / "filtered"), tmp_path / "back", "x")
+    filter_set(source, rules, tmp_path / "direct", "x")
+    for path in sorted((tmp_path / "direct").glob("x.0*")):
+        back = (tmp_path / "back" / path.name).read_bytes()
+        assert list(plain(back)) == list(plain(path.read_bytes()))
