@@ -185,7 +185,8 @@ class EventType(enum.IntEnum):
     TRANSACTION_PAYLOAD = EventKind(
         40, "Transaction_payload", _MYSQL, _S.PAYLOAD, "compression.decode_transaction_payload", compressed=True)
     HEARTBEAT_V2 = EventKind(41, "Heartbeat_v2", _MYSQL)
-    GTID_TAGGED = EventKind(42, "Gtid_tagged", _MYSQL, _S.GTID, "gtid_events.decode_gtid_tagged", "Gtid_tagged_log_event")
+    GTID_TAGGED = EventKind(
+        42, "Gtid_tagged", _MYSQL, _S.GTID, "gtid_events.decode_gtid_tagged", "Gtid_tagged_log_event")
 
     ANNOTATE_ROWS = EventKind(160, "Annotate_rows", _MARIADB, _S.CONTEXT, "context_events.decode_annotate_rows")
     BINLOG_CHECKPOINT = EventKind(

@@ -22,26 +22,27 @@ _SEGMENT_OVERHEAD = 2 << 10
 class Segment:
     """Consecutive events of one file, ``start`` to ``end`` (file offsets, bytes).
 
-    Event columns, all of one length: ``offset`` int64, ``size`` int64, ``time`` uint32 (Unix seconds), ``type``
-    uint8, ``role`` uint8 (:mod:`dumpfilter.binlog.roles`), ``subject`` int32 (a number of the set's
-    :class:`Subjects`, or negative). Transaction columns: ``txn_event`` int64 is the number of the first event. It has one entry more
-    than there are transactions, the number of events. ``txn_subject`` int32 is the only subject, or a negative number.
-    ``txn_source`` int32 and ``txn_number`` int64 are the GTID, in every segment that has a part of the transaction. The
-    source is -1 without a GTID and -3 for events between transactions. ``txn_server`` uint32 is the server id in the
-    header of the first event.
+    Event columns, all of one length: ``offset`` int64, ``size`` int64, ``time`` uint32 (Unix seconds), ``type`` uint8,
+    ``role`` uint8 (:mod:`dumpfilter.binlog.roles`), ``subject`` int32 (a number of the set's :class:`Subjects`, or
+    negative). Transaction columns: ``txn_event`` int64 is the number of the first event. It has one entry more than
+    there are transactions, the number of events. ``txn_subject`` int32 is the only subject, or a negative number.
+    ``txn_source`` int32 and ``txn_number`` int64 are the GTID, in every segment that has a part of the transaction.
+    The source is -1 without a GTID and -3 for events between transactions. ``txn_server`` uint32 is the server id in
+    the header of the first event.
 
     ``txn_set`` int64, with one entry more than there are transactions, is the start of each transaction's entries in
-    ``set_subject`` int32. The entries are the subjects of a transaction with several, where one verdict for all subjects
-    decides the whole transaction. Other transactions have no entries.
+    ``set_subject`` int32. The entries are the subjects of a transaction with several, where one verdict for all
+    subjects decides the whole transaction. Other transactions have no entries.
 
-    ``continues`` says that the first transaction began in an earlier segment, ``open`` that the last goes on in the next.
+    ``continues`` says that the first transaction began in an earlier segment, ``open`` that the last goes on in the
+    next.
 
     ``xa_ends`` are the numbers of the events (role STATEMENT) that end an XA transaction whose subjects are known.
 
-    ``payloads`` has each compressed transaction as a segment of its own, by the number of its event (role PAYLOAD). The
-    offsets of such a segment count in the uncompressed bytes. ``prepared`` are the prepared transactions at the end of
-    the segment. ``earlier_ends`` has, by the number of its event, each end of a transaction that was prepared before the
-    segment. ``unknown_ends`` (role KEEP) are the ends whose prepared transaction the scan has not seen.
+    ``payloads`` has each compressed transaction as a segment of its own, by the number of its event (role PAYLOAD).
+    The offsets of such a segment count in the uncompressed bytes. ``prepared`` are the prepared transactions at the
+    end of the segment. ``earlier_ends`` has, by the number of its event, each end of a transaction that was prepared
+    before the segment. ``unknown_ends`` (role KEEP) are the ends whose prepared transaction the scan has not seen.
 
     ``format_description`` is the format description in force.
     """

@@ -1,8 +1,8 @@
 """Prepared transactions, followed through a stream, so that XA COMMIT and XA ROLLBACK go where the transaction went.
 
-A prepared transaction is a transaction that ends in an XA_prepare event. Its XA COMMIT or XA ROLLBACK comes later, with
-a GTID of its own, and names only the xid. A slave needs this end exactly when it received the prepared transaction. The index therefore remembers the subjects of each prepared transaction until the end.
-"""
+A prepared transaction is a transaction that ends in an XA_prepare event. Its XA COMMIT or XA ROLLBACK comes later,
+with a GTID of its own, and names only the xid. A slave needs this end exactly when it received the prepared
+transaction. The index therefore remembers the subjects of each prepared transaction until the end."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def ended_xid(text: bytes) -> Xid | None:
 
 
 def canonical(xid: Xid) -> Xid:
-    """Return the xid with an unsigned format id of 32 bits, since text and XA_prepare event write large ids differently."""
+    """Return the xid with an unsigned format id of 32 bits. Text and XA_prepare event may differ in the sign."""
     return replace(xid, format_id=xid.format_id & 0xFFFFFFFF)
 
 

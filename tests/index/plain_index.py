@@ -1,6 +1,6 @@
-"""The index in plain Python: what :mod:`dumpfilter.index._scan` does, one event at a time.
+"""The plain-Python twin of :mod:`dumpfilter.index._scan`, one event at a time, with sets of events of its own.
 
-Slow, and easy to check by eye. Tests hold the compiled scan to it. It takes a whole file at once, so there
+It is slow, and easy to check by eye. Tests hold the compiled scan to it. It takes a whole file at once, so there
 are no segments; everything else is as in :class:`~dumpfilter.index.segment.Segment`.
 """
 
@@ -16,7 +16,6 @@ from dumpfilter.binlog.context_events import decode_xa_prepare
 from dumpfilter.binlog.events import (
     HEADER_LENGTH,
     LOG_EVENT_IGNORABLE_F,
-    ROWS,
     STMT_END_F,
     EventHeader,
     EventType,
@@ -51,6 +50,7 @@ _FILE = frozenset(
         EventType.STOP,
     }
 )
+_ROWS = frozenset({*range(20, 26), *range(30, 33), 39, *range(166, 172)})
 _BETWEEN, _IN_GROUP, _AFTER_BEGIN = range(3)
 
 
@@ -143,7 +143,7 @@ def _read(event: Event, group: int, tables: dict[int, Subject]) -> tuple[int, An
         table = TableSubject(_name(names[1 : table_at - 1]), _name(names[table_at + 1 : end]))
         tables[int.from_bytes(body[:id_length], "little")] = table
         return R.TABLE_MAP, table, max(group, _IN_GROUP)
-    if kind in ROWS:
+    if kind in _ROWS:
         _need(event, len(body) >= id_length + 2)
         number = int.from_bytes(body[:id_length], "little")
         last = bool(int.from_bytes(body[id_length : id_length + 2], "little") & STMT_END_F)

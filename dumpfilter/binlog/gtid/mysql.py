@@ -102,7 +102,7 @@ class MysqlGtidSet(GtidSet):
         self.add_range(key, 1, gno)
 
     def has_tags(self) -> bool:
-        """Whether any GTID has a tag, which servers before 8.3 cannot read."""
+        """Tell whether any GTID has a tag. Servers before 8.3 cannot read tags."""
         return any(tag for _, tag in self._sets)
 
     def _place(self, gtid: Gtid) -> tuple[TsidKey, int]:
