@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +12,7 @@ from dumpfilter.filter.flags import FILTER_UNDECIDED_F, TableFlags
 from dumpfilter.index.segment import Segment
 
 
-@dataclass(frozen=True, slots=True)
-class Decided:
+class Decided(NamedTuple):
     """A filter's decision about a segment. The arrays are valid until the walker's next decision."""
 
     events: K.Events
