@@ -1,4 +1,4 @@
-"""Who may replicate: the users of the master's configuration."""
+"""The check of a slave's user and password against the master's configuration."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from dumpfilter.errors import DumpfilterError
 
 
 class AccessDenied(DumpfilterError):
-    """The user is not known, or the password is not theirs; nothing says which."""
+    """The user is unknown or the password is wrong. The text does not say which of both."""
 
 
 def check_password(users: Mapping[str, str], user: str, password: str, *, peer: str) -> None:
-    """Raises AccessDenied unless ``users`` is empty or has this user with this password.
+    """Raise AccessDenied unless ``users`` is empty or has this user with this password.
 
-    In constant time: neither the length of a password nor whether there is such a user can be told from it.
+    The check takes the same time for every user and password, so that the time tells an attacker nothing.
     """
     if not users:
         return

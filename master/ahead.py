@@ -1,4 +1,4 @@
-"""An iterator run ahead of its consumer, in a thread of its own, by a bounded number of items."""
+"""An iterator that runs ahead of its consumer in a thread, by a bounded number of items."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 _POLL = 0.1
-"""How often a producer that is held back looks whether it is still wanted, seconds."""
+"""The time between two checks of a waiting producer for :meth:`Ahead.close`, seconds."""
 
 
 class Ahead(Generic[T]):
-    """Iterate over it like over ``source``; :meth:`close` it when done. What ``source`` raises is raised here.
+    """The items of ``source``, made in a thread before the consumer asks. Exceptions of ``source`` reach the consumer.
 
-    While gRPC sends one chunk the next ones are planned and read: the kernels and the reads run without the
-    interpreter's lock. A consumer that is slow holds the producer back after ``depth`` items.
+    While gRPC sends one chunk, the thread plans and reads the next chunks. Kernels and reads run without the
+    interpreter's lock. After ``depth`` items the thread waits for the consumer. The consumer calls :meth:`close` at the
+    end.
     """
 
     def __init__(self, source: Iterator[T], depth: int) -> None:
@@ -37,7 +38,7 @@ class Ahead(Generic[T]):
             yield item  # type: ignore[misc]  # None only together with an end
 
     def close(self) -> None:
-        """Stop the producer. It ends at its next item: see to it that one comes, or that ``source`` ends."""
+        """Stop the producer at its next item. The caller makes sure that ``source`` yields an item or ends."""
         self._unwanted.set()
 
     def _run(self) -> None:

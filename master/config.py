@@ -1,4 +1,4 @@
-"""The master's configuration file: who may replicate, who may use the console, and what is imposed on whom."""
+"""The master's configuration file: users of replication and of the console, and imposed filters."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class _File(Model):
 
 @dataclass(frozen=True)
 class MasterConfig:
-    """What a configuration file says, checked. See docs/master.md for the file."""
+    """The checked contents of a configuration file. docs/master.md describes the file."""
 
     users: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Passwords of those who may replicate, by name; empty: everybody may."""
+    """The passwords of users who may replicate, by name. Without users everybody may replicate."""
     console_users: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Passwords of those who may use the console, by name."""
+    """The passwords of users of the console, by name."""
     imposed: tuple[ImposedFilter, ...] = ()
 
 
@@ -55,10 +55,11 @@ def load_config(
     *,
     names: NameRules = DEFAULT_NAMES,
 ) -> MasterConfig:
-    """Read a configuration file. ``names`` are the served binlog's. Imposed rules compare names as the binlog's server
-    does.
+    """Read a configuration file. Imposed rules compare names by ``names``, as the binlog's server does.
 
-    Raises OptionError with the file and the key, and never with a value that may be a password.
+    Imposed rules compare names as the server that wrote the binlog does: ``family``, ``lower_case_table_names`` and
+    ``names`` are that server's. Raises OptionError with the file and the key, and without any value, which may be a
+    password.
     """
     parsed = load_toml(path, _File)
     users = _passwords(path, "user", parsed.user)

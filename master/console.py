@@ -1,4 +1,4 @@
-"""What the master's console can execute: over the store, the register and the service."""
+"""The statements and tables of the master's console."""
 
 from __future__ import annotations
 
@@ -82,12 +82,12 @@ _IMPOSED = (
 class MasterConsole:
     """The :class:`~dumpfilter.console.executor.Executor` of a master.
 
-    Shapes of results, and numbers and texts of errors, are those of the family that wrote the binlog.
+    Columns of results, and numbers and texts of errors, are those of the server family that wrote the binlog.
 
     Parameters:
-        service: what is served.
-        port: where slaves connect.
-        lower_case_table_names: how the rules of the binlog compare names, those of CHANGE BINLOG too.
+        service: the service whose store and slaves the console shows.
+        port: the port for slaves.
+        lower_case_table_names: the way in which the write side's rules compare names, also the rules of CHANGE BINLOG.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class MasterConsole:
         self._port = port
         self._lower_case_table_names = lower_case_table_names
         self._changing = threading.Lock()
-        """One statement at a time changes something."""
+        """Held by a statement that changes the binlog or its rules."""
         self._commands: dict[type[C.Command], Callable[[Any], Result]] = {
             C.ShowReplicas: self._show_replicas,
             C.ShowBinaryLogStatus: self._show_binary_log_status,
@@ -126,16 +126,16 @@ class MasterConsole:
     # the Executor
 
     def execute(self, command: C.Command) -> Result:
-        """Carry out a command. Raises SqlError, or BinlogError where the set is damaged."""
+        """Execute a statement. Raises SqlError, or BinlogError where the set is damaged."""
         do = self._commands.get(type(command))
         if do is None:
             raise SqlError(1235, "42000", f"This master doesn't support '{type(command).__name__}'")
         return do(command)
 
     def table(self, schema: str, name: str) -> Table | None:
-        """A table as it is now."""
+        """Return a table with its present rows, or None when there is no such table."""
         if schema == "performance_schema" and name in PERFORMANCE_SCHEMA:
-            return Table(PERFORMANCE_SCHEMA[name], ())  # a master replicates from nobody
+            return Table(PERFORMANCE_SCHEMA[name], ())  # a master has no channels
         if schema != "dumpfilter":
             return None
         if name == "slaves":
@@ -147,12 +147,12 @@ class MasterConsole:
         return None
 
     def table_names(self) -> list[tuple[str, str]]:
-        """Every table there is."""
+        """Return the schema and name of every table."""
         ours = [("dumpfilter", name) for name in ("imposed_filters", "slaves", "write_rules")]
         return ours + [("performance_schema", name) for name in PERFORMANCE_SCHEMA]
 
     def variables(self) -> Mapping[str, str | int]:
-        """System variables: the ids of the server that wrote the binlog, the address of this process."""
+        """Return system variables: the ids of the server that wrote the binlog, and this process's port."""
         fd = self._store.format_description
         newest = self._store.binlogs.path(self._store.binlogs.names[-1])
         return {
@@ -173,7 +173,7 @@ class MasterConsole:
 
     @property
     def _base(self) -> str:
-        """The base name of the set, as --log-bin has it."""
+        """The name of the set's files without number, as --log-bin has it."""
         return Path(self._store.binlogs.names[-1]).stem
 
     def _show_binary_logs(self, command: C.ShowBinaryLogs) -> Result:
@@ -202,7 +202,7 @@ class MasterConsole:
         try:
             return self._store.binlogs.path(name).stat().st_size
         except OSError:
-            return 0  # as the servers show a file that the index names and that is not there
+            return 0  # as servers show a file that the index names and that is missing
 
     def _write_names(self, kind: WriteRuleKind) -> str:
         write_filter = self._register.write_filter
@@ -216,7 +216,7 @@ class MasterConsole:
         names = self._store.binlogs.names
         name = names[0] if command.file is None else command.file
         if self._mysql:
-            name = Path(name).name  # as that server does
+            name = Path(name).name  # MySQL ignores the directory
         try:
             path = self._store.binlogs.path(name)
         except BinlogMissing:
@@ -277,7 +277,7 @@ class MasterConsole:
         rows = [
             (slave.server_id, slave.host, slave.port, source_id, slave.uuid) for slave in self._register.all()
         ]
-        if not self._mysql:  # it has no column for uuids
+        if not self._mysql:  # MariaDB has no column for uuids
             return Result(columns[:4], [row[:4] for row in rows])
         return Result(columns, rows)
 
@@ -315,8 +315,8 @@ class MasterConsole:
         raise SqlError(
             1794,
             "HY000",
-            "Replica is not configured: this is a master. Its slaves have consoles of their own; what it leaves out of "
-            f"its binlog for all of them: CHANGE BINLOG '{self._base}' TO …",
+            "Replica is not configured: this is a master. Its slaves have consoles of their own; to leave events out "
+            f"of the binlog for all slaves: CHANGE BINLOG '{self._base}' TO …",
         )
 
     def _check_channel(self, channel: str | None) -> None:
@@ -328,7 +328,7 @@ class MasterConsole:
 
 
 def _lost(old: ReplicationFilter | None) -> list[Note]:
-    """What CHANGE BINLOG puts out of force: a binlog's rules are either the server's or effective ones."""
+    """Return a warning about the server's rules that CHANGE BINLOG replaces by effective rules."""
     if old is None or isinstance(old, EffectiveFilter) or not old.rules:
         return []
     rules = " ".join(map(str, old.rules))

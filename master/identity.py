@@ -1,4 +1,4 @@
-"""Which binlog set this is: so that a slave notices when it is pointed at another one."""
+"""The identity of a binlog set, by which a slave notices that it was pointed at another set."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _SERVER_UUID = re.compile(r"^\s*server[-_]uuid\s*=\s*([0-9a-fA-F-]{36})\s*$", re
 
 
 def uuid_of(binlogs: BinlogSet) -> str:
-    """An identity for this binlog set, the same whenever the same set is served.
+    """Return the identity of a binlog set, which is the same whenever the set is served.
 
-    The server's own uuid where the set lies in its data directory, the one that was kept (:func:`keep_uuid`), or one
-    made from how the first file begins.
+    A set in a server's data directory has the server's UUID. Another set has the identity that :func:`keep_uuid` wrote,
+    or a UUID made from the first bytes of its first file.
     """
     if binlogs.index is not None:
         for path in _kept(binlogs.index):
@@ -32,9 +32,9 @@ def uuid_of(binlogs: BinlogSet) -> str:
 
 
 def keep_uuid(binlogs: BinlogSet) -> None:
-    """Write the identity beside the index where it follows from the first file, which is about to go.
+    """Write the identity beside the index file, before the first file is purged.
 
-    Raises OSError.
+    Does nothing for a set whose identity does not come from its first file. Raises OSError.
     """
     assert binlogs.index is not None
     if not any(path.exists() for path in _kept(binlogs.index)):
@@ -45,5 +45,5 @@ def keep_uuid(binlogs: BinlogSet) -> None:
 
 
 def _kept(index: Path) -> list[Path]:
-    """Where an identity may stand: a server's auto.cnf, and ours, which looks the same."""
+    """Return the paths that may hold an identity: a server's auto.cnf, and dumpfilter's file of the same format."""
     return [index.with_name("auto.cnf"), index.with_suffix(".uuid")]

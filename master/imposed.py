@@ -1,4 +1,4 @@
-"""Filters that the master imposes on slaves (WL#2387's open issue): by server id, user or network."""
+"""Filters that the master's operator imposes on slaves, by server id, user or network (an open issue of WL#2387)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _PEER = re.compile(r"(?:ipv4:([^:]+)|ipv6:\[([^\]]+)\]):\d+")
 
 @dataclass(frozen=True)
 class ImposedFilter:
-    """A filter and on whom it is imposed: on the slaves that meet every condition that is not empty.
+    """A filter, and the conditions on the slaves that it is imposed on. An empty condition is met by every slave.
 
-    A slave gets what passes its own filter and each that is imposed on it; the rules speak of the master's names,
-    before any rewriting. What the filter cannot decide is sent, counted, and left to the slave, which is told the
-    rules. Raises OptionError for a rewrite rule.
+    A slave gets the events that pass its own filter and every filter imposed on it. The rules compare the master's
+    names, before any rewriting. The master sends and counts statements that the filter leaves undecided, and tells the
+    slave the rules. Raises OptionError for a rewrite rule.
     """
 
     name: str
@@ -41,7 +41,7 @@ class ImposedFilter:
                 )
 
     def applies(self, server_id: int, user: str, address: Address | None) -> bool:
-        """Whether it is imposed on a slave. ``address`` None: it cannot be told, so a condition on networks is met."""
+        """Tell whether a slave meets all conditions. An unknown address (None) meets a condition on networks."""
         return (
             (not self.server_ids or server_id in self.server_ids)
             and (not self.users or user in self.users)
@@ -52,13 +52,13 @@ class ImposedFilter:
 def imposed_on(
     filters: Iterable[ImposedFilter], *, server_id: int, user: str, peer: str
 ) -> tuple[ImposedFilter, ...]:
-    """Those of ``filters`` that a slave is under; ``peer`` as gRPC tells it (:func:`peer_address`)."""
+    """Return the filters that are imposed on a slave. ``peer`` is gRPC's name of the slave's connection."""
     address = peer_address(peer)
     return tuple(one for one in filters if one.applies(server_id, user, address))
 
 
 def peer_address(peer: str) -> Address | None:
-    """The address in gRPC's name of a peer; None when there is none in it. A Unix socket's is this machine.
+    """Return the address in gRPC's name of a peer, or None for a name without one. A Unix socket has 127.0.0.1.
 
     >>> peer_address("ipv4:10.1.2.3:50000"), peer_address("ipv6:%5B::ffff:10.1.2.3%5D:50000")
     (IPv4Address('10.1.2.3'), IPv4Address('10.1.2.3'))

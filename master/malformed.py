@@ -1,7 +1,7 @@
-"""Requests that are no messages of the contract, such as those with a string that is not UTF-8.
+"""Requests that are no messages of the contract, for example with a string that is not UTF-8.
 
-gRPC answers them INTERNAL by itself, with a traceback in the log, before the service sees them. Here they are answered
-INVALID_ARGUMENT, as any other request that cannot be used, and logged on a line.
+gRPC itself would answer INTERNAL, with a traceback in the log, before the service sees the request. The interceptor of
+this module answers INVALID_ARGUMENT, as the service does for other unusable requests, and logs one line.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class _Malformed:
 
 
 class MalformedRequests(grpc.ServerInterceptor):  # type: ignore[type-arg]  # generic in the stubs alone
-    """Answers INVALID_ARGUMENT to a request that cannot be parsed. Calls that stream requests are left alone."""
+    """Answers INVALID_ARGUMENT to a request that cannot be parsed. Calls that stream requests pass unchanged."""
 
     def intercept_service(
         self,

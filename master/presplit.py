@@ -1,11 +1,11 @@
 """Dumps from a split instead of filtering (WL#2387: "One could just use one binlog and then apply the filtering in the
 dump thread instead").
 
-A slave whose filter is that of a named binlog is sent that binlog's events, put back to where they stood in the source,
-with the source's files, positions and GTIDs: what the dump thread would have sent. Wherever that cannot be had for sure
-the dump goes on by filtering, and the slave does not notice.
+A slave whose filter is that of a named binlog gets the events of that binlog. The master puts the events back to their
+places in the source, with the source's files, positions and GTIDs. The stream is the one that the dump thread would
+send. Where the split cannot give that stream for sure, the dump goes on by filtering, and the slave does not notice.
 
-What is not known here: how often rules were hit by what is not sent (``Chunk.hits``).
+A split does not know the hits of rules by events that are not sent (``Chunk.hits``).
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from dumpfilter.split_set.manifest import Manifest, NamedBinlog, beginning_diges
 log = structlog.get_logger("dumpfilter.master")
 
 _FARTHEST = 64 << 20
-"""Bytes of the source after which a chunk ends though there is little in it."""
+"""The most bytes of the source that one chunk covers, so that the position moves when little is sent."""
 
 
 class Presplit:
-    """The splits that a master has. Raises OutputError for a directory that holds none."""
+    """The splits of a master. Raises OutputError for a directory without a split."""
 
     def __init__(self, directories: Sequence[Path]) -> None:
         self._splits = {path: SplitDirectory(path) for path in directories}
 
     def describe(self) -> Iterator[str]:
-        """A line for each split."""
+        """Yield a line for the terminal about each split."""
         for path, split in self._splits.items():
             named = ", ".join(one.name for one in split.manifest.binlogs if one.rules)
             source = split.manifest.source
@@ -60,7 +60,7 @@ class Presplit:
             yield f"split {path}: {source[0].name} to {source[-1].name}; {told}"
 
     def for_slave(self, change: FilterChange) -> NamedSource | None:
-        """The named binlog of a slave's filter; None when there is none. The caller closes it."""
+        """Return the named binlog with a slave's filter, or None. The caller closes the named binlog."""
         flags, origin = change.flags, change.origin
         if not flags.is_plain or not flags.filter.is_on:
             return None
@@ -95,7 +95,7 @@ def _filter_of(manifest: Manifest, binlog: NamedBinlog) -> ReplicationFilter:
 
 
 def _same(one: ReplicationFilter, other: ReplicationFilter) -> bool:
-    """Whether two filters are the same. Of classic rules the order tells only between rewrites."""
+    """Tell whether two filters are the same. The order of classic rules counts only among rewrite rules."""
 
     def about(rules: ReplicationFilter) -> tuple[object, ...]:
         ordered = [rule for rule in rules.rules if isinstance(rules, EffectiveFilter) or rule.kind.is_rewrite]
@@ -108,8 +108,8 @@ def _same(one: ReplicationFilter, other: ReplicationFilter) -> bool:
 class NamedSource:
     """A named binlog that one dump is served from. Not thread-safe.
 
-    After :meth:`plans` has ended, :attr:`position` tells up to where in the file, and :attr:`at_end` whether the file
-    has come to its end there.
+    At the end of :meth:`plans`, :attr:`position` is the position in the source's file that the dump has reached, and
+    :attr:`at_end` tells whether the source's file ends there.
     """
 
     def __init__(self, split: SplitDirectory, binlog: NamedBinlog, origin: OriginFilter | None) -> None:
@@ -124,20 +124,22 @@ class NamedSource:
 
     @property
     def directory(self) -> Path:
-        """The split's."""
+        """The directory of the split."""
         return self._split.path
 
     def close(self) -> None:
-        """Close its files."""
+        """Close the files of the named binlog."""
         self._open.close()
         self._files.clear()
 
     def plans(
         self, source: BinlogFile, position: int, *, chunk_size: int, exclude: GtidSet | None = None
     ) -> Iterator[ReadyPlan]:
-        """What there is of a file of the source from a position on; nothing, when that is not for sure what filtering
-        would send. Each but those inside a large transaction ends between two transactions, and so does the last.
-        ``exclude``: the GTIDs that the slave has."""
+        """Yield the chunks that the split has of a file of the source, from a position on.
+
+        Nothing is yielded where filtering might send other events. The last chunk ends between two transactions, and so
+        does every chunk that does not lie in a large transaction. ``exclude`` is the set of GTIDs that the slave has.
+        """
         self.position, self.at_end = position, False
         numbers = self._covered(source)
         excluded = None if exclude is None else Membership(exclude)
@@ -151,7 +153,7 @@ class NamedSource:
                     if position > start:
                         first = int(np.searchsorted(transactions.end, position)) + 1
                         if transactions.end[first - 1] != position:
-                            return  # inside a transaction, which is for the dump thread to tell
+                            return  # a position inside a transaction, which the dump thread refuses
                     if not self._usable(transactions, first, source, excluded):
                         return
                     stretches = self._split.stretches(number, self.binlog.name)
@@ -164,7 +166,7 @@ class NamedSource:
             )
 
     def _covered(self, source: BinlogFile) -> range:
-        """The ranges of a file of the source that were split; none, when it is another file."""
+        """Return the ranges of the split for a file of the source; none for a file that was not split."""
         found = self._split.source(source.name)
         if found is None:
             return range(0)
@@ -181,7 +183,7 @@ class NamedSource:
     def _usable(
         self, transactions: Transactions, first: int, source: BinlogFile, excluded: Membership | None
     ) -> bool:
-        """Whether all of a range from a transaction on is what every slave with this filter is sent."""
+        """Tell whether the dump thread would send the same events of a range, from transaction ``first`` on."""
         rest = slice(first, None)
         of_file = transactions.of_file[rest]
         if not (transactions.exact[rest] | of_file).all():
@@ -199,7 +201,7 @@ class NamedSource:
         return True
 
     def events(self, wanted: Stretches, out: npt.NDArray[np.uint8], *, checksum: bool) -> int:
-        """See :func:`~dumpfilter.split_set.directory.read_stretches`."""
+        """Read stretches of the binlog's files (see :func:`~dumpfilter.split_set.directory.read_stretches`)."""
         for number in np.unique(wanted.file).tolist():
             if number not in self._files:
                 self._files[number] = self._open.enter_context(self._split.open(self.binlog, number))
@@ -207,12 +209,12 @@ class NamedSource:
 
     @property
     def keys(self) -> Sequence[SourceKey]:
-        """The GTID sources, by number."""
+        """The GTID sources of the split, by number."""
         return self._split.sources
 
 
 class _Chunks:
-    """Cuts a range into chunks. ``start``: where it begins in the source's file."""
+    """One range of the source, cut into chunks. ``start`` is the range's begin in the source's file."""
 
     def __init__(
         self,
@@ -228,7 +230,7 @@ class _Chunks:
         self._stretches = stretches = stretches.cut_at(transactions.end)
         self._begin = np.concatenate([[start], transactions.end[:-1]])
         self._of = np.searchsorted(transactions.end, stretches.source_start, "right")
-        """The transaction that each stretch is of."""
+        """The number of each stretch's transaction."""
         size = np.zeros(len(transactions.end), np.int64)
         np.add.at(size, self._of, stretches.size)
         self._kept = size > 0
@@ -236,7 +238,7 @@ class _Chunks:
         self._sent = np.cumsum(np.where(transactions.of_file, transactions.end - self._begin, size))
 
     def cut(self, first: int, chunk_size: int) -> Iterator[ReadyPlan]:
-        """The chunks from a transaction on."""
+        """Yield the chunks from transaction ``first`` on."""
         end = self._transactions.end
         while first < len(end):
             sent = int(self._sent[first - 1]) if first else 0
@@ -245,7 +247,7 @@ class _Chunks:
             stop = min(filled, far, len(end) - 1) + 1
             large = int(self._sent[stop - 1] - sent) > 2 * chunk_size
             if large and stop - first > 1:
-                stop -= 1  # what is large comes alone
+                stop -= 1  # a large transaction has chunks of its own
             elif large and not self._transactions.of_file[first]:
                 yield from self._large(first, chunk_size)
                 first = stop
@@ -254,7 +256,7 @@ class _Chunks:
             first = stop
 
     def _plan(self, first: int, stop: int) -> ReadyPlan:
-        """Whole transactions."""
+        """Return the chunk of transactions ``first`` up to ``stop``."""
         source, transactions = self._source, self._transactions
         low, high = np.searchsorted(self._of, [first, stop]).tolist()
         stretches = self._stretches[low:high]
@@ -284,7 +286,11 @@ class _Chunks:
         )
 
     def _large(self, number: int, chunk_size: int) -> Iterator[ReadyPlan]:
-        """A transaction in parts. What fails after the first of them is an error: there is no going back."""
+        """Yield the chunks of one large transaction.
+
+        Raises SplitGone before the first chunk, and BinlogMissing after it, because the slave then has a part of the
+        transaction.
+        """
         low, high = np.searchsorted(self._of, [number, number + 1]).tolist()
         stretches = self._stretches[low:high]
         position, resume = int(self._begin[number]), int(self._begin[number])
@@ -326,8 +332,11 @@ class _Chunks:
         stop: int,
         resume: int | None = None,
     ) -> ReadyPlan:
-        """The chunk from ``begin`` to ``end`` in the source, which completes transactions ``first`` to ``stop``;
-        ``resume``: it lies inside one that begins there."""
+        """Return the chunk from ``begin`` to ``end`` in the source, which completes transactions ``first`` to ``stop``.
+
+        ``resume`` is the begin of the transaction that the chunk lies in; None for a chunk that ends a transaction.
+        ``sent`` and ``read`` count events.
+        """
         named, transactions = self._named, self._transactions
         some = slice(first, stop)
         real, kept = ~transactions.of_file[some], self._kept[some]
@@ -359,7 +368,7 @@ class _Chunks:
 
 
 def _prolog(file: BinlogFile) -> bytes:
-    """The file's Previous_gtids or Gtid_list event; empty when it does not begin with one."""
+    """Return the file's Previous_gtids or Gtid_list event; empty for a file that does not begin with such an event."""
     offset = file.first_event
     for _ in range(4):
         head = file.read(offset, HEADER_LENGTH)

@@ -1,4 +1,4 @@
-"""PURGE BINARY LOGS: the oldest files of a set are taken out of its index, then deleted."""
+"""PURGE BINARY LOGS: remove the oldest files of a set from its index file, then delete them."""
 
 from __future__ import annotations
 
@@ -23,16 +23,15 @@ def purge(
     before: datetime | None = None,
     reading: Iterable[str] = (),
 ) -> tuple[list[str], list[Note]]:
-    """Delete the files before the file ``to``, or those last written before a time, and say which they were.
+    """Delete the files before the file ``to``, or the files last written before a time, and return their names.
 
-    Never the newest file. ``reading`` are the files that dumps are at: from the first of them on all are kept, and a
-    warning says so (``MYSQL_BIN_LOG::purge_logs``). The index is written beside the old one, synced and put in its
-    place before any file goes: a crash leaves a set that is valid, and at worst files that it no longer names.
-    A file's GTID index goes with it.
+    The newest file stays. ``reading`` lists the files that dumps read. The first of these files stays, and so do all
+    files after it; a warning says so (``MYSQL_BIN_LOG::purge_logs``). A new index file replaces the old one before any
+    file is deleted. A crash leaves a valid set, at worst with files that the index no longer names. A file's GTID index
+    is deleted with the file.
 
-    Raises SqlError: 1373 for a ``to`` that the set does not have, 1375 where purging is not this process's business
-    (a server is writing the set, or there is no index), 1377 when the disk says no. A set that
-    was not changed is as it was.
+    Raises SqlError. 1373: the set has no file ``to``. 1375: a server is writing the set, or the set has no index file.
+    1377: the system refused, for example for want of permission. Before the index is replaced an error changes nothing.
     """
     index = binlogs.index
     if index is None:
@@ -76,7 +75,7 @@ def purge(
 
 
 def _wanted(binlogs: BinlogSet, to: str | None, before: datetime | None) -> tuple[list[str], list[Note]]:
-    """The files that the statement speaks of, oldest first, and what is to be said about them."""
+    """Return the files that the statement names, oldest first, and the warnings about them."""
     names = binlogs.names
     if to is not None:
         return names[: names.index(to)], []
@@ -93,8 +92,11 @@ def _wanted(binlogs: BinlogSet, to: str | None, before: datetime | None) -> tupl
 
 
 def _check_unused(binlogs: BinlogSet) -> list[Note]:
-    """Refuse a set that a server writes. A newest file that is merely marked as in use was copied from a running
-    server, or its server crashed: that is worth a warning."""
+    """Refuse a set that a server writes.
+
+    A newest file that is only marked as in use was copied from a running server, or its server crashed. Such a set gets
+    a warning.
+    """
     newest = binlogs.names[-1]
     with binlogs.file(newest) as file:
         if not file.in_use:
@@ -111,7 +113,7 @@ def _check_unused(binlogs: BinlogSet) -> list[Note]:
 
 
 def _take_out(index: Path, going: set[str]) -> None:
-    """Replace the index by one without these files, in one step, its owner and mode kept."""
+    """Replace the index file by one without these files, in one step. Owner and mode stay."""
     old = index.read_bytes()
     lines = [line for line in old.splitlines(keepends=True) if _name(line) not in going]
     beside = index.with_name(index.name + ".purge")

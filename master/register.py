@@ -1,4 +1,4 @@
-"""The register of slaves: who is connected, with which filter, and what each has cost."""
+"""The register of slaves, with the filter, the running dump and the counts of each."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from dumpfilter.index.subjects import Subjects
 from dumpfilter.master.imposed import ImposedFilter
 
 MOST_IDLE = 10_000
-"""How many slaves may be registered without a dump."""
+"""The most registered slaves without a running dump."""
 MOST_IDLE_WEIGHT = 256 << 20
-"""How much their rules may take together, bytes."""
+"""The most memory for the rules of registered slaves without a running dump, bytes."""
 
 
 class NotRegistered(DumpfilterError):
@@ -31,19 +31,24 @@ class AlreadyRegistered(DumpfilterError):
 
 @dataclass(frozen=True)
 class FilterChange:
-    """A slave's filter and since where it is in force. Replaced as a whole: a running dump sees all of it or none."""
+    """A slave's filter, and the place from which the filter is in force.
+
+    A change of filter replaces the whole object, so that a running dump never sees half a change.
+    """
 
     flags: TableFlags
     version: int
     origin: OriginFilter | None = None
     place: tuple[str, int] | None = None
-    """File and position from which a running dump goes on with it; None: from where it is."""
+    """The file and position to which a running dump goes back. None: the dump goes on from its own position."""
     place_version: int = 0
-    """The version that ``place`` came with: a later change of the binlog's own rules keeps it for a dump that has not
-    been there yet."""
+    """The version of the change that set ``place``.
+
+    A later change of the write side's rules keeps ``place`` for a dump that has not gone back yet.
+    """
 
     def place_after(self, version: int) -> tuple[str, int] | None:
-        """Where a dump goes back to that has gone by ``version`` so far; None: it goes on from where it is."""
+        """Return the place to which a dump with the filter of ``version`` goes back; None when the dump goes on."""
         return self.place if version < self.place_version else None
 
 
@@ -60,14 +65,14 @@ class RegisteredSlave:
     change: FilterChange
     user: str = ""
     imposed: tuple[ImposedFilter, ...] = ()
-    """What the master imposes on it: it gets what passes its own filter and each of these."""
+    """The filters imposed on the slave."""
     counts: Counts = field(default_factory=Counts)
     file: str = ""
     position: int = 0
     registered_at: float = field(default_factory=time.time)
     last_seen_at: float = field(default_factory=time.time)
     dump: int = 0
-    """The number of the dump that is running for it; 0 when none is."""
+    """The number of the running dump; 0 without one."""
 
     @property
     def flags(self) -> TableFlags:
@@ -75,25 +80,26 @@ class RegisteredSlave:
 
     @property
     def filter_version(self) -> int:
-        """Counts the changes of the filter, from 1."""
+        """The number of the slave's filter. It counts the changes from 1."""
         return self.change.version
 
     @property
     def filter(self) -> ReplicationFilter:
-        """The slave's own."""
+        """The slave's own filter, without imposed filters and the write side's."""
         return self.flags.filter
 
     @property
     def weight(self) -> int:
-        """About how much memory it takes, bytes."""
+        """The approximate memory that the slave's registration takes, bytes."""
         return 1000 + 1000 * len(self.filter.rules)
 
 
 class Register:
-    """The slaves, by id. Thread-safe. A ``write_filter`` is every slave's: the binlog as it would have been written.
+    """The registered slaves, by id. Thread-safe.
 
-    Slaves that have no dump running are kept up to ``most_idle`` of them and ``most_idle_weight`` bytes of rules;
-    beyond it those that have been idle the longest are forgotten, and have to register again.
+    ``write_filter`` holds for every slave: the binlog is served as a server with this filter would have written it.
+    ``most_idle`` and ``most_idle_weight`` bound the slaves without a running dump, by number and by bytes of rules. The
+    register forgets the slaves that have been idle the longest. A forgotten slave registers again.
     """
 
     def __init__(
@@ -125,9 +131,11 @@ class Register:
         user: str = "",
         imposed: tuple[ImposedFilter, ...] = (),
     ) -> RegisteredSlave:
-        """Register a slave. The same uuid and channel again takes the place of the earlier registration,
-        whose dump ends; another uuid with the same server id is refused while the first one is dumping
-        (two slaves with one server id throw each other out for ever).
+        """Register a slave.
+
+        A registration with the uuid and channel of an earlier one replaces that one and ends its dump. Another uuid
+        with the same server id is refused while the first slave dumps, because two such slaves would end each other's
+        dumps for ever. Raises AlreadyRegistered.
         """
         with self._lock:
             for other in list(self._slaves.values()):
@@ -159,21 +167,20 @@ class Register:
             return slave
 
     def _forget_idle(self) -> None:
-        """Keep to the bounds on slaves that are registered and do not dump."""
+        """Forget idle slaves until the register is within its bounds."""
         idle = [slave for slave in self._slaves.values() if not slave.dump]
         number, weight = len(idle), sum(slave.weight for slave in idle)
         if number <= self._most_idle and weight <= self._most_idle_weight:
             return
-        for slave in sorted(idle, key=lambda slave: slave.last_seen_at)[
-            :-1
-        ]:  # not the one that just registered
+        *others, _ = sorted(idle, key=lambda slave: slave.last_seen_at)  # the newest has just registered
+        for slave in others:
             if number <= self._most_idle and weight <= self._most_idle_weight:
                 break
             del self._slaves[slave.slave_id]
             number, weight = number - 1, weight - slave.weight
 
     def get(self, slave_id: str) -> RegisteredSlave:
-        """The slave with this id. Raises NotRegistered."""
+        """Return the slave with this id. Raises NotRegistered."""
         with self._lock:
             try:
                 return self._slaves[slave_id]
@@ -183,7 +190,7 @@ class Register:
                 ) from None
 
     def remove(self, slave_id: str) -> None:
-        """Forget a slave; its dump ends. Raises NotRegistered."""
+        """Forget a slave and end its dump. Raises NotRegistered."""
         self.get(slave_id)
         with self._lock:
             self._slaves.pop(slave_id, None)
@@ -196,7 +203,7 @@ class Register:
         origin: OriginFilter | None = None,
         place: tuple[str, int] | None = None,
     ) -> RegisteredSlave:
-        """Give a slave another filter; its running dump takes it up, from ``place`` on. Raises NotRegistered."""
+        """Give a slave another filter, which its running dump takes up from ``place`` on. Raises NotRegistered."""
         slave = self.get(slave_id)
         with self._lock:
             version = slave.filter_version + 1
@@ -206,12 +213,11 @@ class Register:
 
     @property
     def write_filter(self) -> ReplicationFilter | None:
-        """What the binlog is served as written with."""
+        """The write side's filter of the served binlog; None without one."""
         return self._write_filter
 
     def change_write_filter(self, write_filter: ReplicationFilter) -> None:
-        """Serve the binlog as written with another filter (CHANGE BINLOG): every running dump goes on with it from the
-        transaction boundary where it is."""
+        """Change the write side's filter (CHANGE BINLOG). Running dumps change at their next transaction boundary."""
         with self._lock:
             self._write_filter = write_filter
             for slave in self._slaves.values():
@@ -227,24 +233,24 @@ class Register:
         )
 
     def begin_dump(self, slave: RegisteredSlave) -> int:
-        """A number for a new dump of this slave; an earlier one sees that it is over."""
+        """Return the number of a new dump of this slave. An earlier dump of the slave sees that it is over."""
         with self._lock:
             self._dumps += 1
             slave.dump = self._dumps
             return self._dumps
 
     def end_dump(self, slave: RegisteredSlave, dump: int) -> None:
-        """The dump is over."""
+        """Note the end of a dump, unless another dump of the slave has begun."""
         with self._lock:
             if slave.dump == dump:
                 slave.dump = 0
 
     def holds(self, slave: RegisteredSlave, dump: int) -> bool:
-        """Whether this dump is still the slave's, and the slave still registered."""
+        """Tell whether the slave is registered and this dump is its newest."""
         return slave.dump == dump and slave.slave_id in self._slaves
 
     def progress(self, slave: RegisteredSlave, file: str, position: int, counts: Counts | None) -> None:
-        """Note where a dump has got to."""
+        """Note the position of a dump, and add the counts of its last chunk."""
         with self._lock:
             slave.file, slave.position = file, position
             slave.last_seen_at = time.time()
@@ -252,6 +258,6 @@ class Register:
                 slave.counts.add(counts)
 
     def all(self) -> list[RegisteredSlave]:
-        """The slaves, in the order they registered."""
+        """Return the slaves in the order of their registration."""
         with self._lock:
             return list(self._slaves.values())

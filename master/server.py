@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from dumpfilter.master.presplit import Presplit
 
 MAX_DUMPS = 1000
-"""How many slaves can dump at once: each holds a thread, most of them waiting."""
+"""The most slaves that dump at once. Each dump holds a thread, which mostly waits."""
 
 _SERVICE = pb.DESCRIPTOR.services_by_name["DumpFilter"].full_name
 
 OPTIONS = [
     ("grpc.max_send_message_length", -1),
-    # the largest filter that is accepted fits in it
+    # room for the largest filter that the service accepts
     ("grpc.max_receive_message_length", 16 << 20),
-    # a slave that is gone without a word is noticed within half a minute
+    # the master notices within half a minute a slave that vanished without closing its connection
     ("grpc.keepalive_time_ms", 15_000),
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
@@ -39,8 +39,11 @@ OPTIONS = [
 
 
 class MasterServer:
-    """Serves one binlog store. ``port`` 0 takes a free one; see :attr:`port`. For ``write_filter`` and ``presplit`` see
-    :class:`~dumpfilter.master.service.DumpFilterService`."""
+    """The gRPC server over one binlog store.
+
+    ``port`` 0 takes a free port; :attr:`port` is the port taken. :class:`~dumpfilter.master.service.DumpFilterService`
+    describes ``write_filter`` and ``presplit``.
+    """
 
     def __init__(
         self,
@@ -58,7 +61,8 @@ class MasterServer:
             ThreadPoolExecutor(max_workers=MAX_DUMPS + 24, thread_name_prefix="dump"),
             interceptors=[MalformedRequests()],
             options=OPTIONS,
-            maximum_concurrent_rpcs=MAX_DUMPS + 24,  # more would wait for a thread for ever: they are refused
+            maximum_concurrent_rpcs=MAX_DUMPS
+            + 24,  # gRPC refuses further calls, which would wait for a thread for ever
         )
         pb_grpc.add_DumpFilterServicer_to_server(self.service, self._server)
         self._health = health.HealthServicer()
@@ -72,7 +76,8 @@ class MasterServer:
             self.port = 0
         if not self.port:
             raise OptionError(
-                f"cannot listen on {host}:{port}: the port is taken, or the address is not this machine's"
+                f"cannot listen on {host}:{port}: the port is taken, or the address is not this machine's; choose "
+                "others with --host and --port"
             )
 
     def start(self) -> None:
@@ -82,7 +87,7 @@ class MasterServer:
             self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
 
     def stop(self, grace: float = 1.0) -> None:
-        """End all dumps and stop; ``grace`` seconds for calls that are under way."""
+        """End all dumps and stop. Calls that are under way have ``grace`` seconds to end."""
         self._health.enter_graceful_shutdown()
         self.service.stopping = True
         for slave in self.service.register.all():

@@ -1,4 +1,4 @@
-"""Watches a binlog set that is being written to, once for all dump threads that wait for it."""
+"""The watch for growth of a binlog set, shared by all dump threads that wait for events."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import threading
 from collections.abc import Callable
 
 POLL_INTERVAL = 0.02
-"""How often the set is looked at while anyone waits, seconds."""
+"""The time between two looks at the set while any dump thread waits, seconds."""
 
 
 class Watcher:
-    """Polls ``look`` (any comparable value that changes when the set grows) while there are waiters.
+    """Polls ``look`` while there are waiters. ``look`` returns a value that changes when the set grows.
 
-    Polling, not inotify: it works on every file system, costs two stat calls in 20 ms, and nothing when
-    nobody waits.
+    Polling works on every file system, unlike inotify. Polling costs two stat calls in 20 ms, and nothing while nobody
+    waits.
     """
 
     def __init__(self, look: Callable[[], object]) -> None:
@@ -26,7 +26,7 @@ class Watcher:
         self.generation = 0
 
     def wait(self, generation: int, timeout: float, stop: Callable[[], bool]) -> None:
-        """Wait for ``generation`` to be past, ``stop()`` or ``timeout`` seconds."""
+        """Wait until the generation is another one, ``stop()`` is true, or ``timeout`` seconds are over."""
         with self._changed:
             if self._thread is None and not self._closed:
                 self._thread = threading.Thread(target=self._run, name="binlog-watcher", daemon=True)
@@ -41,12 +41,12 @@ class Watcher:
                 self._waiters -= 1
 
     def wake(self) -> None:
-        """Have every waiter look at its ``stop`` again."""
+        """Make every waiter call its ``stop`` again."""
         with self._changed:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """End the thread; nobody waits any more."""
+        """End the thread and all waits."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -60,7 +60,7 @@ class Watcher:
             try:
                 seen = self._look()
             except OSError as error:
-                seen = str(error)  # a purged file: the dump threads find out what is wrong
+                seen = str(error)  # for example a purged file; the dump threads find the error themselves
             with self._changed:
                 if seen != self._seen:
                     self._seen = seen

@@ -1,4 +1,4 @@
-"""Which process writes a file."""
+"""A search for the process that writes a file."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ _PROCESSES = Path("/proc")
 
 
 def writer_of(path: Path) -> int | None:
-    """The number of another process that has the file open for writing; None when there is none, or none that this
-    process may look into (those of other users, unless it is root's; other containers').
+    """Return the id of another process that has the file open for writing, or None when none is found.
 
-    Who may not look into a server's process may not delete its files either, as a rule. Raises OSError when there is no
-    such file.
+    Processes of other users are visible to root only, and processes of other containers are not visible. A user who may
+    not look into a server's process may usually not delete the server's files either. Raises OSError for a missing
+    file.
     """
     wanted = path.stat()
     for process in _PROCESSES.glob("[0-9]*"):
@@ -31,7 +31,7 @@ def writer_of(path: Path) -> int | None:
                 ):
                     return int(process.name)
             except OSError:
-                continue  # it was closed meanwhile
+                continue  # the descriptor was closed meanwhile
     return None
 
 

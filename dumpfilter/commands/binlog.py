@@ -21,13 +21,13 @@ def binlog_command(
     output: BinlogOutputOptions,
     verify_checksum: VerifyChecksum = True,
 ) -> None:
-    """Print what passes a filter as text to run again, as mysqlbinlog does, or write it as a binlog set.
+    r"""Print what passes a filter as text to run again, as mysqlbinlog does, or write it as a binlog set.
 
     Examples:
 
         dumpfilter binlog /var/lib/mysql/binlog.index --do-db=shop | mysql --binary-mode
 
-        dumpfilter binlog binlog.000007 binlog.000008 --start-position=4711 \\
+        dumpfilter binlog binlog.000007 binlog.000008 --start-position=4711 \
             --stop-datetime='2026-11-21 13:00:00' --ignore-statement-kind=drop-table
 
         dumpfilter binlog /var/lib/mysql --clever --do-table=shop.orders --raw --output orders

@@ -45,7 +45,7 @@ def explain_command(
     ] = "",
     verify_checksum: VerifyChecksum = True,
 ) -> None:
-    """Say what a filter does with a binlog set, or with one statement, and which rule decides.
+    r"""Say what a filter does with a binlog set, or with one statement, and which rule decides.
 
     Examples:
 
@@ -53,7 +53,7 @@ def explain_command(
 
         dumpfilter explain /var/lib/mysql/binlog.index --replicate-wild-ignore-table='shop.tmp%' --events
 
-        dumpfilter explain --replicate-do-table=shop.orders \\
+        dumpfilter explain --replicate-do-table=shop.orders \
             --statement "UPDATE orders SET total = 1" --use shop
     """
     from rich.console import Console

@@ -18,9 +18,9 @@ def purge_command(
     before: Annotated[
         str,
         typer.Option(
-            help="A file of the binlog (shop-bin.000003): purge the files before this file. A date and time (UTC, or with "
-            "an offset): purge files whose last transaction is older. A position in the source (binlog.000012:4711): "
-            "purge files whose transactions all end before the position.",
+            help="A file of the binlog (shop-bin.000003): purge the files before this file. A date and time (UTC, or "
+            "with an offset): purge files whose last transaction is older. A position in the source "
+            "(binlog.000012:4711): purge files whose transactions all end before the position.",
             metavar="WHAT",
             show_default=False,
         ),

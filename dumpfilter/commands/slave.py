@@ -46,20 +46,20 @@ def slave_command(
         Path | None, typer.Option(help="Write the summary to this file instead of standard output.")
     ] = None,
 ) -> None:
-    """Read filtered binlogs from masters, keep relay logs, and apply them to a summary.
+    r"""Read filtered binlogs from masters, keep relay logs, and apply them to a summary.
 
     The slave remembers its position: start it again with the same relay directory and it goes on. A rule may begin
     with a channel's name and a colon; without one it is for all channels that have none of its kind.
 
     Examples:
 
-        dumpfilter slave --master 127.0.0.1:3307 --server-id 101 \\
+        dumpfilter slave --master 127.0.0.1:3307 --server-id 101 \
             --relay-dir s1 --replicate-do-db=shop --once
 
-        dumpfilter slave --master 127.0.0.1:3307 --server-id 102 \\
+        dumpfilter slave --master 127.0.0.1:3307 --server-id 102 \
             --relay-dir s2 --filter-semantics effective --ignore='abc.%' --do='%.EFG' --once
 
-        dumpfilter slave --master m1=127.0.0.1:3307 --master m2=127.0.0.1:3317 --server-id 103 \\
+        dumpfilter slave --master m1=127.0.0.1:3307 --master m2=127.0.0.1:3317 --server-id 103 \
             --relay-dir s3 --replicate-ignore-db=m1:local --console-port 3308
     """
     from rich.console import Console

@@ -46,14 +46,14 @@ def sql_command(
     ] = None,
     format_: Annotated[Format, typer.Option("--format", help="How results are written.")] = Format.TABLE,
 ) -> None:
-    """Run statements on the console of a slave or a master, and print what they answer.
+    r"""Run statements on the console of a slave or a master, and print what they answer.
 
-    Ends with the first error, as the mysql client does. A statement that ends with \\G is printed one line a
+    Ends with the first error, as the mysql client does. A statement that ends with \G is printed one line a
     column. With --format json each result is one line: an array with an object a row.
 
     Example:
 
-        dumpfilter sql --slave 127.0.0.1:3308 -e 'SHOW REPLICA STATUS\\G'
+        dumpfilter sql --slave 127.0.0.1:3308 -e 'SHOW REPLICA STATUS\G'
     """
     from dumpfilter.console.client import ConsoleLogin, StatementFailed, run_statements
     from dumpfilter.console.rendering import render

@@ -1,4 +1,8 @@
-"""The demonstration: real processes, real gRPC, a real recording, and the law checked at the end."""
+"""The demonstration: a master and its slaves as processes on a real recording, with a check at the end.
+
+The check is the law of dumpfilter. A slave of a filtered stream ends in the state of a slave that received
+everything and filtered for itself.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +47,7 @@ SLAVES = (
 
 
 def run_demo(binlogs: Path | None, output: Path, *, split: bool) -> None:
-    """Run it and print what came out. Raises DumpfilterError when a part fails or the law does not hold."""
+    """Run the demonstration and print its results. Raises DumpfilterError when a part fails or the law is broken."""
     console = Console(highlight=False)
     source = binlogs or _RECORDING
     if not source.exists():
@@ -72,7 +76,7 @@ def run_demo(binlogs: Path | None, output: Path, *, split: bool) -> None:
 
 
 def _make_room(output: Path) -> None:
-    """An empty output directory; only one that an earlier demonstration made is emptied."""
+    """Make an empty output directory. Only a directory that an earlier demonstration made is emptied."""
     if output.exists() and any(output.iterdir()):
         if not (output / _MARKER).exists():
             raise OutputError(f"{output}: not empty, and not made by an earlier demo; name another --output")
@@ -139,7 +143,7 @@ def _run_slaves(address: str, output: Path) -> dict[str, dict[str, Any]]:
 
 
 def _work_out(console: Console, source: Path, output: Path, reports: dict[str, dict[str, Any]]) -> None:
-    """The bandwidth job for the same slaves; its figures are those that were just measured."""
+    """Run the bandwidth job for the same slaves, and demand the bytes that the master has just sent to each."""
     slaves = output / "slaves.toml"
     slaves.write_text(
         "".join(
@@ -155,7 +159,8 @@ def _work_out(console: Console, source: Path, output: Path, reports: dict[str, d
         sent = reports[found["name"]]["counts"]["bytes_sent"]
         if found["master_side"]["bytes"] != sent:
             raise DumpfilterError(
-                f"slave {found['name']}: worked out {found['master_side']['bytes']} bytes, sent were {sent}"
+                f"slave {found['name']}: the bandwidth job says {found['master_side']['bytes']} bytes, "
+                f"the master sent {sent}"
             )
     console.print("worked out: to the byte what the master sent to each slave above")
 
@@ -218,8 +223,7 @@ def _format_description(files: BinlogSet) -> FormatDescription:
 
 
 def _summary_with(slave: DemoSlave, relay_logs: list[Path], description: FormatDescription) -> dict[str, Any]:
-    """What the full relay log comes to under a slave's own filter."""
-    # the only place where the shared package uses a part: a demonstration is of all of them
+    """Return the summary of the full relay log under a slave's own filter."""
     from dumpfilter.slave.targets import SummaryTarget
     from dumpfilter.slave.threads.applier import apply_files
 

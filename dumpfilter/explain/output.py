@@ -15,13 +15,13 @@ from dumpfilter.index.subjects import Subject, TableSubject
 from dumpfilter.statement import Statement, TableName
 
 _MOST_TABLES = 3
-"""The most tables of a statement that one cell of the output names."""
+"""The most tables of a statement that one cell names."""
 
 _NOT_WRITTEN = "not written"
 
 
 def verdict_word(decision: Decision, filters: Filters) -> str:
-    """Return ``execute``, ``ignore``, ``undecided``, or ``not written`` when the write side drops the events."""
+    """Return the verdict in a word: ``execute``, ``ignore``, ``undecided``, or ``not written`` by the write side."""
     if decision.verdict is Verdict.IGNORE and by_write_side(decision, filters):
         return _NOT_WRITTEN
     return decision.verdict.value
@@ -45,14 +45,13 @@ def describe(subject: Subject) -> str:
 
 
 def _text(text: str) -> Text:
-    """Return a text with names, in which characters that cannot be printed, or would break the line, are escaped."""
+    """Return a text with its unprintable characters escaped, because names may hold any character."""
     return Text("".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text))
 
 
 def _tables(lists: Iterable[Iterable[TableName]] | None) -> str:
     if lists is None:
         return "(tables not known)"
-    # GRANT on a table has the grant tables as its second list
     names = [_name(table) for tables in list(lists)[:1] for table in tables]
     more = f", … ({len(names)} tables)" if len(names) > _MOST_TABLES else ""
     return ", ".join(names[:_MOST_TABLES]) + more
@@ -67,7 +66,7 @@ def _current(subject: Subject | None) -> str:
 
 
 def decision_as_dict(decision: Decision, filters: Filters) -> dict[str, Any]:
-    """Return a decision for JSON. Events with the verdict ``undecided`` are sent, and the slave decides."""
+    """Return a decision for JSON. An ``undecided`` event is sent, and the slave decides."""
     return {
         "verdict": verdict_word(decision, filters),
         "step": decision.step.name,
@@ -116,7 +115,7 @@ def set_as_dict(found: ExplainedSet, filters: Filters) -> dict[str, Any]:
 
 
 def event_as_dict(event: ExplainedEvent, filters: Filters) -> dict[str, Any]:
-    """Return an event for JSON. The output has one object a line."""
+    """Return an event's explanation for a line of JSON."""
     return {
         "file": event.file,
         "position": event.position,
@@ -157,13 +156,13 @@ def statement_as_dict(found: ExplainedStatement, filters: Filters) -> dict[str, 
 
 
 def rules_as_list(filters: Filters) -> list[str]:
-    """Return the rules in the options' spelling, the write side's rules first."""
+    """Return the rules in the options' spelling, the write side's first."""
     written = filters.write.rules if filters.write is not None else ()
     return [str(rule) for rule in (*written, *filters.slave.rules)]
 
 
 def print_set(found: ExplainedSet, filters: Filters, console: Console, *, top: int) -> None:
-    """Print a set's explanation as a table of its subjects."""
+    """Print a set as a table of its subjects."""
     _print_rules(filters, console)
     shown = found.subjects[:top]
     _print_table(
@@ -214,7 +213,7 @@ def print_set(found: ExplainedSet, filters: Filters, console: Console, *, top: i
 
 
 def print_events(events: Iterable[ExplainedEvent], filters: Filters, console: Console) -> None:
-    """Print one line for each event as soon as it is found. Without a terminal, tabs separate the columns."""
+    """Print one line for each event as soon as the event is found. Without a terminal tabs separate the columns."""
     separator = "  " if console.is_terminal else "\t"
     for event in events:
         what = "" if event.subject is None else describe(event.subject)
@@ -231,7 +230,7 @@ def print_events(events: Iterable[ExplainedEvent], filters: Filters, console: Co
 
 
 def print_statement(found: ExplainedStatement, filters: Filters, console: Console) -> None:
-    """Print a statement's explanation with its steps through the flow chart."""
+    """Print a statement with its way through the server's flow chart of rules."""
     _print_rules(filters, console)
     statement = found.statement
     console.print(Text(f"kind: {statement.kind.value}"))
@@ -294,7 +293,7 @@ def _print_rules(filters: Filters, console: Console) -> None:
 
 
 def _print_table(console: Console, title: str, names: list[str], rows: list[list[Text]]) -> None:
-    """Print a table. Without a terminal, print lines with tabs between the columns."""
+    """Print a table or, without a terminal, lines with tabs between the columns."""
     if not console.is_terminal:
         for cells in [[Text(name) for name in names], *rows]:
             print("\t".join(cell.plain for cell in cells), file=console.file)  # rich would expand the tabs

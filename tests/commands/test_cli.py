@@ -47,6 +47,7 @@ def test_help_has_an_example(command: str) -> None:
             2,
             "missing '->'",
         ),
+        ([*LONELY_SLAVE, "--heartbeat-period=60"], 2, "choose a period below --replica-net-timeout=60"),
         (["demo", "nowhere"], 1, "nowhere"),
         (["demo", "--output", "tests"], 1, "not empty"),
     ],

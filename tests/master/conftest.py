@@ -14,7 +14,7 @@ from tests.support import DATA
 
 @pytest.fixture
 def server() -> Iterator[MasterServer]:
-    """Serves mysql-row; a module may have another ``server`` of its own."""
+    """Serve the recording mysql-row. A module may have a fixture ``server`` of its own."""
     server = MasterServer(BinlogStore(DATA / "oracle" / "mysql-row"))
     server.start()
     yield server
@@ -23,7 +23,7 @@ def server() -> Iterator[MasterServer]:
 
 @pytest.fixture
 def client(server: MasterServer) -> Iterator[Client]:
-    """Of that server."""
+    """Connect a client to the server."""
     client = Client(server)
     yield client
     client.channel.close()

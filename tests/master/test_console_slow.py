@@ -122,7 +122,7 @@ def test_a_real_client(tmp_path: Path) -> None:
 
 
 def test_a_given_certificate(tmp_path: Path) -> None:
-    """The options stand in an option file in the servers' spelling. Another section's certificate is not the master's."""
+    """The options stand in an option file in the servers' spelling. The server's section is not the master's."""
     authority = Authority(tmp_path / "ca")
     issued = authority.issue("master")
     (tmp_path / "my.cnf").write_text(

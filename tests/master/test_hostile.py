@@ -29,7 +29,7 @@ def request(rules: list[pb.Rule] = (), **more: Any) -> pb.RegisterRequest:
 
 
 def refused(client: Client, message: pb.RegisterRequest) -> tuple[grpc.StatusCode, str, dict[str, Any]]:
-    """The answer's code and text, and the line that was logged about it, which is bounded."""
+    """Return the code and text of a refusal, and its log line, which must be short."""
     with capture_logs() as logs, pytest.raises(grpc.RpcError) as caught:
         client.stub.Register(message, timeout=30)
     (line,) = logs
@@ -90,7 +90,7 @@ def test_the_longest_rule_that_is_wrong_is_still_answered(client: Client) -> Non
     ("method", "body"),
     [
         ("Register", b"\x08\x07\x12\x04\xff\xfe\xfd\xfc"),  # a uuid that is not UTF-8
-        ("Register", b"\x08\x07\x32\x06\x0a\x04\x12\x02\xc3\x28"),  # the same, deep in a rule
+        ("Register", b"\x08\x07\x32\x06\x0a\x04\x12\x02\xc3\x28"),  # a name that is not UTF-8, deep in a rule
         ("Register", b"\x12\xff\xff\xff\xff\x0f"),  # a length beyond the end
         ("ChangeFilter", b"\x0a\x02\xc3\x28"),
         ("Dump", b"\x0a\x02\xc3\x28"),

@@ -1,4 +1,4 @@
-"""What the master imposes: the filters, on whom, and the users that decide who that is."""
+"""Imposed filters, the conditions on slaves, and the users of the conditions."""
 
 from __future__ import annotations
 

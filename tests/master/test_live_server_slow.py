@@ -52,7 +52,7 @@ def replica(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDb]:
 
 @pytest.fixture(scope="module")
 def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server to replay into."""
+    """Run a server to replay into."""
     server = MariaDb(tmp_path_factory.mktemp("empty"), "--skip-log-bin", "--max-allowed-packet=64M")
     yield Server([*server.client, "--max-allowed-packet=64M"], ["mariadb-binlog", "--no-defaults"])
     server.close()
@@ -140,7 +140,7 @@ LARGE = 12 << 20
 
 
 def load(writer: int) -> str:
-    """The statements of one of several writers."""
+    """Return the statements of one of several writers."""
     said = [f"SET gtid_domain_id={writer}; SET binlog_alter_two_phase=1; USE shop;"]
     for i in range(150):
         key = 1000 * writer + i
@@ -251,7 +251,7 @@ def printed_text(binlogs: BinlogSet, rules: Filter, loads: Path) -> bytes:
 
 
 def first_transaction(path: Path) -> int:
-    """The size of the GTID event that begins a file's first transaction."""
+    """Return the size of the GTID event that begins a file's first transaction."""
     with path.open("rb") as file:
         events = iter_events(file, file=path.name)
         return next(event.header.size for event in events if event.type == EventType.MARIADB_GTID)

@@ -60,7 +60,7 @@ SMALL = SplitOptions(specification=SPECIFICATION, range_size=16384, block_size=4
 
 @dataclass
 class Streamed:
-    """What a slave is sent."""
+    """The stream that a slave receives, by file."""
 
     events: dict[str, bytearray] = field(default_factory=dict)
     """By file of the source."""
@@ -121,7 +121,7 @@ class Slave:
         ).chunks()
 
     def stream(self, **how: object) -> Streamed:
-        """All of it."""
+        """Return the whole stream."""
         out = Streamed()
         completed, empty, counts = empty_set(self.store.family), empty_set(self.store.family), Counts()
         with structlog.testing.capture_logs() as logs:
@@ -166,7 +166,7 @@ def same(ours: Streamed, filtered: Streamed) -> None:
 
 
 def grown(folder: Path, size: int) -> Path:
-    """A copy of a recording as it was when its second file was so long."""
+    """Return a copy of a recording from the time when its second file had ``size`` bytes."""
     shutil.copytree(ORACLE / "mysql-row", folder)
     names = BinlogSet.open(folder).names
     (folder / "bin.index").write_text(f"./{names[0]}\n./{names[1]}\n")
@@ -269,7 +269,7 @@ def test_a_filter_that_changes_while_it_dumps(tmp_path: Path, changed: int) -> N
 
 
 def test_origins(tmp_path: Path) -> None:
-    """Of a server that wrote none of it, it makes no difference; of one that did, it is filtered."""
+    """A dump comes from the split unless the slave ignores a server id that occurs in the binlog."""
     source = RECORDINGS["oracle/mysql-row"]
     made = split_here(source, tmp_path / "out", SMALL)
     store = BinlogStore(source)
@@ -277,7 +277,7 @@ def test_origins(tmp_path: Path) -> None:
     writer = store.format_description.header.server_id
     for origin, served in [
         (OriginFilter(own_server_id=9), True),
-        (OriginFilter(own_server_id=writer), True),  # of its own binlog
+        (OriginFilter(own_server_id=writer), True),  # the server whose binlog it is
         (OriginFilter(ignore_server_ids=frozenset({9})), True),
         (OriginFilter(ignore_server_ids=frozenset({9, writer})), False),
         (OriginFilter(ignore_domain_ids=frozenset({3})), False),

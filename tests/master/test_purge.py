@@ -37,7 +37,7 @@ NAMES = ["bin.000001", "bin.000002", "bin.000003"]
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """A set that no server writes: the recording was copied while one did."""
+    """Return a set that no server writes. The recording was copied while a server wrote it."""
     made = Path(shutil.copytree(DATA / "oracle" / "mysql-row", tmp_path / "set"))
     mark(made / NAMES[2], in_use=False)
     return made
@@ -214,7 +214,7 @@ def server(directory: Path) -> Iterator[MasterServer]:
 
 
 def execute(server: MasterServer, statement: str) -> list[str]:
-    """The warnings."""
+    """Execute a statement and return its warnings."""
     result = MasterConsole(server.service).execute(parse_statement(statement))
     return [note.message for note in result.notes]
 

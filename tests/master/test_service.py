@@ -79,7 +79,7 @@ def test_the_stream_is_the_dump_threads(client: Client, options: list[str], chun
 
 @pytest.mark.parametrize("chunk_size", [1, 900, 20_000])
 def test_a_stream_resumed_anywhere_is_the_same_stream(client: Client, chunk_size: int) -> None:
-    """What was received up to a resume point, and a dump from there, are together the whole."""
+    """A stream up to a resume point and a dump from that point make the whole stream."""
     slave = client.register(SHOP)
     chunks = list(client.dump(slave.slave_id, chunk_size=chunk_size))
     whole = files_of(iter(chunks))
@@ -96,7 +96,7 @@ def test_a_stream_resumed_anywhere_is_the_same_stream(client: Client, chunk_size
             complete = before[earlier.file] + earlier.events[: earlier.resume_bytes]
             before[earlier.file] += earlier.events
             if earlier is chunk:
-                # what was received since the last resume point is cut back, as a slave does
+                # cut the bytes after the last resume point, as a slave does
                 cut = _length_at(chunks, chunk)
                 before[earlier.file] = complete if earlier.resume_bytes else before[earlier.file][:cut]
                 break
@@ -114,7 +114,7 @@ def test_a_stream_resumed_anywhere_is_the_same_stream(client: Client, chunk_size
 
 
 def _length_at(chunks: list[pb.Chunk], wanted: pb.Chunk) -> int:
-    """How long the file's stream is at the resume point that holds at a chunk."""
+    """Return the length of the file's stream at the resume point of a chunk."""
     length = complete = 0
     for chunk in chunks:
         if chunk.format_description:

@@ -88,8 +88,8 @@ class SourceOptions(OptionGroup):
             raise OptionError("--start-position needs --start-file")
         if self.heartbeat_period is not None and self.heartbeat_period >= self.replica_net_timeout:
             raise OptionError(
-                f"--heartbeat-period={self.heartbeat_period:g}: an idle connection would count as lost; choose a period "
-                f"below --replica-net-timeout={self.replica_net_timeout:g}"
+                f"--heartbeat-period={self.heartbeat_period:g}: an idle connection would count as lost; choose a "
+                f"period below --replica-net-timeout={self.replica_net_timeout:g}"
             )
 
     def infos(self, origin: OriginOptions) -> list[SourceInfo]:
