@@ -1,35 +1,44 @@
 # make demo   the main job end to end, on a real recording
-# make test   lint and tests
+# make test   lint and all tests; needs Java, MariaDB and a browser
+# make check  lint and the quick tests, in about a minute; needs Python alone
 # make fresh  the demo and the tests that need servers, in a bare Debian (SUITE=trixie); as root
 # make bench  the measured claims (minutes, gigabytes in bench/out)
-# make lint | proto | clean
+# make lint | quick-tests | proto | clean
 #
-# Each installs what is missing: Debian packages (tools/system_packages.py; when not root, it says which), and a
+# Each target installs missing Debian packages (tools/system_packages.py; without root it names them), and makes a
 # virtual environment in .venv with the versions of constraints.txt.
 
-# python3, or another one where python3 is too old or too new.
+# The first Python of a supported version (tools/system_packages.py has the range).
 ifndef PYTHON
-PYTHON := $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
-  $$python -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' 2>/dev/null && echo $$python && exit; \
-  done; echo python3)
+PYTHON  := $(or $(shell python3 tools/system_packages.py --find-python),python3)
 endif
-VENV   := .venv
-BIN    := $(VENV)/bin
-PYTEST := $(BIN)/pytest -n 2 --dist loadgroup -rs
-READY  := $(VENV)/.ready
+VENV    := .venv
+BIN     := $(VENV)/bin
+WORKERS ?= 2
+PYTEST  := $(BIN)/pytest -n $(WORKERS) --dist loadgroup -rs
+READY   := $(VENV)/.ready
 
-.PHONY: demo test server-tests fresh bench lint proto clean packages test-packages
+# The tests start some hundred Python processes. Each would compile all modules again.
+unexport PYTHONDONTWRITEBYTECODE
 
-demo: packages $(READY)
+.PHONY: demo test check quick-tests server-tests fresh bench lint proto clean needs-of-python needs-of-demo needs-of-tests
+
+demo: needs-of-demo $(READY)
 	$(BIN)/dumpfilter demo
 
-test: test-packages $(READY) lint
+test: needs-of-tests $(READY) lint
 	$(PYTEST)
 
-# What differs from one distribution to the next: the servers' own programs, Java, the browser, a terminal.
-server-tests: test-packages $(READY)
-	$(PYTEST) tests/oracle/test_replay.py tests/oracle/test_readers.py tests/printing/test_print_set.py tests/commands/test_cli.py \
-	  tests/options/test_my_cnf.py tests/test_system_packages.py tests/console tests/master/test_live_server.py \
+check: $(READY)
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target quick-tests lint
+
+quick-tests: $(READY)
+	$(PYTEST) --quick
+
+# Tests of what differs between distributions: the servers' own programs, Java, the browser, the terminal.
+server-tests: needs-of-tests $(READY)
+	$(PYTEST) tests/oracle/test_re* tests/printing/test_print_set* tests/commands/test_*_slow.py tests/commands/test_cli.py tests/options \
+	  tests/test_system_packages.py tests/console tests/master/test_live_server* \
 	  tests/spark_jobs/spark/test_context_slow.py tests/spark_jobs/spark/test_cluster_slow.py \
 	  tests/spark_jobs/bandwidth/test_report_slow.py
 
@@ -37,31 +46,28 @@ bench: $(READY)
 	$(BIN)/python -m bench
 
 lint: $(READY)
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/house_rules.py
 
-# The generated modules are committed, so that only who changes the contract needs this.
+# The generated modules are committed. Only a change of the contract needs this target.
 proto: $(READY)
 	$(BIN)/python -m grpc_tools.protoc -Iproto --python_out=. --pyi_out=. --grpc_python_out=. \
 	  proto/dumpfilter/v1/dumpfilter.proto
 
-$(READY): pyproject.toml constraints.txt Makefile | packages
+$(READY): pyproject.toml constraints.txt Makefile | needs-of-python
 	$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark,dev]'
 	@echo "compiling the kernels, once"
 	$(BIN)/python -m dumpfilter.warm_up
 	touch $(READY)
 
-packages:
-	@$(PYTHON) tools/system_packages.py
+needs-of-python needs-of-demo needs-of-tests:
+	@$(PYTHON) tools/system_packages.py $(@:needs-of-%=%)
 
-test-packages:
-	@$(PYTHON) tools/system_packages.py --tests
-
-# A tree that FRESH keeps is used again, so that a second run costs only the tests.
+# A tree that FRESH names is used again, so that a second run costs only the tests.
 SUITE ?= trixie
 FRESH ?= /var/tmp/dumpfilter-$(SUITE)
 fresh:

@@ -1,4 +1,4 @@
-"""Runs the benchmarks: all, or those named. See README.md."""
+"""Run all benchmarks, or the named ones. README.md explains them."""
 
 from __future__ import annotations
 

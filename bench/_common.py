@@ -1,4 +1,4 @@
-"""What the benchmarks share: the binlogs, the runs, the report, the processes."""
+"""The parts that the benchmarks share: the binlogs, the runs, the report, the processes."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from dumpfilter.workload.generate import GeneratedSet, Style, generate, schemas_
 OUT = Path(__file__).parent / "out"
 REPOSITORY = Path(__file__).parent.parent
 MYSQL_ROOT = Path(os.environ.get("MYSQL_ROOT", "mysqlroot"))
-"""Where a MySQL of its own was installed with debootstrap; not there: MariaDB's programs are used instead."""
+"""The root of a system with MySQL, made with debootstrap. Without it the benchmarks use MariaDB's programs."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """From the command line: bytes of binlog, timed runs of each case."""
+    """The options of the command line: the binlog's size in bytes, and the timed runs of each case."""
 
     size: int
     runs: int
@@ -42,7 +42,10 @@ def binlogs(
     files: int | None = None,
     under: Path = OUT,
 ) -> GeneratedSet:
-    """A generated set of this size, made once. ``files``: how many; None: of 256 MiB each."""
+    """Return a generated binlog set of this size, and generate it if it does not exist.
+
+    ``files`` is the number of its files. By default each file has 256 MiB.
+    """
     name = f"{style}-{size >> 20}M" + ("" if checksum else "-unchecked")
     name += "" if schemas == 20 else f"-{schemas}-schemas"
     name += "" if files is None else f"-{files}-files"
@@ -51,7 +54,7 @@ def binlogs(
     if not about.exists():
         shutil.rmtree(directory, ignore_errors=True)
         file_size = 256 << 20 if files is None else -(-size // files)
-        # as many tables in all, whatever the number of schemas
+        # Sets differ in the number of schemas, but hardly in the number of tables.
         made = generate(
             directory,
             size,
@@ -74,7 +77,7 @@ def binlogs(
 
 
 def warm(made: GeneratedSet) -> None:
-    """Have the files in the page cache."""
+    """Read the files into the page cache."""
     for path in made.files:
         with open(path, "rb", buffering=0) as file:
             while file.read(1 << 20):
@@ -82,19 +85,19 @@ def warm(made: GeneratedSet) -> None:
 
 
 def keeping(made: GeneratedSet, share: float) -> list[str]:
-    """Schemas for a filter that keeps about this share; none for all."""
+    """Return the schemas of a filter that keeps about this share of the bytes. An empty list keeps everything."""
     return [] if share >= 1 else schemas_for(made.schemas, share)
 
 
 def do_db(names: Sequence[str]) -> Filter:
-    """The filter that names these schemas."""
+    """Return the filter that keeps these schemas."""
     return Filter(
         tuple(make_rule(RuleKind.DO_DB, n) for n in names), names=NameRules("mysql", lower_case_table_names=0)
     )
 
 
 def timed(work: Callable[[], Any]) -> float:
-    """Seconds that a call takes."""
+    """Return the duration of a call, seconds."""
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
@@ -103,7 +106,7 @@ def timed(work: Callable[[], Any]) -> float:
 def interleaved(
     cases: dict[str, Callable[[], float]], runs: int, *, warm_up: bool = True
 ) -> dict[str, list[float]]:
-    """Each case's seconds, one run of every case after the other, so that a busy machine slows all alike."""
+    """Return the durations of each case, seconds. The cases take turns, so that a busy machine slows all alike."""
     found: dict[str, list[float]] = {name: [] for name in cases}
     if warm_up:
         for case in cases.values():
@@ -116,7 +119,7 @@ def interleaved(
 
 @dataclass
 class Report:
-    """A table of medians and the claims they bear on."""
+    """A table of medians, and the targets that they meet or miss."""
 
     name: str
     claim: str
@@ -127,7 +130,7 @@ class Report:
     notes: list[str] = field(default_factory=list)
 
     def times(self, found: dict[str, list[float]], *, nbytes: int | None = None) -> dict[str, float]:
-        """Add a row a case; the medians, seconds."""
+        """Add a row for each case and return the medians, seconds."""
         count = self.nbytes if nbytes is None else nbytes
         medians = {name: median(seconds) for name, seconds in found.items()}
         for name, seconds in found.items():
@@ -138,12 +141,12 @@ class Report:
         return medians
 
     def row(self, name: str, value: float, text: str) -> None:
-        """Add a row of its own."""
+        """Add a row that is no duration."""
         self.rows.append((name, text))
         self.values[name] = round(value, 6)
 
     def target(self, text: str, value: float, wanted: float, *, at_most: bool = False) -> None:
-        """A target of the issue's, and what was reached."""
+        """Add a target and the value that was reached."""
         met = value <= wanted if at_most else value >= wanted
         self.targets.append((f"{text} {'at most' if at_most else 'at least'} {wanted:g}", value, wanted, met))
 
@@ -151,7 +154,7 @@ class Report:
         self.notes.append(text)
 
     def print(self) -> bool:
-        """The table and a line of JSON; whether all targets were met."""
+        """Print the table and a line of JSON, and tell whether all targets were met."""
         print(f"\n== {self.name}: {self.claim}")
         width = max((len(name) for name, _ in self.rows), default=0)
         for name, text in self.rows:
@@ -175,7 +178,7 @@ class Report:
 
 @contextmanager
 def child(arguments: Sequence[str], **environment: str) -> Iterator[subprocess.Popen[str]]:
-    """A Python process of ours (``-m module …``), with pipes, killed at the end."""
+    """Run Python with these arguments and pipes for standard input and output, and stop the process at the end."""
     process = subprocess.Popen(
         [sys.executable, *arguments],
         cwd=REPOSITORY,
@@ -198,7 +201,7 @@ def child(arguments: Sequence[str], **environment: str) -> Iterator[subprocess.P
 
 @contextmanager
 def master(index: Path, *options: str) -> Iterator[tuple[str, int]]:
-    """``dumpfilter master`` on a set: its address and process id."""
+    """Run ``dumpfilter master`` on a binlog set, and yield its address and process id."""
     port_file = OUT / f"port.{os.getpid()}"
     port_file.unlink(missing_ok=True)
     run = "from dumpfilter.cli import main; main()"
@@ -213,7 +216,7 @@ def master(index: Path, *options: str) -> Iterator[tuple[str, int]]:
 
 
 def peak_rss(pid: int) -> int:
-    """The most memory that a process has had, bytes."""
+    """Return the peak resident memory of a process, bytes."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) << 10
@@ -221,5 +224,5 @@ def peak_rss(pid: int) -> int:
 
 
 def has_mysql() -> bool:
-    """Whether a real MySQL is installed beside (and we may enter it)."""
+    """Tell whether MYSQL_ROOT has a MySQL and this process may enter the directory with chroot."""
     return os.geteuid() == 0 and (MYSQL_ROOT / "usr/sbin/mysqld").exists()

@@ -1,4 +1,4 @@
-"""A bare gRPC server: streams bytes in chunks of given sizes, nothing else. The floor for grpc_end_to_end."""
+"""A bare gRPC server that streams bytes in chunks of given sizes. It is the floor for grpc_end_to_end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Handler(grpc.GenericRpcHandler):
         return grpc.unary_stream_rpc_method_handler(self.stream) if details.method == METHOD else None
 
     def stream(self, request: bytes, context: Any) -> Iterator[bytes]:
-        """``request``: the chunks' sizes, as text. Raw bytes, no message around them."""
+        """Yield raw bytes without a message around them. ``request`` is a text of the chunks' sizes."""
         for size in map(int, request.split()):
             yield self.data[:size]
 

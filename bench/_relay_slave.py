@@ -1,5 +1,8 @@
-"""A slave's I/O thread alone, as a process: for each line ``DIRECTORY SYNC SCHEMA,…`` on standard input, one dump
-into a fresh relay log; answers with seconds, bytes and the peak memory."""
+"""A process with a slave's I/O thread alone.
+
+For each line ``ADDRESS DIRECTORY SYNC SCHEMA,…`` on standard input it receives one dump into a new relay log. It
+answers with a line of JSON: the seconds, the bytes received and the peak memory.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real server that has the generated files for its binlogs, and its mysqlbinlog."""
+"""A real server that serves the generated files as its binlogs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
 @dataclass(frozen=True)
 class Peer:
-    """How to have a server's binlogs copied."""
+    """A server's own program that copies the server's binlogs: its command, and the names of the binlogs."""
 
     name: str
     command: list[str]
@@ -34,7 +34,7 @@ def _free_port() -> int:
 
 
 def _place(made: GeneratedSet, directory: Path) -> list[str]:
-    """Put the files where the server has its binlogs, in place of those it has made, and list them."""
+    """Replace the server's binlogs by the generated files, and return their names."""
     for old in directory.glob("bin.*"):
         old.unlink()
     for path in made.files:
@@ -65,7 +65,7 @@ def _running(command: list[str], port: int) -> Iterator[None]:
 
 @contextmanager
 def server(made: GeneratedSet) -> Iterator[Peer]:
-    """MySQL where it is installed, else MariaDB, running on the set; ``made`` must be of that style."""
+    """Run MySQL where it is installed, else MariaDB, on a generated set of the same style."""
     port = _free_port()
     if has_mysql():
         data = MYSQL_ROOT / "tmp/dumpfilter-bench-data"

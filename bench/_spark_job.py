@@ -1,7 +1,8 @@
-"""A process with a Spark context that runs jobs and reports their times.
+"""A process with a Spark context that runs and times jobs.
 
-Usage: ``python -m bench._spark_job MASTER DRIVER_MEMORY EXECUTOR_MEMORY``. Standard input has a line of JSON for each
-job: ``{"split": source, "output": directory}`` or ``{"bandwidth": source, "slaves": n, "schemas": m}``.
+The process is started by ``python -m bench._spark_job MASTER DRIVER_MEMORY EXECUTOR_MEMORY``. Each line of its
+standard input is a job in JSON: ``{"split": source, "output": directory}`` or ``{"bandwidth": source, "slaves": n,
+"schemas": m}``. It answers each job with a line of JSON that has the seconds and the peak memory in MiB.
 """
 
 from __future__ import annotations
@@ -29,7 +30,6 @@ def main() -> None:
     with spark_context(SparkSettings(master, driver_memory, executor_memory)) as context:
         run = SparkRunner(lambda: context)
         with tempfile.TemporaryDirectory() as folder:
-            # Start the workers, which load their code.
             made = generate(Path(folder) / "set", 64 << 20)
             split(made.index, Path(folder) / "out", run, SplitOptions(range_size=1 << 20))
             bandwidth(made.index, _slaves(2, 20), run, BandwidthOptions(range_size=1 << 20))
@@ -51,7 +51,7 @@ def _job(job: dict[str, Any], run: SparkRunner) -> dict[str, float]:
 
 
 def _slaves(number: int, schemas: int) -> list[SlaveDefinition]:
-    """Return slaves, each with another filter."""
+    """Return slaves that have different filters."""
     names = schema_names(schemas)
     return [
         SlaveDefinition(

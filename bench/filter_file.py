@@ -1,4 +1,4 @@
-"""Filtering files into files, against ``mysqlbinlog --database`` that prints to /dev/null."""
+"""Filtering files into files, compared with ``mysqlbinlog --database``, which prints to /dev/null."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from dumpfilter.index.fileset import BinlogSet
 
 
 def mysqlbinlog(files: list[Path]) -> tuple[str, list[str]]:
-    """The program's name, and its command line but for the options."""
+    """Return the name of the server's program, and its command line without options."""
     if not has_mysql():
         return "mariadb-binlog", ["mariadb-binlog", "--no-defaults"]
     place = MYSQL_ROOT / "tmp/dumpfilter-bench"
@@ -45,7 +45,7 @@ def run(options: Options) -> bool:
     made = binlogs(options.size)
     warm(made)
     names = keeping(made, 0.1)
-    # mysqlbinlog takes one --database; ours gets the schema whose share is nearest to a tenth
+    # mysqlbinlog takes one --database. Both programs keep the schema whose share is nearest to a tenth.
     total = sum(made.schemas.values())
     one = min(made.schemas, key=lambda name: abs(made.schemas[name] / total - 0.1))
     target = OUT / "filtered"

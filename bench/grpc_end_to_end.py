@@ -1,4 +1,4 @@
-"""A master and a client over real gRPC on loopback: everything kept, and a fifth of it."""
+"""A master and a client over gRPC on loopback, with filters that keep everything and a fifth."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UNLIMITED = [("grpc.max_receive_message_length", -1)]
 
 
 def dump(stub: rpc.DumpFilterStub, names: list[str], *, most: int | None = None) -> list[int]:
-    """One dump to the end of the log: the sizes of the chunks that had events."""
+    """Receive one dump to the end of the log, and return the sizes of the chunks with events."""
     answer = stub.Register(
         pb.RegisterRequest(server_id=77, uuid=str(uuid.uuid4()), filter=filter_to_proto(do_db(names)))
     )
@@ -41,7 +41,7 @@ def run(options: Options) -> bool:
     sizes: dict[str, list[int]] = {}
 
     def fresh(kept: str) -> float:
-        """A dump that finds nothing indexed: of a master that has just started (its code is loaded)."""
+        """Return the seconds of the first dump of a new master, which has loaded its code and indexed nothing."""
         with (
             master(made.index) as (address, _),
             grpc.insecure_channel(address, options=_UNLIMITED) as channel,

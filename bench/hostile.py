@@ -1,7 +1,8 @@
-"""What hostile input costs: long statements, many rules, many tables, patterns of percent signs.
+"""The cost of hostile input: long statements, many rules, many tables, patterns of percent signs.
 
-Every figure is a growth: the time for an input twice (or ten times) as large over the time for the input. Linear is 2;
-a quadratic blow-up would be 4. The floors are a CRC32 of the same bytes and a table decided by one rule.
+Every figure is a growth: the time for an input twice (or ten times) as large, divided by the time for the input. For an
+input twice as large, 2 is linear and 4 is quadratic. The floors are a CRC32 of the same bytes, and tables decided by
+one rule.
 """
 
 from __future__ import annotations

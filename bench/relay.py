@@ -1,4 +1,4 @@
-"""A dump into a relay log by our master and slave, against mysqlbinlog that fetches the files from a real server."""
+"""A dump from a master into a relay log, compared with mysqlbinlog that fetches the same files from a real server."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run(options: Options) -> bool:
         slave.stdout.readline()
 
         def ours(kept: str, names: list[str], sync: int = 0) -> float:
-            """The first dump of a master that has just started (its code is loaded)."""
+            """Return the seconds of the first dump of a new master, which has loaded its code and indexed nothing."""
             assert slave.stdin is not None
             assert slave.stdout is not None
             with master(made.index) as (address, _):
@@ -84,7 +84,7 @@ def run(options: Options) -> bool:
 
 
 def _touch(address: str) -> None:
-    """Have the master load its compiled code: one chunk of a dump that is then given up."""
+    """Make the master load its compiled code by a dump that is cancelled after one chunk."""
     import grpc
 
     from bench.grpc_end_to_end import dump

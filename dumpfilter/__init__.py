@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from dumpfilter.binlog.events import EventType as EventType
     from dumpfilter.binlog.gtid import parse_gtid_set as parse_gtid_set
     from dumpfilter.binlog.reader import iter_events as iter_events
+    from dumpfilter.dump.chunk import Counts as Counts
     from dumpfilter.dump.filter_set import filter_set as filter_set
-    from dumpfilter.dump.thread import Counts as Counts
     from dumpfilter.errors import DumpfilterError as DumpfilterError
     from dumpfilter.explain.explanation import ExplainedSet as ExplainedSet
     from dumpfilter.explain.explanation import ExplainedStatement as ExplainedStatement
@@ -35,7 +35,7 @@ __version__ = "0.1.0"
 
 _MODULES = {
     "BinlogSet": "dumpfilter.index.fileset",
-    "Counts": "dumpfilter.dump.thread",
+    "Counts": "dumpfilter.dump.chunk",
     "Decision": "dumpfilter.filter",
     "DumpfilterError": "dumpfilter.errors",
     "EffectiveFilter": "dumpfilter.filter",

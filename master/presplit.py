@@ -22,15 +22,13 @@ from dumpfilter.binlog.events import HEADER_LENGTH, OF_FILES, EventHeader, Event
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.gtid_sources import Membership, SourceKey
-from dumpfilter.dump import decide as K
-from dumpfilter.dump.thread import Counts, GtidRuns
+from dumpfilter.dump.chunk import Counts, ReadyPlan, gtid_runs
 from dumpfilter.errors import BinlogMissing, OutputError
 from dumpfilter.filter import FilterSemantics, make_filter, parse_option
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.fileset import BinlogFile
-from dumpfilter.master.dump import ReadyPlan
 from dumpfilter.master.register import FilterChange
 from dumpfilter.printable import printable
 from dumpfilter.split_set.directory import SplitDirectory, SplitGone, Stretches, Transactions, read_stretches
@@ -342,8 +340,8 @@ class _Chunks:
             end,
             named.position,
             len(data) if resume is None else 0,
-            _runs(source, transactions.number[some], kept, empty=False),
-            _runs(source, transactions.number[some], kept, empty=True),
+            gtid_runs(source, transactions.number[some], kept, only_dropped=False),
+            gtid_runs(source, transactions.number[some], kept, only_dropped=True),
             Counts(
                 events_read=read,
                 events_sent=sent,
@@ -358,13 +356,6 @@ class _Chunks:
             events=data,
             keys=named.keys,
         )
-
-
-def _runs(
-    source: npt.NDArray[np.int32], number: npt.NDArray[np.int64], kept: npt.NDArray[np.bool_], *, empty: bool
-) -> GtidRuns:
-    out = np.empty((len(source), 3), np.int64)
-    return out[: K.gtid_runs(source, number, kept, empty, out)]
 
 
 def _prolog(file: BinlogFile) -> bytes:

@@ -30,8 +30,8 @@ def local_load_directory() -> Iterator[str]:
 def complaints(files: Sequence[Path], family: str) -> str:
     """Return the message of the family's own reader about these files.
 
-    It is empty when the reader comes to the end of the files. Files of MySQL are not checked where mysqlbinlog is not installed, since mariadb-binlog does not know all of MySQL's
-    events.
+    The message is empty when the reader comes to the end of the files. Files of MySQL are not checked where mysqlbinlog
+    is not installed, since mariadb-binlog does not know all of MySQL's events.
     """
     command = ["mariadb-binlog"] if family == "mariadb" else MYSQLBINLOG
     if not command:

@@ -1,4 +1,4 @@
-"""Certificates for tests: authorities, what they issue, and what is wrong with some."""
+"""Certificates for tests: authorities and the certificates that they issue, valid or not."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _DAY = datetime.timedelta(days=1)
 
 @dataclass(frozen=True)
 class Issued:
-    """Files with a certificate and its key."""
+    """The files of a certificate and its key."""
 
     certificate: Path
     key: Path
 
 
 class Authority:
-    """A CA; ``certificate`` is its file."""
+    """A certificate authority. ``certificate`` is the file of its own certificate."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir()
@@ -46,7 +46,7 @@ class Authority:
         ends: datetime.datetime = _NOW + _DAY,
         password: bytes | None = None,
     ) -> Issued:
-        """Write a certificate of 127.0.0.1 and its key, encrypted if there is a password."""
+        """Write a certificate for 127.0.0.1 and its key, which is encrypted when there is a password."""
         key = rsa.generate_private_key(65537, 2048)
         issued = Issued(self._directory / f"{name}.pem", self._directory / f"{name}-key.pem")
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])

@@ -37,6 +37,9 @@ FORBIDDEN_IN_QUICK = (
 )
 """Programs that only slow tests start."""
 
+PREFIX = "dumpfilter-tests-"
+"""The name of a run's temporary directory, before the number of its process."""
+
 MEMORY_DISK = Path("/dev/shm")
 MEMORY_DISK_ROOM = 4 << 30
 """The free space that makes the memory disk large enough for a run, bytes. A run has used up to a quarter of it."""
@@ -64,7 +67,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Make the temporary directory of the run. The workers of pytest-xdist inherit it with the environment."""
     if hasattr(config, "workerinput"):
         return
-    directory = Path(tempfile.mkdtemp(prefix="dumpfilter-tests-", dir=_roomiest()))
+    parent = _roomiest()
+    _remove_orphans(parent)
+    directory = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=parent))
     config.stash[_temporary] = directory
     _use(directory)
     if config.getoption("quick"):
@@ -77,6 +82,13 @@ def _roomiest() -> Path | None:
     if "TMPDIR" in os.environ or not os.access(MEMORY_DISK, os.W_OK):
         return None
     return MEMORY_DISK if shutil.disk_usage(MEMORY_DISK).free >= MEMORY_DISK_ROOM else None
+
+
+def _remove_orphans(parent: Path | None) -> None:
+    """Remove the directories of killed runs, which would fill the memory."""
+    for left in (parent or Path(tempfile.gettempdir())).glob(f"{PREFIX}[0-9]*-*"):
+        if not Path("/proc", left.name.removeprefix(PREFIX).partition("-")[0]).exists():
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def _use(directory: Path) -> None:
@@ -94,6 +106,13 @@ def _forbid(programs: tuple[str, ...], directory: Path) -> None:
         script.chmod(0o755)
     os.environ["PATH"] = f"{directory}:{os.environ['PATH']}"
     os.environ.pop("JAVA_HOME", None)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep each slow file on one worker, which starts its servers once. pytest-xdist begins with the largest groups."""
+    for item in items:
+        if item.path.name.endswith(SLOW) and item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.path.name))
 
 
 @pytest.hookimpl(trylast=True)

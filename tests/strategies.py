@@ -1,7 +1,7 @@
-"""Hypothesis strategies for whole binlogs: valid v4 files of both families, small and full of odd corners.
+"""Hypothesis strategies for whole binlogs: small valid v4 files of both families, with rare forms.
 
-A :class:`Dialect` is a server version with its format description; a :class:`MadeBinlog` one file's bytes. Databases
-and tables come from short lists, so that the rules of :func:`rules` meet them.
+A :class:`Dialect` is a server version with its format description. A :class:`MadeBinlog` holds one file's bytes.
+Databases and tables come from short lists, so that the rules of :func:`rules` often match them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import struct
 import uuid
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
@@ -54,7 +53,7 @@ _LENGTHS_MARIADB = [
 
 @dataclass(frozen=True)
 class Dialect:
-    """A server as far as its binlogs show it."""
+    """The properties of a server that its binlogs show."""
 
     name: str
     version: str
@@ -63,7 +62,7 @@ class Dialect:
     """"mysql", "tagged", "anonymous", "mariadb" or "none"."""
     checksum: bool = True
     end_log_pos: bool = True
-    """Whether events inside a transaction say where they end. In MariaDB 11.8 they have 0."""
+    """True when events inside a transaction have their end_log_pos. MariaDB 11.8 writes 0 there."""
 
     @property
     def family(self) -> str:
@@ -84,7 +83,7 @@ class Dialect:
         return [*range(23, 26)]
 
     def format_description(self, *, in_use: bool = False) -> bytes:
-        """The event, whose checksum does not cover the flag."""
+        """Return the Format_description event. Its checksum does not cover LOG_EVENT_BINLOG_IN_USE_F."""
         body = struct.pack("<H50sIB", 4, self.version.encode(), 1_700_000_000, 19) + bytes(self.lengths)
         knows = not self.version.startswith("5.")
         if knows:
@@ -125,10 +124,10 @@ ODD_NAMES = ["", "größe", "d.b", "中文", "%", "\udcff\udcfe", "x" * 192, "S\
 
 
 class MadeBinlog:
-    """One file.
+    """One binlog file.
 
-    ``boundaries``: the offsets at which no transaction is open, the first event's on. ``gtids``: source key and
-    number of each transaction that has a GTID, in order.
+    ``boundaries`` are the offsets at which no transaction is open, from the first event on. ``gtids`` are the source
+    key and the number of each transaction that has a GTID, in order.
     """
 
     def __init__(
@@ -156,11 +155,11 @@ class MadeBinlog:
 _PLACED = frozenset(
     {T.MARIADB_GTID, T.GTID_LIST, T.BINLOG_CHECKPOINT, T.XID, T.XA_PREPARE, T.INCIDENT, T.ROTATE, T.STOP}
 )
-"""Events that begin or end a transaction, and those between transactions."""
+"""Types of events that begin or end a transaction, or that stand between transactions."""
 
 
 class _Builder:
-    """Appends events and keeps the end_log_pos."""
+    """A growing binlog file. It gives each event its end_log_pos."""
 
     def __init__(self, dialect: Dialect, *, in_use: bool = False) -> None:
         self.dialect = dialect
@@ -171,11 +170,11 @@ class _Builder:
         self._outside: bytearray | None = None
 
     def begin_payload(self) -> None:
-        """What is added from here on goes into a compressed transaction."""
+        """Begin a compressed transaction, which the next events belong to."""
         self._outside, self.data = self.data, bytearray()
 
     def end_payload(self, compression: int = ZSTD) -> None:
-        """Close the compressed transaction and add it."""
+        """End the compressed transaction and add it to the file."""
         assert self._outside is not None
         events, self.data, self._outside = bytes(self.data), self._outside, None
         self.add(T.TRANSACTION_PAYLOAD, encode_transaction_payload(events, compression=compression))
@@ -201,7 +200,7 @@ class _Builder:
 def query_body(
     text: bytes, database: str = "", updated: list[str] | None = None, table_map: int | None = None
 ) -> bytes:
-    """The body of a Query event; ``table_map`` is Q_TABLE_MAP_FOR_UPDATE."""
+    """Return the body of a Query event. ``table_map`` is Q_TABLE_MAP_FOR_UPDATE."""
     status = b"" if table_map is None else b"\x09" + struct.pack("<Q", table_map)
     if updated is not None:
         status += b"\x0c" + bytes([len(updated)]) + b"".join(name.encode() + b"\0" for name in updated)
@@ -210,24 +209,24 @@ def query_body(
 
 
 def unreadable_query_body(text: bytes, database: str) -> bytes:
-    """The body of a Query event whose status variables end inside one."""
+    """Return the body of a Query event whose last status variable is cut off."""
     return struct.pack("<IIBHH", 7, 0, len(database), 0, 1) + b"\x01" + database.encode() + b"\0" + text
 
 
 def xa_prepare_body(xid: Xid, *, one_phase: bool = False) -> bytes:
-    """The body of an XA_prepare event."""
+    """Return the body of an XA_prepare event."""
     head = struct.pack("<BiII", one_phase, xid.format_id, len(xid.gtrid), len(xid.bqual))
     return head + xid.gtrid + xid.bqual
 
 
 def execute_load_query_body(text: bytes, database: str, file_id: int) -> bytes:
-    """The body of an Execute_load_query event."""
+    """Return the body of an Execute_load_query event."""
     name = database.encode("utf-8", "surrogateescape")
     return struct.pack("<IIBHHIIIB", 7, 0, len(name), 0, 0, file_id, 0, 0, 0) + name + b"\0" + text
 
 
 def table_map_body(number: int, database: str, table: str, id_length: int = 6, columns: int = 2) -> bytes:
-    """The body of a Table_map event with INT columns."""
+    """Return the body of a Table_map event with INT columns."""
     db, name = (n.encode("utf-8", "surrogateescape") for n in (database, table))
     return (
         number.to_bytes(id_length, "little")
@@ -248,7 +247,7 @@ def table_map_body(number: int, database: str, table: str, id_length: int = 6, c
 def rows_body(
     dialect: Dialect, kind: int, number: int, *, ends: bool, extra: bytes = b"", rows: bytes = b""
 ) -> bytes:
-    """The body of a rows event over 2 INT columns."""
+    """Return the body of a rows event of a table with 2 INT columns."""
     head = number.to_bytes(dialect.id_length, "little") + struct.pack("<H", ends)
     if dialect.lengths[kind - 1] == 10:
         head += struct.pack("<H", 2 + len(extra)) + extra
@@ -258,7 +257,7 @@ def rows_body(
 
 
 def gtid_tagged_body(source: bytes, tag: str, number: int) -> bytes:
-    """The body of a GTID_TAGGED event with the fields that say which GTID."""
+    """Return the body of a GTID_TAGGED event that holds the fields of its GTID alone."""
     fields = b"".join(
         [
             encode_varlen(0) + encode_varlen(1),
@@ -299,7 +298,7 @@ XIDS = [Xid(1, b"a", b""), Xid(1, b"a", b"b"), Xid(7, b"\xff\x00", b"b")]
 
 @dataclass
 class _Source:
-    """Draws the GTIDs: numbers go up in each source, mostly by one."""
+    """A generator of GTIDs, whose numbers rise in each GTID source, mostly by one."""
 
     draw: st.DrawFn
     builder: _Builder
@@ -312,17 +311,17 @@ class _Source:
         return self.last[key]
 
     def add(self, flags: int = 0, xid: bytes = b"") -> None:
-        """The event that opens a transaction, if this server has one."""
+        """Add the event that opens a transaction, if servers of this dialect write one."""
         gtids = self.builder.dialect.gtids
         if gtids == "mariadb":
             domain, server = self.draw(st.sampled_from([(0, 11), (0, 12), (1, 11)]))
-            # one domain's numbers go up whatever the server
+            # The numbers of a domain rise across all servers.
             number = self._next(domain)
             self.builder.gtids[-1] = ((domain, server), number)
             body = struct.pack("<QIB", number, domain, flags) + xid
             if self.builder.dialect.name == "mariadb 11.8":
                 body += struct.pack("<BI", FL_EXTRA_THREAD_ID, 7)
-                # before a large transaction the event fills a page
+                # MariaDB 11.8 pads the event before a large transaction to the end of a page.
                 body += bytes(self.draw(st.sampled_from([1, 1, 300])))
             elif not xid:
                 body += bytes(6)
@@ -345,6 +344,254 @@ def _mariadb_xid(xid: Xid) -> bytes:
     return struct.pack("<iBB", xid.format_id, len(xid.gtrid), len(xid.bqual)) + xid.gtrid + xid.bqual
 
 
+class _Maker:
+    """The parts of a binlog file. Each method draws and adds one of them."""
+
+    def __init__(
+        self, draw: st.DrawFn, dialect: Dialect, *, odd: bool, unreadable: bool, closed: bool
+    ) -> None:
+        self.draw = draw
+        self.dialect = dialect
+        self.odd = odd
+        self.builder = _Builder(dialect, in_use=not closed)
+        self.source = _Source(draw, self.builder)
+        self.names = st.sampled_from(DATABASES + ODD_NAMES if odd else DATABASES)
+        self.tables = st.tuples(self.names, st.sampled_from(TABLES + ODD_NAMES if odd else TABLES))
+        self.prepared: list[Xid] = []
+        """XA transactions that are prepared and not ended."""
+        pieces = [self.rows, self.rows, self.rows, self.rows, self.statement, self.statement]
+        pieces += [self.load_data, self.savepoint]
+        if odd:
+            pieces.append(self.unknown)
+        # Without a checksum an unreadable event is a damaged file, and not an event of an unknown form.
+        self.unreadable = unreadable and dialect.checksum
+        if self.unreadable:
+            pieces.append(self.unreadable_statement)
+        self.piece = st.sampled_from(pieces)
+
+    def head(self) -> None:
+        """Add the event that names the GTIDs of the files before."""
+        if self.dialect.gtids == "mariadb":
+            self.builder.add(T.GTID_LIST, encode_gtid_list(GtidList(())))
+            self.builder.boundary()
+        elif self.dialect.gtids != "none":
+            self.builder.add(T.PREVIOUS_GTIDS, encode_previous_gtids(MysqlGtidSet()))
+            self.builder.boundary()
+
+    def query(
+        self, text: str, database: str = "", updated: list[str] | None = None, table_map: int | None = None
+    ) -> None:
+        if self.dialect.family == "mariadb" and text and self.draw(st.integers(0, 5)) == 0:
+            body = query_body(compress(text.encode()), database, None, table_map)
+            self.builder.add(T.QUERY_COMPRESSED, body)
+        else:
+            self.builder.add(T.QUERY, query_body(text.encode(), database, updated, table_map))
+
+    def context(self) -> None:
+        for kind in self.draw(st.lists(st.sampled_from([T.INTVAR, T.RAND, T.USER_VAR]), max_size=2)):
+            if kind == T.INTVAR:
+                self.builder.add(kind, encode_intvar(Intvar(2, 5)))
+            elif kind == T.RAND:
+                self.builder.add(kind, bytes(16))
+            else:
+                self.builder.add(kind, encode_user_var(UserVar("v", b"x")))
+
+    def statement(self) -> None:
+        draw = self.draw
+        self.context()
+        updated = None
+        if self.dialect.family == "mysql" and draw(st.booleans()):
+            updated = draw(st.lists(st.sampled_from(DATABASES), max_size=2))
+        if draw(st.booleans()):
+            self.query(draw(st.sampled_from(_STATEMENTS)), draw(self.names), updated)
+        else:
+            made = draw(made_statements())
+            self.query(made.text, draw(self.names), updated, made.table_map)
+
+    def load_data(self) -> None:
+        self.builder.add(T.BEGIN_LOAD_QUERY, b"\7\0\0\0block")
+        for _ in range(self.draw(st.integers(0, 2))):
+            self.builder.add(T.APPEND_BLOCK, b"\7\0\0\0more")
+        text = b"LOAD DATA INFILE 'x' INTO TABLE t"
+        self.builder.add(T.EXECUTE_LOAD_QUERY, execute_load_query_body(text, self.draw(self.names), 7))
+
+    def rows(self) -> None:
+        if self.dialect.gtids != "none" and self.draw(st.booleans()):
+            if self.dialect.family == "mariadb":
+                self.builder.add(T.ANNOTATE_ROWS, b"UPDATE something")
+            else:
+                self.builder.add(T.ROWS_QUERY, b"\x10UPDATE something", flags=0x80)
+        ids = st.sampled_from(
+            [1, 2, 3, 300, 0x7FFFFFFF, *([(1 << 48) - 2] if self.dialect.id_length == 6 else [])]
+        )
+        mapped = self.draw(st.lists(ids, min_size=1, max_size=3, unique=True))
+        for number in mapped:
+            database, table = self.draw(self.tables)
+            self.builder.add(T.TABLE_MAP, table_map_body(number, database, table, self.dialect.id_length))
+        if self.odd and self.draw(st.integers(0, 9)) == 0:
+            mapped.append(99)  # a number without a table map
+        used = self.draw(st.lists(st.sampled_from(mapped), min_size=1, max_size=4))
+        dummy = self.draw(st.integers(0, 7)) == 0
+        for position, number in enumerate(used):
+            kind = self.draw(st.sampled_from(self.dialect.rows_types))
+            extra = self.draw(st.sampled_from([b"", b"", b"\x01\x02\x03"]))
+            data = self.draw(st.binary(max_size=12))
+            ends = position == len(used) - 1 and not dummy
+            self.builder.add(kind, rows_body(self.dialect, kind, number, ends=ends, extra=extra, rows=data))
+            if self.odd and not ends and self.draw(st.integers(0, 7)) == 0:
+                # No known server writes a table map after rows of the statement, but no rule of the format forbids it.
+                late = self.draw(st.sampled_from([4, 5]))
+                database, table = self.draw(self.tables)
+                self.builder.add(T.TABLE_MAP, table_map_body(late, database, table, self.dialect.id_length))
+        if dummy:
+            kind = self.dialect.rows_types[0]
+            number = 0xFFFFFF if self.draw(st.booleans()) else (1 << 8 * self.dialect.id_length) - 1
+            head = number.to_bytes(self.dialect.id_length, "little") + b"\1\0"
+            self.builder.add(kind, head + (b"\2\0" if self.dialect.lengths[kind - 1] == 10 else b""))
+
+    def savepoint(self) -> None:
+        self.query(self.draw(st.sampled_from(_SAVEPOINTS)), self.draw(self.names))
+
+    def unknown(self) -> None:
+        # Types 36 and 37 are Transaction_context and View_change of group replication.
+        self.builder.add(self.draw(st.sampled_from([28, 36, 37, 77, 200])), b"??", flags=0x80)
+
+    def unreadable_statement(self) -> None:
+        self.context()
+        if self.dialect.family == "mariadb" and self.draw(st.booleans()):
+            self.builder.add(T.QUERY_COMPRESSED, query_body(b"\x81\x09nonsense", self.draw(self.names)))
+        else:
+            text = self.draw(st.sampled_from([b"DROP TABLE t", b"XA COMMIT X'61',X'',1"]))
+            self.builder.add(T.QUERY, unreadable_query_body(text, self.draw(st.sampled_from(DATABASES))))
+
+    def framed(self) -> None:
+        self.source.add()
+        self.framed_events()
+
+    def framed_events(self) -> None:
+        if self.dialect.family == "mysql":
+            self.builder.add(
+                T.QUERY, query_body(self.draw(st.sampled_from([b"BEGIN", b"begin"])), self.draw(self.names))
+            )
+        for piece in self.draw(st.lists(self.piece, max_size=4)):
+            piece()
+        ends = self.draw(st.sampled_from([None, None, "COMMIT", "ROLLBACK"]))
+        if ends is None:
+            self.builder.add(T.XID, bytes(8))
+        else:
+            self.builder.add(T.QUERY, query_body(ends.encode(), self.draw(self.names)))
+
+    def alone(self) -> None:
+        self.source.add(flags=1)
+        kinds = [self.statement, *([self.load_data] if self.dialect.gtids == "none" else [])]
+        self.draw(st.sampled_from(kinds + [self.unreadable_statement] * self.unreadable))()
+
+    def bare_rows(self) -> None:
+        # Servers before GTIDs write rows of non-transactional tables without BEGIN.
+        self.rows()
+
+    def xa(self) -> None:
+        free = [xid for xid in XIDS if xid not in self.prepared]
+        if not free:
+            return
+        xid = self.draw(st.sampled_from(free))
+        if self.dialect.family == "mariadb":
+            self.source.add(flags=0x40, xid=_mariadb_xid(xid))
+            self.xa_events(xid)
+        else:
+            self.source.add()
+            if self.dialect.name == "mysql 9.7" and self.draw(st.booleans()):
+                self.builder.begin_payload()
+                self.xa_events(xid)
+                self.builder.end_payload(self.draw(st.sampled_from([ZSTD, NONE])))
+            else:
+                self.xa_events(xid)
+
+    def xa_events(self, xid: Xid) -> None:
+        if self.dialect.family == "mysql":
+            self.builder.add(T.QUERY, query_body(f"XA START {xid}".encode()))
+        for piece in self.draw(st.lists(self.piece, max_size=3)):
+            piece()
+        self.query(f"XA END {xid}")
+        one_phase = self.draw(st.integers(0, 3)) == 0
+        self.builder.add(T.XA_PREPARE, xa_prepare_body(xid, one_phase=one_phase))
+        if not one_phase:
+            self.prepared.append(xid)
+
+    def xa_finish(self) -> None:
+        # The transaction may have been prepared in an earlier file.
+        xid = self.draw(st.sampled_from(self.prepared or XIDS))
+        if xid in self.prepared:
+            self.prepared.remove(xid)
+        self.source.add(flags=0x81, xid=_mariadb_xid(xid))
+        self.query(f"XA {self.draw(st.sampled_from(['COMMIT', 'ROLLBACK']))} {xid}")
+
+    def incident(self) -> None:
+        if self.dialect.family == "mysql":
+            self.source.add()
+        self.builder.add(T.INCIDENT, b"\1\0\0")
+
+    def payload(self) -> None:
+        self.source.add()
+        self.builder.begin_payload()
+        self.framed_events()
+        self.builder.end_payload(self.draw(st.sampled_from([ZSTD, NONE])))
+
+    def odd_payload(self) -> None:
+        self.source.add()
+        how = self.draw(st.sampled_from(["two", "open", "cut", "nested", "empty", "type"]))
+        if how == "type":
+            self.builder.add(T.TRANSACTION_PAYLOAD, b"\2\1\7\1\1\0\0")
+            return
+        self.builder.begin_payload()
+        if how == "nested":
+            outside = self.builder._outside
+            self.builder.begin_payload()
+            self.framed_events()
+            self.builder.end_payload()
+            self.builder._outside = outside
+        elif how != "empty":
+            self.framed_events()
+        if how == "two":
+            self.framed_events()
+        elif how == "open":
+            self.builder.add(T.QUERY, query_body(b"BEGIN"))
+        elif how == "cut":
+            del self.builder.data[-1:]
+        self.builder.end_payload()
+
+    def between(self) -> None:
+        if self.dialect.family == "mariadb":
+            self.builder.add(T.BINLOG_CHECKPOINT, b"\x04\0\0\0made")
+        elif self.odd:
+            self.unknown()
+
+    def transactions(self, most: int) -> None:
+        """Add up to ``most`` transactions, incidents and events between transactions."""
+        kinds = [self.framed, self.framed, self.framed, self.framed, self.alone, self.incident, self.between]
+        if self.dialect.gtids == "none":
+            kinds.append(self.bare_rows)
+        else:
+            kinds += [self.xa, self.xa, self.xa_finish]
+        if self.dialect.name == "mysql 9.7":
+            kinds += [self.payload, self.payload]
+            if self.unreadable:
+                kinds.append(self.odd_payload)
+        for kind in self.draw(st.lists(st.sampled_from(kinds), max_size=most)):
+            kind()
+            self.builder.boundary()
+
+    def end(self) -> None:
+        """Add the event that ends a closed file, or none as after a crash."""
+        end = self.draw(st.sampled_from(["rotate", "stop", None]))
+        if end == "rotate":
+            self.builder.add(T.ROTATE, encode_rotate(Rotate("made.000002", 4)))
+        elif end == "stop":
+            self.builder.add(T.STOP, b"")
+        if end:
+            self.builder.boundary()
+
+
 @st.composite
 def binlogs(
     draw: st.DrawFn,
@@ -355,235 +602,19 @@ def binlogs(
     max_transactions: int = 5,
     closed: bool = True,
 ) -> MadeBinlog:
-    """One binlog file. ``odd``: with names that are hardly names, rows without a map, events of no known type.
-    ``unreadable``: with statements and compressed transactions that are not what they should be, where there are
-    checksums that say that they were written so.
+    """One binlog file.
+
+    An ``odd`` file has unusual names, rows without a table map and events of unknown types. An ``unreadable`` one has
+    statements and compressed transactions of an unknown form, in dialects with checksums. A file that is not ``closed``
+    is in use by its server.
     """
     dialect = draw(st.sampled_from(dialects))
-    builder = _Builder(dialect, in_use=not closed)
-    source = _Source(draw, builder)
-    names = st.sampled_from(DATABASES + ODD_NAMES if odd else DATABASES)
-    tables = st.tuples(names, st.sampled_from(TABLES + ODD_NAMES if odd else TABLES))
-    if dialect.gtids == "mariadb":
-        builder.add(T.GTID_LIST, encode_gtid_list(GtidList(())))
-        builder.boundary()
-    elif dialect.gtids != "none":
-        builder.add(T.PREVIOUS_GTIDS, encode_previous_gtids(MysqlGtidSet()))
-        builder.boundary()
-
-    def query(
-        text: str, database: str = "", updated: list[str] | None = None, table_map: int | None = None
-    ) -> None:
-        if dialect.family == "mariadb" and text and draw(st.integers(0, 5)) == 0:
-            body = query_body(compress(text.encode()), database, None, table_map)
-            builder.add(T.QUERY_COMPRESSED, body)
-        else:
-            builder.add(T.QUERY, query_body(text.encode(), database, updated, table_map))
-
-    def context() -> None:
-        for kind in draw(st.lists(st.sampled_from([T.INTVAR, T.RAND, T.USER_VAR]), max_size=2)):
-            if kind == T.INTVAR:
-                builder.add(kind, encode_intvar(Intvar(2, 5)))
-            elif kind == T.RAND:
-                builder.add(kind, bytes(16))
-            else:
-                builder.add(kind, encode_user_var(UserVar("v", b"x")))
-
-    def statement() -> None:
-        context()
-        updated = None
-        if dialect.family == "mysql" and draw(st.booleans()):
-            updated = draw(st.lists(st.sampled_from(DATABASES), max_size=2))
-        if draw(st.booleans()):
-            query(draw(st.sampled_from(_STATEMENTS)), draw(names), updated)
-        else:
-            made = draw(made_statements())
-            query(made.text, draw(names), updated, made.table_map)
-
-    def load_data() -> None:
-        builder.add(T.BEGIN_LOAD_QUERY, b"\7\0\0\0block")
-        for _ in range(draw(st.integers(0, 2))):
-            builder.add(T.APPEND_BLOCK, b"\7\0\0\0more")
-        text = b"LOAD DATA INFILE 'x' INTO TABLE t"
-        builder.add(T.EXECUTE_LOAD_QUERY, execute_load_query_body(text, draw(names), 7))
-
-    def rows() -> None:
-        if dialect.gtids != "none" and draw(st.booleans()):
-            if dialect.family == "mariadb":
-                builder.add(T.ANNOTATE_ROWS, b"UPDATE something")
-            else:
-                builder.add(T.ROWS_QUERY, b"\x10UPDATE something", flags=0x80)
-        ids = st.sampled_from(
-            [1, 2, 3, 300, 0x7FFFFFFF, *([(1 << 48) - 2] if dialect.id_length == 6 else [])]
-        )
-        mapped = draw(st.lists(ids, min_size=1, max_size=3, unique=True))
-        for number in mapped:
-            database, table = draw(tables)
-            builder.add(T.TABLE_MAP, table_map_body(number, database, table, dialect.id_length))
-        if odd and draw(st.integers(0, 9)) == 0:
-            mapped.append(99)  # which no table map announces
-        used = draw(st.lists(st.sampled_from(mapped), min_size=1, max_size=4))
-        dummy = draw(st.integers(0, 7)) == 0
-        for position, number in enumerate(used):
-            kind = draw(st.sampled_from(dialect.rows_types))
-            extra = draw(st.sampled_from([b"", b"", b"\x01\x02\x03"]))
-            data = draw(st.binary(max_size=12))
-            ends = position == len(used) - 1 and not dummy
-            builder.add(kind, rows_body(dialect, kind, number, ends=ends, extra=extra, rows=data))
-            if odd and not ends and draw(st.integers(0, 7)) == 0:
-                # no server is known to write a table map this late, but none of the rules forbids it
-                late = draw(st.sampled_from([4, 5]))
-                database, table = draw(tables)
-                builder.add(T.TABLE_MAP, table_map_body(late, database, table, dialect.id_length))
-        if dummy:
-            kind = dialect.rows_types[0]
-            number = 0xFFFFFF if draw(st.booleans()) else (1 << 8 * dialect.id_length) - 1
-            head = number.to_bytes(dialect.id_length, "little") + b"\1\0"
-            builder.add(kind, head + (b"\2\0" if dialect.lengths[kind - 1] == 10 else b""))
-
-    def savepoint() -> None:
-        query(draw(st.sampled_from(_SAVEPOINTS)), draw(names))
-
-    def unknown() -> None:
-        # also group replication's Transaction_context and View_change
-        builder.add(draw(st.sampled_from([28, 36, 37, 77, 200])), b"??", flags=0x80)
-
-    def unreadable_statement() -> None:
-        context()
-        if dialect.family == "mariadb" and draw(st.booleans()):
-            builder.add(T.QUERY_COMPRESSED, query_body(b"\x81\x09nonsense", draw(names)))
-        else:
-            text = draw(st.sampled_from([b"DROP TABLE t", b"XA COMMIT X'61',X'',1"]))
-            builder.add(T.QUERY, unreadable_query_body(text, draw(st.sampled_from(DATABASES))))
-
-    pieces: list[Callable[[], None]] = [rows, rows, rows, rows, statement, statement, load_data, savepoint]
-    if odd:
-        pieces.append(unknown)
-    unreadable = unreadable and dialect.checksum
-    if unreadable:
-        pieces.append(unreadable_statement)
-
-    def framed() -> None:
-        source.add()
-        framed_events()
-
-    def framed_events() -> None:
-        if dialect.family == "mysql":
-            builder.add(T.QUERY, query_body(draw(st.sampled_from([b"BEGIN", b"begin"])), draw(names)))
-        for piece in draw(st.lists(st.sampled_from(pieces), max_size=4)):
-            piece()
-        ends = draw(st.sampled_from([None, None, "COMMIT", "ROLLBACK"]))
-        if ends is None:
-            builder.add(T.XID, bytes(8))
-        else:
-            builder.add(T.QUERY, query_body(ends.encode(), draw(names)))
-
-    def alone() -> None:
-        source.add(flags=1)
-        kinds = [statement, *([load_data] if dialect.gtids == "none" else [])]
-        draw(st.sampled_from(kinds + [unreadable_statement] * unreadable))()
-
-    def bare_rows() -> None:
-        # servers before GTIDs, tables without transactions
-        rows()
-
-    waiting: list[Xid] = []  # XA transactions that are prepared
-
-    def xa() -> None:
-        free = [xid for xid in XIDS if xid not in waiting]
-        if not free:
-            return
-        xid = draw(st.sampled_from(free))
-        if dialect.family == "mariadb":
-            source.add(flags=0x40, xid=_mariadb_xid(xid))
-            xa_events(xid)
-        else:
-            source.add()
-            if dialect.name == "mysql 9.7" and draw(st.booleans()):
-                builder.begin_payload()
-                xa_events(xid)
-                builder.end_payload(draw(st.sampled_from([ZSTD, NONE])))
-            else:
-                xa_events(xid)
-
-    def xa_events(xid: Xid) -> None:
-        if dialect.family == "mysql":
-            builder.add(T.QUERY, query_body(f"XA START {xid}".encode()))
-        for piece in draw(st.lists(st.sampled_from(pieces), max_size=3)):
-            piece()
-        query(f"XA END {xid}")
-        one_phase = draw(st.integers(0, 3)) == 0
-        builder.add(T.XA_PREPARE, xa_prepare_body(xid, one_phase=one_phase))
-        if not one_phase:
-            waiting.append(xid)
-
-    def xa_finish() -> None:
-        # also of what was prepared before this file
-        xid = draw(st.sampled_from(waiting or XIDS))
-        if xid in waiting:
-            waiting.remove(xid)
-        source.add(flags=0x81, xid=_mariadb_xid(xid))
-        query(f"XA {draw(st.sampled_from(['COMMIT', 'ROLLBACK']))} {xid}")
-
-    def incident() -> None:
-        if dialect.family == "mysql":
-            source.add()
-        builder.add(T.INCIDENT, b"\1\0\0")
-
-    def payload() -> None:
-        source.add()
-        builder.begin_payload()
-        framed_events()
-        builder.end_payload(draw(st.sampled_from([ZSTD, NONE])))
-
-    def odd_payload() -> None:
-        source.add()
-        how = draw(st.sampled_from(["two", "open", "cut", "nested", "empty", "type"]))
-        if how == "type":
-            builder.add(T.TRANSACTION_PAYLOAD, b"\2\1\7\1\1\0\0")
-            return
-        builder.begin_payload()
-        if how == "nested":
-            outside = builder._outside
-            builder.begin_payload()
-            framed_events()
-            builder.end_payload()
-            builder._outside = outside
-        elif how != "empty":
-            framed_events()
-        if how == "two":
-            framed_events()
-        elif how == "open":
-            builder.add(T.QUERY, query_body(b"BEGIN"))
-        elif how == "cut":
-            del builder.data[-1:]
-        builder.end_payload()
-
-    def between() -> None:
-        if dialect.family == "mariadb":
-            builder.add(T.BINLOG_CHECKPOINT, b"\x04\0\0\0made")
-        elif odd:
-            unknown()
-
-    kinds: list[Callable[[], None]] = [framed, framed, framed, framed, alone, incident, between]
-    if dialect.gtids == "none":
-        kinds.append(bare_rows)
-    else:
-        kinds += [xa, xa, xa_finish]
-    if dialect.name == "mysql 9.7":
-        kinds += [payload, payload]
-        if unreadable:
-            kinds.append(odd_payload)
-    for kind in draw(st.lists(st.sampled_from(kinds), max_size=max_transactions)):
-        kind()
-        builder.boundary()
-    end = draw(st.sampled_from(["rotate", "stop", None])) if closed else None
-    if end == "rotate":
-        builder.add(T.ROTATE, encode_rotate(Rotate("made.000002", 4)))
-        builder.boundary()
-    elif end == "stop":
-        builder.add(T.STOP, b"")
-        builder.boundary()
+    maker = _Maker(draw, dialect, odd=odd, unreadable=unreadable, closed=closed)
+    maker.head()
+    maker.transactions(max_transactions)
+    if closed:
+        maker.end()
+    builder = maker.builder
     return MadeBinlog(dialect, bytes(builder.data), sorted(set(builder.boundaries)), builder.gtids)
 
 
@@ -606,7 +637,7 @@ _WILD_VALUES = [
 
 @st.composite
 def rules(draw: st.DrawFn) -> list[Rule]:
-    """A few rules of all seven kinds, over the names of :func:`binlogs`."""
+    """A few rules of all seven kinds, about the names that :func:`binlogs` uses."""
     made = []
     for kind in draw(st.lists(st.sampled_from(list(RuleKind)), max_size=4)):
         if kind in (RuleKind.DO_DB, RuleKind.IGNORE_DB):
@@ -622,5 +653,5 @@ def rules(draw: st.DrawFn) -> list[Rule]:
 
 
 def with_checksum(event: bytes) -> bytes:
-    """An event with its last 4 bytes made its checksum."""
+    """Return the event with a right checksum in its last 4 bytes."""
     return event[:-4] + zlib.crc32(event[:-4]).to_bytes(4, "little")

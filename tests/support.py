@@ -1,4 +1,4 @@
-"""Binlog files in memory, and the recordings as paths."""
+"""Binlog files in memory, and the paths of the recordings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DATA = Path(__file__).parent / "oracle" / "data"
 
 
 def binlogs_in(directory: Path, pattern: str = "*") -> list[Path]:
-    """Return the binlogs in a directory in order, without the GTID indexes that MariaDB keeps beside them."""
+    """Return the binlogs in a directory in order, without MariaDB's GTID indexes."""
     return sorted(path for path in directory.glob(f"{pattern}.[0-9]*") if path.suffix[1:].isdigit())
 
 
@@ -32,7 +32,7 @@ def recording_id(path: Path) -> str:
 
 
 class MemoryFile(BinlogFile):
-    """A binlog file that is a bytes object; ``data`` may be replaced by a longer one."""
+    """A binlog file in memory. A test lets it grow by a longer ``data``."""
 
     def __init__(self, data: bytes, name: str = "made.000001") -> None:
         self.data = data
@@ -59,7 +59,10 @@ class MemoryFile(BinlogFile):
 def segments(
     data: bytes, segment_size: int, *, subjects: Subjects | None = None, sources: SourceNumbers | None = None
 ) -> Iterator[tuple[SegmentReader, Segment]]:
-    """The segments of a file, then whatever check_end says of the end of a set's last one."""
+    """Yield the segments of a file, each with its reader, then check the end of the file as that of a set's last one.
+
+    Raises BinlogTruncated when the file ends where no server ends one.
+    """
     reader = SegmentReader(
         MemoryFile(data),
         Subjects() if subjects is None else subjects,

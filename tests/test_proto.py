@@ -1,4 +1,4 @@
-"""The generated modules are those of the contract."""
+"""The generated gRPC modules, compared with those that the contract generates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The check for system packages: it looks for what a distribution has, and tells a plain user what to install."""
+"""The check for system packages, with the packages of several distributions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.system_packages import candidate, choose, main, needs, python_problem
+from tools.system_packages import candidate, choose, find_python, main, needs, python_problem
 
 ONLY_NAMED_BY_OTHERS = (
     "openjdk-17-jre-headless:\n  Installed: (none)\n  Candidate: (none)\n  Version table:\n"
@@ -32,12 +32,16 @@ def test_a_package_that_others_merely_name_is_no_candidate() -> None:
     ],
 )
 def test_java_is_looked_for(installable: set[str], chosen: str | None) -> None:
-    java = next(need for need in needs(tests=False) if need.title == "Java")
+    java = next(need for need in needs("demo") if need.title == "Java")
     assert choose(java.packages, installable.__contains__) == chosen
 
 
 def test_the_demonstration_needs_no_server() -> None:
-    assert not any("maria" in need.title.lower() for need in needs(tests=False))
+    assert not any("maria" in need.title.lower() for need in needs("demo"))
+
+
+def test_the_quick_tests_need_python_alone() -> None:
+    assert len(needs("python")) == 1
 
 
 @pytest.mark.parametrize("version", [(3, 11, 0), (3, 12, 4), (3, 13), (3, 14, 10)])
@@ -48,6 +52,21 @@ def test_supported_pythons(version: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("version", [(2, 7), (3, 10, 12), (3, 15)])
 def test_other_pythons_are_refused_with_the_cure(version: tuple[int, ...]) -> None:
     assert "make PYTHON=" in str(python_problem(version))
+
+
+def test_the_first_supported_python_is_found(programs: Callable[..., None], tmp_path: Path) -> None:
+    assert find_python() is None
+    programs(
+        python3="echo 3 9", **{"python3.14": "exit 1", "python3.12": "echo 3 12", "python3.11": "echo 3 11"}
+    )
+    assert find_python() == str(tmp_path / "python3.12")
+    programs(python3="echo 3 13")
+    assert find_python() == str(tmp_path / "python3")
+
+
+def test_arguments_that_name_no_part_print_the_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--tests"]) == 2
+    assert "usage: system_packages.py" in capsys.readouterr().err
 
 
 @pytest.fixture
@@ -71,7 +90,7 @@ def test_a_plain_user_is_told_exactly_what_to_install(
 ) -> None:
     policy = 'case "$2" in *-21-*) echo "  Candidate: 21.0.8";; *) echo "  Candidate: (none)";; esac'
     programs(apt_get="exit 9", apt_cache=policy)
-    assert main([]) == 1
+    assert main(["demo"]) == 1
     said = capsys.readouterr().err
     assert "missing: Java (java is not installed)" in said
     assert said.endswith("  apt-get update\n  apt-get install openjdk-21-jre-headless\n")
@@ -79,7 +98,7 @@ def test_a_plain_user_is_told_exactly_what_to_install(
 
 def test_an_old_java_is_not_enough(programs: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
     programs(apt_get="exit 9", apt_cache="exit 9", java="echo 'openjdk version \"11.0.2\"' >&2")
-    assert main([]) == 1
+    assert main(["demo"]) == 1
     said = capsys.readouterr().err
     assert "is Java 11, and Spark needs 17 or later" in said
     assert "apt-get install default-jre-headless" in said
@@ -94,7 +113,7 @@ def test_an_old_mariadb_is_not_enough(
         java="echo 'openjdk version \"21.0.2\"' >&2",
         mariadb="echo 'mariadb  Ver 15.1 Distrib 10.5.29-MariaDB, for debian-linux-gnu'",
     )
-    assert main(["--tests"]) == 1
+    assert main(["tests"]) == 1
     said = capsys.readouterr().err
     assert "is of MariaDB 10.5, and the tests need 10.11 or later" in said
     assert "mariadb-client" in said

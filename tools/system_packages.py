@@ -1,10 +1,14 @@
-"""Install the system packages that a make target needs or, when not root, say exactly which to install.
+"""Install the system packages that a make target needs. Without root, name them exactly.
 
-usage: system_packages.py [--tests]
+usage: system_packages.py python | demo | tests | --find-python
 
-The demonstration needs a Python with venv, and Java for Spark. With ``--tests`` also MariaDB and a browser. Nothing
-assumes which versions a distribution has: each need lists packages, and the first one that apt can install is taken.
-Runs on any Python from 3.7 with the standard library alone, since this is what checks the Python's version.
+``python`` stands for a Python with venv, which is enough for ``make check``. ``demo`` adds Java, which Spark needs.
+``tests`` adds MariaDB and a browser. Each need lists packages, of which the script takes the first that apt can
+install. The script assumes nothing else about the versions that a distribution has.
+
+``--find-python`` prints the first Python of a supported version, or nothing when the machine has none.
+
+The script runs on any Python from 3.7 with the standard library alone, since it is what checks the Python's version.
 """
 
 from __future__ import annotations
@@ -20,13 +24,16 @@ from typing import Callable, NamedTuple, Sequence  # noqa: UP035 (collections.ab
 
 PYTHON_AT_LEAST = (3, 11)
 PYTHON_BELOW = (3, 15)
-"""The packages of constraints.txt have wheels up to the release before this one."""
+"""The first Python without wheels of all packages in constraints.txt."""
 
 JAVA_RELEASES = (21, 17, 25)
-"""Releases of Java that the tests have passed on. The distribution's own package is used where none of them is."""
+"""Releases of Java that the tests have passed on, the best first. Without any, the distribution's default is taken."""
 
 MARIADB_AT_LEAST = (10, 11)
 """The oldest MariaDB that the tests have passed on."""
+
+PARTS = ("python", "demo", "tests")
+"""The arguments that name needs."""
 
 
 class Need(NamedTuple):
@@ -41,18 +48,14 @@ class Need(NamedTuple):
     """The advice where apt has none of the packages."""
 
 
-def needs(*, tests: bool) -> list[Need]:
-    """Return the needs of ``make demo``, and with ``tests`` those of ``make test``, too."""
+def needs(part: str) -> list[Need]:
+    """Return the needs of a part of PARTS. Each part has those of the parts before it, too."""
     venv = f"python{sys.version_info[0]}.{sys.version_info[1]}-venv"
-    found = [
-        Need("Python's module venv", (venv, "python3-venv"), _venv_missing),
-        Need(
-            "Java",
-            (*(f"openjdk-{release}-jre-headless" for release in JAVA_RELEASES), "default-jre-headless"),
-            _java_missing,
-        ),
-    ]
-    if tests:
+    found = [Need("Python's module venv", (venv, "python3-venv"), _venv_missing)]
+    if part in ("demo", "tests"):
+        releases = [f"openjdk-{release}-jre-headless" for release in JAVA_RELEASES]
+        found.append(Need("Java", (*releases, "default-jre-headless"), _java_missing))
+    if part == "tests":
         server = ("mariadb-server",)
         client = ("mariadb-client",)
         found += [
@@ -64,7 +67,7 @@ def needs(*, tests: bool) -> list[Need]:
                 "a browser",
                 ("chromium",),
                 _browser_missing,
-                # Ubuntu's chromium is a snap, which cannot read files in /tmp
+                # Ubuntu's chromium is a snap, which cannot read files in /tmp.
                 "install Google's package google-chrome-stable, since this system has no Debian package of Chromium",
             ),
             Need("libatomic, for the Node.js of Playwright", ("libatomic1",), _libatomic_missing),
@@ -73,7 +76,7 @@ def needs(*, tests: bool) -> list[Need]:
 
 
 def _which(program: str) -> str | None:
-    """Find a program, also where Debian keeps daemons, which is not on a plain user's PATH."""
+    """Return the path of a program. Debian's daemons are found, too, though a plain user's PATH does not lead there."""
     return shutil.which(program) or shutil.which(program, path="/usr/local/sbin:/usr/sbin:/sbin")
 
 
@@ -83,7 +86,7 @@ def _absent(program: str) -> str | None:
 
 def _venv_missing() -> str | None:
     try:
-        # Debian packs both apart from Python
+        # Debian's package of Python lacks both modules.
         import ensurepip  # noqa: F401
         import venv  # noqa: F401
     except ImportError:
@@ -108,8 +111,10 @@ def _mariadb_missing(program: str) -> str | None:
     path = _which(program)
     if path is None:
         return f"{program} is not installed"
-    told = subprocess.run([path, "--version"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
-    version = re.search(r"(\d+)\.(\d+)\.\d+-MariaDB", told.stdout.decode("utf-8", "replace"))
+    printed = subprocess.run(
+        [path, "--version"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False
+    )
+    version = re.search(r"(\d+)\.(\d+)\.\d+-MariaDB", printed.stdout.decode("utf-8", "replace"))
     if version is None:
         return f"{path} is not MariaDB's"
     if (int(version[1]), int(version[2])) < MARIADB_AT_LEAST:
@@ -147,12 +152,25 @@ def python_problem(version: Sequence[int]) -> str | None:
     )
 
 
+def find_python() -> str | None:
+    """Return the path of the first supported Python, python3 before python3.N, or None."""
+    names = [f"python3.{minor}" for minor in range(PYTHON_BELOW[1] - 1, PYTHON_AT_LEAST[1] - 1, -1)]
+    for path in filter(None, map(shutil.which, ["python3", *names])):
+        script = "import sys; print(*sys.version_info[:2])"
+        printed = subprocess.run(
+            [path, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False
+        )
+        if printed.returncode == 0 and python_problem([int(part) for part in printed.stdout.split()]) is None:
+            return path
+    return None
+
+
 def candidate(policy: str) -> bool:
-    """Return whether apt can install a package, from what ``apt-cache policy`` prints of it.
+    r"""Tell from the output of ``apt-cache policy`` whether apt can install the package.
 
-    A package that others merely name, or provide, has the candidate ``(none)``.
+    A package that other packages only name or provide has the candidate ``(none)``.
 
-    >>> candidate("chromium:\\n  Installed: (none)\\n  Candidate: 150.0.1\\n"), candidate("x:\\n  Candidate: (none)\\n")
+    >>> candidate("chromium:\n  Candidate: 150.0.1\n"), candidate("x:\n  Candidate: (none)\n")
     (True, False)
     """
     found = re.search(r"^\s*Candidate:\s*(\S+)", policy, re.MULTILINE)
@@ -165,15 +183,15 @@ def choose(packages: Sequence[str], installable: Callable[[str], bool]) -> str |
 
 
 def _apt_can_install(package: str) -> bool:
-    told = subprocess.run(
+    printed = subprocess.run(
         ["apt-cache", "policy", package],
-        # apt translates "Candidate"
+        # Other locales translate "Candidate".
         env={**os.environ, "LC_ALL": "C"},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         check=False,
     )
-    return candidate(told.stdout.decode("utf-8", "replace"))
+    return candidate(printed.stdout.decode("utf-8", "replace"))
 
 
 def _say(text: str) -> None:
@@ -181,15 +199,18 @@ def _say(text: str) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Check, then install or advise. Return the exit status: 0 when nothing is missing afterwards."""
-    if arguments not in ([], ["--tests"]):
+    """Check a part's needs, then install or name packages. Return the exit status, 0 when nothing is missing then."""
+    if arguments == ["--find-python"]:
+        print(find_python() or "")
+        return 0
+    if len(arguments) != 1 or arguments[0] not in PARTS:
         _say(str(__doc__))
         return 2
     problem = python_problem(sys.version_info[:2])
     if problem:
         _say(problem)
         return 1
-    wanted = [(need, why) for need in needs(tests=bool(arguments)) for why in [need.missing()] if why]
+    wanted = [(need, why) for need in needs(arguments[0]) for why in [need.missing()] if why]
     if not wanted:
         return 0
     for need, why in wanted:
@@ -208,7 +229,7 @@ def main(arguments: Sequence[str]) -> int:
             _say(f"{need.title}: {need.otherwise}")
             refused = True
         elif (package or need.packages[-1]) not in chosen:
-            # without package lists (apt-get update has never run) there is no candidate, and the last is a fair guess
+            # Before the first apt-get update no package has a candidate. The last package is the likeliest to exist.
             chosen.append(package or need.packages[-1])
     command = ["install", "-y", "-qq", *chosen]
     if not root:
@@ -231,7 +252,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 _APT = ("apt-get", "-o", "DPkg::Lock::Timeout=600")
-"""Another apt may be at work on a machine that has just started."""
+"""The command apt-get. It waits, since another apt may be at work on a machine that has just started, seconds."""
 
 
 if __name__ == "__main__":

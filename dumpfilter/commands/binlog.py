@@ -34,18 +34,21 @@ def binlog_command(
     """
     from rich.console import Console
 
-    from dumpfilter.filter.kinds import KindFilter
+    from dumpfilter.filter.factory import FilterOptions
     from dumpfilter.filter.rules import make_rules
     from dumpfilter.index.fileset import BinlogSet
     from dumpfilter.printing.print_set import BinlogOptions, print_binlog, rules_of, write_binlog
 
     output.check()
     options = BinlogOptions(
-        rules=rules_of(rules.values, rules.worklog_values),
-        write_rules=make_rules(rules.write_values),
-        lower_case_table_names=rules.lower_case_table_names,
-        clever=rules.clever,
-        kinds=KindFilter(rules.statement_kinds, rules.ignored_statement_kinds),
+        filter=FilterOptions(
+            rules=tuple(rules_of(rules.values, rules.worklog_values)),
+            write_rules=tuple(make_rules(rules.write_values)),
+            only_kinds=tuple(rules.statement_kinds),
+            ignored_kinds=tuple(rules.ignored_statement_kinds),
+            clever=rules.clever,
+            lower_case_table_names=rules.lower_case_table_names,
+        ),
         start_position=selection.start_position,
         stop_position=selection.stop_position,
         start_datetime=selection.start_datetime,

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import json as json_module
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from dumpfilter.commands.option_groups.group import with_option_groups
 from dumpfilter.commands.option_groups.inputs import OptionalBinlogs, VerifyChecksum, source_of
-from dumpfilter.commands.option_groups.rules import FilterOptions
+from dumpfilter.commands.option_groups.rules import SlaveFilterOptions
 from dumpfilter.commands.option_groups.write_rules import WriteRuleOptions
 from dumpfilter.errors import OptionError
-
-if TYPE_CHECKING:
-    from dumpfilter.binlog.format import NameRules
 
 
 @with_option_groups
 def explain_command(
-    rules: FilterOptions,
+    rules: SlaveFilterOptions,
     write_rules: WriteRuleOptions,
     binlogs: OptionalBinlogs = None,
     statement: Annotated[
@@ -64,6 +61,8 @@ def explain_command(
     from dumpfilter.binlog.format import NameRules, name_collation_of
     from dumpfilter.explain import output
     from dumpfilter.explain.explanation import Filters, explain_events, explain_set, explain_statement
+    from dumpfilter.filter.factory import FilterOptions
+    from dumpfilter.filter.rules import make_rules
     from dumpfilter.index.fileset import BinlogSet
 
     if bool(binlogs) == bool(statement.strip()):
@@ -76,14 +75,17 @@ def explain_command(
         if value and not statement:
             raise OptionError(f"{name} goes with --statement; a binlog says itself who wrote it")
 
-    def filters_for(names: NameRules) -> Filters:
-        names = names._replace(lower_case_table_names=rules.lower_case_table_names)
-        return Filters(rules.make_filter(names), write_rules.make_filter(names))
-
+    options = FilterOptions(
+        rules=tuple(make_rules(rules.values)),
+        semantics=rules.semantics,
+        write_rules=tuple(make_rules(write_rules.values)),
+        write_semantics=write_rules.semantics,
+        lower_case_table_names=rules.lower_case_table_names,
+    )
     console = Console(highlight=False)
     if statement:
         server = family or "mysql"
-        filters = filters_for(NameRules(server, name_collation_of(server, server_version)))
+        filters = Filters.of(options, NameRules(server, name_collation_of(server, server_version)))
         explained = explain_statement(statement, filters, current_database=use or None)
         if json:
             _print_json(output.statement_as_dict(explained, filters))
@@ -93,7 +95,7 @@ def explain_command(
     source = BinlogSet.open(source_of(binlogs or []))
     with source.file(source.names[-1]) as newest:
         written_by = newest.format_description
-    filters = filters_for(written_by.names)
+    filters = Filters.of(options, written_by.names)
     if not events:
         whole = explain_set(source, filters, verify=verify_checksum)
         if json:

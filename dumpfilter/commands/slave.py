@@ -10,7 +10,7 @@ import typer
 from dumpfilter.commands.option_groups.console import PANEL, ConsoleOptions
 from dumpfilter.commands.option_groups.group import with_option_groups
 from dumpfilter.commands.option_groups.option_files import OptionFiles
-from dumpfilter.commands.option_groups.rules import FilterOptions
+from dumpfilter.commands.option_groups.rules import SlaveFilterOptions
 from dumpfilter.commands.option_groups.slave import OriginOptions, RelayOptions
 from dumpfilter.commands.option_groups.source import SourceOptions
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def slave_command(
     relay: RelayOptions,
     source: SourceOptions,
-    rules: FilterOptions,
+    rules: SlaveFilterOptions,
     origin: OriginOptions,
     console: ConsoleOptions,
     option_files: OptionFiles,
@@ -36,6 +36,9 @@ def slave_command(
             rich_help_panel=PANEL,
         ),
     ] = "root",
+    target: Annotated[
+        str, typer.Option(help="The name of the target that transactions are applied to.")
+    ] = "summary",
     summary: Annotated[
         Literal["table", "json", "none"], typer.Option(help="What to print at the end.")
     ] = "table",
@@ -80,6 +83,7 @@ def slave_command(
         once=relay.once,
         apply=not relay.io_thread_only,
         alone=endpoint is not None,
+        target=target,
         sync_relay_log=relay.sync_relay_log,
         sync_master_info=relay.sync_master_info,
     )
@@ -97,7 +101,7 @@ def slave_command(
         write_reports(channels, summary, summary_file)
 
 
-def _channel_filters(rules: FilterOptions) -> ChannelFilters:
+def _channel_filters(rules: SlaveFilterOptions) -> ChannelFilters:
     """Return the filters at the start, by channel. Raises OptionError for rules of the other semantics."""
     from dumpfilter.filter.channels import ChannelFilters, split_channel
     from dumpfilter.filter.rules import make_rule

@@ -1,5 +1,6 @@
 """The dump thread, sans-I/O."""
 
-from dumpfilter.dump.thread import DEFAULT_CHUNK_SIZE, ChunkPlan, Counts, DumpThread, render, render_into
+from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, ChunkPlan, Counts, render, render_into
+from dumpfilter.dump.thread import DumpThread
 
 __all__ = ["DEFAULT_CHUNK_SIZE", "ChunkPlan", "Counts", "DumpThread", "render", "render_into"]

@@ -1,7 +1,7 @@
-"""Why events are sent, dropped or left to the slave: what ``dumpfilter explain`` tells.
+"""Explanations for ``dumpfilter explain``: the reasons why events are sent, dropped or left to the slave.
 
-A binlog set is explained by the dump thread itself (:func:`explain_set`, :func:`explain_events`), a statement's text
-by the filter it would meet (:func:`explain_statement`), with the way through the manual's flow chart that led there.
+:func:`explain_set` and :func:`explain_events` run the dump thread over a binlog set. :func:`explain_statement` asks the
+filters about a statement's text. Its answer has the steps of the manual's flow chart that led to the verdict.
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ import numpy.typing as npt
 
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.events import HEADER_LENGTH, EventType, event_name
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump import Counts, DumpThread
-from dumpfilter.filter import Decision, Filter, ReplicationFilter, Rule, RuleKind, Step, Verdict, WriteFilter
+from dumpfilter.filter import Decision, Filter, ReplicationFilter, Rule, RuleKind, Step, Verdict
 from dumpfilter.filter.collation import as_parsed
+from dumpfilter.filter.factory import FilterOptions
 from dumpfilter.filter.flags import TableFlags
+from dumpfilter.filter.rules import ValueForm
 from dumpfilter.index.fileset import BinlogFile, BinlogSet, SegmentReader
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.statements import decode_statement_event
@@ -43,18 +46,23 @@ BY_ROLE = {
     R.XA: "The frame of an XA transaction is never filtered",
     R.PAYLOAD: "A compressed transaction is decided by what is in it",
 }
-"""Why an event of this role, which no rule is asked about, is sent or not."""
+"""The reason why events of each role are sent or dropped, for roles that no rule is asked about."""
 
 
 @dataclass(frozen=True)
 class Filters:
-    """What stands between a statement and a slave: the write side, where there is one, then the slave's filter."""
+    """The filters that an event must pass: the write side's, when there is one, then the slave's."""
 
     slave: ReplicationFilter
-    write: WriteFilter | None = None
+    write: ReplicationFilter | None = None
+
+    @classmethod
+    def of(cls, options: FilterOptions, written_by: NameRules) -> Filters:
+        """Return the filters that a command's options describe, for a binlog of this server."""
+        return cls(options.slave_filter(written_by), options.write_filter(written_by))
 
     def decide(self, subject: Subject) -> Decision:
-        """What happens to a subject's events, by whichever of the two keeps them out first."""
+        """Decide a subject's events. The write side's filter is asked first."""
         if self.write is not None and self.write.is_on:
             written = self.write.decide(subject)
             if not written.verdict.passes:
@@ -62,7 +70,7 @@ class Filters:
         return self.slave.decide(subject)
 
     def flags(self, subjects: Subjects) -> TableFlags:
-        """The same, as the dump thread asks it."""
+        """Return the table flags of both filters for the dump thread."""
         return TableFlags(self.slave, subjects, write_filter=self.write)
 
 
@@ -75,7 +83,7 @@ def _as_filters(filters: Filters | ReplicationFilter) -> Filters:
 
 @dataclass(frozen=True)
 class ExplainedSubject:
-    """A table or a statement's shape with what the set has of it and what becomes of it. ``size`` in bytes."""
+    """A subject with the number of its events in the set, their bytes (``size``), and the decision."""
 
     subject: Subject
     events: int
@@ -85,22 +93,29 @@ class ExplainedSubject:
 
 @dataclass
 class ExplainedSet:
-    """A set: its subjects, the largest first; the other events by why they are sent or not (number, bytes)."""
+    """A binlog set with the decisions about its subjects, the largest first.
+
+    ``others`` has number and bytes of the events that no rule is asked about, by reason.
+    """
 
     subjects: list[ExplainedSubject] = field(default_factory=list)
     others: dict[str, tuple[int, int]] = field(default_factory=dict)
     counts: Counts = field(default_factory=Counts)
-    """What a dump of the whole set reads, sends, drops."""
+    """The events and bytes that a dump of the whole set reads, sends and drops."""
 
 
 @dataclass(frozen=True)
 class ExplainedEvent:
-    """One event: where, what, and why. ``decision`` is None where no rule is asked about it."""
+    """One event with its place and the reason why it is sent or dropped.
+
+    ``decision`` is None when no rule is asked about the event.
+    """
 
     file: str
     position: int
     inside: int | None
-    """Of an event in a compressed transaction: its offset in the opened bytes; ``position`` is the transaction's."""
+    """The offset in the uncompressed bytes, for an event in a compressed transaction. ``position`` is then the
+    transaction's. None for other events."""
     size: int
     type: str
     subject: Subject | None
@@ -112,9 +127,17 @@ class ExplainedEvent:
 def explain_set(
     binlogs: BinlogSet, filters: Filters | ReplicationFilter, *, verify: bool = True
 ) -> ExplainedSet:
-    """Run the dump thread over a whole set without sending anything, and explain its decisions.
+    """Explain what the filters do with a whole binlog set, subject by subject. Nothing is sent.
 
-    Raises BinlogError where the set is damaged.
+    ``verify``: verify the events' checksums. Raises BinlogError where the set is damaged.
+
+    >>> from importlib import resources
+    >>> from dumpfilter.filter import Filter
+    >>> recording = resources.files("dumpfilter.demo") / "recording"
+    >>> binlogs = BinlogSet.open(recording)
+    >>> explained = explain_set(binlogs, Filter.from_options(["--replicate-do-db=shop"]))
+    >>> explained.counts.events_sent < explained.counts.events_read
+    True
     """
     filters = _as_filters(filters)
     subjects, sources = Subjects(), SourceNumbers()
@@ -140,7 +163,7 @@ def explain_set(
 
 
 class _Sums:
-    """Events and bytes by subject, and of what has none by why."""
+    """Numbers and bytes of events, by subject, and for events without a subject by reason."""
 
     def __init__(self, subjects: Subjects) -> None:
         self._subjects = subjects
@@ -166,7 +189,7 @@ class _Sums:
             self._other(BY_ROLE[role], *roles[:, role].tolist())
 
     def of_subjects(self) -> dict[int, tuple[int, int]]:
-        """Of the tables and statements."""
+        """Return number and bytes of events by subject number."""
         return {
             number: (int(self._by_subject[0, number]), int(self._by_subject[1, number]))
             for number in np.flatnonzero(self._by_subject[0]).tolist()
@@ -178,14 +201,16 @@ class _Sums:
 
 
 class _XaEnds:
-    """Tells XA COMMIT and XA ROLLBACK from other statements: to the dump their subject is what the prepared transaction
-    holds."""
+    """A finder of XA COMMIT and XA ROLLBACK events.
+
+    The dump thread gives them the subject of the prepared transaction, so that the subject does not tell them apart.
+    """
 
     def __init__(self) -> None:
         self._any_prepared = False
 
     def of(self, reader: SegmentReader, segment: Segment) -> list[int]:
-        """The numbers of those events of a reader's last segment. Segments come in the order of the stream."""
+        """Return the numbers of these events in a reader's last segment. Call it with all segments in their order."""
         self._any_prepared |= any(
             bool((part.type == EventType.XA_PREPARE).any()) for part in (segment, *segment.payloads.values())
         )
@@ -206,7 +231,7 @@ class _XaEnds:
 def _counted(
     owner: npt.NDArray[np.integer], size: npt.NDArray[np.int64], width: int
 ) -> npt.NDArray[np.int64]:
-    """Number and bytes by owner."""
+    """Return number and bytes of events by subject number: int64, 2 rows of ``width``."""
     return np.stack(
         [
             np.bincount(owner, minlength=width),
@@ -216,8 +241,11 @@ def _counted(
 
 
 def explain_events(binlogs: BinlogSet, filters: Filters, *, verify: bool = True) -> Iterator[ExplainedEvent]:
-    """Every event of a set, in order, as the dump thread treats it; those of a compressed transaction after it.
-    Raises BinlogError where the set is damaged, after the events of the files before."""
+    """Yield every event of a set in order, with the reason why the dump thread sends or drops the event.
+
+    The events inside a compressed transaction follow the transaction's event. Raises BinlogError where the set is
+    damaged, after the events of the files before.
+    """
     subjects, sources = Subjects(), SourceNumbers()
     thread = DumpThread(filters.flags(subjects), sources)
     why, xa_ends = _Why(subjects, filters), _XaEnds()
@@ -243,7 +271,7 @@ def explain_events(binlogs: BinlogSet, filters: Filters, *, verify: bool = True)
 
 
 class _Why:
-    """The reasons of a set's events."""
+    """The reasons why a set's events are sent or dropped."""
 
     def __init__(self, subjects: Subjects, filters: Filters) -> None:
         self._subjects, self._filters = subjects, filters
@@ -259,7 +287,7 @@ class _Why:
         elif owner < 0:
             why = BY_ROLE[int(segment.role[number]) & 0x7F]
         elif self._subjects.members(owner) is not None:
-            why = XA_END  # of several
+            why = XA_END  # the prepared transaction has several subjects
         else:
             subject = self._subjects[owner]
             if owner not in self._decisions:
@@ -279,7 +307,7 @@ class _Why:
         )
 
     def inside(self, payload: Segment, position: int, sent: bool) -> Iterator[ExplainedEvent]:
-        """The events of a compressed transaction. Those no rule is asked about are told as the whole is."""
+        """Yield the events of a compressed transaction. Events that no rule is asked about go with the transaction."""
         for number in range(len(payload.offset)):
             event = self.event(payload, number, position, int(payload.offset[number]), sent)
             kept = sent and (event.decision is None or event.decision.verdict.passes)
@@ -300,63 +328,71 @@ class _Ranges:
 
 
 def _sent(file: BinlogFile, thread: DumpThread, reader: SegmentReader, last: bool) -> _Ranges:
-    """A dump of one file. What is put aside is sent by a later segment: so all of it, then the answer."""
+    """Dump one file and return the byte ranges that are sent.
+
+    A later segment may send what the dump thread put aside. The whole file is dumped before the answer is known.
+    """
     ranges: list[tuple[int, int]] = []
     thread.start_file(file.first_event, file.read)
     while (segment := reader.next()) is not None:
         for plan in thread.plan(segment):
             for offset, size, patch in plan.ranges[:, :3].tolist():
-                # an event in another form has another size, but stands alone
+                # the size is of the patched event. Such a range has one event, whose first byte is enough.
                 ranges.append((offset, offset + (size if patch in _AS_THEY_STAND else 1)))
     reader.check_end(last=last)
     return _Ranges(ranges)
 
 
 _AS_THEY_STAND = (0, 1)
-"""The patches of a range that leave its events' sizes alone (``dump/decide.py``, C_PATCH)."""
+"""The kinds of patch that do not change the sizes of a range's events (``dump/decide.py``, C_PATCH)."""
 
 
 # Statements.
 
 
 class PathStep(NamedTuple):
-    """One stop on the way through the flow chart."""
+    """One step through the manual's flow chart."""
 
     text: str
-    """What was found there, in the manual's words."""
+    """The finding of the step, in the manual's words."""
     name: str | None
-    """What was compared, as it is after rewriting."""
+    """The name that was compared with the rules, after rewriting."""
     rule: Rule | None
     then: str
-    """``go on``, or the verdict."""
+    """The consequence: ``go on``, or the verdict."""
 
 
 @dataclass(frozen=True)
 class ExplainedStatement:
-    """A statement's text, read and decided."""
+    """A statement's text, parsed, with the filters' decision."""
 
     statement: Statement
     decision: Decision
     path: tuple[PathStep, ...]
     choices: tuple[tuple[tuple[TableName, ...], Decision], ...] = ()
-    """UPDATE of several tables, whose text does not tell which of them it updates (the event does): each answer
-    there could be."""
+    """The possible decisions about an UPDATE of several tables, by the tables that it updates. The event tells which
+    tables it updates, the text does not."""
 
 
 _FRAME = re.compile(
     r"\s*(BEGIN|START\s+TRANSACTION|COMMIT|ROLLBACK|SAVEPOINT|RELEASE\s+SAVEPOINT|XA)\b", re.IGNORECASE
 )
 _MOST_CHOICES = 5
-"""Tables of an UPDATE up to which every choice of them is tried."""
+"""The most tables of an UPDATE for which every choice of updated tables is tried."""
 
 
 def explain_statement(
     text: str, filters: Filters | ReplicationFilter, *, current_database: str | None = None
 ) -> ExplainedStatement:
-    """Explain a statement that a session in ``current_database`` writes to the binlog.
+    """Explain what the filters do with a statement that is logged as such by a session in ``current_database``.
 
-    Servers log CREATE, ALTER and DROP DATABASE with the database that the statement names as the current one, whatever
-    database the session is in. The explanation follows the servers.
+    Servers log CREATE, ALTER and DROP DATABASE with the named database as the current one. The explanation does, too.
+
+    >>> from dumpfilter.filter import Filter
+    >>> rules = Filter.from_options(["--replicate-do-table=shop.orders"])
+    >>> found = explain_statement("UPDATE orders SET total = 1", rules, current_database="shop")
+    >>> found.decision.verdict.value, str(found.decision.rule)
+    ('execute', '--replicate-do-table=shop.orders')
     """
     filters = _as_filters(filters)
     parsed = read_text(text, family=filters.slave.names.family)
@@ -374,14 +410,14 @@ def explain_statement(
     )
     decision = filters.decide(statement)
     if choices and len({choice.verdict for _, choice in choices}) == 1:
-        # whichever it updates: the answer is the same
+        # every choice of updated tables has the same verdict
         statement = replace(statement, updated=(choices[0][0],))
         decision = choices[0][1]
     return ExplainedStatement(statement, decision, tuple(path_of(statement, filters)), choices)
 
 
 def _choices(parsed: StatementText) -> list[tuple[TableName, ...]]:
-    """The lists of updated tables that an UPDATE of several tables can have; none where it has too many."""
+    """Return the lists of updated tables that an UPDATE of several tables can have. Empty for too many tables."""
     if parsed.listed is None or parsed.objects is None or not parsed.listed_whole:
         return []
     tables = [name for name in dict.fromkeys(parsed.listed) if name in parsed.objects]
@@ -392,7 +428,7 @@ def _choices(parsed: StatementText) -> list[tuple[TableName, ...]]:
 
 
 def path_of(statement: Statement, filters: Filters) -> Iterator[PathStep]:
-    """The way of a statement through the flow chart. Its last stop has the verdict of :meth:`Filters.decide`."""
+    """Yield the steps of a statement through the flow chart. The last step has :meth:`Filters.decide`'s verdict."""
     if filters.write is not None and filters.write.is_on:
         written = filters.write.decide_statement(statement)
         yield _stop(written, go_on=written.verdict.passes)
@@ -413,12 +449,13 @@ def _stop(decision: Decision, *, go_on: bool = False, text: str | None = None) -
     )
 
 
-_DB_KINDS = (RuleKind.DO_DB, RuleKind.IGNORE_DB)
+_DB_KINDS = [kind for kind in RuleKind if kind.form is ValueForm.DATABASE]
+_TABLE_FORMS = (ValueForm.TABLE, ValueForm.WILD_TABLE)
 _MATCHES = (Step.DO_TABLE, Step.IGNORE_TABLE, Step.WILD_DO_TABLE, Step.WILD_IGNORE_TABLE)
 
 
 def _only(rules: Filter, kinds: Sequence[RuleKind]) -> Filter:
-    """The filter that these kinds of its rules make."""
+    """Return the filter that has only the rules of these kinds."""
     return Filter(
         [rule for rule in rules.rules if rule.kind in kinds],
         names=rules.names,
@@ -427,7 +464,7 @@ def _only(rules: Filter, kinds: Sequence[RuleKind]) -> Filter:
 
 def _classic_path(statement: Statement, rules: Filter) -> Iterator[PathStep]:
     current = None if statement.current_database is None else rules.rewrite_db(statement.current_database)
-    # of the database rules alone, a name that is rewritten already
+    # the database rules alone decide a name that is rewritten already
     database = _only(rules, _DB_KINDS).decide_rows(current or "", "")
     if rules.db_rules_on:
         yield _stop(database, go_on=database.verdict.passes)
@@ -443,7 +480,7 @@ def _classic_path(statement: Statement, rules: Filter) -> Iterator[PathStep]:
     elif not statement.updated:
         yield _stop(final)
     else:
-        tables_alone = _only(rules, [kind for kind in RuleKind if "table" in kind.value])
+        tables_alone = _only(rules, [kind for kind in RuleKind if kind.form in _TABLE_FORMS])
         yield from _tables_path(statement, current or "", tables_alone, final)
 
 
@@ -468,12 +505,12 @@ _ONLY_IF_FOUND = "but the slave asks about these tables only when it has the tab
 
 
 def _is_open(decision: Decision) -> bool:
-    """Whether rules have answered, and the slave still decides whether they are asked."""
+    """Tell whether rules have decided, and the slave still decides whether the rules are asked."""
     return decision.verdict is Verdict.UNDECIDED and decision.step is not Step.UNKNOWN_TABLES
 
 
 def _named(table: TableName, current: str, rules: ReplicationFilter) -> tuple[str, str]:
-    """A table as a server's parser reads its name."""
+    """Return database and table as a server's parser reads the name."""
     database = current if table.database is None else as_parsed(table.database, rules.names.family)
     return database, as_parsed(table.table, rules.names.family)
 

@@ -1,4 +1,4 @@
-"""Explanations for people (tables, or plain lines where there is no terminal) and for programs (JSON)."""
+"""Output of explanations: tables for terminals, lines for pipes, JSON for programs."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from dumpfilter.index.subjects import Subject, TableSubject
 from dumpfilter.statement import Statement, TableName
 
 _MOST_TABLES = 3
-"""Tables of a statement that are named in a table's cell."""
+"""The most tables of a statement that one cell of the output names."""
 
 _NOT_WRITTEN = "not written"
 
 
 def verdict_word(decision: Decision, filters: Filters) -> str:
-    """``execute``, ``ignore``, ``undecided``; ``not written`` where the write side keeps it out."""
+    """Return ``execute``, ``ignore``, ``undecided``, or ``not written`` when the write side drops the events."""
     if decision.verdict is Verdict.IGNORE and by_write_side(decision, filters):
         return _NOT_WRITTEN
     return decision.verdict.value
 
 
 def by_write_side(decision: Decision, filters: Filters) -> bool:
-    """Whether the decision is the write side's."""
+    """Tell whether the write side's filter made the decision."""
     return filters.write is not None and filters.write.is_on and decision.step.name.startswith("BINLOG_")
 
 
 def describe(subject: Subject) -> str:
-    """A subject in a few words.
+    """Return a subject in a few words.
 
     >>> describe(TableSubject("shop", "orders"))
     'rows of shop.orders'
@@ -45,14 +45,14 @@ def describe(subject: Subject) -> str:
 
 
 def _text(text: str) -> Text:
-    """A text that may hold names: what cannot be printed, or would break the line, is escaped."""
+    """Return a text with names, in which characters that cannot be printed, or would break the line, are escaped."""
     return Text("".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text))
 
 
 def _tables(lists: Iterable[Iterable[TableName]] | None) -> str:
     if lists is None:
         return "(tables not known)"
-    # a second list is the grant tables of a GRANT on a table
+    # GRANT on a table has the grant tables as its second list
     names = [_name(table) for tables in list(lists)[:1] for table in tables]
     more = f", … ({len(names)} tables)" if len(names) > _MOST_TABLES else ""
     return ", ".join(names[:_MOST_TABLES]) + more
@@ -67,7 +67,7 @@ def _current(subject: Subject | None) -> str:
 
 
 def decision_as_dict(decision: Decision, filters: Filters) -> dict[str, Any]:
-    """A decision as JSON has it. ``undecided`` means: sent, and the slave decides."""
+    """Return a decision for JSON. Events with the verdict ``undecided`` are sent, and the slave decides."""
     return {
         "verdict": verdict_word(decision, filters),
         "step": decision.step.name,
@@ -78,7 +78,7 @@ def decision_as_dict(decision: Decision, filters: Filters) -> dict[str, Any]:
 
 
 def subject_as_dict(subject: Subject) -> dict[str, Any]:
-    """A subject as JSON has it."""
+    """Return a subject for JSON."""
     if isinstance(subject, TableSubject):
         return {"kind": "rows", "database": subject.database, "table": subject.table}
     return {
@@ -92,7 +92,7 @@ def subject_as_dict(subject: Subject) -> dict[str, Any]:
 
 
 def set_as_dict(found: ExplainedSet, filters: Filters) -> dict[str, Any]:
-    """A set's explanation as JSON has it; sizes in bytes."""
+    """Return a set's explanation for JSON. Sizes are in bytes."""
     counts = found.counts
     return {
         "rules": rules_as_list(filters),
@@ -116,7 +116,7 @@ def set_as_dict(found: ExplainedSet, filters: Filters) -> dict[str, Any]:
 
 
 def event_as_dict(event: ExplainedEvent, filters: Filters) -> dict[str, Any]:
-    """An event as JSON has it: one object a line."""
+    """Return an event for JSON. The output has one object a line."""
     return {
         "file": event.file,
         "position": event.position,
@@ -133,7 +133,7 @@ def event_as_dict(event: ExplainedEvent, filters: Filters) -> dict[str, Any]:
 
 
 def statement_as_dict(found: ExplainedStatement, filters: Filters) -> dict[str, Any]:
-    """A statement's explanation as JSON has it."""
+    """Return a statement's explanation for JSON."""
     return (
         {"rules": rules_as_list(filters)}
         | subject_as_dict(found.statement)
@@ -157,13 +157,13 @@ def statement_as_dict(found: ExplainedStatement, filters: Filters) -> dict[str, 
 
 
 def rules_as_list(filters: Filters) -> list[str]:
-    """The rules in the options' spelling, the write side's first."""
+    """Return the rules in the options' spelling, the write side's rules first."""
     written = filters.write.rules if filters.write is not None else ()
     return [str(rule) for rule in (*written, *filters.slave.rules)]
 
 
 def print_set(found: ExplainedSet, filters: Filters, console: Console, *, top: int) -> None:
-    """The set as a table of its subjects."""
+    """Print a set's explanation as a table of its subjects."""
     _print_rules(filters, console)
     shown = found.subjects[:top]
     _print_table(
@@ -214,7 +214,7 @@ def print_set(found: ExplainedSet, filters: Filters, console: Console, *, top: i
 
 
 def print_events(events: Iterable[ExplainedEvent], filters: Filters, console: Console) -> None:
-    """One line an event, written as they are found; columns are separated by tabs when not on a terminal."""
+    """Print one line for each event as soon as it is found. Without a terminal, tabs separate the columns."""
     separator = "  " if console.is_terminal else "\t"
     for event in events:
         what = "" if event.subject is None else describe(event.subject)
@@ -231,7 +231,7 @@ def print_events(events: Iterable[ExplainedEvent], filters: Filters, console: Co
 
 
 def print_statement(found: ExplainedStatement, filters: Filters, console: Console) -> None:
-    """The statement with its way through the flow chart."""
+    """Print a statement's explanation with its steps through the flow chart."""
     _print_rules(filters, console)
     statement = found.statement
     console.print(Text(f"kind: {statement.kind.value}"))
@@ -294,7 +294,7 @@ def _print_rules(filters: Filters, console: Console) -> None:
 
 
 def _print_table(console: Console, title: str, names: list[str], rows: list[list[Text]]) -> None:
-    """A table; where there is no terminal, lines with tabs between the columns."""
+    """Print a table. Without a terminal, print lines with tabs between the columns."""
     if not console.is_terminal:
         for cells in [[Text(name) for name in names], *rows]:
             print("\t".join(cell.plain for cell in cells), file=console.file)  # rich would expand the tabs

@@ -1,4 +1,4 @@
-"""What every kind of filter offers: classic (``--replicate-*``), effective (WL#2516), the write side."""
+"""The interface of all filters: classic (``--replicate-*``), effective (WL#2516) and the write side's."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from dumpfilter.statement import Statement
 
 
 class ReplicationFilter(abc.ABC):
-    """An immutable set of rules; a changed filter is a new object.
+    """An immutable set of rules. A changed filter is a new object.
 
-    A kind of filter says how it decides rows and statements; the rest follows.
+    A subclass decides rows and statements. All other answers follow from these two.
     """
 
     rules: tuple[Rule, ...]
@@ -23,55 +23,58 @@ class ReplicationFilter(abc.ABC):
     @property
     @abc.abstractmethod
     def is_on(self) -> bool:
-        """Whether any rule could make a difference (rewriting alone drops nothing)."""
+        """Whether any rule could drop an event. Rewrite rules alone drop nothing."""
 
     @abc.abstractmethod
     def decide_rows(self, database: str, table: str) -> Decision:
-        """Row events of a table, by its name on the master. Never UNDECIDED."""
+        """Decide the row events of a table, given by its name on the master. The verdict is never UNDECIDED."""
 
     @abc.abstractmethod
     def decide_statement(self, statement: Statement) -> Decision:
-        """A statement that is not a transaction's keyword."""
+        """Decide a statement. Transaction keywords (BEGIN, COMMIT, XA …) are never asked about."""
 
     def rewrite_db(self, database: str) -> str:
-        """The name on the slave of a statement's current database."""
+        """Return the slave's name of a statement's current database."""
         return database
 
     def rewrite_table(self, database: str, table: str) -> tuple[str, str]:
-        """Database and name on the slave of the table that row events are for."""
+        """Return the slave's database and name of a table that has row events."""
         return self.rewrite_db(database), table
 
     def hits_rows(self, database: str, table: str) -> tuple[BaseRuleKind, ...]:
-        """The kinds of the rules that are hit when a table map, by the table's name on the master, comes to the
-        applier: what ``replication_applier_filters.COUNTER`` counts (WL#7361). A kind may be there more than once."""
+        """Return the kinds of the rules that a table map hits when the applier reads it.
+
+        The name is the table's on the master. ``replication_applier_filters.COUNTER`` counts these hits (WL#7361). A
+        kind may be there more than once.
+        """
         return _hit(self.decide_rows(database, table))
 
     def hits_statement(self, statement: Statement) -> tuple[BaseRuleKind, ...]:
-        """The same when a statement comes that is not a transaction's keyword."""
+        """Return the kinds of the rules that a statement hits when the applier reads it."""
         return _hit(self.decide_statement(statement))
 
     def hits(self, subject: Subject) -> tuple[BaseRuleKind, ...]:
-        """The same of a subject's table map or statement."""
+        """Return the kinds of the rules that a subject's table map or statement hits."""
         if isinstance(subject, TableSubject):
             return self.hits_rows(subject.database, subject.table)
         return self.hits_statement(subject)
 
     def decide(self, subject: Subject) -> Decision:
-        """The events of a subject."""
+        """Decide the events of a subject."""
         if isinstance(subject, TableSubject):
             return self.decide_rows(subject.database, subject.table)
         return self.decide_statement(subject)
 
     def rows_ok(self, database: str, table: str) -> bool:
-        """Whether row events of a table (its name on the master) pass."""
+        """Tell whether row events of a table pass, given by its name on the master."""
         return self.decide_rows(database, table).verdict is Verdict.EXECUTE
 
     def statement(self, statement: Statement) -> Verdict:
-        """What happens to a statement that is not a transaction's keyword."""
+        """Return the verdict about a statement."""
         return self.decide_statement(statement).verdict
 
     def verdict(self, subject: Subject) -> Verdict:
-        """What happens to the events of a subject."""
+        """Return the verdict about a subject's events."""
         return self.decide(subject).verdict
 
 

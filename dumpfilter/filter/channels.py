@@ -1,17 +1,17 @@
-"""Filters with provenance: the global one and one for each channel, as WL#7361 and WL#7057 have them.
+"""The filters of a slave's channels and the global filter, each with its origin, as WL#7361 and WL#7057 describe them.
 
-The server's ``Rpl_filter_map`` (one filter a channel) and ``Rpl_global_filter`` in one object. A channel
-goes by its own filter and never by the global one, which is only what a new channel starts with. All of it was
-asked of a real MySQL 9.7; where the worklog's text says something else, the server is followed:
+One object stands for the server's ``Rpl_filter_map`` (one filter a channel) and ``Rpl_global_filter``. A channel obeys
+its own filter. The global filter is copied to new channels and has no other effect. All rules below are MySQL 9.7's,
+asked of a real server, also where the worklog's text differs:
 
-* Rules set with CHANGE REPLICATION FILTER without a channel are copied to new channels too, and say so
-  (``CHANGE_REPLICATION_FILTER``). A global kind that was set to nothing is not: the new channel has no row of it.
-* After CHANGE REPLICATION FILTER without a channel every channel shows the rules given (the worklog's
-  last example prints the old ones).
-* Channels in options are compared exactly, those in statements after lower-casing, so that
+* Rules that CHANGE REPLICATION FILTER set without a channel are copied to new channels, too. The copies' column
+  CONFIGURED_BY says ``CHANGE_REPLICATION_FILTER``. A global kind that was set to nothing is not copied.
+* After CHANGE REPLICATION FILTER without a channel every channel shows the rules given. (The worklog's last example
+  prints the old rules.)
+* Channels in options are compared exactly, channels in statements after lower-casing. An option
   ``--replicate-do-db=CH1:db1`` is for a channel that cannot exist.
-* The tables of a do-table or ignore-table filter are shown sorted by bytes, each once; all other
-  rules as they were given, repetitions included.
+* The tables of a do-table or ignore-table filter are shown sorted by bytes, each once. All other rules are shown as
+  given, with repetitions.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ DEFAULT_CHANNEL = ""
 GROUP_REPLICATION_CHANNELS = frozenset({"group_replication_applier", "group_replication_recovery"})
 
 MAX_CHANNEL_NAME = 64
-"""Characters."""
+"""The longest name of a channel, characters."""
 
 _SHOWN_BYTES = 192
-"""The ``%.192s`` of the worklog's warnings."""
+"""The most bytes of a channel's name in the worklog's warnings (``%.192s``)."""
 
 
 class UnknownChannel(OptionError):
-    """There is no such channel; the text names it."""
+    """A channel that does not exist. The text names the channel."""
 
     def __init__(self, channel: str) -> None:
         self.channel = channel
@@ -54,7 +54,7 @@ class UnknownChannel(OptionError):
 
 
 class ChannelNotAllowed(OptionError):
-    """Group replication's channels have no filters (WL#7361); the text names the channel."""
+    """A filter for a channel of group replication, which cannot have filters (WL#7361). The text names the channel."""
 
     def __init__(self, channel: str) -> None:
         self.channel = channel
@@ -62,7 +62,7 @@ class ChannelNotAllowed(OptionError):
 
 
 class ConfiguredBy(enum.StrEnum):
-    """Where a filter came from: the column CONFIGURED_BY."""
+    """The origins of a filter in the column CONFIGURED_BY."""
 
     STARTUP_OPTIONS = "STARTUP_OPTIONS"
     CHANGE_REPLICATION_FILTER = "CHANGE_REPLICATION_FILTER"
@@ -72,10 +72,10 @@ class ConfiguredBy(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Setting:
-    """The rules of one kind: a row of ``performance_schema.replication_applier_filters``.
+    """The rules of one kind, which are one row of ``performance_schema.replication_applier_filters``.
 
-    ``rules`` are as given and may be empty: then they were cleared. ``active_since`` is aware, in UTC.
-    ``counter`` is how often the rules were hit since then; of a global setting it is always 0.
+    ``rules`` are as given. Empty rules were cleared by a statement. ``active_since`` is an aware datetime in UTC.
+    ``counter`` is the number of hits since then, and always 0 in a global setting.
     """
 
     kind: BaseRuleKind
@@ -86,12 +86,12 @@ class Setting:
 
     @property
     def filter_name(self) -> str:
-        """The column FILTER_NAME: ``REPLICATE_DO_DB``."""
+        """The column FILTER_NAME, for example ``REPLICATE_DO_DB``."""
         return self.kind.sql_name
 
     @property
     def rule_text(self) -> str:
-        """The column FILTER_RULE, as the server prints it (nothing is quoted)."""
+        """The column FILTER_RULE, as the server prints the rules, without quotes."""
         if self.kind.is_rewrite:
             return ",".join(f"({source},{target})" for source, target in (rule.pair for rule in self.rules))
         values = [rule.value for rule in self.rules]
@@ -100,7 +100,7 @@ class Setting:
 
 
 class CurrentFilter(NamedTuple):
-    """What a channel's filter is at one moment; equal versions of a channel are equal filters."""
+    """A channel's filter at one moment. Equal versions of a channel mean equal filters."""
 
     rules: tuple[Rule, ...]
     semantics: FilterSemantics
@@ -108,12 +108,12 @@ class CurrentFilter(NamedTuple):
 
 
 class _Settings:
-    """The settings of a channel, or the global ones. Not locked: that is its owner's duty."""
+    """The settings of a channel, or the global settings. The owner locks."""
 
     def __init__(self) -> None:
         self.by_kind: dict[BaseRuleKind, Setting] = {}
         self.set_in: dict[BaseRuleKind, int] = {}
-        """The version since which each kind is as it is."""
+        """The version in which each kind was last set."""
         self.version = 0
 
     def set(self, settings: Iterable[Setting], version: int) -> None:
@@ -123,7 +123,7 @@ class _Settings:
         self.version = version
 
     def add(self, rules: Iterable[Rule], by: ConfiguredBy, now: datetime) -> None:
-        """One option after the other; the last of a kind is what its rules are active since, as in the server."""
+        """Add rules of options. A kind is active since its last option, as in the server."""
         for rule in rules:
             old = self.by_kind.get(rule.kind)
             given = (*(old.rules if old else ()), rule)
@@ -133,7 +133,7 @@ class _Settings:
         return [self.by_kind[kind] for kind in SLAVE_RULE_KINDS if kind in self.by_kind]
 
     def lacking(self, other: _Settings, now: datetime) -> list[Setting]:
-        """What it takes from the global settings ``other``: kind by kind what has rules there and is not set here."""
+        """Return copies of the global settings in ``other`` that have rules and whose kinds are not set here."""
         return [
             replace(setting, active_since=now)
             for kind, setting in other.by_kind.items()
@@ -149,12 +149,12 @@ class _Settings:
 
 
 class ChannelFilters:
-    """The global filter and those of all channels of a slave. All methods may be called from any thread.
+    """The global filter and the filters of all channels of a slave. Any thread may call any method.
 
-    At the start: :meth:`startup` for every option, then :meth:`finish_startup` with the channels there are; after
-    that channels come and go with :meth:`add_channel` and :meth:`remove_channel`, and filters change with
-    :meth:`change`. Wherever a channel is named, lower and upper case are the same, as in a server's statements,
-    but in :meth:`startup`, as in a server's options. Methods that take a channel raise :class:`UnknownChannel`.
+    At the start the owner calls :meth:`startup` for every option, then :meth:`finish_startup` with the channels that
+    exist. Later :meth:`add_channel` and :meth:`remove_channel` add and remove channels, and :meth:`change` changes
+    filters. Channels' names compare without case, as in a server's statements. Only :meth:`startup` compares them with
+    case, as in a server's options. Methods that take a channel raise :class:`UnknownChannel`.
 
     >>> from dumpfilter.filter.rules import RuleKind
     >>> filters = ChannelFilters()
@@ -167,16 +167,18 @@ class ChannelFilters:
     """
 
     def __init__(self, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        """``clock`` says what time it is, as an aware datetime in UTC."""
+        """Begin without rules and channels. ``clock`` returns the time as an aware datetime in UTC."""
         self._clock = clock
         self._lock = threading.Lock()
-        self._version = 0  # one for all: a channel that is removed and added again does not begin anew
+        self._version = (
+            0  # one for all channels: a channel that is removed and added again gets a new version
+        )
         self._global = _Settings()
         self._channels: dict[str, _Settings] = {}
         self._startup: dict[str, _Settings] = {}
 
     def startup(self, channel: str | None, rules: Iterable[Rule]) -> None:
-        """Add rules that options give to the global filter (None) or to a channel's, which need not exist yet."""
+        """Add an option's rules to the global filter (None) or to the filter of a channel, which need not exist yet."""
         with self._lock:
             now = self._clock()
             if channel is None:
@@ -186,10 +188,10 @@ class ChannelFilters:
                 filters.add(rules, ConfiguredBy.STARTUP_OPTIONS_FOR_CHANNEL, now)
 
     def finish_startup(self, existing: Iterable[str]) -> list[str]:
-        """Make the filters of the channels that exist and discard those of others.
+        """Make the filters of the channels that exist, and discard the filters of other channels.
 
-        Returns WL#7361's warnings, one for each channel whose filters were discarded, in the server's order.
-        Raises OptionError, and changes nothing, when a filter would have rules of both semantics.
+        Return WL#7361's warnings in the server's order, one for each channel whose filters were discarded. Raises
+        OptionError when a filter would have rules of both semantics. Then nothing has changed.
         """
         with self._lock:
             now = self._clock()
@@ -217,9 +219,9 @@ class ChannelFilters:
             ]
 
     def add_channel(self, name: str) -> None:
-        """A new channel, with a copy of the global filter: of the kinds that have rules. One that exists stays.
+        """Add a channel with a copy of the global filter's rules. A channel that exists stays as it is.
 
-        The copies keep where they came from and are active since now. Raises ChannelNotAllowed.
+        The copies keep CONFIGURED_BY and are active since now. Raises ChannelNotAllowed.
         """
         name = fold_channel(name)
         if name in GROUP_REPLICATION_CHANNELS:
@@ -232,17 +234,17 @@ class ChannelFilters:
                 self._channels[name] = filters
 
     def remove_channel(self, name: str) -> None:
-        """A channel and its filter are gone (RESET REPLICA ALL). The global filter stays."""
+        """Remove a channel and its filter (RESET REPLICA ALL). The global filter stays."""
         with self._lock:
             self._of(name)
             del self._channels[fold_channel(name)]
 
     def change(self, clauses: Sequence[FilterClause], channel: str | None) -> None:
-        """CHANGE REPLICATION FILTER: each clause's rules replace those of its kind, the last clause of a kind wins.
+        """Carry out CHANGE REPLICATION FILTER. The last clause of a kind replaces all rules of that kind.
 
-        Without a channel this is done to every channel and to the global filter. All or nothing: before anything has
-        changed raises OptionError, looked for in the server's order: a rule that cannot be, ChannelNotAllowed,
-        UnknownChannel, rules of both semantics.
+        Without a channel every channel and the global filter are changed. Raises OptionError before anything has
+        changed. Errors are looked for in the server's order: a bad rule, ChannelNotAllowed, UnknownChannel, rules of
+        both semantics.
         """
         rules = {
             clause.kind: tuple(make_rule(clause.kind, rule.value) for rule in clause.rules)
@@ -268,37 +270,37 @@ class ChannelFilters:
                 filters.set(settings.values(), self._version)
 
     def current(self, channel: str) -> CurrentFilter:
-        """The channel's rules, their semantics and their version, all of one moment."""
+        """Return the channel's rules, semantics and version at one moment."""
         with self._lock:
             return self._of(channel).current()
 
     def rules(self, channel: str) -> tuple[Rule, ...]:
-        """The channel's rules, kind by kind in the tables' order."""
+        """Return the channel's rules, kind by kind in the order of the status tables."""
         return self.current(channel).rules
 
     def semantics(self, channel: str) -> FilterSemantics:
-        """How the channel's rules are read: effective when it has a rule of an effective kind."""
+        """Return the semantics of the channel's rules, which are effective when any rule is of an effective kind."""
         return self.current(channel).semantics
 
     def version(self, channel: str) -> int:
-        """A number that grows with each change of the channel's filter, also over its removal."""
+        """Return a number that grows with each change of the channel's filter, even over the channel's removal."""
         return self.current(channel).version
 
     def settings(self, channel: str) -> list[Setting]:
-        """The channel's rows of replication_applier_filters, in their order."""
+        """Return the channel's rows of replication_applier_filters, in the server's order."""
         with self._lock:
             return self._of(channel).ordered()
 
     def global_settings(self) -> list[Setting]:
-        """The rows of replication_applier_global_filters, in their order."""
+        """Return the rows of replication_applier_global_filters, in the server's order."""
         with self._lock:
             return self._global.ordered()
 
     def count(self, channel: str, hits: Mapping[BaseRuleKind, int], *, version: int | None = None) -> None:
         """Add hits to the counters of a channel's settings.
 
-        ``version`` is that of the filter that was hit: what a later change has set anew does not count them. Hits of
-        a kind that is not set are nobody's.
+        ``version`` is the version of the filter that was hit. A kind that a later change has set does not count these
+        hits. Hits of a kind that is not set are ignored.
         """
         with self._lock:
             filters = self._of(channel)
@@ -321,17 +323,19 @@ class ChannelFilters:
 
 
 def fold_channel(name: str) -> str:
-    """A channel's name as a server keeps it: in lower case, character by character, with accents."""
+    """Return a channel's name as a server keeps it, in lower case, character by character, with accents."""
     return "".join(lower if len(lower := character.lower()) == 1 else character for character in name)
 
 
 def is_channel_name(name: str) -> bool:
-    """Whether a channel may have this name, folded: at most 64 characters, no space at the end (ER 3076 else)."""
+    """Tell whether a channel may have this folded name: at most 64 characters, no space at the end (error 3076)."""
     return len(name) <= MAX_CHANNEL_NAME and name == name.rstrip(" ")
 
 
 def split_channel(value: str) -> tuple[str | None, str]:
-    """An option's channel and rule (WL#7361 A): the first colon separates them. Without one the rule is global: None.
+    """Return the channel and the rule in an option's value, separated by the first colon (WL#7361 A).
+
+    Without a colon the rule is global and the channel None.
 
     >>> split_channel("ch1:db2"), split_channel(":db1"), split_channel("db1"), split_channel("ch1:a:b")
     (('ch1', 'db2'), ('', 'db1'), (None, 'db1'), ('ch1', 'a:b'))

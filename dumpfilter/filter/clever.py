@@ -1,7 +1,8 @@
-"""Clever filtering (WL#40, sections 5 and 6): a filter that follows tables through the binlog.
+"""Clever filtering: a filter that follows tables through the binlog. WL#40 calls it "clever" in sections 5 and 6.
 
-The rules speak of names. A table that was renamed is still asked about under the name it had, and a table whose
-creation was left out, because what it is like or selected from is ignored, is ignored from then on.
+Rules are about names, and RENAME changes a table's name. The clever filter asks the rules about a renamed table under
+the table's first name. CREATE TABLE … LIKE or … SELECT is dropped when its source table is ignored. From then on the
+new table is ignored, too.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class _Ignored(enum.Enum):
 
 
 IGNORED = _Ignored.IGNORED
-"""What a table is known as whose creation was left out."""
+"""The known name of a table whose creation was dropped."""
 
 Known = Name | Literal[_Ignored.IGNORED]
 
@@ -39,37 +40,37 @@ _CREATIONS = frozenset(
 )
 _BY_TABLE = frozenset({Step.DO_TABLE, Step.IGNORE_TABLE, Step.WILD_DO_TABLE, Step.WILD_IGNORE_TABLE})
 _SHOWN = 200
-"""Characters of a statement that a warning shows."""
+"""The most characters of a statement in a warning."""
 _EVERYWHERE = frozenset({"information_schema", "performance_schema", "mysql", "sys"})
-"""Databases that every server has, so that a creation from their tables can be carried out there."""
+"""Databases that every server has. A table can be created from their tables on any slave."""
 _IF_NOT_EXISTS = re.compile(
     r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?(?:TEMPORARY\s+)?TABLE\s+IF\s+NOT\s+EXISTS\b", re.IGNORECASE
 )
 
 
 class CleverFilter:
-    """Asks ``rules`` about tables as they were first called. It remembers, so it must be asked about every statement
-    and in the binlog's order.
+    """A filter that asks ``rules`` about tables under their first names.
 
-    ``warn`` is told of a RENAME of which only a part can be carried out where the stream goes.
+    The filter remembers renames and creations. It must be asked about every statement, in the binlog's order.
+    ``warn`` gets a text for a RENAME of followed and ignored tables together, which the slave cannot carry out.
     """
 
     def __init__(self, rules: ReplicationFilter, *, warn: Callable[[str], None] = lambda text: None) -> None:
         self.rules = rules
         self._warn = warn
         self.where = ""
-        """File and position of what is asked about next, for warnings."""
+        """File and position of the next event, for warnings."""
         self._known: dict[Name, Known] = {}
-        """Tables that are not what their names say: what the rules are asked about instead."""
+        """Tables whose present name differs from the name in the rules, with that name or IGNORED."""
         self._temporary: dict[int, dict[Name, Known]] = {}
-        """The same of temporary tables, by session; they hide tables of their names."""
+        """Temporary tables by session. A temporary table hides the table of its name."""
 
     def rows(self, database: str, table: str) -> Verdict:
-        """The row events of a table, under its name at this point of the binlog."""
+        """Return the verdict about row events of a table, given by its name at this point of the binlog."""
         return Verdict.EXECUTE if self._followed((database, table)) else Verdict.IGNORE
 
     def statement(self, query: QueryEvent, fd: FormatDescription) -> Verdict:
-        """A statement that is not a transaction's keyword."""
+        """Return the verdict about a statement, and note the tables it creates, renames and drops."""
         parsed = read_text(query.text, family=fd.family, sql_mode=query.status.sql_mode or 0)
         statement = statement_of(query, fd)
         if parsed.kind in _CREATIONS and parsed.objects:
@@ -94,7 +95,7 @@ class CleverFilter:
         thread = query.thread_id
         made = self._full(parsed.objects[0], query.db)
         if self._is_known(made, thread) and _IF_NOT_EXISTS.match(query.text):
-            return self._ask(statement, thread)  # the table was there, so nothing was made
+            return self._ask(statement, thread)  # the table exists, so that nothing is created
         verdict = self.rules.statement(statement)
         sources: tuple[TableName, ...] | None = parsed.sources
         if parsed.kind is StatementKind.CREATE_TABLE_SELECT:
@@ -116,8 +117,11 @@ class CleverFilter:
         return Verdict.UNDECIDED if verdict.passes and sources is None else verdict
 
     def _rename(self, parsed: StatementText, query: QueryEvent) -> Verdict:
-        """Passes when any table it renames is followed. Each pair sees what those before it did, so that tables
-        change places: ``RENAME TABLE t1 TO tmp, t2 TO t1, tmp TO t2``."""
+        """Return the verdict about RENAME, which passes when the filter follows any of the renamed tables.
+
+        Pairs are carried out in order, so that tables can change places:
+        ``RENAME TABLE t1 TO tmp, t2 TO t1, tmp TO t2``.
+        """
         thread = query.thread_id
         if query.is_committed_later:
             followed = [self._followed(self._full(old, query.db), thread) for old, _ in parsed.renames]
@@ -128,7 +132,7 @@ class CleverFilter:
             followed.append(self._followed(before, thread))
             temporary = before in self._temporary.get(thread, ())
             known = self._as(before, thread)
-            # a table that is made with the old name is another one, and goes by its name
+            # a table that is created later with the old name is another table
             self._forget(before, thread, temporary_only=temporary)
             self._set(after, known, thread, temporary=temporary)
         if any(followed) and not all(followed):
@@ -140,7 +144,7 @@ class CleverFilter:
         return Verdict.EXECUTE if any(followed) else Verdict.IGNORE
 
     def _ask(self, statement: Statement, thread: int) -> Verdict:
-        """The rules about a statement, with tables under the names they are known by."""
+        """Ask the rules about a statement, with each table under its known name."""
         if not statement.updated or not (self._known or self._temporary.get(thread)):
             return self.rules.statement(statement)
         current = statement.current_database
@@ -158,7 +162,7 @@ class CleverFilter:
                     ignored = True
                     break
                 if table.database is None and len(tables) == 1:
-                    # as if the session had been where the table was
+                    # as if the table's first database had been the current one
                     current = known[0]
                     names.append(TableName(None, known[1]))
                 else:
@@ -171,7 +175,7 @@ class CleverFilter:
         decision = self.rules.decide_statement(
             replace(statement, current_database=current, updated=tuple(names for names in lists if names))
         )
-        # the first table that a rule decides, decides: an ignored one too
+        # The first table that a rule decides, decides the statement. An ignored table counts as such a table.
         return Verdict.IGNORE if ignored and decision.step not in _BY_TABLE else decision.verdict
 
     def _full(self, name: TableName, current: str) -> Name:

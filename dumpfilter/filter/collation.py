@@ -1,20 +1,16 @@
-"""How names compare, which is where MySQL and MariaDB, and lower_case_table_names, differ.
+"""Comparison of names, in which MySQL, MariaDB and the settings of ``lower_case_table_names`` differ.
 
-Asked of MySQL 9.7, MariaDB 10.11 and MariaDB 11.8
+The table is from recordings of MySQL 9.7, MariaDB 10.11 and MariaDB 11.8
 (tests/oracle/data/recordings/{mysql,mariadb,mariadb118}-{names,lower-case}):
 
-==================  ===========================  ==================================================
-what                MySQL                        MariaDB
-==================  ===========================  ==================================================
-databases, FROM     bytes; with                  bytes; with lower_case_table_names the *name* is
-                    lower_case_table_names by    lower-cased first, so that a rule with capitals
-                    lower-cased characters       matches nothing
-do/ignore-table     as databases                 by a collation; before 11.5 only when the byte lengths are
-                                                 equal
-wild rules          as databases; ``_`` is one   by a collation; ``_`` is one character
-                    *byte* unless
-                    lower_case_table_names
-==================  ===========================  ==================================================
+| names | MySQL | MariaDB |
+|---|---|---|
+| databases, FROM | bytes (1) | bytes (2) |
+| do-table and ignore-table rules | bytes (1) | a collation; before 11.5 only for equal byte lengths |
+| wild rules | bytes (1), ``_`` is one byte | a collation, ``_`` is one character |
+
+1. With lower_case_table_names MySQL compares lower-cased characters, and ``_`` is one character.
+2. With lower_case_table_names MariaDB lower-cases the name and not the rule. A rule with capitals matches nothing.
 
 MariaDB's collation is utf8mb3_general_ci before 11.5 and utf8mb3_general1400_as_ci from then on. The weights of each
 are in a JSON file of its name.
@@ -34,22 +30,22 @@ from dumpfilter.errors import OptionError
 
 
 class Collation(Protocol):
-    """Comparing names as one server does."""
+    """The comparison of names of one server."""
 
     def database(self, name: str) -> Hashable:
-        """What a database's name compares as."""
+        """Return a key for a database's name. Names with equal keys are equal."""
 
     def database_rule(self, name: str) -> Hashable:
-        """What the name in a database or rewrite rule compares as."""
+        """Return the key of the name in a database rule or rewrite rule."""
 
     def table(self, name: str) -> Hashable:
-        """What ``db.table`` compares as, in a table rule or of a table."""
+        """Return the key of ``db.table``, in a table rule or for a table."""
 
     def units(self, text: str) -> str:
-        """The text as wild patterns see it: one character for each thing that ``_`` stands for."""
+        """Return the text as units, one character each. In a wild pattern ``_`` matches one unit."""
 
     def unit(self, character: str) -> str:
-        """What one such unit compares as."""
+        """Return the key of one unit, as a character."""
 
 
 class ByteCollation:
@@ -68,7 +64,7 @@ class ByteCollation:
 
 
 class LowerCollation:
-    """MySQL with lower_case_table_names=1 or 2: without case, with accents."""
+    """MySQL with lower_case_table_names=1 or 2. Case does not count, accents do."""
 
     def database(self, name: str) -> Hashable:
         return "".join(map(self.unit, name))
@@ -79,13 +75,13 @@ class LowerCollation:
         return text
 
     def unit(self, character: str) -> str:
-        # one character each: what str.lower() makes longer is not a name's lower case
+        # MySQL folds one character to one character. Some results of str.lower() are longer.
         lower = character.lower()
         return lower if len(lower) == 1 else character
 
 
 class WeightCollation:
-    """MariaDB: one of its collations for tables, bytes for databases."""
+    """MariaDB. Tables compare by one of its collations, databases by bytes."""
 
     def __init__(self, names: NameCollation, lower_case_table_names: int) -> None:
         self._weights = _weights(names)
@@ -112,7 +108,7 @@ class WeightCollation:
 
 
 def collation_of(names: NameRules) -> Collation:
-    """Return the comparison of names of a server. Raises OptionError when there is no such setting."""
+    """Return the comparison of names of a server. Raises OptionError for a setting that does not exist."""
     if names.lower_case_table_names not in (0, 1, 2):
         raise OptionError(f"lower_case_table_names={names.lower_case_table_names}: it is 0, 1 or 2")
     if names.family == "mariadb":
@@ -121,11 +117,11 @@ def collation_of(names: NameRules) -> Collation:
 
 
 _NOT_IN_NAMES = re.compile("[\U00010000-\U0010ffff]")
-"""MySQL's identifiers are utf8mb3: its parser reads each of these as a question mark."""
+"""Characters outside utf8mb3, MySQL's character set for identifiers. Its parser reads each as a question mark."""
 
 
 def as_parsed(name: str, family: Family) -> str:
-    """A name in a statement's text as the server's parser reads it.
+    """Return a name in a statement's text as the server's parser reads it.
 
     >>> as_parsed("\U0001f642", "mysql")
     '?'

@@ -1,10 +1,10 @@
-"""Between the filters of a slave and the contract's FilterDefinition."""
+"""Conversion between a slave's filter and the network contract's messages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from dumpfilter.binlog.format import Family, NameCollation, NameRules
+from dumpfilter.binlog.format import DEFAULT_NAMES, Family, NameCollation, NameRules
 from dumpfilter.errors import OptionError
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.effective import EffectiveFilter
@@ -39,7 +39,7 @@ _SEMANTICS: dict[int, FilterSemantics] = {
 
 
 def family_to_proto(family: Family) -> pb.ServerFamily:
-    """The contract's number of a server family."""
+    """Return the contract's number of a server family."""
     return pb.MARIADB if family == "mariadb" else pb.MYSQL
 
 
@@ -58,7 +58,7 @@ def names_from_proto(number: int, *, default: NameCollation = NameCollation.GENE
 
 
 def filter_to_proto(rule_filter: ReplicationFilter) -> pb.FilterDefinition:
-    """The definition of a slave's filter as it goes over the wire."""
+    """Return the contract's definition of a slave's filter."""
     return pb.FilterDefinition(
         rules=[pb.Rule(kind=_NAME_BY_KIND[rule.kind], value=rule.value) for rule in rule_filter.rules],
         lower_case_table_names=rule_filter.names.lower_case_table_names,
@@ -71,11 +71,11 @@ def filter_to_proto(rule_filter: ReplicationFilter) -> pb.FilterDefinition:
 def filter_from_proto(
     definition: pb.FilterDefinition,
     *,
-    default: NameRules = NameRules(),
+    default: NameRules = DEFAULT_NAMES,
 ) -> ReplicationFilter:
-    """The filter a definition describes; OptionError names the first rule that cannot be used.
+    """Return the filter that a definition describes. Raises OptionError that names the first rule that is bad.
 
-    The defaults stand for what the definition leaves to the binlog's own server.
+    ``default`` fills in the family and the collation where the definition leaves them to the binlog's server.
     """
     semantics = _SEMANTICS.get(definition.semantics)
     if semantics is None:
@@ -99,7 +99,7 @@ def filter_from_proto(
 
 
 def origin_to_proto(origin: OriginFilter | None) -> pb.OriginFilter:
-    """Which origins a slave wants, as it goes over the wire; ids ascend."""
+    """Return the contract's message of an origin filter, with ids in ascending order."""
     origin = OriginFilter() if origin is None else origin
     return pb.OriginFilter(
         ignore_server_ids=sorted(origin.ignore_server_ids),
@@ -110,7 +110,10 @@ def origin_to_proto(origin: OriginFilter | None) -> pb.OriginFilter:
 
 
 def origin_from_proto(origin: pb.OriginFilter) -> OriginFilter | None:
-    """Which origins are wanted; None: all. Raises OptionError for what cannot be together."""
+    """Return the origin filter of a message, or None when all origins are wanted.
+
+    Raises OptionError for ids that cannot be given together.
+    """
     wanted = OriginFilter(
         frozenset(origin.ignore_server_ids),
         frozenset(origin.do_domain_ids),
@@ -121,12 +124,12 @@ def origin_from_proto(origin: pb.OriginFilter) -> OriginFilter | None:
 
 
 def hits_to_proto(hits: Mapping[BaseRuleKind, int]) -> list[pb.RuleHits]:
-    """Counts of hits by kind of rule, without those that are 0."""
+    """Return the contract's messages of hit counts. Kinds of rule without hits have no message."""
     return [pb.RuleHits(kind=_NAME_BY_KIND[kind], count=count) for kind, count in hits.items() if count]
 
 
 def hits_from_proto(hits: Iterable[pb.RuleHits]) -> dict[BaseRuleKind, int]:
-    """Counts of hits by kind of rule. Kinds that are not known, of a newer master, are left out."""
+    """Return hit counts by kind of rule. Kinds that only a newer master knows are left out."""
     found: dict[BaseRuleKind, int] = {}
     for one in hits:
         kind = _KIND_BY_NUMBER.get(one.kind)

@@ -1,4 +1,4 @@
-"""A filter's answer with its reason: what it decides, at which step, by which rule."""
+"""A filter's decisions: the verdict, the step at which it fell, and the rule."""
 
 from __future__ import annotations
 
@@ -23,8 +23,11 @@ class Verdict(enum.Enum):
 
 
 class Step(enum.Enum):
-    """Where a decision fell. The value says it in the words of the manual's flow chart (WL#2516, "current
-    semantics"; the reference manual's "How Servers Evaluate Replication Filtering Rules")."""
+    """The step of the evaluation at which a decision fell. The value describes the step.
+
+    The steps of the classic filter follow the flow chart of the reference manual, "How Servers Evaluate Replication
+    Filtering Rules" (WL#2516 calls them "current semantics").
+    """
 
     NO_RULES = "There are no rules"
     DO_DB = "There are replicate-do-db rules, and the database matches one of them"
@@ -67,11 +70,11 @@ class Step(enum.Enum):
 
 
 class Decision(NamedTuple):
-    """What a filter says about a subject, and why."""
+    """A filter's verdict about a subject, with its reason."""
 
     verdict: Verdict
     step: Step
     rule: Rule | None = None
-    """The one rule that decided; None where it was the absence of one."""
+    """The rule that decided. None where no rule matched."""
     name: str | None = None
-    """What was compared: a database, ``db.table``, or ``db.``; as it is after rewriting."""
+    """The name that was compared with the rules, after rewriting: a database, ``db.table``, or ``db.``."""

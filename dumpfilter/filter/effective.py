@@ -1,7 +1,7 @@
-"""The effective filter: DO, IGNORE and REWRITE of what a statement has an effect on (WL#2516, "new semantics").
+"""The effective filter, with rules DO, IGNORE and REWRITE (WL#2516, "new semantics").
 
-It never asks for the current database, only for the databases and tables that are changed. docs/filters.md tells
-what the worklog leaves open and how it is decided here.
+The rules are about the databases and tables that are changed, never about the current database. The worklog leaves
+some cases open. docs/filters.md tells how they are decided here.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 
-from dumpfilter.binlog.format import NameRules
+from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.collation import Collation, as_parsed, collation_of
 from dumpfilter.filter.decision import Decision, Step, Verdict
@@ -29,22 +29,20 @@ from dumpfilter.filter.wild import WildSet
 from dumpfilter.statement import Statement, StatementKind, TableName
 
 _SEPARATOR = "\0"
-"""Stands for the dot between database and table where patterns are matched: no name holds it, so that a ``%`` of one
-side never reaches over into the other."""
+"""The character for the dot between database and table in patterns. No name holds a NUL character, so that a ``%`` of
+the database's side never matches a part of the table's name."""
 _WILDCARD = re.compile(r"(?:\\.|[^\\%_])*[%_]", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _UNTOLD_TABLES = StatementKind.SELECT
-"""SELECT and DO are logged for the functions in them, which change tables that the text does not name."""
+"""The kind of SELECT and DO. Servers log them for their stored functions, which change tables without naming them."""
 
 
 class EffectiveFilter(ReplicationFilter):
-    """An immutable set of DO, IGNORE and REWRITE rules; a changed filter is a new object.
+    """An immutable set of DO, IGNORE and REWRITE rules. A changed filter is a new object.
 
     Parameters:
-        rules: in any order; it does not matter, except that of several rewrites that match the first wins.
-        lower_case_table_names: the slave's setting: 0 compares names as they are, 1 and 2 without case.
-        family: whose way to compare names (that of its wild rules), where MySQL and MariaDB differ.
-        names: the collation of MariaDB's wild rules, which is the server version's.
+        rules: in any order. The order matters only among rewrites that match the same name, where the first wins.
+        names: the server whose wild rules compare names in the same way. ``lower_case_table_names`` is the slave's.
 
     Raises OptionError for rules of another kind.
     """
@@ -53,7 +51,7 @@ class EffectiveFilter(ReplicationFilter):
         self,
         rules: Iterable[Rule] = (),
         *,
-        names: NameRules = NameRules(),
+        names: NameRules = DEFAULT_NAMES,
     ) -> None:
         self.rules = unique(rules)
         self.names = names
@@ -71,9 +69,11 @@ class EffectiveFilter(ReplicationFilter):
         cls,
         options: Sequence[str],
         *,
-        names: NameRules = NameRules(),
+        names: NameRules = DEFAULT_NAMES,
     ) -> EffectiveFilter:
-        """A filter from ``--do=db1.%`` or ``DO='db1.%'`` and their kin; OptionError names the first bad one.
+        """Return a filter from rules as options (``--do=db1.%``) or as in statements (``DO='db1.%'``).
+
+        Raises OptionError that names the first bad rule.
 
         >>> rules = EffectiveFilter.from_options(["DO='abc.%'", "IGNORE='%.EFG'", "--ignore=%.%"])
         >>> rules.rows_ok("abc", "EFG"), rules.rows_ok("xyz", "t")
@@ -91,12 +91,15 @@ class EffectiveFilter(ReplicationFilter):
 
     @property
     def is_on(self) -> bool:
-        """Whether there is an IGNORE rule: DO makes exceptions from them, REWRITE drops nothing."""
+        """Whether there is an IGNORE rule. DO rules are exceptions from IGNORE rules, and REWRITE drops nothing."""
         return bool(self._ignore)
 
     def rewrite_db(self, database: str) -> str:
-        """The name on the slave of a statement's current database: by the first whole-database rewrite
-        (``db1.%->db2.%``) that matches; a text's tables cannot be renamed one by one."""
+        """Return the slave's name of a statement's current database.
+
+        The first matching rewrite of a whole database (``db1.%->db2.%``) counts, since the tables in a text cannot be
+        renamed one by one.
+        """
         names = (rewrite.database(database) for rewrite in self._rewrites if rewrite.whole_database)
         return next((name for name in names if name is not None), database)
 
@@ -108,8 +111,9 @@ class EffectiveFilter(ReplicationFilter):
         return self._decide(*self.rewrite_table(database, table))
 
     def decide_statement(self, statement: Statement) -> Decision:
-        """A statement is written when in each of its lists at least one table is written: what is wanted of it
-        is never lost, at the price of changes that are not wanted. Row events have each its own table.
+        """Decide a statement. The statement passes when in each of its lists of tables at least one table passes.
+
+        A wanted change is never lost. An unwanted change to another table of the same statement may come along.
         """
         if not self.rules:
             return Decision(Verdict.EXECUTE, Step.NO_RULES)
@@ -119,10 +123,12 @@ class EffectiveFilter(ReplicationFilter):
         if statement.updated is None or statement.kind is _UNTOLD_TABLES:
             involved = [self._decide_named(name, current) for name in statement.involved]
             if involved and len({decision.verdict for decision in involved}) == 1:
-                return involved[0]  # whichever of them it updates
+                return involved[0]  # every table that it may update has this verdict
             if self.is_on:
                 return Decision(Verdict.UNDECIDED, Step.UNKNOWN_TABLES)
-            return Decision(Verdict.EXECUTE, Step.EFFECTIVE_NEITHER)  # or DO: without IGNORE it is the same
+            return Decision(
+                Verdict.EXECUTE, Step.EFFECTIVE_NEITHER
+            )  # without IGNORE rules a DO rule changes nothing
         if statement.kind in (StatementKind.ROUTINE, StatementKind.EVENT):
             return _written_if_any(self._decide_database(name) for name in statement.updated_databases or ())
         decisions = [
@@ -133,29 +139,29 @@ class EffectiveFilter(ReplicationFilter):
         return next(chain(ignored, decisions), _NOTHING)
 
     def hits_rows(self, database: str, table: str) -> tuple[BaseRuleKind, ...]:
-        """The kind of the rule that decides, after REWRITE when the table is renamed."""
+        """Return the kind of the rule that decides, after REWRITE when a rule renames the table."""
         hits = super().hits_rows(database, table)
         renamed = any(rewrite.names(database, table) is not None for rewrite in self._rewrites)
         return (EffectiveRuleKind.REWRITE, *hits) if renamed else hits
 
     def hits_statement(self, statement: Statement) -> tuple[BaseRuleKind, ...]:
-        """The kind of the rule that decides, after REWRITE when the current database is renamed."""
+        """Return the kind of the rule that decides, after REWRITE when a rule renames the current database."""
         hits = super().hits_statement(statement)
         current = statement.current_database
         renamed = current is not None and self.rewrite_db(current) != current
         return (EffectiveRuleKind.REWRITE, *hits) if renamed else hits
 
     def _decide_named(self, name: TableName, current: str) -> Decision:
-        """A table by its name in a statement's text."""
+        """Decide a table by its name in a statement's text."""
         database = current if name.database is None else as_parsed(name.database, self.names.family)
         return self._decide(*self.rewrite_table(database, as_parsed(name.table, self.names.family)))
 
     def _decide_database(self, name: str) -> Decision:
-        """A whole database: ``db.``, with no table after the dot."""
+        """Decide a whole database as the name ``db.``, with no table after the dot."""
         return self._decide(self.rewrite_db(as_parsed(name, self.names.family)), "")
 
     def _decide(self, database: str, table: str) -> Decision:
-        """The worklog's three steps, of an effective (rewritten) name."""
+        """Decide an effective (rewritten) name by the worklog's three steps."""
         name = f"{database}.{table}"
         if not self.rules:
             return Decision(Verdict.EXECUTE, Step.NO_RULES, None, name)
@@ -170,17 +176,17 @@ _NOTHING = Decision(Verdict.EXECUTE, Step.EFFECTIVE_NOTHING)
 
 
 def _written_if_any(decisions: Iterable[Decision]) -> Decision:
-    """The first that writes, else the first that does not; of none: nothing is changed, so it is written."""
+    """Return the first decision that passes, or else the first decision. No decision means no change, which passes."""
     made = list(decisions)
     written = (decision for decision in made if decision.verdict.passes)
     return next(chain(written, made), _NOTHING)
 
 
 class _Expressions:
-    """The DO or the IGNORE rules: which of them does an effective name match?
+    """The DO rules or the IGNORE rules, ready to find the rule that an effective name matches.
 
-    Those of whole databases (``db1.%``) are looked up, not matched (WL#2516, notes: "separately store all ignored
-    databases so that there is no need to do real matching each time").
+    Rules of whole databases (``db1.%``) are looked up by name instead of matched (WL#2516, notes: "separately store all
+    ignored databases so that there is no need to do real matching each time").
     """
 
     def __init__(self, rules: Iterable[Rule], collation: Collation) -> None:
@@ -190,7 +196,7 @@ class _Expressions:
         patterns = []
         for rule in rules:
             sides = split_expression(rule.value)
-            assert sides is not None  # make_rule saw to it
+            assert sides is not None  # make_rule has checked the dot
             database, table = sides
             if table == "%" and not _WILDCARD.match(database):
                 self._databases.setdefault("".join(self._folded(_ESCAPED.sub(r"\1", database))), rule)
@@ -203,7 +209,7 @@ class _Expressions:
         return bool(self._databases or self._matched)
 
     def first(self, database: str, table: str) -> Rule | None:
-        """A rule that the name matches, if any does."""
+        """Return a rule that the name matches, or None."""
         folded = self._folded(database)
         whole = self._databases.get("".join(folded))
         if whole is not None or not self._matched:
@@ -216,19 +222,19 @@ class _Expressions:
 
 
 class _Rewrite:
-    """One REWRITE: new names for what matches FROM."""
+    """One REWRITE rule, which gives new names to tables that match FROM."""
 
     def __init__(self, source: str, target: str, collation: Collation) -> None:
         of, to = split_expression(source), split_expression(target)
-        assert of is not None  # make_rule saw to both
+        assert of is not None  # make_rule has checked both dots
         assert to is not None
         self.database = _renamer(of[0], to[0], collation)
         self._table = _renamer(of[1], to[1], collation)
         self.whole_database = of[1] == to[1] == "%"
-        """Whether it renames a database and nothing in it."""
+        """Whether the rule renames a database and leaves the tables' names."""
 
     def names(self, database: str, table: str) -> tuple[str, str] | None:
-        """The new names; None when FROM does not match."""
+        """Return the new database and table, or None when FROM does not match."""
         new_database = self.database(database)
         if new_database is None:
             return None
@@ -237,10 +243,11 @@ class _Rewrite:
 
 
 def _renamer(source: str, target: str, collation: Collation) -> Callable[[str], str | None]:
-    """One side of a REWRITE's dot: from a name to its new name, or to None when it does not match."""
+    """Return a function that renames one side of a REWRITE's dot. The function returns None without a match."""
 
     def folded(name: str) -> str:
-        return "".join(map(collation.unit, name))  # one for each character, so that places stay the same
+        # one unit for each character, so that indices into the folded name are indices into the name
+        return "".join(map(collation.unit, name))
 
     head, *tails = (folded(literal) for literal in rewrite_literals(source))
     new = rewrite_literals(target)

@@ -1,14 +1,15 @@
 """The classic replication filter: ``Rpl_filter`` with the rules of ``--replicate-*``.
 
-The questions keep the server's names: :meth:`Filter.db_ok`, :meth:`Filter.tables_ok`,
-:meth:`Filter.db_ok_with_wild_table`. Facts behind them are recorded in tests/oracle/data; docs/filters.md tells them.
+The methods keep the server's names: :meth:`Filter.db_ok`, :meth:`Filter.tables_ok`,
+:meth:`Filter.db_ok_with_wild_table`. Recordings of servers in tests/oracle/data hold the facts. docs/filters.md tells
+the facts in words.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
-from dumpfilter.binlog.format import NameRules
+from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.collation import as_parsed, collation_of
 from dumpfilter.filter.decision import Decision, Step, Verdict
@@ -18,20 +19,18 @@ from dumpfilter.statement import Statement, StatementKind, TableName
 
 
 class Filter(ReplicationFilter):
-    """An immutable set of rules; a changed filter is a new object.
+    """An immutable set of ``--replicate-*`` rules. A changed filter is a new object.
 
     Parameters:
-        rules: in any order; it does not matter, except that of several rewrites with one FROM the first wins.
-        lower_case_table_names: the slave's setting: 0 compares names as they are, 1 and 2 without case.
-        family: whose behaviour, where MySQL and MariaDB differ.
-        names: the collation of MariaDB's table rules and wild rules, which is the server version's.
+        rules: in any order. The order matters only among rewrites with the same FROM, where the first wins.
+        names: the server whose behaviour the filter has, with the slave's ``lower_case_table_names``.
     """
 
     def __init__(
         self,
         rules: Iterable[Rule] = (),
         *,
-        names: NameRules = NameRules(),
+        names: NameRules = DEFAULT_NAMES,
     ) -> None:
         self.rules = unique(rules)
         self.names = names
@@ -41,7 +40,7 @@ class Filter(ReplicationFilter):
             return [rule for rule in self.rules if rule.kind is kind]
 
         def keyed(kind: RuleKind, key: Callable[[str], Hashable]) -> dict[Hashable, Rule]:
-            # of rules that compare equal the first is named as the one that decided
+            # the first of several equal rules is named as the rule that decided
             return {key(rule.value): rule for rule in reversed(of(kind))}
 
         def patterns(rules: list[Rule]) -> WildSet:
@@ -67,9 +66,9 @@ class Filter(ReplicationFilter):
         cls,
         options: Sequence[str],
         *,
-        names: NameRules = NameRules(),
+        names: NameRules = DEFAULT_NAMES,
     ) -> Filter:
-        """A filter from options in the server's spelling; OptionError names the first bad one.
+        """Return a filter from options in the server's spelling. Raises OptionError that names the first bad option.
 
         >>> Filter.from_options(["--replicate-do-db=shop"]).rows_ok("shop", "orders")
         True
@@ -81,7 +80,7 @@ class Filter(ReplicationFilter):
 
     @property
     def is_on(self) -> bool:
-        """Whether any rule could make a difference (rewriting alone drops nothing)."""
+        """Whether any rule could drop an event. Rewrite rules alone drop nothing."""
         return any(rule.kind is not RuleKind.REWRITE_DB for rule in self.rules)
 
     @property
@@ -95,13 +94,14 @@ class Filter(ReplicationFilter):
         return bool(self._do_db or self._ignore_db)
 
     def rewrite_db(self, database: str) -> str:
-        """The database's name on the slave (``Rpl_filter::get_rewrite_db``); once, never in a chain."""
+        """Return the slave's name of a database (``Rpl_filter::get_rewrite_db``). Rewrites never form a chain."""
         return self._rewrite.get(self._collation.database(database), database)
 
     def db_ok(self, database: str | None) -> bool:
-        """``Rpl_filter::db_ok``, of a name that is rewritten already.
+        """Tell whether the database rules pass a name after rewriting (``Rpl_filter::db_ok``).
 
-        None, no database, is a name that no rule has: do-db filters it, ignore-db does not.
+        None stands for no database, which is a name that no rule has. Do-db rules drop the name, ignore-db rules pass
+        the name.
         """
         return self._db(database).verdict.passes
 
@@ -117,7 +117,10 @@ class Filter(ReplicationFilter):
         return _yes(Step.NO_RULES, None, name)
 
     def tables_ok(self, tables: Iterable[tuple[str, str]]) -> bool:
-        """``Rpl_filter::tables_ok``: of the updated tables, in their order, the first that a rule decides."""
+        """Tell whether the table rules pass a statement's updated tables (``Rpl_filter::tables_ok``).
+
+        The first table that matches a rule decides.
+        """
         return self._tables(tables).verdict.passes
 
     def _tables(self, tables: Iterable[tuple[str, str]]) -> Decision:
@@ -146,7 +149,7 @@ class Filter(ReplicationFilter):
         return None if ignore is None else _no(Step.WILD_IGNORE_TABLE, ignore, name)
 
     def _wild(self, name: str) -> tuple[Rule | None, Rule | None]:
-        """The wild-do rule a name matches or, when there is none, the wild-ignore rule."""
+        """Return the wild-do rule that a name matches or, when there is none, the wild-ignore rule."""
         if not (self._wild_do or self._wild_ignore):
             return None, None
         units = [self._collation.unit(c) for c in self._collation.units(name)]
@@ -156,7 +159,7 @@ class Filter(ReplicationFilter):
         return None, None if number is None else self._wild_ignore_rules[number]
 
     def db_ok_with_wild_table(self, database: str) -> bool:
-        """``Rpl_filter::db_ok_with_wild_table``: ``db.`` against the wild rules."""
+        """Tell whether the wild rules pass the string ``db.`` (``Rpl_filter::db_ok_with_wild_table``)."""
         return self._db_with_wild_table(database).verdict.passes
 
     def _db_with_wild_table(self, database: str) -> Decision:
@@ -175,13 +178,19 @@ class Filter(ReplicationFilter):
         return self._ask_statement(statement)[-1]
 
     def hits_rows(self, database: str, table: str) -> tuple[BaseRuleKind, ...]:
-        """Once for each Table_map event, in the order of the questions (recorded in tests/filter/data)."""
+        """Return the kinds of the rules that one Table_map event hits, in the order in which the rules are asked.
+
+        MySQL's counts are recorded in tests/filter/data.
+        """
         rewritten = self._collation.database(database) in self._rewrite
         return _hits(rewritten, self._ask_rows(database, table))
 
     def hits_statement(self, statement: Statement) -> tuple[BaseRuleKind, ...]:
-        """Here MySQL counts a rewrite only when it gives another name, and not for CREATE and DROP DATABASE; the
-        database rules count once, however often they are asked (recorded in tests/filter/data)."""
+        """Return the kinds of the rules that a statement hits, as MySQL counts them (recorded in tests/filter/data).
+
+        A rewrite counts when the new name differs, and never for CREATE and DROP DATABASE. A database rule counts
+        once, however often the rule is asked.
+        """
         current = statement.current_database
         rewritten = (
             current is not None
@@ -191,7 +200,7 @@ class Filter(ReplicationFilter):
         return _hits(rewritten, self._ask_statement(statement))
 
     def _ask_rows(self, database: str, table: str) -> list[Decision]:
-        """The answers to one question after the other; the last decides."""
+        """Return the answers to the server's questions in their order. The last answer decides."""
         database = self.rewrite_db(database)
         asked = [self._db(database)]
         if asked[0].verdict.passes and self.table_rules_on:
@@ -199,7 +208,7 @@ class Filter(ReplicationFilter):
         return asked
 
     def _ask_statement(self, statement: Statement) -> list[Decision]:
-        """The answers to one question after the other; the last decides."""
+        """Return the answers to the server's questions in their order. The last answer decides."""
         current = None if statement.current_database is None else self.rewrite_db(statement.current_database)
         asked = [self._db(current)]
         if not asked[0].verdict.passes:
@@ -214,11 +223,11 @@ class Filter(ReplicationFilter):
             asked.append(_yes(Step.NO_TABLE_ASKED))
         else:
             for number, tables in enumerate(statement.updated):
-                # a name in the text is not rewritten; one without a database is in the current one, which is
+                # Servers rewrite the current database and never a name in the text.
                 decision = self._tables(self._named(tables, current))
                 if number and not decision.verdict.passes:
-                    # A server asks about the grant tables only once it has found the table that is granted on, and
-                    # whether the slave has that is not known here: an error there must stay one.
+                    # A server asks about the grant tables after it has found the table of the GRANT. The master
+                    # does not know whether the slave has that table. An error on the slave must stay an error.
                     decision = decision._replace(verdict=Verdict.UNDECIDED)
                 asked.append(decision)
                 if not decision.verdict.passes or decision.verdict is Verdict.UNDECIDED:
@@ -226,26 +235,31 @@ class Filter(ReplicationFilter):
         return asked
 
     def _decide_involved(self, tables: tuple[TableName, ...], current: str | None) -> Decision:
-        """Tables of which some are updated: decided when each alone would be decided alike, since then any of them
-        together are."""
+        """Decide a statement that updates some of these tables, when the text does not tell which.
+
+        When every table alone would have the same verdict, any combination of the tables has that verdict, too.
+        """
         decisions = [self._tables([name]) for name in self._named(tables, current)]
         if decisions and all(decision.verdict is decisions[0].verdict for decision in decisions):
             return decisions[0]
         return Decision(Verdict.UNDECIDED, Step.UNKNOWN_TABLES)
 
     def _named(self, tables: Iterable[TableName], current: str | None) -> Iterator[tuple[str, str]]:
-        """The full names of tables in a text, where those without a database are in the current one."""
+        """Yield database and name of tables in a text. A table without a database is in the current database."""
         for database, table in tables:
             yield current or "" if database is None else self._parsed(database), self._parsed(table)
 
     def _parsed(self, name: str) -> str:
-        """A name as the server's parser reads it."""
+        """Return a name as the server's parser reads it."""
         return as_parsed(name, self.names.family)
 
     def _ask_database(self, statement: Statement) -> list[Decision]:
-        """CREATE, ALTER, DROP DATABASE. The servers differ: MySQL asks the database rules or, where there are
-        none, the wild rules, both about the rewritten name; MariaDB asks both, about the name as it is
-        (tests/oracle/data/recordings/{mysql,mariadb}-databases)."""
+        """Return the answers about CREATE, ALTER or DROP DATABASE.
+
+        MySQL asks the database rules about the rewritten name. Without database rules MySQL asks the wild rules.
+        MariaDB asks the database rules and the wild rules, about the name as written. Servers' answers are in
+        tests/oracle/data/recordings/{mysql,mariadb}-databases.
+        """
         named = statement.database
         if named is None:  # ALTER DATABASE without a name
             named = self.rewrite_db(statement.current_database or "")
@@ -259,7 +273,7 @@ class Filter(ReplicationFilter):
 
 
 def _hits(rewritten: bool, asked: Iterable[Decision]) -> tuple[BaseRuleKind, ...]:
-    """The kinds of the rules that were hit; those of the database rules once."""
+    """Return the kinds of the rules that were hit. A database rule's kind is there once."""
     hits: list[BaseRuleKind] = [RuleKind.REWRITE_DB] if rewritten else []
     for decision in asked:
         if decision.rule is not None and not (decision.step in _DB_STEPS and decision.rule.kind in hits):

@@ -1,4 +1,4 @@
-"""A filter's answers, cached as bits per subject (WL#2387's last section: ``uint32 table->s->flags``)."""
+"""A filter's verdicts, cached as bits for each subject (WL#2387's last section: ``uint32 table->s->flags``)."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.index.subjects import Subject, Subjects, TableSubject
 
 FILTER_BINLOG_SEND_F = 1 << 0
-"""The dump thread sends it to this slave."""
+"""The dump thread sends the subject's events to this slave."""
 FILTER_BINLOG_WRITE_F = 1 << 1
-"""The binlog has it (the write side's filter)."""
+"""The write side's filter lets the subject's events into the binlog."""
 FILTER_SLAVE_EXECUTE_F = 1 << 2
-"""The applier executes it."""
+"""The applier executes the subject's events."""
 FILTER_UNDECIDED_F = 1 << 3
-"""Sent and left to the slave because this filter could not decide it."""
+"""The verdict is UNDECIDED. The master sends the events and the slave decides."""
 FILTER_HIT_F = 1 << 4
-"""A table map or statement of it, where it comes to the slave's own filter, hits rules."""
+"""The subject's table maps or statements hit rules of the slave's own filter."""
 
 _MOST_HITS = 4
-"""A rewrite, a database rule and, of GRANT, two table rules."""
+"""The most rules that one subject hits: a rewrite, a database rule and, for GRANT, two table rules."""
 
 _BITS = {
     Verdict.EXECUTE: FILTER_BINLOG_SEND_F | FILTER_BINLOG_WRITE_F | FILTER_SLAVE_EXECUTE_F,
@@ -40,11 +40,10 @@ _BITS = {
 
 
 class TableFlags:
-    """The flags of one filter over a set's subjects: an array that grows as subjects are met.
+    """The flags of one filter over a set's subjects, in an array that grows as subjects are met.
 
-    With a ``write_filter`` they are those of a binlog that was written with it: what it keeps out has no flag at
-    all, whatever the slave's filter says. What the master has ``imposed`` must pass too: the flags are those of the
-    intersection, while ``filter`` is the slave's own. A changed filter is a new TableFlags; nothing else notices.
+    A subject that ``write_filter`` keeps out of the binlog has no flag at all. A subject must also pass each filter
+    that the master has ``imposed``. ``filter`` is the slave's own filter. A changed filter is a new TableFlags.
     """
 
     def __init__(
@@ -63,38 +62,41 @@ class TableFlags:
         self._hits: npt.NDArray[np.int8] = np.empty((0, _MOST_HITS), np.int8)
         self._known = 0
         self.has_hits = False
-        """Whether any subject known so far has hits."""
+        """Whether any subject known so far hits rules."""
         self.drops_hits = False
-        """Whether any that is not sent has."""
+        """Whether any subject that is not sent hits rules."""
 
     @property
     def is_on(self) -> bool:
-        """Whether any rule, of the slave, imposed on it, or of the write side, could make a difference."""
+        """Whether any rule could drop an event, among the slave's, the imposed and the write side's rules."""
         return self._all.is_on or (self.write_filter is not None and self.write_filter.is_on)
 
     @property
     def is_plain(self) -> bool:
-        """Whether they are those of the slave's own filter alone."""
+        """Whether the flags depend on the slave's own filter alone."""
         return self._all is self.filter and not (self.write_filter is not None and self.write_filter.is_on)
 
     def _of(self, number: int) -> int:
         members = self._subjects.members(number)
         if members is None:
             return self.bits(self._subjects[number])
-        # All bits that one of the members has; but where one of them is sure, so is the whole.
+        # The subject has every bit of its members. One member that is surely sent makes the whole surely sent.
         bits = [int(self._flags[member]) & ~FILTER_HIT_F for member in members]
         some = functools.reduce(operator.or_, bits, 0)
         sure = any(b & FILTER_BINLOG_SEND_F and not b & FILTER_UNDECIDED_F for b in bits)
         return some & ~FILTER_UNDECIDED_F if sure else some
 
     def bits(self, subject: Subject) -> int:
-        """The flags of a table or statement, whether it has a number or not; without FILTER_HIT_F."""
+        """Return the flags of any table or statement, without FILTER_HIT_F. The subject needs no number."""
         if self.write_filter is not None and not self.write_filter.verdict(subject).passes:
             return 0
         return _BITS[self._all.verdict(subject)]
 
     def _hit(self, number: int) -> int:
-        """Note the hits of a subject of which events may be dropped: of statements that are sent all are."""
+        """Note the rules that a subject hits, unless the slave counts them, and return FILTER_HIT_F or 0.
+
+        The slave counts the hits of all statements that the master sends.
+        """
         flags = int(self._flags[number])
         if not flags & FILTER_BINLOG_WRITE_F or self._subjects.members(number) is not None:
             return 0
@@ -110,16 +112,18 @@ class TableFlags:
         return FILTER_HIT_F
 
     def hits(self) -> npt.NDArray[np.int8]:
-        """The kinds of the rules that are hit by a table map or statement of each subject with FILTER_HIT_F in
-        :meth:`array`: numbers of :data:`~dumpfilter.filter.hits.KINDS`, then -1. Write side and imposed filters hit
-        nothing, nor does what they keep out."""
+        """Return the rules that each subject hits: int8, one row a subject, filled up with -1.
+
+        A row holds indexes into :data:`~dumpfilter.filter.hits.KINDS`. Only the rows of subjects with FILTER_HIT_F in
+        :meth:`array` count. Rules of the write side and imposed rules are never hit. Events that they drop hit nothing.
+        """
         return self._hits
 
     def array(self) -> npt.NDArray[np.uint32]:
-        """The flags, uint32, one entry a subject (and spare ones after the last)."""
+        """Return the flags: uint32, one entry a subject, with spare entries after the last subject."""
         wanted = len(self._subjects)
         if wanted > self._known:
-            with self._subjects.lock:  # two dumps of one slave may both be here
+            with self._subjects.lock:  # two dumps of one slave may run at once
                 if wanted > self._flags.size:
                     larger = np.zeros(max(wanted, 2 * self._flags.size), np.uint32)
                     larger[: self._known] = self._flags[: self._known]

@@ -1,13 +1,13 @@
-"""How often a filter's rules were hit, by kind (``performance_schema.replication_applier_filters.COUNTER``, WL#7361).
+"""Counts of rule hits by kind (``performance_schema.replication_applier_filters.COUNTER``, WL#7361).
 
-What MySQL 9.7 counts, whatever ``replica_parallel_workers`` is (recorded in tests/filter/data): a rule is hit when it
-is asked and matches. Rows ask once for each table map, not for each rows event; a statement asks once. A do-db or
-ignore-db rule that matches counts, and after it the table rule that decides; of GRANT on a table one for that table and
-one for the grant tables. That no rule matched counts nowhere. A rewrite counts once for each table map and each
-statement whose current database is renamed.
+MySQL 9.7 counts as follows, for any ``replica_parallel_workers`` (recorded in tests/filter/data). A rule is hit when
+the rule is asked and matches. The rules are asked once for each table map, not for each rows event, and once for each
+statement. A do-db or ignore-db rule that matches counts, and after it the table rule that decides. GRANT on a table
+counts a rule for that table and a rule for the grant tables. No match counts nothing. A rewrite counts once for each
+table map, and once for each statement whose current database is renamed.
 
-What it counts besides is not counted here, for it belongs to executing a statement, not to filtering: what a trigger,
-a stored function or DROP PROCEDURE asks while it runs; a rewritten current database of SAVEPOINT and XA keywords.
+MySQL also counts rules that are asked while a statement is executed: by triggers, stored functions and DROP PROCEDURE,
+and rewrites of the current database of SAVEPOINT and XA keywords. This module does not count those hits.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dumpfilter.filter.rules import SLAVE_RULE_KINDS, BaseRuleKind
 from dumpfilter.index.subjects import Subject
 
 Hits = Counter[BaseRuleKind]
-"""How often rules of each kind were hit."""
+"""Numbers of hits by kind of rule."""
 
 KINDS = SLAVE_RULE_KINDS
 """The kinds of rule in the order of the columns of arrays of hits."""
@@ -29,7 +29,7 @@ COLUMN = {kind: number for number, kind in enumerate(KINDS)}
 
 
 class HitCounter:
-    """Counts the hits of one filter over the subjects that come to it; asks it once for each.
+    """A counter of one filter's hits over a stream of subjects. The filter is asked once for each different subject.
 
     >>> from dumpfilter.index.subjects import TableSubject
     >>> from dumpfilter.filter import Filter, RuleKind

@@ -1,4 +1,4 @@
-"""Kinds of statement as a filter of their own (WL#41, which WL#40 refers to), and filters put together."""
+"""A filter of kinds of statement (WL#41, which WL#40 refers to), and a filter that combines filters."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from dumpfilter.filter.rules import BaseRuleKind
 from dumpfilter.statement import Statement, StatementKind
 
 ROWS = "ROWS"
-"""Stands for row events among the kinds: they are no statements, and most binlogs hold little else."""
+"""The name for row events among the kinds of statement. Most binlogs hold little else than row events."""
 
 
 class KindFilter(ReplicationFilter):
-    """Passes statements of some kinds, or all but those.
+    """A filter that passes statements of some kinds, or of all kinds but some.
 
     Parameters:
-        only: the names of the kinds that pass (:class:`StatementKind`'s, or :data:`ROWS`); empty: all.
-        ignored: the names of kinds that do not.
+        only: the names of the kinds that pass (:class:`StatementKind`'s, or :data:`ROWS`). Empty: all kinds.
+        ignored: the names of the kinds that are dropped.
 
-    A statement that is not understood may be of any kind: it is not decided, unless UNKNOWN is named. Raises
-    OptionError for a name that there is not.
+    A statement that the parser does not understand may be of any kind. Its verdict is UNDECIDED, unless the kind
+    UNKNOWN is named. Raises OptionError for a name that does not exist.
     """
 
     def __init__(self, only: Iterable[str] = (), ignored: Iterable[str] = ()) -> None:
@@ -53,8 +53,11 @@ class KindFilter(ReplicationFilter):
 
 
 class AllFilters(ReplicationFilter):
-    """What passes every one of several filters. Rewriting is the first one's, and so are the hits: it is the slave's
-    own, and what one of the others keeps out never comes to it."""
+    """A filter that passes the events that pass each of several filters.
+
+    The first filter is the slave's own. It rewrites names, and its rules are hit. Events that another filter drops
+    never reach the slave, so that they hit nothing.
+    """
 
     def __init__(self, filters: Sequence[ReplicationFilter]) -> None:
         self._filters = [one for one in filters if one.is_on]
@@ -101,7 +104,7 @@ def _strictest(decisions: Iterable[Decision]) -> Decision:
 
 
 def kind_name(name: str, option: str) -> str:
-    """The name of a kind, however it is written. Raises OptionError with all of them.
+    """Return the name of a kind for any spelling. Raises OptionError that lists all kinds.
 
     >>> kind_name("drop-table", "--statement-kind")
     'DROP TABLE'

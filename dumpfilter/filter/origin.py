@@ -1,8 +1,8 @@
-"""Which transactions a slave wants by where they come from: by server and, of MariaDB, by domain (WL#2387,
-requirement 1; ``IGNORE_SERVER_IDS``, ``DO_DOMAIN_IDS`` and ``IGNORE_DOMAIN_IDS`` of CHANGE MASTER TO).
+"""The origin filter: a slave wants transactions by server id and, of MariaDB, by domain (WL#2387, requirement 1).
 
-A server asks this of every event that its I/O thread receives (MySQL: ``queue_event``, MariaDB: ``Domain_id_filter``).
-All of a transaction has the server id that its first event has, so here it is asked of that one.
+CHANGE MASTER TO sets it with ``IGNORE_SERVER_IDS``, ``DO_DOMAIN_IDS`` and ``IGNORE_DOMAIN_IDS``. A server's I/O thread
+asks about every event that it receives (MySQL: ``queue_event``, MariaDB: ``Domain_id_filter``). All events of a
+transaction have the server id of its first event. The master here asks about that event only.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from dumpfilter.errors import OptionError
 
 @dataclass(frozen=True)
 class OriginFilter:
-    """What comes from elsewhere is not wanted.
+    """The origins whose transactions a slave wants.
 
     Parameters:
         ignore_server_ids: the servers whose transactions are not wanted.
-        do_domain_ids: MariaDB's domains that are wanted; empty: all.
-        ignore_domain_ids: MariaDB's domains that are not.
-        own_server_id: the slave's own, whose transactions come back to it in a circle of servers; 0 with
-            ``--replicate-same-server-id``. It is not looked at in a binlog that this server wrote itself, or a slave
-            could not be read anew from its own binlog.
+        do_domain_ids: MariaDB's domains that are wanted. Empty: all domains.
+        ignore_domain_ids: MariaDB's domains that are not wanted.
+        own_server_id: the slave's server id. In a circle of servers the slave's own transactions come back to the
+            slave, which does not want them. 0 with ``--replicate-same-server-id``. Ignored in a binlog that this very
+            server wrote, so that a slave can be built anew from its own binlog.
 
-    Raises OptionError for ids that cannot be, and where both kinds of domain rule are given (MariaDB: error 1201).
+    Raises OptionError for ids out of range, and when both domain lists are given (MariaDB: error 1201).
     """
 
     ignore_server_ids: frozenset[int] = frozenset()
@@ -46,27 +46,31 @@ class OriginFilter:
 
     @property
     def is_on(self) -> bool:
-        """Whether any transaction could be unwanted."""
+        """Whether the filter could drop any transaction."""
         return bool(
             self.ignore_server_ids or self.own_server_id or self.do_domain_ids or self.ignore_domain_ids
         )
 
     def unwanted_server_ids(self, writer: int) -> frozenset[int]:
-        """The servers whose transactions are not wanted of a binlog, by the server id of who wrote it (the format
-        description event's)."""
+        """Return the servers whose transactions in a binlog are not wanted.
+
+        ``writer`` is the server id of the binlog's format description event.
+        """
         if self.own_server_id in (0, writer):
             return self.ignore_server_ids
         return self.ignore_server_ids | {self.own_server_id}
 
     def wants_domain(self, domain_id: int) -> bool:
-        """Whether transactions of a domain are wanted, as far as that goes."""
+        """Tell whether the domain lists pass transactions of a domain."""
         if self.do_domain_ids:
             return domain_id in self.do_domain_ids
         return domain_id not in self.ignore_domain_ids
 
     def wants(self, server_id: int, domain_id: int | None, *, writer: int) -> bool:
-        """Whether a transaction is wanted, by the server id in the header of its first event, its domain (None where
-        there is none), and the server id of the binlog's writer.
+        """Tell whether a transaction is wanted.
+
+        ``server_id`` is in the header of the transaction's first event. ``domain_id`` is None outside MariaDB.
+        ``writer`` is the server id of the server that wrote the binlog.
 
         >>> OriginFilter(ignore_server_ids=frozenset({7})).wants(7, None, writer=1)
         False

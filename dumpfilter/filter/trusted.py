@@ -1,4 +1,4 @@
-"""The slave's filter where the master's is trusted: ``FILTER_ON = 'MASTER'``."""
+"""The slave's filter with ``FILTER_ON = 'MASTER'``, where the slave trusts the master with rows."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from dumpfilter.statement import Statement
 
 
 class TrustedRows(ReplicationFilter):
-    """Another filter, but rows pass: the master always decides on those. It may have sent statements that it could
-    not decide, so these are asked about again.
+    """A filter that passes all rows and asks another filter about statements.
+
+    The master can decide all rows. It sends statements that it cannot decide, so the slave decides statements again.
     """
 
     def __init__(self, rule_filter: ReplicationFilter) -> None:

@@ -1,7 +1,7 @@
 r"""Wild patterns of the table rules (``wild_compare`` / ``my_wildcmp`` with escape ``\``, ``_`` and ``%``).
 
-A pattern is compiled once into runs of literal characters between ``%``; matching is then greedy from left
-to right, so its cost is bounded by pattern times name even for a pattern of nothing but ``%``.
+A pattern is compiled once into runs of literal characters between ``%``. Matching is greedy from left to right. The
+cost is at most the pattern's length times the name's, even for a pattern of nothing but ``%``.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 _ANY = ""
-"""Stands for ``_`` in a run: no character is equal to it."""
+"""The mark for ``_`` in a run. No character equals the empty string."""
 
 
 class _Pattern(NamedTuple):
     runs: tuple[tuple[str, ...], ...]
-    """What stands between the ``%``: characters, or _ANY for one of any kind."""
+    """The parts between the ``%``. A part holds characters, and _ANY for a character of any kind."""
 
 
 def _compile(pattern: str, fold: Callable[[str], str]) -> _Pattern:
@@ -39,9 +39,9 @@ def _compile(pattern: str, fold: Callable[[str], str]) -> _Pattern:
 
 
 class WildPattern:
-    r"""One pattern, matched against ``db.table`` as one string.
+    r"""A pattern that is matched against the string ``db.table``.
 
-    ``fold`` maps a character to what stands for it in comparisons (the collation's weight).
+    ``fold`` maps a character to its weight in the collation. Characters with equal weights match.
 
     >>> WildPattern(r"a\_b.%").matches("a_b.t1"), WildPattern(r"a\_b.%").matches("axb.t1")
     (True, False)
@@ -55,7 +55,7 @@ class WildPattern:
         self._runs = _compile(pattern, fold).runs
 
     def literals(self) -> list[str]:
-        """The runs of folded characters that a matching name surely holds."""
+        """Return the runs of folded characters that every matching name holds."""
         found = []
         for run in self._runs:
             piece: list[str] = []
@@ -68,11 +68,11 @@ class WildPattern:
         return found
 
     def matches(self, name: str) -> bool:
-        """Whether the whole of ``name`` matches."""
+        """Tell whether the whole ``name`` matches."""
         return self.matches_folded([self._fold(c) for c in name])
 
     def matches_folded(self, name: list[str]) -> bool:
-        """As :meth:`matches`, for a name whose characters are folded already."""
+        """Tell whether the whole ``name``, given as folded characters, matches."""
         first, *rest = self._runs
         if not rest:
             return len(name) == len(first) and _at(first, name, 0)
@@ -92,10 +92,11 @@ class WildPattern:
 
 
 class WildSet:
-    """Many patterns at once: which is the first that a name matches?
+    """Many patterns, which finds the first pattern that a name matches.
 
-    A pattern is looked for only by names that hold the rarest of its literal runs. So ten thousand patterns cost a name
-    a look-up for each of its parts, whether they are ``db7.%`` or ``%x7%.%``, and not ten thousand comparisons.
+    Each pattern is filed under the rarest of its literal runs. A name is compared only with the patterns filed under a
+    part of the name. With ten thousand patterns such as ``db7.%`` or ``%x7%.%`` a name costs a look-up for each of its
+    parts instead of ten thousand comparisons.
     """
 
     def __init__(self, patterns: Sequence[str], fold: Callable[[str], str] = str) -> None:
@@ -115,7 +116,7 @@ class WildSet:
         return bool(self._patterns)
 
     def first(self, name: list[str]) -> int | None:
-        """The number of the first pattern that a name matches; its characters are folded already."""
+        """Return the index of the first pattern that a name, given as folded characters, matches. None: no match."""
         text = "".join(name)
         candidates = set(self._anywhere)
         for length, runs in self._by_run.items():

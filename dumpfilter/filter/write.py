@@ -1,16 +1,16 @@
-"""The write side's filter: what ``--binlog-do-db`` and ``--binlog-ignore-db`` keep out of a binlog.
+"""The write side's filter: ``--binlog-do-db`` and ``--binlog-ignore-db`` keep events out of a binlog.
 
 ``Rpl_filter::db_ok`` as ``binlog_filter`` has it (``MYSQL_BIN_LOG::write_event``, MariaDB's ``MYSQL_BIN_LOG::write``,
-``THD::decide_logging_format``): statements by the current database, row events by the table's own. CREATE, ALTER
-and DROP DATABASE by the database they name, which is what a server writes as their current database. Recorded in
-tests/oracle/data/recordings/{mysql,mariadb}-write-*; docs/filters.md tells it.
+``THD::decide_logging_format``). Statements go by the current database, row events by the table's database. CREATE,
+ALTER and DROP DATABASE go by the database they name, which a server logs as their current database. Servers' answers
+are in tests/oracle/data/recordings/{mysql,mariadb}-write-*. docs/filters.md tells them in words.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 
-from dumpfilter.binlog.format import NameRules
+from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.errors import OptionError
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.collation import collation_of
@@ -28,13 +28,12 @@ from dumpfilter.statement import Statement
 
 
 class WriteFilter(ReplicationFilter):
-    """An immutable set of write-side rules. It decides everything: never UNDECIDED.
+    """An immutable set of write-side rules. The verdict is never UNDECIDED.
 
     Parameters:
         rules: in any order. Values are whole names: ``a,b`` is one database.
         semantics: see :class:`WriteSemantics`.
-        lower_case_table_names: the master's setting: 0 compares names as they are, 1 and 2 without case.
-        family: whose behaviour, where MySQL and MariaDB differ.
+        names: the master's server. Its behaviour counts where MySQL and MariaDB differ.
 
     Raises OptionError for rules of another kind, or a setting that does not exist.
     """
@@ -44,7 +43,7 @@ class WriteFilter(ReplicationFilter):
         rules: Iterable[Rule] = (),
         *,
         semantics: WriteSemantics = WriteSemantics.SERVER,
-        names: NameRules = NameRules(),
+        names: NameRules = DEFAULT_NAMES,
     ) -> None:
         self.rules = unique(rules)
         self.semantics = semantics
@@ -63,7 +62,7 @@ class WriteFilter(ReplicationFilter):
         self._do_db, self._ignore_db = self._keyed(WriteRuleKind.DO_DB), self._keyed(WriteRuleKind.IGNORE_DB)
 
     def _keyed(self, kind: WriteRuleKind) -> dict[Hashable, Rule]:
-        # of rules that compare equal the first is named as the one that decided
+        # the first of several equal rules is named as the rule that decided
         return {
             self._collation.database_rule(rule.value): rule
             for rule in reversed(self.rules)
@@ -76,9 +75,9 @@ class WriteFilter(ReplicationFilter):
         options: Sequence[str],
         *,
         semantics: WriteSemantics = WriteSemantics.SERVER,
-        names: NameRules = NameRules(),
+        names: NameRules = DEFAULT_NAMES,
     ) -> WriteFilter:
-        """A filter from options in the server's spelling; OptionError names the first bad one.
+        """Return a filter from options in the server's spelling. Raises OptionError that names the first bad option.
 
         >>> WriteFilter.from_options(["--binlog-ignore-db=logs"]).rows_ok("logs", "audit")
         False
@@ -109,15 +108,15 @@ class WriteFilter(ReplicationFilter):
         return self._db(current or "")
 
     def hits_rows(self, database: str, table: str) -> tuple[BaseRuleKind, ...]:
-        """None: only a slave's rules are counted."""
+        """Return no hits. Servers count the hits of a slave's rules only."""
         return ()
 
     def hits_statement(self, statement: Statement) -> tuple[BaseRuleKind, ...]:
-        """None: only a slave's rules are counted."""
+        """Return no hits. Servers count the hits of a slave's rules only."""
         return ()
 
     def _db(self, name: str) -> Decision:
-        """``Rpl_filter::db_ok``; the ignore rules are not looked at when there is a do rule."""
+        """Decide a database as ``Rpl_filter::db_ok`` does. With a do rule the ignore rules are not asked."""
         key = self._collation.database(name)
         if self._do_db:
             if (rule := self._do_db.get(key)) is not None:

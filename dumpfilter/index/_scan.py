@@ -319,6 +319,8 @@ def scan(buffer, begin, state, symbols, names, table_ids, out, count):
     base, size = _U(buffer.address), np.int64(buffer.size)
     now = state[0]
     place = now.place
+    id_length = now.table_id_length
+    query_header_length = now.query_header_length
     resolve = now.resolve != 0
     checksum = np.int64(CHECKSUM_LENGTH) if now.checksum else np.int64(0)
     verify = now.checksum != 0 and now.verify != 0
@@ -326,6 +328,11 @@ def scan(buffer, begin, state, symbols, names, table_ids, out, count):
     boundary = np.int64(begin)
     boundary_count = np.int64(0)
     stop = np.int64(Stop.DONE)
+    # locals: each use of a tuple's array counts a reference, which costs as much as a small event
+    offsets, sizes, times, types, roles, subjects = out
+    ids, id_subjects = table_ids
+    heap, key_starts, key_lengths = _U(names.heap.ctypes.data), names.start, names.length
+    slots = names.slots
     while at + HEADER_LENGTH <= size:
         event = base + _U(at)
         length = np.int64(load_u32(event + _U(9)))
@@ -340,7 +347,7 @@ def scan(buffer, begin, state, symbols, names, table_ids, out, count):
             break
         if at + length > size:
             break
-        if count >= out.offset.size:
+        if count >= offsets.size:
             stop = np.int64(Stop.OUTPUT_FULL)
             break
         if verify and crc32(event, _U(length - CHECKSUM_LENGTH)) != load_u32(
@@ -384,12 +391,32 @@ def scan(buffer, begin, state, symbols, names, table_ids, out, count):
             place = max(place, np.int64(Place.STATEMENT))
         elif symbol == Symbol.TABLE_MAP:
             role = R.TABLE_MAP
-            stop, subject = _table_map(body, body_length, now, names, table_ids)
-            if stop:
+            key, key_length = _table_key(body, body_length, id_length)
+            if key_length < 0:
+                stop = np.int64(Stop.BAD_EVENT)
                 break
+            table_id = _table_id(body, id_length)
+            slot = _table_id_slot(ids, table_id)
+            if ids[slot] != np.uint64(0):
+                known = id_subjects[slot]
+                if key_lengths[known] == key_length and _same(key, heap + _U(key_starts[known]), key_length):
+                    subject = known
+            if subject < 0:
+                subject, free = _find_subject(key, key_length, heap, key_starts, key_lengths, slots)
+                if subject < 0:
+                    subject = _add_subject(key, key_length, free, now, names)
+                    if subject < 0:
+                        stop = np.int64(Stop.GROW_NAMES)
+                        break
+                if ids[slot] == np.uint64(0):
+                    if 2 * now.table_ids >= ids.size:
+                        stop = np.int64(Stop.GROW_TABLE_IDS)
+                        break
+                    ids[slot] = table_id + np.uint64(1)
+                    now.table_ids += 1
+                id_subjects[slot] = subject
             place = max(place, np.int64(Place.STATEMENT))
         elif symbol == Symbol.ROWS:
-            id_length = now.table_id_length
             if body_length < id_length + 2:
                 stop = np.int64(Stop.BAD_EVENT)
                 break
@@ -399,12 +426,11 @@ def scan(buffer, begin, state, symbols, names, table_ids, out, count):
                 role = R.DUMMY_ROWS
             else:
                 role = R.ROWS_END if end else R.ROWS
-                slot = _table_id_slot(table_ids.ids, table_id)
-                known = table_ids.ids[slot] != np.uint64(0)
-                subject = table_ids.subjects[slot] if known else np.int32(R.UNMAPPED)
+                slot = _table_id_slot(ids, table_id)
+                subject = id_subjects[slot] if ids[slot] != np.uint64(0) else np.int32(R.UNMAPPED)
             place = _after_statement(place) if end else max(place, np.int64(Place.STATEMENT))
         elif symbol == Symbol.QUERY:
-            text_at, text_end = _query_text(body, body_length, now.query_header_length)
+            text_at, text_end = _query_text(body, body_length, query_header_length)
             if text_at < 0:
                 stop = np.int64(Stop.BAD_EVENT)
                 break
@@ -437,16 +463,16 @@ def scan(buffer, begin, state, symbols, names, table_ids, out, count):
 
         if place == Place.BETWEEN:
             role |= R.ENDS
-            if 4 * now.table_ids >= table_ids.ids.size:
+            if 4 * now.table_ids >= ids.size:
                 # servers use new ids for each opening of a table, so no later rows event refers to the old ids
-                table_ids.ids[:] = np.uint64(0)
+                ids[:] = np.uint64(0)
                 now.table_ids = 0
-        out.offset[count] = buffer.offset + at
-        out.size[count] = length
-        out.time[count] = load_u32(event)
-        out.type[count] = kind
-        out.role[count] = role
-        out.subject[count] = subject
+        offsets[count] = buffer.offset + at
+        sizes[count] = length
+        times[count] = load_u32(event)
+        types[count] = kind
+        roles[count] = role
+        subjects[count] = subject
         count += 1
         at += length
         if place == Place.BETWEEN:
@@ -462,7 +488,7 @@ def _after_statement(place):
     return np.int64(Place.BETWEEN) if place < Place.TRANSACTION else np.int64(place)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _is_dummy(table_id, id_length, end, body_length):
     """Tell whether a rows event only ends a statement: its table id is all ones, in the width of its time."""
     all_ones = np.uint64(0xFFFFFFFFFFFF) if id_length == 6 else np.uint64(0xFFFFFFFF)
@@ -470,7 +496,7 @@ def _is_dummy(table_id, id_length, end, body_length):
     return table_id == all_ones or old
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _query_text(body, body_length, header_length):
     """Return the start and end of a Query event's text, as places in the body; (-1, -1) for a malformed event."""
     if header_length < _MIN_QUERY_HEADER or body_length < header_length:
@@ -490,7 +516,7 @@ def _query_text(body, body_length, header_length):
     return at, end
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _query(body, text_at, text_end, kind, place, resolve):
     """Return the role and subject of a Query event, and the place after it.
 
@@ -516,55 +542,36 @@ def _query(body, text_at, text_end, kind, place, resolve):
     return R.STATEMENT, np.int32(R.PENDING_XA), _after_statement(place)
 
 
-@njit(cache=True, nogil=True)
-def _table_map(body, body_length, now, names, table_ids):
-    """Note a Table_map event; return a :class:`Stop` (DONE for none) and the table's subject."""
-    nothing = np.int32(R.NOTHING)
-    id_length = now.table_id_length
-    if body_length < id_length + 2 + 4:
-        return np.int64(Stop.BAD_EVENT), nothing
+@njit(cache=True, nogil=True, inline="always")
+def _table_key(body, body_length, id_length):
+    """Return the address and length of the table's key in a Table_map event; the length is -1 in a malformed event."""
     key = body + _U(id_length + 2)
-    key_room = body_length - id_length - 2
+    room = body_length - id_length - 2
+    if room < 4:
+        return key, np.int64(-1)
     db_length = np.int64(load_u8(key))
-    if db_length + 3 > key_room:
-        return np.int64(Stop.BAD_EVENT), nothing
-    key_length = db_length + np.int64(load_u8(key + _U(db_length + 2))) + 4
-    if key_length > key_room:
-        return np.int64(Stop.BAD_EVENT), nothing
-    table_id = _table_id(body, id_length)
-    slot = _table_id_slot(table_ids.ids, table_id)
-    is_new_id = table_ids.ids[slot] == np.uint64(0)
-    if not is_new_id and _has_key(names, table_ids.subjects[slot], key, key_length):
-        return np.int64(Stop.DONE), table_ids.subjects[slot]
-    subject = _subject_of(names, now, key, key_length)
-    if subject < 0:
-        return np.int64(Stop.GROW_NAMES), nothing
-    if is_new_id:
-        if 2 * now.table_ids >= table_ids.ids.size:
-            return np.int64(Stop.GROW_TABLE_IDS), nothing
-        table_ids.ids[slot] = table_id + np.uint64(1)
-        now.table_ids += 1
-    table_ids.subjects[slot] = subject
-    return np.int64(Stop.DONE), subject
+    if db_length + 3 > room:
+        return key, np.int64(-1)
+    length = db_length + np.int64(load_u8(key + _U(db_length + 2))) + 4
+    return key, length if length <= room else np.int64(-1)
 
 
-@njit(cache=True, nogil=True)
-def _has_key(names, subject, key, length):
-    """Tell whether a subject is the table with this key."""
-    return names.length[subject] == length and _same(
-        key, _U(names.heap.ctypes.data) + _U(names.start[subject]), length
-    )
-
-
-@njit(cache=True, nogil=True)
-def _subject_of(names, now, key, length):
-    """Return the number of the table with this key, a new one if need be; -1 when the arrays are full."""
-    mask = np.uint64(names.slots.size - 1)
+@njit(cache=True, nogil=True, inline="always")
+def _find_subject(key, length, heap, starts, lengths, slots):
+    """Find the table with this key: its subject, or -1, and its slot in the hash table or the slot to put it in."""
+    mask = np.uint64(slots.size - 1)
     slot = _hash_name(key, length) & mask
-    while names.slots[slot] >= 0:
-        if _has_key(names, names.slots[slot], key, length):
-            return np.int32(names.slots[slot])
+    while slots[slot] >= 0:
+        known = slots[slot]
+        if lengths[known] == length and _same(key, heap + _U(starts[known]), length):
+            return np.int32(known), slot
         slot = (slot + np.uint64(1)) & mask
+    return np.int32(-1), slot
+
+
+@njit(cache=True, nogil=True)
+def _add_subject(key, length, slot, now, names):
+    """Add a table to the subjects and return its number; -1 when the arrays are full."""
     new = now.subjects
     if new >= names.start.size or now.name_bytes + length > names.heap.size or 2 * new >= names.slots.size:
         return np.int32(-1)
@@ -586,33 +593,35 @@ def group_transactions(buffer, events, source_keys, source_count, out):
     ``(transactions, sources known, -1)``. When a GTID source is new and ``source_keys`` is full, the last number is the
     event with that GTID instead.
     """
+    offsets, types, roles, subjects = events.offset, events.type, events.role, events.subject
+    first_events, of_transaction, sources, numbers, servers = out
     n = np.int64(0)
     is_first = True
     source = np.int64(-1)
-    for i in range(events.offset.size):
-        kind = np.int64(events.type[i])
-        role = events.role[i] & R.ROLE_MASK
-        event = _U(buffer.address) + _U(events.offset[i] - buffer.offset)
+    for i in range(offsets.size):
+        kind = np.int64(types[i])
+        role = roles[i] & R.ROLE_MASK
+        event = _U(buffer.address) + _U(offsets[i] - buffer.offset)
         if is_first:
             between = role == R.FILE
-            out.event[n] = i
-            out.subject[n] = R.KEPT if between else R.NOTHING
-            out.source[n] = NO_TRANSACTION if between else NO_GTID
-            out.number[n] = 0
-            out.server[n] = load_u32(event + _U(5))
+            first_events[n] = i
+            of_transaction[n] = R.KEPT if between else R.NOTHING
+            sources[n] = NO_TRANSACTION if between else NO_GTID
+            numbers[n] = 0
+            servers[n] = load_u32(event + _U(5))
             n += 1
         t = n - 1
         if kind == EventType.GTID_TAGGED:
-            out.source[t] = UNREAD_GTID
+            sources[t] = UNREAD_GTID
         elif kind == EventType.GTID or kind == EventType.MARIADB_GTID:
             high, low, number = _gtid(event, kind)
             source, source_count = _source_number(source_keys, source_count, high, low, source)
             if source < 0:
                 return n, source_count, np.int64(i)
-            out.source[t] = source
-            out.number[t] = number
-        out.subject[t] = _subject_with(out.subject[t], role, events.subject[i])
-        is_first = events.role[i] & R.ENDS != 0
+            sources[t] = source
+            numbers[t] = number
+        of_transaction[t] = _subject_with(of_transaction[t], role, subjects[i])
+        is_first = roles[i] & R.ENDS != 0
     return n, source_count, np.int64(-1)
 
 

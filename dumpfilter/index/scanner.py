@@ -30,6 +30,10 @@ SEGMENT_SIZE = 4 << 20
 """How much of a file one scan takes, bytes: small enough to stay in the CPU's cache while it is read,
 scanned and sent, large enough to make the calls between cheap. Measured in bench/scan.py."""
 
+_TABLE_IDS = 4096
+"""The room for table maps at first. A quarter of it is used before the scan forgets old table ids, and to meet a table
+again costs a scan more than to remember it."""
+
 
 class FileScanner:
     """Scans one file in order. ``format_description`` is the file's; ``subjects`` and ``sources`` the set's.
@@ -61,7 +65,7 @@ class FileScanner:
         self._sources = sources
         self._state = np.zeros(1, K.STATE)
         self._verify = verify
-        self._table_ids = K.TableIds(np.zeros(1024, np.uint64), np.zeros(1024, np.int32))
+        self._table_ids = K.TableIds(np.zeros(_TABLE_IDS, np.uint64), np.zeros(_TABLE_IDS, np.int32))
         self._columns = Columns(8192)
         self._open_head = (R.NOTHING, 0, 0)
         """GTID and server id of the transaction that goes on in the next segment."""
@@ -163,7 +167,7 @@ class FileScanner:
         self, data: npt.NDArray[np.uint8], offset: int, end: int, count: int, continues: bool
     ) -> Segment:
         columns = self._columns
-        events = K.EventColumns(*(column[:count] for column in columns.events))
+        events = K.EventColumns._make(column[:count] for column in columns.events)
         resolved = self._resolve(events, data, offset) if self._statements else Resolved()
         n = self._group(events, data, offset)
         transactions = columns.transactions
@@ -178,28 +182,36 @@ class FileScanner:
                 int(transactions.number[n - 1]),
                 int(transactions.server[n - 1]),
             )
-        found = K.TransactionColumns(
-            transactions.event[: n + 1], *(column[:n] for column in transactions[1:])
-        )
+        found = K.TransactionColumns._make(column[:n] for column in transactions)
+        found = found._replace(event=transactions.event[: n + 1])
         n_set = K.subject_sets(
             events, found, continues, self.in_transaction, columns.set_start, columns.set_subject
         )
         return Segment(
-            self.file,
-            offset,
-            offset + end,
-            *(column.copy() for column in events),
-            *(column.copy() for column in found),
-            columns.set_start[: n + 1].copy(),
-            columns.set_subject[:n_set].copy(),
-            continues,
-            self.in_transaction,
-            self.format_description,
-            resolved.payloads,
-            self.prepared,
-            resolved.earlier_ends,
-            resolved.unknown_ends,
-            frozenset(resolved.known_ends),
+            file=self.file,
+            start=offset,
+            end=offset + end,
+            offset=events.offset.copy(),
+            size=events.size.copy(),
+            time=events.time.copy(),
+            type=events.type.copy(),
+            role=events.role.copy(),
+            subject=events.subject.copy(),
+            txn_event=found.event.copy(),
+            txn_subject=found.subject.copy(),
+            txn_source=found.source.copy(),
+            txn_number=found.number.copy(),
+            txn_server=found.server.copy(),
+            txn_set=columns.set_start[: n + 1].copy(),
+            set_subject=columns.set_subject[:n_set].copy(),
+            continues=continues,
+            open=self.in_transaction,
+            format_description=self.format_description,
+            payloads=resolved.payloads,
+            prepared=self.prepared,
+            earlier_ends=resolved.earlier_ends,
+            unknown_ends=resolved.unknown_ends,
+            xa_ends=frozenset(resolved.known_ends),
         )
 
     def _resolve(self, events: K.EventColumns, data: npt.NDArray[np.uint8], offset: int) -> Resolved:

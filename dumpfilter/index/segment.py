@@ -160,6 +160,6 @@ class Columns:
     def grown(self, used: int) -> Columns:
         """Return columns of twice the capacity that hold the first ``used`` events."""
         larger = Columns(2 * len(self.events.offset))
-        for column, old in zip(larger.events, self.events, strict=True):
-            column[:used] = old[:used]
+        for name in EventColumns._fields:
+            getattr(larger.events, name)[:used] = getattr(self.events, name)[:used]
         return larger

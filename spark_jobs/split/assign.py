@@ -20,16 +20,15 @@ import numpy.typing as npt
 
 from dumpfilter.binlog import roles as R
 from dumpfilter.dump import decide as K
+from dumpfilter.dump.chunk import WHOLE_SEGMENT, ChunkPlan, ReadAt, render
 from dumpfilter.dump.payload import close_payload, open_payload
-from dumpfilter.dump.thread import WHOLE_SEGMENT, ChunkPlan, ReadAt, render
 from dumpfilter.index.segment import Segment
 from dumpfilter.spark_jobs.split.ownership import NO_OUTPUT, Owners
 from dumpfilter.spark_jobs.split.transactions import FILE_EVENTS
 
 _OWN_SUBJECT = 1
-_FLAGS = np.array([0, K.SEND], np.uint32)
-"""The table flags of an output. Before the walk, its own subjects get the number 1 and all other subjects the number
-0."""
+_VERDICTS = K.Verdicts(np.array([0, K.FLAG_SEND], np.uint32), np.uint32(0), False)
+"""The verdicts of an output. Before the walk the subjects are numbered: 0 for other outputs, 1 for this output."""
 
 Ints = npt.NDArray[np.int64]
 
@@ -73,29 +72,6 @@ class Share:
 
 
 @dataclass
-class _Walk:
-    """The state of one output's walk inside a transaction that continues in the next block."""
-
-    state: Ints
-    head: Ints
-    context: Ints
-
-    @classmethod
-    def fresh(cls) -> _Walk:
-        return cls(np.zeros(K.WALK_SIZE, np.int64), np.zeros((64, 2), np.int64), np.zeros((64, 2), np.int64))
-
-    def copy(self) -> _Walk:
-        return _Walk(self.state.copy(), self.head.copy(), self.context.copy())
-
-    def grown(self) -> _Walk:
-        return _Walk(
-            self.state.copy(),
-            np.concatenate([self.head, np.zeros_like(self.head)]),
-            np.concatenate([self.context, np.zeros_like(self.context)]),
-        )
-
-
-@dataclass
 class _Events:
     """The events of a block's transactions, without the events that stand between transactions."""
 
@@ -120,10 +96,10 @@ class Assigner:
     def __init__(self, owners: Owners) -> None:
         self.owners = owners
         self._inside: Assigner | None = None
-        self._open: dict[int, _Walk] = {}
-        self._unowned_walk = _Walk.fresh()
+        self._open: dict[int, K.Walk] = {}
+        self._unowned_walk = K.new_walk()
         self._ranges: Ints = np.zeros((1024, 3), np.int64)
-        self._chunks: Ints = np.zeros((1, K.CHUNK_COLUMNS), np.int64)
+        self._chunks = np.zeros(1, K.CHUNK)
 
     def assign(self, segment: Segment, read: ReadAt) -> list[Share]:
         """Return the shares of a segment. Outputs without events have no share. ``read`` reads the segment's file."""
@@ -144,7 +120,7 @@ class Assigner:
             txn = np.concatenate([np.zeros(len(by_default), np.int64), txn[later]])
             outputs = np.concatenate([np.array(sorted(by_default), np.int32), outputs[later]])
         if still_open:
-            begun = unowned_walk if continues and n_txn == 1 else _Walk.fresh()
+            begun = unowned_walk if continues and n_txn == 1 else K.new_walk()
             self._unowned_walk = self._walk_unowned(events, begun, segment.end)
         order = np.argsort(outputs, kind="stable")
         txn, outputs = txn[order], outputs[order]
@@ -153,11 +129,11 @@ class Assigner:
         for begin, stop in pairwise(bounds):
             output, txns = int(outputs[begin]), txn[begin:stop]
             if not continues or txns[0] > 0:
-                walk = _Walk.fresh()
+                walk = K.new_walk()
             elif output in open_walks and output not in by_default:
                 walk = open_walks[output]
             else:
-                walk = unowned_walk.copy()
+                walk = K.copy_of(unowned_walk)
             share = self._share_one(segment, events, output, txns, walk, output in by_default)
             if len(share.runs):
                 shares.append(share)
@@ -253,7 +229,7 @@ class Assigner:
         return self.owners.code(share.output for share in shares)
 
     def _pairs(
-        self, events: _Events, segment: Segment, open_walks: dict[int, _Walk]
+        self, events: _Events, segment: Segment, open_walks: dict[int, K.Walk]
     ) -> tuple[Ints, npt.NDArray[np.int32]]:
         """Return the pairs of a transaction and an output that owns an event of the transaction, in the transactions'
         order."""
@@ -300,7 +276,7 @@ class Assigner:
             output = np.concatenate([output, np.full(np.count_nonzero(unowned), one, np.int32)])
         return (txn, output) if len(txns) == 1 and not unowned.any() else _unique_pairs(txn, output)
 
-    def _walk_unowned(self, events: _Events, walk: _Walk, end: int) -> _Walk:
+    def _walk_unowned(self, events: _Events, walk: K.Walk, end: int) -> K.Walk:
         """Walk through the open transaction as an output that owns no event of it."""
         part = slice(int(events.txn_event[-2]), int(events.txn_event[-1]))
         role = events.role[part].copy()
@@ -320,7 +296,7 @@ class Assigner:
         return walk
 
     def _share_one(
-        self, segment: Segment, events: _Events, output: int, txns: Ints, walk: _Walk, by_default: bool
+        self, segment: Segment, events: _Events, output: int, txns: Ints, walk: K.Walk, by_default: bool
     ) -> Share:
         first, last = events.txn_event[txns], events.txn_event[txns + 1]
         lengths = last - first
@@ -360,10 +336,10 @@ class Assigner:
         if still_open:
             self._open[output] = walk
             kept[-1] = False
-        runs = np.empty((int(self._chunks[0, K.H_RANGES]), 4), np.int64)
+        runs = np.empty((int(self._chunks["ranges"][0]), 4), np.int64)
         ranges = self._ranges[: len(runs)]
-        runs[:, RUN_OFFSET], runs[:, RUN_KIND] = ranges[:, K.C_OFFSET], ranges[:, K.C_PATCH]
-        runs[:, RUN_SIZE] = runs[:, RUN_SOURCE_SIZE] = ranges[:, K.C_SIZE]
+        runs[:, RUN_OFFSET], runs[:, RUN_KIND] = ranges[:, K.RANGE_OFFSET], ranges[:, K.RANGE_PATCH]
+        runs[:, RUN_SIZE] = runs[:, RUN_SOURCE_SIZE] = ranges[:, K.RANGE_SIZE]
         if replaced:
             cut = runs[:, RUN_KIND] == REPLACED
             runs[cut, RUN_SOURCE_SIZE] = events.size[np.searchsorted(events.offset, runs[cut, RUN_OFFSET])]
@@ -394,48 +370,31 @@ class Assigner:
         txn_subject: npt.NDArray[np.int32],
         end: int,
         still_open: bool,
-        walk: _Walk,
-    ) -> tuple[_Walk, int, npt.NDArray[np.bool_]]:
+        walk: K.Walk,
+    ) -> tuple[K.Walk, int, npt.NDArray[np.bool_]]:
         """Run ``decide`` over these transactions.
 
         Return the walk after them, the number of events that the output receives, and for each transaction whether
         the output receives any. The runs are in ``_ranges``; ``_chunks`` has their number.
         """
+        events = K.Events(offset, size, role, subject)
+        transactions = K.Transactions(txn_event, txn_subject, still_open, end)
         kept = np.zeros(len(txn_subject), np.bool_)
         while True:
-            trial = walk.copy()
-            code, _, _ = K.decide(
-                offset,
-                size,
-                role,
-                subject,
-                txn_event,
-                txn_subject,
-                0,
-                end,
-                still_open,
-                _FLAGS,
-                np.uint32(0),
-                False,
-                WHOLE_SEGMENT,
-                trial.state,
-                trial.head,
-                trial.context,
-                self._ranges,
-                self._chunks,
-                kept,
-            )
+            trial = K.copy_of(walk)
+            out = K.Output(self._ranges, self._chunks, kept)
+            code, _, _ = K.decide(events, transactions, _VERDICTS, trial, out, 0, WHOLE_SEGMENT)
             if code == K.DONE:
-                return trial, int(self._chunks[0, K.H_EVENTS]), kept
+                return trial, int(self._chunks["events"][0]), kept
             # An output array of decide was too small. Decide again with larger arrays.
             self._ranges = np.zeros((2 * len(self._ranges) + 2 * len(walk.head), 3), np.int64)
-            walk = walk.grown()
+            walk = K.enlarged(walk)
 
 
-def _any_owned(events: _Events, open_walks: dict[int, _Walk]) -> bool:
+def _any_owned(events: _Events, open_walks: dict[int, K.Walk]) -> bool:
     """Tell whether an output owns an event of the transaction that continues from the block before and ends in this
     block."""
-    if any(walk.state[K.W_KEPT] for walk in open_walks.values()):
+    if any(walk.state["is_kept"][0] for walk in open_walks.values()):
         return True
     part = slice(0, int(events.txn_event[1]))
     bare = ((events.role[part] & 0x7F) == R.TABLE_MAP) | (events.owner[part] == NO_OUTPUT)
@@ -474,6 +433,6 @@ _NO_RUNS: Ints = np.empty((0, 3), np.int64)
 
 
 def share_as_chunk(file: str, share: Share) -> ChunkPlan:
-    """Return a share as a chunk plan of the dump thread, for :func:`~dumpfilter.dump.thread.render`."""
+    """Return a share as a chunk plan of the dump thread, for :func:`~dumpfilter.dump.chunk.render`."""
     ranges = share.runs[:, [RUN_OFFSET, RUN_SIZE, RUN_KIND]]
     return ChunkPlan(file, ranges, 0, 0, 0, _NO_RUNS, _NO_RUNS, replaced=share.replaced)

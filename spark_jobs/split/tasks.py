@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.writer import rebase_array, writing
-from dumpfilter.dump.thread import ChunkPlan, render_into
+from dumpfilter.dump.chunk import ChunkPlan, render_into
 from dumpfilter.errors import BinlogTruncated
 from dumpfilter.index.fileset import BinlogFile
 from dumpfilter.index.subjects import Subjects

@@ -49,18 +49,18 @@ def test_numbers_ascend_and_names_are_distinct_within_a_family() -> None:
 def test_roles() -> None:
     decided = set().union(*ROLES_BY_HAND.values())
     for role, numbers in ROLES_BY_HAND.items():
-        assert set(np.flatnonzero(ROLES == role).tolist()) == numbers, R.NAMES[role]
+        assert set(np.flatnonzero(role == ROLES).tolist()) == numbers, R.NAMES[role]
     assert set(np.flatnonzero(ROLES == R.KEEP).tolist()) == set(range(256)) - decided
 
 
 def test_sets() -> None:
-    assert ROWS_V1 == {20, 21, 22, 23, 24, 25, 166, 167, 168}
-    assert ROWS_V2 == {30, 31, 32, 39, 169, 170, 171}
+    assert {20, 21, 22, 23, 24, 25, 166, 167, 168} == ROWS_V1
+    assert {30, 31, 32, 39, 169, 170, 171} == ROWS_V2
     assert ROWS == ROWS_V1 | ROWS_V2
-    assert MYSQL_GTIDS == {33, 34, 42}
-    assert GTIDS == {33, 34, 42, 162}
-    assert STATEMENTS == {2, 18, 165}
-    assert OF_FILES == {3, 4, 15, 35, 161, 163, 164}
+    assert {33, 34, 42} == MYSQL_GTIDS
+    assert {33, 34, 42, 162} == GTIDS
+    assert {2, 18, 165} == STATEMENTS
+    assert {3, 4, 15, 35, 161, 163, 164} == OF_FILES
     assert {kind.number for kind in KINDS if kind.compressed} == {40, 165, 166, 167, 168, 169, 170, 171}
 
 

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from dumpfilter.binlog.events import EventType
-from dumpfilter.binlog.format import Family, NameCollation, name_collation_of
+from dumpfilter.binlog.format import Family, NameCollation, NameRules, name_collation_of
 from dumpfilter.binlog.query import decode_query
 from dumpfilter.binlog.reader import iter_events
+from dumpfilter.filter import Filter
 
 DATA = Path(__file__).parent / "data"
 
@@ -206,3 +207,10 @@ def all_recordings() -> list[Recording]:
 def all_cases() -> list[tuple[Recording, str]]:
     """Return every recording paired with each of its cases."""
     return [(recording, case) for recording in all_recordings() for case in recording.oracle["cases"]]
+
+
+def filter_of(recording: Recording, case: str) -> Filter:
+    """Return the filter of a case's replica."""
+    replica = recording.replica(case)
+    names = NameRules(recording.family, recording.names, replica.lower_case_table_names)
+    return Filter.from_options(replica.options, names=names)

@@ -13,8 +13,7 @@ from dumpfilter.filter import RuleKind
 from dumpfilter.index.fileset import BinlogSet
 from tests.binlog_tools import local_load_directory
 from tests.mariadb import MariaDb, mariadb_version
-from tests.oracle.recordings import Recording
-from tests.oracle.test_recordings import filter_of
+from tests.oracle.recordings import Recording, filter_of
 from tests.support import binlogs_in
 
 NEEDS = {"mariadb118-current": (11, 8), "mariadb1189-current": (11, 8)}

@@ -1,7 +1,7 @@
-"""Transactions that MariaDB 11.7 and later rename into a binlog of their own (``binlog_large_commit_threshold``).
+"""Large transactions that MariaDB 11.7 and later rename into a new binlog (``binlog_large_commit_threshold``).
 
-Such a file begins with a GTID event that is padded up to the first page's end. The threshold is 10 MiB at least, so the
-recording is kept compressed.
+MariaDB pads the first GTID event of such a binlog to the end of the first page, 4,096 bytes. The recording is stored
+compressed, since the threshold is 10 MiB at least.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.dump.filter_set import filter_set
 from dumpfilter.index.fileset import BinlogSet
-from tests.oracle import test_recordings
-from tests.oracle.recordings import DATA, Recording
+from tests.oracle import test_recordings_slow
+from tests.oracle.recordings import DATA, Recording, filter_of
 from tests.oracle.replaying import Server, check
 from tests.support import binlogs_in
 
@@ -29,7 +29,7 @@ CASES = [*json.loads((DATA / "recordings" / "large-cases.json").read_text())]
 def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
     directory = tmp_path_factory.mktemp("large")
     with tarfile.open(PACKED) as packed:
-        # Python has extractall(filter=…) from 3.11.4 on, and asks for it from 3.12 on.
+        # Python 3.12 demands extractall(filter=…), which Python before 3.11.4 does not know.
         for member in filter(tarfile.TarInfo.isfile, packed):
             content = packed.extractfile(member)
             assert content is not None
@@ -40,7 +40,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
 
 
 def test_they_have_files_of_their_own(recording: Recording) -> None:
-    """Two of three files begin with a large transaction. Smaller ones follow it."""
+    """Two of three files begin with a large transaction, and smaller transactions follow it."""
     sizes = []
     for path in recording.files:
         with path.open("rb") as file:
@@ -54,14 +54,14 @@ def test_they_have_files_of_their_own(recording: Recording) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_law(recording: Recording, case: str, tmp_path: Path) -> None:
-    test_recordings.test_the_law(recording, case, tmp_path)
+    test_recordings_slow.test_the_law(recording, case, tmp_path)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_rows_that_survive_are_those_of_the_real_replica(
     recording: Recording, case: str, tmp_path: Path
 ) -> None:
-    test_recordings.test_rows_that_survive_are_those_of_the_real_replica(recording, case, tmp_path)
+    test_recordings_slow.test_rows_that_survive_are_those_of_the_real_replica(recording, case, tmp_path)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -71,7 +71,7 @@ def test_replayed_it_gives_the_replicas_tables(
     check(mariadb, recording, case, tmp_path)
 
 
-def test_what_nothing_is_kept_of_leaves_a_small_file(recording: Recording, tmp_path: Path) -> None:
-    rules = test_recordings.filter_of(recording, "ignore-table")
+def test_a_dropped_large_transaction_leaves_a_small_file(recording: Recording, tmp_path: Path) -> None:
+    rules = filter_of(recording, "ignore-table")
     filter_set(BinlogSet.open(recording.path), rules, tmp_path, "bin")
     assert [path.stat().st_size > 1 << 20 for path in binlogs_in(tmp_path)] == [False, False, True]

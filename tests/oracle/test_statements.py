@@ -21,8 +21,7 @@ from dumpfilter.index.statements import decode_statement_event, statement_of
 from dumpfilter.statement import Statement, StatementKind, StatementText, read_text
 from tests.dump import reference
 from tests.oracle.dumping import dump
-from tests.oracle.recordings import Recording, all_cases, all_recordings
-from tests.oracle.test_recordings import filter_of
+from tests.oracle.recordings import Recording, all_cases, all_recordings, filter_of
 
 K = StatementKind
 CASES = [pytest.param(recording, case, id=f"{recording.name}-{case}") for recording, case in all_cases()]

@@ -1,7 +1,7 @@
-"""The write side against real servers run with and without ``--binlog-do-db`` and ``--binlog-ignore-db``.
+"""The write side, compared with real servers that ran with ``--binlog-do-db`` and ``--binlog-ignore-db``.
 
-A recording (record-write-side) has the binlog of a server without the options and says of each of its events, for each
-case, whether the same server with the case's options wrote it too.
+A recording (record-write-side) has the binlog of a server without these options. For each case and each event it tells
+whether the same server with the case's options wrote the event, too.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from dumpfilter.index.fileset import BinlogSet
 DATA = Path(__file__).parent / "data" / "recordings"
 
 CONTEXT = {"Intvar", "RAND", "User_var", "Begin_load_query", "Append_block"}
-"""What goes before a statement and is nothing without it. (MariaDB's Annotate_rows names the statement that is
-logged first, which may be another one.)"""
+"""Types of events that precede a statement and mean nothing without it.
+
+Annotate_rows is not among them, since MariaDB writes it before another statement where the first one is not logged.
+"""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class WriteRecording:
         return Filters(Filter(names=NameRules(self.family)), write)
 
     def events(self, case: str) -> Iterator[tuple[ExplainedEvent, bool]]:
-        """Each event of the unfiltered binlog, what the dump makes of it, and whether the server wrote it."""
+        """Yield each event of the unfiltered binlog with the dump's decision, and whether the server wrote it, too."""
         found = self.record["cases"][case]
         written = {
             position: bit == "1"
@@ -61,7 +63,10 @@ class WriteRecording:
                 yield event, written[event.position]
 
     def unlike(self, case: str) -> set[int]:
-        """Events of the sections, from there on, in which a statement failed with the options and not without."""
+        """Return the positions of events that cannot be compared.
+
+        They follow, in the same section, a statement that failed only on the server with the options.
+        """
         statements, events = self.record["statements"], self.record["events"]
         skipped: set[int] = set()
         for failed in self.record["cases"][case]["failed"]:
@@ -87,7 +92,7 @@ def test_there_are_recordings() -> None:
         for topic in ("lower-case", "mixed", "row", "statement")
     ]
     assert len(CASES) == 8 * 12
-    # a statement that fails with the options, and so what comes after it, is rare
+    # Events that cannot be compared are rare.
     events = sum(len(recording.record["events"]) * 12 for recording in RECORDINGS)
     assert sum(len(p.values[0].unlike(p.values[1])) for p in CASES) < events / 100
 
@@ -104,8 +109,10 @@ def test_what_is_written_is_what_the_server_wrote(recording: WriteRecording, cas
 
 @pytest.mark.parametrize(("recording", "case"), CASES)
 def test_the_rest_goes_with_it(recording: WriteRecording, case: str) -> None:
-    """Context goes with its statement; a transaction of which nothing was written is not sent, where a server may
-    write an empty one."""
+    """The context of a statement is sent with the statement, and no empty transaction is sent.
+
+    A server may write an empty transaction.
+    """
     for transaction in transactions(recording.events(case)):
         for event, written in transaction:
             if event.type in CONTEXT:
@@ -117,8 +124,10 @@ def test_the_rest_goes_with_it(recording: WriteRecording, case: str) -> None:
 
 @pytest.mark.parametrize(("recording", "case"), CASES)
 def test_a_prepared_transaction_and_its_end_stay_together(recording: WriteRecording, case: str) -> None:
-    """MySQL decides XA COMMIT by the current database, and so leaves its replicas with transactions that stay
-    prepared for ever. Not here."""
+    """The end of an XA transaction is sent exactly when its prepared part is.
+
+    MySQL decides XA COMMIT by the current database, so that some transactions stay prepared on its replicas for ever.
+    """
     sent = {event.position: event.sent for event, _ in recording.events(case)}
     prepared: dict[str, bool] = {}
     ended: dict[str, bool] = {}
@@ -132,7 +141,7 @@ def test_a_prepared_transaction_and_its_end_stay_together(recording: WriteRecord
 
 
 def test_mysql_leaves_transactions_prepared() -> None:
-    """What the test above is about does happen: ends that MySQL did not write of transactions that it did."""
+    """MySQL, and not MariaDB, left out ends of XA transactions whose prepared part it wrote."""
     lost = [
         recording.path.name
         for recording, case in (p.values for p in CASES)
@@ -145,7 +154,7 @@ def test_mysql_leaves_transactions_prepared() -> None:
 def transactions(
     events: Iterator[tuple[ExplainedEvent, bool]],
 ) -> Iterator[list[tuple[ExplainedEvent, bool]]]:
-    """The events of each transaction, its Gtid first."""
+    """Yield the events of each transaction, beginning with its Gtid."""
     found: list[tuple[ExplainedEvent, bool]] = []
     for event, written in events:
         if event.type == "Gtid" and found:
@@ -170,7 +179,7 @@ def test_the_worklogs_semantics_differ_where_there_is_no_current_database() -> N
                     assert answers == [True, False]
                     assert event.subject.current_database is None
                     differing.add((recording.family, case))
-    # MySQL writes them under any rule, MariaDB under ignore rules alone
+    # Without a current database MySQL writes a statement under any rule, MariaDB under ignore rules alone.
     assert {case for family, case in differing if family == "mysql"} == set(RECORDINGS[0].record["cases"])
     assert {case for family, case in differing if family == "mariadb"} == {
         "ignore d1",

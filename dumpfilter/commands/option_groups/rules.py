@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import Parameter
-from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 import typer
 
@@ -15,12 +15,7 @@ from dumpfilter.filter.rules import (
     EffectiveRuleKind,
     FilterSemantics,
     RuleKind,
-    make_rules,
 )
-
-if TYPE_CHECKING:
-    from dumpfilter.binlog.format import NameRules
-    from dumpfilter.filter.base import ReplicationFilter
 
 PANEL = "Filter"
 
@@ -52,7 +47,7 @@ def gather(values: Mapping[str, Any], options: Iterable[tuple[str, Kind]]) -> Ma
 
 
 @dataclass(frozen=True)
-class FilterOptions(OptionGroup):
+class SlaveFilterOptions(OptionGroup):
     """A slave's filter, as its options describe it. Every kind of rule has an option."""
 
     values: Mapping[BaseRuleKind, Sequence[str]]
@@ -79,10 +74,3 @@ class FilterOptions(OptionGroup):
         """Return the group for the values of its options."""
         rules = gather(values, cls._OPTIONS)
         return cls(rules, values["filter_semantics"], values["lower_case_table_names"])
-
-    def make_filter(self, names: NameRules) -> ReplicationFilter:
-        """Return the filter for binlogs of a server that compares names by ``names``. Raises OptionError."""
-        from dumpfilter.filter.factory import make_filter
-
-        names = names._replace(lower_case_table_names=self.lower_case_table_names)
-        return make_filter(self.semantics, make_rules(self.values), names=names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import Parameter
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import Annotated, Any, Self
 
 import typer
 
@@ -16,12 +16,7 @@ from dumpfilter.filter.rules import (
     EffectiveRuleKind,
     WriteRuleKind,
     WriteSemantics,
-    make_rules,
 )
-
-if TYPE_CHECKING:
-    from dumpfilter.binlog.format import NameRules
-    from dumpfilter.filter.write import WriteFilter
 
 PANEL = "Write side"
 
@@ -52,12 +47,6 @@ class WriteRuleOptions(OptionGroup):
     def from_values(cls, values: Mapping[str, Any]) -> Self:
         """Return the group for the values of its options."""
         return cls(gather(values, cls._OPTIONS), values["binlog_filter_semantics"])
-
-    def make_filter(self, names: NameRules) -> WriteFilter:
-        """Return the filter of a binlog's server, which compares names by ``names``. Raises OptionError."""
-        from dumpfilter.filter.write import WriteFilter
-
-        return WriteFilter(make_rules(self.values), semantics=self.semantics, names=names)
 
 
 _EFFECTIVE_HELP = {

@@ -26,7 +26,7 @@ from dumpfilter.master.store import BinlogStore
 from dumpfilter.spark_jobs.split.job import SplitOptions, split
 from dumpfilter.spark_jobs.split.purge import Purged, purge_split
 from dumpfilter.split_set.manifest import Manifest, NamedBinlog, gtid_source_key, gtid_source_text
-from tests.commands.test_cli import run
+from tests.commands.test_process_slow import run
 from tests.master.client import Client
 from tests.spark_jobs.here import shuffled, split_here
 from tests.spark_jobs.walking import ORACLE

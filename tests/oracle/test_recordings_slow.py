@@ -1,8 +1,8 @@
-"""Every recorded case, both servers: the law, and the real replicas' decisions.
+"""The law, and the real replicas' decisions about rows, in every recorded case of both server families.
 
-The judge is what real replicas did (oracle.json). A recording names, by GTID, the tables whose rows a
-replica changed and the statements it logged; what passed its filter and then failed there is named in its
-error log.
+The judge is oracle.json, the record of a real replica's work. By GTID it names the tables whose rows the replica
+changed and the statements that it logged. It also quotes the replica's error log about events that passed the filter
+and then failed.
 """
 
 from __future__ import annotations
@@ -20,18 +20,10 @@ from dumpfilter.filter import Filter
 from dumpfilter.slave.targets.summary import SummaryTarget
 from dumpfilter.slave.threads.applier import apply_files
 from tests.oracle.dumping import dump
-from tests.oracle.recordings import Recording, all_cases
+from tests.oracle.recordings import Recording, all_cases, filter_of
 
 CASES = [pytest.param(recording, case, id=f"{recording.name}-{case}") for recording, case in all_cases()]
 ROW_CASES = [p for p in CASES if p.values[0].row_format]
-
-
-def filter_of(recording: Recording, case: str) -> Filter:
-    replica = recording.replica(case)
-    return Filter.from_options(
-        replica.options,
-        names=NameRules(recording.family, recording.names, replica.lower_case_table_names),
-    )
 
 
 def test_there_are_recordings() -> None:
@@ -42,7 +34,7 @@ def test_there_are_recordings() -> None:
 
 @pytest.mark.parametrize(("recording", "case"), CASES)
 def test_the_law(recording: Recording, case: str, tmp_path: Path) -> None:
-    """A slave fed the filtered stream ends where one fed everything does: state, position, GTID set."""
+    """A slave ends with the same state, position and GTID set, whether its stream is filtered or not."""
     rules = filter_of(recording, case)
     filtered = dump(recording.files, rules)
     full = dump(recording.files, Filter(names=NameRules(recording.family, recording.names)))
@@ -80,7 +72,7 @@ def test_rows_that_survive_are_those_of_the_real_replica(
     for gtid in gtids:
         tables = observer.tables.get(gtid, set()) if gtid else set().union(*observer.tables.values())
         ours = {fold(name) for name in tables}
-        # MySQL 9.7 also maps the tables that a foreign key may change, and a replica may change them by itself
+        # MySQL 9.7 also maps the tables that a foreign key may change. A replica may change them without row events.
         theirs = {fold(name) for name in replica.tables.get(gtid, ())}
         only_mapped = {fold(name) for name in mapped.get(gtid, ())} - {fold(name) for name in changed[gtid]}
         theirs -= only_mapped
@@ -94,7 +86,10 @@ def test_rows_that_survive_are_those_of_the_real_replica(
 
 @cache
 def changed_tables(recording: Recording) -> dict[str, set[str]]:
-    """The tables of which the source wrote rows, by GTID; all together where the recording goes without GTIDs."""
+    """Return the tables whose rows the source changed, by GTID.
+
+    A recording without GTIDs has all tables under the empty text.
+    """
     observer = Observer()
     with tempfile.TemporaryDirectory() as directory:
         everything = Filter(names=NameRules(recording.family))
@@ -111,7 +106,7 @@ def _in_use_cleared(data: bytes) -> bytes:
 
 
 class Observer:
-    """A target that notes, by GTID, the tables changed by rows."""
+    """A target that keeps the tables changed by row events, by GTID."""
 
     def __init__(self) -> None:
         self.gtid = ""

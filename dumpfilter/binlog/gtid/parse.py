@@ -1,0 +1,30 @@
+"""The text of a GTID set whose family is not known beforehand."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from dumpfilter.binlog.gtid.gtids import MARIADB_TEXT, UUID_TEXT, shortened
+from dumpfilter.binlog.gtid.mariadb import MariadbGtidSet
+from dumpfilter.binlog.gtid.mysql import MysqlGtidSet
+from dumpfilter.errors import GtidError
+
+
+def parse_gtid_set(
+    text: str, family: Literal["mysql", "mariadb"] | None = None
+) -> MysqlGtidSet | MariadbGtidSet:
+    """Parse a set of ``family``; without ``family``, the text tells the family, and an empty text is MySQL's.
+
+    Raises GtidError, also when the text mixes the families.
+
+    >>> parse_gtid_set("0-11-74").family, parse_gtid_set("").family
+    ('mariadb', 'mysql')
+    """
+    pieces = [piece.strip() for piece in text.split(",") if piece.strip()]
+    mariadb = [piece for piece in pieces if MARIADB_TEXT.fullmatch(piece)]
+    mysql = [piece for piece in pieces if UUID_TEXT.match(piece)]
+    if mariadb and mysql:
+        raise GtidError(f"GTIDs of two families: {shortened(mysql[0])!r} and {mariadb[0]!r}")
+    if family == "mariadb" or (family is None and mariadb):
+        return MariadbGtidSet.parse(text)
+    return MysqlGtidSet.parse(text)

@@ -1,0 +1,159 @@
+# mypy: ignore-errors
+"""Compiled loops over the ranges and the transactions of chunks."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from dumpfilter.binlog import roles as R
+from dumpfilter.binlog.native import copy_bytes
+from dumpfilter.dump.decide import FLAG_SEND, RANGE_OFFSET, RANGE_SIZE
+
+# The columns of GTID runs.
+RUN_SOURCE = 0
+RUN_FIRST = 1
+RUN_LAST = 2
+
+# The columns of a chunk's summary.
+SUMMARY_COMPLETED = 0  # the number of the run after the chunk's last run in `completed`
+SUMMARY_EMPTY = 1  # the number of the run after its last run in `empty`
+SUMMARY_READ = 2  # transactions that the chunk completes
+SUMMARY_DROPPED = 3  # transactions among them of which nothing is sent
+SUMMARY_COLUMNS = 4
+
+
+@njit(cache=True, nogil=True)
+def gtid_runs(sources, numbers, is_kept, only_dropped, out):
+    """Write runs of consecutive GTIDs into ``out``, and return how many.
+
+    ``sources``, ``numbers`` and ``is_kept`` have one entry for each transaction; a source is negative without a GTID.
+    With ``only_dropped`` the runs have the transactions that are not kept. The runs have the transactions' order.
+    ``out`` needs one row for each transaction.
+    """
+    n = np.int64(0)
+    for t in range(sources.size):
+        if sources[t] < 0 or (only_dropped and is_kept[t]):
+            continue
+        if n and out[n - 1, RUN_SOURCE] == sources[t] and out[n - 1, RUN_LAST] + 1 == numbers[t]:
+            out[n - 1, RUN_LAST] = numbers[t]
+        else:
+            out[n, RUN_SOURCE] = sources[t]
+            out[n, RUN_FIRST] = numbers[t]
+            out[n, RUN_LAST] = numbers[t]
+            n += 1
+    return n
+
+
+@njit(cache=True, nogil=True)
+def summarize_chunks(chunks, first, sources, numbers, is_kept, completed, empty, summary):
+    """Collect the GTIDs and count the transactions of each chunk, from transaction ``first`` on.
+
+    The runs of all transactions go into ``completed``, the runs of those that are not kept into ``empty``
+    (:func:`gtid_runs`). Each chunk's row of ``summary`` says where the chunk's runs end in both, and has the counts.
+    """
+    n_completed = np.int64(0)
+    n_empty = np.int64(0)
+    begin = np.int64(first)
+    for c in range(chunks.size):
+        end = chunks[c].transactions
+        n_read = np.int64(0)
+        n_dropped = np.int64(0)
+        for t in range(begin, end):
+            if sources[t] != R.KEPT:
+                n_read += 1
+                if not is_kept[t]:
+                    n_dropped += 1
+        n_completed += gtid_runs(
+            sources[begin:end], numbers[begin:end], is_kept[begin:end], False, completed[n_completed:]
+        )
+        n_empty += gtid_runs(
+            sources[begin:end], numbers[begin:end], is_kept[begin:end], True, empty[n_empty:]
+        )
+        summary[c, SUMMARY_COMPLETED] = n_completed
+        summary[c, SUMMARY_EMPTY] = n_empty
+        summary[c, SUMMARY_READ] = n_read
+        summary[c, SUMMARY_DROPPED] = n_dropped
+        begin = end
+
+
+@njit(cache=True, nogil=True)
+def count_hits(
+    events, transactions, txn_subject, first, flags, hit_bit, hits, drops_hits, ranges, chunks, out
+):
+    """Count the hits of the table maps and statements that are not sent, and return whether there are any.
+
+    The hits of a transaction go into the row of ``out`` for the chunk that completes the transaction. The last row is
+    for the transaction that goes on after the segment.
+
+    Parameters:
+        transactions: as :func:`~dumpfilter.dump.decide.decide` has taken them.
+        txn_subject: the transactions' subjects before :func:`~dumpfilter.dump.decide.collapse_uniform`.
+        first: the number of the first transaction.
+        flags: the table flags of each subject. Subjects with hits have ``hit_bit``.
+        hits: for each subject with hits, the columns of ``out`` that go up, then -1.
+        drops_hits: whether a subject that is dropped can have hits. Without one, no transaction that is dropped whole
+            is looked at.
+        ranges: the ranges that are sent, then those that are buffered at the segment's end. They ascend.
+    """
+    c = 0
+    r = 0
+    found = False
+    for t in range(first, transactions.subject.size):
+        while c < chunks.size and t >= chunks[c].transactions:
+            c += 1
+        s = transactions.subject[t]
+        if s == R.SKIP or s == R.KEPT:
+            continue
+        is_walked = s == R.MIXED
+        if not is_walked:
+            if not drops_hits:
+                continue
+            if s >= 0:
+                if flags[s] & (FLAG_SEND | hit_bit) != hit_bit:
+                    continue
+            elif txn_subject[t] != R.MIXED:
+                continue
+        for i in range(transactions.event[t], transactions.event[t + 1]):
+            role = events.role[i] & ~R.ENDS
+            if role != R.TABLE_MAP and role != R.STATEMENT:
+                continue
+            subject = events.subject[i]
+            if subject < 0 or flags[subject] & hit_bit == 0:
+                continue
+            if is_walked:
+                offset = events.offset[i]
+                while r < ranges.shape[0] and ranges[r, RANGE_OFFSET] + ranges[r, RANGE_SIZE] <= offset:
+                    r += 1
+                if r < ranges.shape[0] and ranges[r, RANGE_OFFSET] <= offset:
+                    continue
+            found = True
+            for k in range(hits.shape[1]):
+                if hits[subject, k] < 0:
+                    break
+                out[c, hits[subject, k]] += 1
+    return found
+
+
+@njit(cache=True, nogil=True)
+def gather(ranges, data, data_offset, out):
+    """Copy the ranges' bytes into ``out``, one after the other, and return how many ranges are not in ``data``.
+
+    ``data`` holds the file from offset ``data_offset`` on. The bytes of a range outside of it are left undefined.
+    Return -1 if ``out`` is too small.
+    """
+    source = np.uintp(data.ctypes.data)
+    target = np.uintp(out.ctypes.data)
+    outside = np.int64(0)
+    at = np.int64(0)
+    for k in range(ranges.shape[0]):
+        start = ranges[k, RANGE_OFFSET] - data_offset
+        size = ranges[k, RANGE_SIZE]
+        if at + size > out.size:
+            return np.int64(-1)
+        if start >= 0 and start + size <= data.size:
+            copy_bytes(target + np.uintp(at), source + np.uintp(start), np.uintp(size))
+        else:
+            outside += 1
+        at += size
+    return outside

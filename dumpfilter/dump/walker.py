@@ -1,0 +1,114 @@
+"""The decision of segments by one filter: the kernel of :mod:`dumpfilter.dump.decide` with the arrays that it needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dumpfilter.dump import decide as K
+from dumpfilter.filter.flags import FILTER_UNDECIDED_F, TableFlags
+from dumpfilter.index.segment import Segment
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A filter's decision about a segment. The arrays are valid until the walker's next decision."""
+
+    events: K.Events
+    transactions: K.Transactions
+    """The transactions, with subjects as :func:`collapse` returns them."""
+    first: int
+    """The number of the first transaction that was decided."""
+    ranges: npt.NDArray[np.int64]
+    """The ranges of all chunks."""
+    chunks: npt.NDArray[np.void]
+    """The chunks, of dtype :data:`~dumpfilter.dump.decide.CHUNK`."""
+    is_kept: npt.NDArray[np.bool_]
+    """For each transaction, whether anything of it is sent."""
+
+
+def collapse(
+    segment: Segment, txn_subject: npt.NDArray[np.int32], flags: TableFlags
+) -> npt.NDArray[np.int32]:
+    """Return ``txn_subject`` as a filter sees the transactions (:func:`~dumpfilter.dump.decide.collapse_uniform`)."""
+    if not flags.is_on:
+        return txn_subject
+    out = np.empty_like(txn_subject)
+    K.collapse_uniform(
+        txn_subject, segment.txn_set, segment.set_subject, flags.array(), np.uint32(FILTER_UNDECIDED_F), out
+    )
+    return out
+
+
+class SegmentWalker:
+    """Decides segments in order, each with table flags. It remembers the transaction that goes on after a segment."""
+
+    def __init__(self, chunk_size: int) -> None:
+        self._chunk_size = chunk_size
+        self._walk = K.new_walk()
+        self._ranges = np.zeros((1024, K.RANGE_COLUMNS), np.int64)
+        self._chunks = np.zeros(64, K.CHUNK)
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether the last segment ended inside a transaction."""
+        return bool(self._walk.state["is_open"][0])
+
+    def decide(
+        self,
+        segment: Segment,
+        txn_subject: npt.NDArray[np.int32],
+        flags: TableFlags,
+        *,
+        first: int = 0,
+        role: npt.NDArray[np.uint8] | None = None,
+        size: npt.NDArray[np.int64] | None = None,
+    ) -> Decided:
+        """Decide a segment from transaction ``first`` on.
+
+        ``txn_subject`` is a result of :func:`collapse`. ``role`` and ``size`` replace the segment's columns, for
+        compressed transactions of which a part is dropped.
+        """
+        events = K.Events(
+            segment.offset,
+            segment.size if size is None else size,
+            segment.role if role is None else role,
+            segment.subject,
+        )
+        transactions = K.Transactions(segment.txn_event, txn_subject, segment.open, segment.end)
+        verdicts = K.Verdicts(flags.array(), np.uint32(FILTER_UNDECIDED_F), not flags.is_on)
+        is_kept = np.zeros(len(txn_subject), np.bool_)
+        was_open = self.in_transaction
+        while True:
+            walk = K.copy_of(self._walk) if was_open else self._walk
+            out = K.Output(self._ranges, self._chunks, is_kept)
+            code, n_ranges, n_chunks = K.decide(
+                events, transactions, verdicts, walk, out, first, self._chunk_size
+            )
+            if code == K.DONE:
+                self._walk = walk
+                return Decided(
+                    events, transactions, first, self._ranges[:n_ranges], self._chunks[:n_chunks], is_kept
+                )
+            # an array is full: deciding the segment again costs little
+            if not was_open:
+                self._walk.state[:] = 0
+            if n_ranges * 2 > len(self._ranges):
+                self._ranges = np.zeros((len(self._ranges) * 4, K.RANGE_COLUMNS), np.int64)
+            elif n_chunks >= len(self._chunks):
+                self._chunks = np.zeros(len(self._chunks) * 4, K.CHUNK)
+            else:
+                self._ranges = np.zeros((len(self._ranges) * 2, K.RANGE_COLUMNS), np.int64)
+                self._walk = K.enlarged(self._walk)
+
+    def buffered(self) -> npt.NDArray[np.int64]:
+        """Return the events that are neither sent nor dropped after the last segment, as ranges in the file's order."""
+        walk = self._walk
+        state = walk.state[0]
+        parts = [walk.head[: state["heads"]]]
+        if state["has_rows"]:
+            parts.append(np.array([[state["rows_offset"], state["rows_size"]]], np.int64))
+        found = np.concatenate([*parts, walk.context[: state["contexts"]]])
+        return np.column_stack([found, np.full(len(found), K.AS_IT_IS, np.int64)])
