@@ -19,7 +19,7 @@ from typing import Any
 from dumpfilter.filter import FilterSemantics
 from dumpfilter.spark_jobs.bandwidth.job import BandwidthOptions, bandwidth
 from dumpfilter.spark_jobs.bandwidth.slaves import SlaveDefinition
-from dumpfilter.spark_jobs.spark.context import spark_context
+from dumpfilter.spark_jobs.spark.context import SparkSettings, spark_context
 from dumpfilter.spark_jobs.spark.jobs import SparkRunner
 from dumpfilter.spark_jobs.split.job import SplitOptions, split
 from dumpfilter.workload.generate import generate, schema_names
@@ -27,7 +27,7 @@ from dumpfilter.workload.generate import generate, schema_names
 
 def main() -> None:
     master, driver_memory, executor_memory = sys.argv[1:]
-    with spark_context(master, driver_memory=driver_memory, executor_memory=executor_memory) as context:
+    with spark_context(SparkSettings(master, driver_memory, executor_memory)) as context:
         run = SparkRunner(lambda: context)
         with tempfile.TemporaryDirectory() as folder:
             made = generate(Path(folder) / "set", 64 << 20)

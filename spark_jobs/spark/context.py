@@ -4,7 +4,7 @@ Measured start costs with ``local[2]`` on two cores, and the measures against th
 
 - The JVM takes 2 s and the context another 2 s. The JVM's second compiler is off, which saves 1 s: that compiler
   pays off only in long Java work, and it would take the cores from the Python workers.
-- A ``SparkSession`` takes 2.5 s. Only callers that need data frames make one (:func:`spark_session`).
+- A ``SparkSession`` takes 2.5 s. The jobs need none.
 - The first job takes 3.5 s. In every worker 1.2 s of them would be imports and loading the compiled kernels.
   A daemon loads both once, before it forks the workers (:mod:`~dumpfilter.spark_jobs.spark.daemon`).
 """
@@ -23,6 +23,7 @@ import threading
 import warnings
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,6 @@ from dumpfilter.spark_jobs.spark.java import JAVA_AT_LEAST, find_java, java_rele
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
-    from pyspark.sql import SparkSession
 
 ARROW_RECORDS = 4096
 """Rows in an Arrow batch from Spark to a Python worker. A row is some hundred bytes."""
@@ -128,22 +128,36 @@ def driver_address(master: str, timeout: float = REACH_TIMEOUT) -> str | None:
     ) from None
 
 
-def context_settings(
-    master: str, *, driver_memory: str = "1g", executor_memory: str = "1g", environment: str | None = None
-) -> dict[str, str]:
+@dataclass(frozen=True)
+class SparkSettings:
+    """The options of a Spark context. Under spark-submit they are ignored, since spark-submit has its own."""
+
+    master: str = "local[*]"
+    """``local[N]``, ``spark://host:port``, or any other URL that Spark knows."""
+    driver_memory: str = "1g"
+    executor_memory: str = "1g"
+    environment: str | None = None
+    """The packaged environment with the executors' Python, a path or a URL that the executors can read.
+
+    Without it the executors run the path of this interpreter.
+    """
+
+
+def context_settings(settings: SparkSettings) -> dict[str, str]:
     """Return Spark's settings for a context that this process starts, including those of :func:`job_settings`.
 
-    ``environment`` is explained at :func:`spark_context`. Raises the errors of :func:`driver_address`. Raises
-    OptionError when the environment's file is missing or the master is local.
+    Raises the errors of :func:`driver_address`. Raises OptionError when the environment's file is missing or the
+    master is local.
     """
+    master, environment = settings.master, settings.environment
     host = driver_address(master)
     if master.startswith("local"):
         host = "127.0.0.1"
     given = {
         **job_settings(master),
         "spark.master": master_with_retries(master),
-        "spark.driver.memory": driver_memory,
-        "spark.executor.memory": executor_memory,
+        "spark.driver.memory": settings.driver_memory,
+        "spark.executor.memory": settings.executor_memory,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
@@ -184,22 +198,11 @@ def _archive(environment: str, master: str) -> str:
 
 
 @contextlib.contextmanager
-def spark_context(
-    master: str = "local[*]",
-    *,
-    driver_memory: str = "1g",
-    executor_memory: str = "1g",
-    environment: str | None = None,
-) -> Iterator[SparkContext]:
+def spark_context(settings: SparkSettings) -> Iterator[SparkContext]:
     """Start a Spark context, and stop it at the end, also after Ctrl-C.
 
-    ``master`` is ``local[N]``, ``spark://host:port``, or any other URL that Spark knows. ``environment`` is the
-    packaged environment (:mod:`~dumpfilter.spark_jobs.spark.environment`) with the executors' Python. It is a path,
-    or a URL that the executors can read. Without ``environment`` the executors run the path of this interpreter.
-    Under spark-submit all these parameters are ignored, since spark-submit has options of its own.
-
     Raises SparkMissing when Java or PySpark is missing, or when Spark does not start (with Spark's message). Raises
-    what :func:`context_settings` raises.
+    the errors of :func:`context_settings`.
     """
     if not under_spark_submit():
         check_java()
@@ -213,37 +216,14 @@ def spark_context(
         with _submitted_context() as context:
             yield context
         return
-    given = context_settings(
-        master, driver_memory=driver_memory, executor_memory=executor_memory, environment=environment
-    )
+    given = context_settings(settings)
     if pyspark.SparkContext._active_spark_context is not None:
         raise SparkMissing("this process has a Spark context already; Spark allows one")
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ["PYSPARK_PYTHON"] = sys.executable if environment is None else f"./{ENVIRONMENT}/bin/python"
+    packaged = f"./{ENVIRONMENT}/bin/python"
+    os.environ["PYSPARK_PYTHON"] = sys.executable if settings.environment is None else packaged
     with _launched_context(given) as context, _warn_without_executor(context, given):
         yield context
-
-
-@contextlib.contextmanager
-def spark_session(
-    master: str = "local[*]",
-    *,
-    driver_memory: str = "1g",
-    executor_memory: str = "1g",
-    environment: str | None = None,
-) -> Iterator[SparkSession]:
-    """Start a Spark context like :func:`spark_context`, with a SparkSession for data frames."""
-    with spark_context(
-        master, driver_memory=driver_memory, executor_memory=executor_memory, environment=environment
-    ) as context:
-        from pyspark.sql import SparkSession
-
-        session = SparkSession(context)
-        try:
-            yield session
-        finally:
-            with _without_warnings():
-                session.stop()
 
 
 @contextlib.contextmanager

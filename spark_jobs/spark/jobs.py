@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from dumpfilter.errors import BinlogError, DumpfilterError
-from dumpfilter.spark_jobs.spark.context import check_java, spark_context
+from dumpfilter.spark_jobs.spark.context import SparkSettings, check_java, spark_context
 from dumpfilter.spark_jobs.spark.reasons import reason
 
 if TYPE_CHECKING:
@@ -82,16 +82,6 @@ class SparkRunner:
         return results
 
 
-@dataclass(frozen=True)
-class SparkSettings:
-    """The options of :func:`~dumpfilter.spark_jobs.spark.context.spark_context` as one value."""
-
-    master: str = "local[*]"
-    driver_memory: str = "1g"
-    executor_memory: str = "1g"
-    environment: str | None = None
-
-
 @contextmanager
 def spark_runner(settings: SparkSettings, console: Console | None = None) -> Iterator[SparkRunner]:
     """Yield a :class:`SparkRunner` whose Spark starts with the first job, and stop Spark at the end.
@@ -100,17 +90,7 @@ def spark_runner(settings: SparkSettings, console: Console | None = None) -> Ite
     """
     check_java()
     with ExitStack() as stack:
-        yield SparkRunner(
-            lambda: stack.enter_context(
-                spark_context(
-                    settings.master,
-                    driver_memory=settings.driver_memory,
-                    executor_memory=settings.executor_memory,
-                    environment=settings.environment,
-                )
-            ),
-            console,
-        )
+        yield SparkRunner(lambda: stack.enter_context(spark_context(settings)), console)
 
 
 def _run(

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dumpfilter.spark_jobs.spark.context import spark_session
+from dumpfilter.spark_jobs.spark.context import SparkSettings, spark_context
 from dumpfilter.spark_jobs.spark.environment import package_environment
 from tests.mariadb import MariaDb
 
@@ -28,8 +28,10 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    with spark_session("local[2]") as session:
-        yield session
+    from pyspark.sql import SparkSession
+
+    with spark_context(SparkSettings("local[2]")) as context:
+        yield SparkSession(context)
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ import typer
 from dumpfilter.commands.option_groups.group import OptionGroup
 
 if TYPE_CHECKING:
-    from dumpfilter.spark_jobs.spark.jobs import SparkSettings
+    from dumpfilter.spark_jobs.spark.context import SparkSettings
 
 PANEL = "Spark"
 
@@ -78,6 +78,6 @@ class SparkOptions(OptionGroup):
     @property
     def settings(self) -> SparkSettings:
         """The settings for :func:`~dumpfilter.spark_jobs.spark.jobs.spark_runner`."""
-        from dumpfilter.spark_jobs.spark.jobs import SparkSettings
+        from dumpfilter.spark_jobs.spark.context import SparkSettings
 
         return SparkSettings(self.master, self.driver_memory, self.executor_memory, self.environment)

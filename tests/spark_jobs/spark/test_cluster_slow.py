@@ -28,7 +28,7 @@ JOBS = [
 FIRST_JOB = """
 from dumpfilter.spark_jobs.spark import context as session
 session.NO_WORKER_AFTER = 0.1
-with session.spark_context({master!r}, executor_memory="512m") as context:
+with session.spark_context(session.SparkSettings({master!r}, executor_memory="512m")) as context:
     print(context.master, context.parallelize([1, 2], 2).sum())
 """
 

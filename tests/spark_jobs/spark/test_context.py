@@ -14,6 +14,7 @@ from dumpfilter.errors import OptionError
 from dumpfilter.spark_jobs.spark.context import (
     TASK_ATTEMPTS,
     SparkMissing,
+    SparkSettings,
     SparkUnreachable,
     check_java,
     context_settings,
@@ -54,7 +55,7 @@ def test_a_master_that_does_not_answer_is_named(closed_port: int) -> None:
     with pytest.raises(SparkUnreachable, match=f"{master}: Connection refused") as caught:
         driver_address(master)
     assert caught.value.exit_code == 3
-    with pytest.raises(SparkUnreachable), spark_context(master):
+    with pytest.raises(SparkUnreachable), spark_context(SparkSettings(master)):
         pass
 
 
@@ -75,7 +76,9 @@ def test_other_masters_are_sparks_to_judge() -> None:
 
 
 def test_a_cluster_finds_the_driver_where_the_driver_found_it(listener: socket.socket) -> None:
-    found = context_settings(f"spark://127.0.0.1:{listener.getsockname()[1]}", executor_memory="3g")
+    found = context_settings(
+        SparkSettings(f"spark://127.0.0.1:{listener.getsockname()[1]}", executor_memory="3g")
+    )
     assert found["spark.driver.host"] == found["spark.driver.bindAddress"] == "127.0.0.1"
     assert found["spark.executor.memory"] == "3g"
     assert "spark.archives" not in found
@@ -85,13 +88,16 @@ def test_the_packaged_environment(listener: socket.socket, tmp_path: Path) -> No
     master = f"spark://127.0.0.1:{listener.getsockname()[1]}"
     archive = tmp_path / "environment.tar.gz"
     with pytest.raises(OptionError, match="no such file; dumpfilter package-environment makes one"):
-        context_settings(master, environment=str(archive))
+        context_settings(SparkSettings(master, environment=str(archive)))
     archive.touch()
-    assert context_settings(master, environment=str(archive))["spark.archives"] == f"{archive}#environment"
+    assert (
+        context_settings(SparkSettings(master, environment=str(archive)))["spark.archives"]
+        == f"{archive}#environment"
+    )
     url = "hdfs://name/environment.tar.gz"
-    assert context_settings(master, environment=url)["spark.archives"] == f"{url}#environment"
+    assert context_settings(SparkSettings(master, environment=url))["spark.archives"] == f"{url}#environment"
     with pytest.raises(OptionError, match="with a local master there are none"):
-        context_settings("local[2]", environment=str(archive))
+        context_settings(SparkSettings("local[2]", environment=str(archive)))
 
 
 def test_without_java_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 import sys
+from multiprocessing import forkserver, process, util
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,16 @@ def count_calls(source: Path, output: Path, options: SplitOptions) -> int:
     process.join()
     assert process.exitcode == 0
     return calls
+
+
+def stop_processes() -> None:
+    """Stop the process that the others are forked from, and remove the directory of multiprocessing.
+
+    multiprocessing itself does both when Python ends. By then the temporary directory of the tests is gone.
+    """
+    forkserver._forkserver._stop()  # type: ignore[attr-defined]
+    util._run_finalizers()  # type: ignore[attr-defined]
+    process.current_process()._config.pop("tempdir", None)  # type: ignore[attr-defined]
 
 
 def _run(source: Path, output: Path, options: SplitOptions, dies_at: int, tell: Any = None) -> None:

@@ -8,10 +8,8 @@ import random
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Sequence
-from multiprocessing.util import get_temp_dir
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +27,7 @@ from tests.spark_jobs.split.dying import (
     make_source,
     options,
     start,
+    stop_processes,
 )
 
 DEADLINE = 120.0
@@ -36,17 +35,10 @@ DEADLINE = 120.0
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _directory_of_processes() -> None:
-    """Let multiprocessing make its directory in a directory of pytest.
-
-    multiprocessing removes its directory only after pytest has looked for files that tests left.
-    """
-    before = tempfile.tempdir
-    tempfile.tempdir = tempfile.mkdtemp(prefix="pytest-")
-    try:
-        get_temp_dir()
-    finally:
-        tempfile.tempdir = before
+def _processes() -> Iterator[None]:
+    """Stop the processes of multiprocessing after the tests, and remove their directory."""
+    yield
+    stop_processes()
 
 
 @pytest.fixture(scope="module")
