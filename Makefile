@@ -37,7 +37,7 @@ quick-tests: $(READY)
 
 # Tests of what differs between distributions: the servers' own programs, Java, the browser, the terminal.
 server-tests: needs-of-tests $(READY)
-	$(PYTEST) tests/oracle/test_re* tests/printing/test_print_set* tests/commands/test_cli* tests/options \
+	$(PYTEST) tests/oracle/test_re* tests/printing/test_print_set* tests/commands/test_*_slow.py tests/commands/test_cli.py tests/options \
 	  tests/test_system_packages.py tests/console tests/master/test_live_server* \
 	  tests/spark_jobs/spark/test_context_slow.py tests/spark_jobs/spark/test_cluster_slow.py \
 	  tests/spark_jobs/bandwidth/test_report_slow.py

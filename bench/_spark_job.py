@@ -30,7 +30,6 @@ def main() -> None:
     with spark_context(master, driver_memory=driver_memory, executor_memory=executor_memory) as context:
         run = SparkRunner(lambda: context)
         with tempfile.TemporaryDirectory() as folder:
-            # Small jobs start the workers, which load their code.
             made = generate(Path(folder) / "set", 64 << 20)
             split(made.index, Path(folder) / "out", run, SplitOptions(range_size=1 << 20))
             bandwidth(made.index, _slaves(2, 20), run, BandwidthOptions(range_size=1 << 20))

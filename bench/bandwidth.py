@@ -1,4 +1,4 @@
-"""The bandwidth job: 100 slaves against one."""
+"""The bandwidth job for 100 slaves, compared with one slave."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bench._common import OUT, Options, Report, binlogs, interleaved
 from bench.split import in_memory, spark_jobs
 
 _RUNS = 3
-"""Timed runs of a case at most: they take long."""
+"""The most timed runs of a case, since a run takes long."""
 
 
 def run(options: Options) -> bool:

@@ -1,4 +1,4 @@
-"""What deciding costs for many slaves, against the one scan that they share."""
+"""The cost of deciding for many slaves, beside the cost of the one scan that the slaves share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The split: cost against the number of schemas, cores, memory, and mysqlbinlog --database once a schema."""
+"""The split: cost by the number of schemas, cores and memory, compared with mysqlbinlog --database for each schema."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from bench._common import (
 from dumpfilter.workload.generate import GeneratedSet
 
 _RUNS = 3
-"""Timed runs of a case at most: they take long."""
+"""The most timed runs of a case, since a run takes long."""
 
 
 def in_memory() -> Path:
-    """A directory on a file system in memory, where there is one: disks are slower than what is measured."""
+    """Return a directory on a file system in memory, if there is one. Disks are slower than the measured code."""
     shared = Path("/dev/shm")
     return shared / "dumpfilter-bench" if shared.is_dir() and os.access(shared, os.W_OK) else OUT
 
@@ -43,7 +43,7 @@ class SparkJobs:
         self._told()
 
     def run(self, **job: object) -> float:
-        """Seconds that a job took, after Spark's start."""
+        """Run a job and return its seconds, without Spark's start."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(job) + "\n")
         self._process.stdin.flush()
@@ -60,7 +60,7 @@ class SparkJobs:
 
 @contextmanager
 def spark_jobs(master: str, *, driver_memory: str = "1g", executor_memory: str = "1g") -> Iterator[SparkJobs]:
-    """A process with Spark, warmed up."""
+    """Start a process with Spark, and run small jobs to warm it up."""
     with child(["-m", "bench._spark_job", master, driver_memory, executor_memory]) as process:
         yield SparkJobs(process)
 
@@ -131,7 +131,7 @@ def _run(size: int, runs: int, memory: Path) -> bool:
 
 
 def _peer(size: int, memory: Path) -> tuple[str, float]:
-    """A server's program once a schema; seconds."""
+    """Run a server's program once for each schema, and return its name and seconds."""
     if has_mysql():
         made = binlogs(size, files=4, under=memory)
         with tempfile.TemporaryDirectory(dir=MYSQL_ROOT / "tmp") as folder:

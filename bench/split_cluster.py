@@ -1,5 +1,7 @@
-"""The split of 2 GB in 4 files on a standalone cluster of two workers: a driver of 2 GB, executors of 1 GB, and what
-memory the processes really took."""
+"""The split of 2 GB in 4 files on a standalone cluster of two workers, with the memory that its processes take.
+
+The driver has 2 GB, each executor 1 GB.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,7 @@ def run(options: Options) -> bool:
 
 
 def _watched(command: list[str]) -> dict[str, int]:
-    """Run a command; by kind, the peak of the largest process, bytes."""
+    """Run a command, and return the peak memory of the largest process of each kind, bytes."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     peaks = dict.fromkeys(("driver, Python", "driver, Java", "executor, Java", "executor, Python"), 0)
     while process.poll() is None:
@@ -73,7 +75,7 @@ def _watched(command: list[str]) -> dict[str, int]:
 
 
 def _processes(driver: int) -> Iterator[tuple[int, str]]:
-    """The processes of the job, and their kinds."""
+    """Yield the processes of the job with their kinds."""
     yield driver, "driver, Python"
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():

@@ -1,7 +1,7 @@
-"""The tree of errors. Every error the product raises on purpose is a :class:`DumpfilterError`.
+"""The tree of errors. Every error that dumpfilter raises on purpose is a :class:`DumpfilterError`.
 
-An error says *what* is wrong, *where* (file and position, or the option), and, where there is one,
-the *cure*. The CLI prints ``str(error)`` and exits with :attr:`DumpfilterError.exit_code`.
+An error's text says what is wrong, where (file and position, or the option), and what to do when something can be done.
+The command line prints ``str(error)`` and exits with :attr:`DumpfilterError.exit_code`.
 
 >>> str(BinlogCorrupt("event checksum mismatch", file="bin.000001", position=1720))
 'bin.000001: at 1720: event checksum mismatch'
@@ -17,13 +17,13 @@ class DumpfilterError(Exception):
 
 
 class OptionError(DumpfilterError):
-    """An option or rule that cannot be used; the text names it."""
+    """An option or rule that cannot be used. The text names the option."""
 
     exit_code = 2
 
 
 class BinlogError(DumpfilterError):
-    """Something is wrong with a binlog; names the file and the position of the offending event."""
+    """An error in a binlog. The text names the file and the position of the bad event."""
 
     def __init__(self, what: str, *, file: str | None = None, position: int | None = None) -> None:
         self.what = what
@@ -38,7 +38,7 @@ class BinlogError(DumpfilterError):
         return ": ".join([*where, self.what])
 
     def located(self, file: str, position: int | None = None) -> BinlogError:
-        """The same error with the file (and position) filled in where they are not known yet."""
+        """Return a copy of the error with file and position filled in where they are missing."""
         return type(self)(
             self.what,
             file=self.file if self.file is not None else file,
@@ -47,19 +47,19 @@ class BinlogError(DumpfilterError):
 
 
 class BinlogCorrupt(BinlogError):
-    """The bytes are not what the format allows: wrong magic, bad checksum, impossible length."""
+    """Bytes that the format does not allow: wrong magic, bad checksum, impossible length."""
 
 
 class BinlogTruncated(BinlogError):
-    """The file ends inside an event or inside a transaction although it is not being written to."""
+    """A file that ends inside an event or inside a transaction although no server writes to it."""
 
 
 class BinlogUnsupported(BinlogError):
-    """A valid file of a kind this product does not read (encrypted, or a format before v4)."""
+    """A valid binlog of a kind that dumpfilter does not read: encrypted, or a format before v4."""
 
 
 class BinlogMissing(BinlogError):
-    """A file that the index names, or that a position points to, is not there."""
+    """A missing file that the index or a position names."""
 
 
 class PositionError(BinlogError):
@@ -71,11 +71,11 @@ class GtidError(DumpfilterError, ValueError):
 
 
 class OutputError(DumpfilterError):
-    """An output cannot be written: it exists already, or the disk says no."""
+    """An output that cannot be written, since it exists already or the disk refuses."""
 
 
 class ConnectionLost(DumpfilterError):
-    """The other side cannot be reached; names its address."""
+    """A server that cannot be reached. The text names its address."""
 
     exit_code = 3
 

@@ -1,7 +1,7 @@
-"""``python -m dumpfilter.warm_up``: compile the kernels once, into numba's cache beside them.
+"""``python -m dumpfilter.warm_up``: compile the numba kernels once, into the cache beside the modules.
 
-Without a cache the first command that needs a kernel compiles it, for some seconds each. Several commands that start
-together would each compile it.
+Without the cache the first command that needs a kernel compiles the kernel, which takes some seconds. Commands that
+start at the same time would each compile it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dumpfilter.workload.generate import generate
 
 
 def warm_up(directory: Path) -> None:
-    """Run everything that is compiled over a small binlog, which is written to ``directory``."""
+    """Run every compiled function over a small binlog, which is written to ``directory``."""
     made = generate(directory, 1 << 18)
     subjects, sources = Subjects(), SourceNumbers()
     flags = TableFlags(Filter.from_options(["--replicate-do-db=nowhere"]), subjects)

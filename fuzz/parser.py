@@ -1,4 +1,4 @@
-"""Fuzz the console's parser; see README.md."""
+"""Fuzz the parser of the console's statements; README.md describes how."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import atheris
 
-with atheris.instrument_imports(include=["dumpfilter.sql"]):
+with atheris.instrument_imports(include=["dumpfilter.sql", "dumpfilter.statement"]):
     from dumpfilter.sql import parser
     from dumpfilter.sql.server_errors import SqlError
 
@@ -17,8 +17,8 @@ ANSWERS = Path(__file__).parent.parent / "tests" / "sql" / "data" / "answers.jso
 
 
 def check(data: bytes) -> None:
-    """One input: it is a command or a typed error, whole and in parts, and the parts are its text."""
-    # what is no UTF-8 comes from a client as lone surrogates
+    """Check one input: each statement is a command or an SqlError, and the parts of a split are the text."""
+    # the parser gets bytes that are no UTF-8 as lone surrogates
     text = data.decode("utf-8", "surrogateescape")
     parts = parser.split_statements(text)
     at = 0
@@ -36,7 +36,7 @@ def main() -> None:
         for number, statement in enumerate(json.loads(ANSWERS.read_text(encoding="utf-8"))):
             Path(seeds, str(number)).write_text(statement, encoding="utf-8")
         folders = [argument for argument in sys.argv[1:] if not argument.startswith("-")]
-        # only the first folder is written to
+        # libFuzzer writes to the first folder only
         own = [] if folders else [str(Path(seeds, "found"))]
         for folder in own:
             Path(folder).mkdir()

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field, IPvAnyNetwork
 
-from dumpfilter.binlog.format import NameRules
+from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import FilterSemantics, make_filter, parse_option
 from dumpfilter.master.imposed import ImposedFilter
@@ -53,7 +53,7 @@ class MasterConfig:
 def load_config(
     path: Path,
     *,
-    names: NameRules = NameRules(),
+    names: NameRules = DEFAULT_NAMES,
 ) -> MasterConfig:
     """Read a configuration file. ``names`` are the served binlog's. Imposed rules compare names as the binlog's server
     does.

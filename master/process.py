@@ -21,7 +21,7 @@ from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.printable import printable
-from dumpfilter.security.tls import temporary_tls
+from dumpfilter.security.tls import ServerTls, temporary_tls
 
 if TYPE_CHECKING:  # it brings in pyarrow, which a master without splits does without
     from dumpfilter.master.presplit import Presplit
@@ -79,9 +79,10 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
         config=config,
         presplit=presplit,
     )
+    tls = _console_tls(options.console)  # an unusable certificate is an error before slaves are served
     server.start()
     try:
-        with _console(options, server, users) as console_port:
+        with _console(options, server, users, tls) as console_port:
             names = store.binlogs.names
             terminal.print(
                 f"serving {names[0]} to {names[-1]} ({len(names)} files, "
@@ -123,19 +124,25 @@ def _load_config(options: MasterOptions, store: BinlogStore) -> MasterConfig:
     )
 
 
+def _console_tls(endpoint: ConsoleEndpoint | None) -> ServerTls | None:
+    if endpoint is None:
+        return None
+    return endpoint.load_tls(lambda: temporary_tls(endpoint.host, endpoint.tls.ca))
+
+
 @contextmanager
-def _console(options: MasterOptions, server: MasterServer, users: dict[str, str]) -> Iterator[int | None]:
+def _console(
+    options: MasterOptions, server: MasterServer, users: dict[str, str], tls: ServerTls | None
+) -> Iterator[int | None]:
     """Serve the console, when there is one, as long as the block runs, and yield its port."""
     endpoint = options.console
-    if endpoint is None:
+    if endpoint is None or tls is None:
         yield None
         return
     executor = MasterConsole(
         server.service, port=server.port, lower_case_table_names=options.lower_case_table_names
     )
-    with serving(
-        endpoint, executor, users, lambda: temporary_tls(endpoint.host, endpoint.tls.ca)
-    ) as console_port:
+    with serving(endpoint, executor, users, tls) as console_port:
         yield console_port
 
 

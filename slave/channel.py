@@ -352,10 +352,10 @@ class Channel:
         )
 
     def _new_io_thread(self, user: str | None = None, password: str | None = None) -> IoThread:
-        source = replace(self._options.master, uuid=self._uuid, filter=self._registered_filter())
+        master = replace(self._options.master, uuid=self._uuid, filter=self._registered_filter())
         if user is not None:
-            source = replace(source, user=user, password=password or "")
-        return IoThread(source, self._receiver, on_chunk=self._on_chunk, on_connect=self._connected)
+            master = replace(master, user=user, password=password or "")
+        return IoThread(master, self._receiver, on_chunk=self._on_chunk, on_connect=self._connected)
 
     def _connected(self, stub: rpc.DumpFilterStub, answer: pb.RegisterResponse) -> None:
         self._master_server_id = answer.server_id

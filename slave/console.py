@@ -166,7 +166,7 @@ class SlaveConsole:
         if info.auto_position and not (known and known.info.auto_position):
             info = info.model_copy(update={"log_file": "", "log_pos": 4})
         elif afresh and not {"LOG_FILE", "LOG_POS"} & given.keys():
-            # another source has other files
+            # Another master has other binlog files.
             info = info.model_copy(update={"log_file": "", "log_pos": 4})
         self._change(lambda: self._slave.configure(info, command.clauses, afresh=afresh))
         return Result(notes=notes)

@@ -90,12 +90,7 @@ def _console(slave: Slave, endpoint: ConsoleEndpoint | None) -> Iterator[None]:
         yield
         return
     executor = SlaveConsole(slave)
-
-    with serving(
-        endpoint,
-        executor,
-        endpoint.users(),
-        lambda: kept_tls(slave.options.relay_dir, endpoint.host, endpoint.tls.ca),
-    ) as port:
+    tls = endpoint.load_tls(lambda: kept_tls(slave.options.relay_dir, endpoint.host, endpoint.tls.ca))
+    with serving(endpoint, executor, endpoint.users(), tls) as port:
         executor.port = port
         yield

@@ -38,7 +38,8 @@ CHANNELS = "channels"
 """The directory of the named channels' directories. The default channel uses the relay directory itself."""
 
 _LONGEST_NAME = 120
-"""The longest part of a channel's name in the name of its directory. A digest follows where the name is longer."""
+"""The longest name of a channel's directory without a digest, characters. A longer name is cut, and a digest
+follows."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,7 @@ class Slave:
         watching: Watching | None = None,
     ) -> None:
         check_server_id(options.server_id)
+        make_target(options.target)  # an unknown name is an error before any file is written
         self.options = options
         self.filters = filters
 

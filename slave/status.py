@@ -33,6 +33,15 @@ _I = ColumnType.INTEGER
 _STATUS = [column.name for column in replica_status_columns()]
 _NEVER = "0000-00-00 00:00:00.000000"
 
+# Numbers of errors that end a thread, by the server's names.
+ER_SOURCE_FATAL_ERROR_READING_BINLOG = 1236
+ER_REPLICA_INCIDENT = 1590
+ER_REPLICA_FATAL_ERROR = 1593
+ER_REPLICA_RELAY_LOG_READ_FAILURE = 1594
+ER_REPLICA_RELAY_LOG_WRITE_FAILURE = 1595
+ER_REPLICA_SOURCE_COM_FAILURE = 1597
+CR_CONN_HOST_ERROR = 2003
+
 
 def status_row(configured: Configured, filters: ChannelFilters, executed: str) -> list[Any]:
     """Return one channel's row of SHOW REPLICA STATUS.
@@ -126,7 +135,7 @@ def io_error(channel: Channel) -> tuple[int, str, float]:
         return _io_number(worker.error), str(worker.error), worker.error_at
     if channel.io.last_error:
         text = f"Error connecting to source '{channel.options.master.address}': {channel.io.last_error}"
-        return 2003, text, channel.io.last_error_at
+        return CR_CONN_HOST_ERROR, text, channel.io.last_error_at
     return 0, "", 0.0
 
 
@@ -136,22 +145,24 @@ def sql_error(worker: Worker) -> tuple[int, str, float]:
     if error is None:
         return 0, "", 0.0
     if isinstance(error, SlaveIncident):
-        number = 1590  # ER_REPLICA_INCIDENT
+        number = ER_REPLICA_INCIDENT
     elif isinstance(error, BinlogError):
-        number = 1594  # ER_REPLICA_RELAY_LOG_READ_FAILURE
+        number = ER_REPLICA_RELAY_LOG_READ_FAILURE
     else:
-        number = 1593  # ER_REPLICA_FATAL_ERROR
+        number = ER_REPLICA_FATAL_ERROR
     return number, str(error), worker.error_at
 
 
 def _io_number(error: BaseException) -> int:
     if isinstance(error, ConnectionLost):
-        return 2003  # CR_CONN_HOST_ERROR
+        return CR_CONN_HOST_ERROR
     if isinstance(error, RegistrationRefused):
-        return 1597  # ER_REPLICA_SOURCE_COM_FAILURE
+        return ER_REPLICA_SOURCE_COM_FAILURE
     if isinstance(error, BinlogError | DumpTakenOver):
-        return 1236  # ER_SOURCE_FATAL_ERROR_READING_BINLOG
-    return 1593 if isinstance(error, DumpfilterError) else 1595  # ER_REPLICA_RELAY_LOG_WRITE_FAILURE
+        return ER_SOURCE_FATAL_ERROR_READING_BINLOG
+    return (
+        ER_REPLICA_FATAL_ERROR if isinstance(error, DumpfilterError) else ER_REPLICA_RELAY_LOG_WRITE_FAILURE
+    )
 
 
 def _seconds_behind(channel: Channel) -> int | None:

@@ -1,31 +1,114 @@
 """The compiled count of the rows in rows events: one pass over the events of a segment.
 
-It keeps which table map each table id stands for, as a number of a *plan* (how long the table's columns are). What it
-has not met, a table map of a new shape or rows that have to be opened, it leaves to the caller and goes on from there.
-Its plain-Python twin is in the tests: the project's decoders, event by event.
+The count remembers for each table id in force a *plan*: the sizes of the table's columns. It stops where the caller has
+to do something, and goes on from there. :class:`Stop` names the reasons. Its plain-Python twin is in the tests, which
+decode event by event with the project's decoders.
 """
 
 from __future__ import annotations
 
+import enum
+from typing import NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 from numba import njit
 
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog._row_kernels import PARTIAL_JSON_UPDATES, _skip_image
+from dumpfilter.binlog.events import HEADER_LENGTH, EventType
 
-# Why a count came back.
-DONE = 0
-NEW_SHAPE = 1  # event i is a table map whose plan is to be made
-OPEN = 2  # event i holds rows that MariaDB compressed
-MORE_MAPS = 3  # no room for another table map
+
+class Stop(enum.IntEnum):
+    """The reasons for which :func:`count_rows` returns."""
+
+    DONE = 0
+    """All events are counted."""
+    NEW_SHAPE = 1
+    """The next event is a table map of a shape that has no plan yet."""
+    OPEN = 2
+    """The next event holds rows that MariaDB compressed."""
+    MORE_MAPS = 3
+    """The arrays of the table maps in force are full."""
+
 
 UNKNOWN = -1
-"""What stands for the number of rows of an event that has none, or whose rows cannot be counted."""
+"""The count of an event that is not a rows event, or whose rows cannot be counted."""
+
+# The bits of a rows event's kind.
+CHANGE = 7
+"""The bits that hold INSERT, UPDATE or DELETE; 0 for an event that is not a rows event."""
+INSERT, UPDATE, DELETE = 1, 2, 3
+COMPRESSED = 8
+PARTIAL = 16
+"""A partial update of JSON columns (binlog_row_value_options)."""
+UNCOUNTED = 32
+"""A layout whose rows are never counted (before MySQL 5.1.18)."""
+
+_EXTRA_DATA_HEADER = 10
+"""The length of a rows event's post-header that is followed by extra data."""
+
+
+class Events(NamedTuple):
+    """Events in a buffer. Event k has ``size[k]`` bytes from ``data[start[k]]`` on."""
+
+    data: npt.NDArray[np.uint8]
+    start: npt.NDArray[np.int64]
+    size: npt.NDArray[np.int64]
+    type: npt.NDArray[np.uint8]
+    role: npt.NDArray[np.uint8]
+    subject: npt.NDArray[np.int32]
+
+
+class Format(NamedTuple):
+    """The lengths that the format description event tells."""
+
+    checksum_length: int
+    table_id_length: int
+    header_lengths: npt.NDArray[np.uint8]
+    """The length of the post-header of each event type, bytes."""
+    kinds: npt.NDArray[np.uint8]
+    """The kind of each event type: :data:`CHANGE` and the bits after it."""
+
+
+class Plans(NamedTuple):
+    """The shapes of the tables met so far. Plan p has ``shapes[shape_start[p] : shape_start[p + 1]]``.
+
+    A shape is the part of a Table_map event's body that holds the columns' types and metadata.
+    """
+
+    of_subject: npt.NDArray[np.int32]
+    """The plan that each table had last, -1 for none."""
+    shapes: npt.NDArray[np.uint8]
+    shape_start: npt.NDArray[np.int64]
+    column_sizes: npt.NDArray[np.int32]
+    """The sizes of the columns, as :func:`_skip_image` takes them, of all plans."""
+    column_start: npt.NDArray[np.int64]
+    """The start of each plan's columns in ``column_sizes``."""
+    json_columns: npt.NDArray[np.int32]
+    """The number of JSON columns; -1 for a plan whose rows cannot be counted."""
+
+
+class OpenMaps(NamedTuple):
+    """The table maps in force. A statement maps few tables, so both arrays are searched from the end."""
+
+    ids: npt.NDArray[np.int64]
+    plans: npt.NDArray[np.int32]
+
+
+class Opened(NamedTuple):
+    """The rows of one compressed event, uncompressed."""
+
+    event: int
+    """The number of the event; -1 for none."""
+    rows: npt.NDArray[np.uint8]
+    readable: bool
+    """Whether the rows could be uncompressed."""
 
 
 @njit(cache=True, nogil=True, inline="always")
 def _packed(data, at, end):
-    """A packed integer: ``(value, where it ends)``; where it ends is -1 when it is none."""
+    """Read a packed integer; return the value and its end, which is -1 when there is no whole integer."""
     if at >= end:
         return np.int64(0), np.int64(-1)
     first = np.int64(data[at])
@@ -42,8 +125,7 @@ def _packed(data, at, end):
 
 @njit(cache=True, nogil=True)
 def shape_of(data, start, end, id_length):
-    """Where in a table map's body its columns' types and metadata stand: ``(from, to)``, (-1, -1) when it is too
-    short."""
+    """Return the start and end of the shape in a Table_map event; (-1, -1) when the event is too short."""
     at = start + id_length + 2
     for _ in range(2):
         if at >= end:
@@ -64,7 +146,7 @@ def shape_of(data, start, end, id_length):
 
 @njit(cache=True, nogil=True, inline="always")
 def _present(data, at, sizes, out):
-    """The sizes of the columns whose bit is set in the bitmap at ``at``; how many there are."""
+    """Write to ``out`` the sizes of the columns whose bit is set in the bitmap at ``at``; return their number."""
     n = 0
     for k in range(sizes.size):
         if data[at + (k >> 3)] >> (k & 7) & 1:
@@ -75,8 +157,11 @@ def _present(data, at, sizes, out):
 
 @njit(cache=True, nogil=True)
 def _rows_of(data, at, end, before, after, partial_bytes):
-    """The number of rows from ``at`` to ``end``, or UNKNOWN. ``before``, ``after``: sizes of the columns present in
-    the images; an insert's or a delete's only image is ``before``."""
+    """Return the number of rows from ``at`` to ``end``, or UNKNOWN.
+
+    ``before`` and ``after`` are the sizes of the columns present in the images. The only image of an insert or a delete
+    is ``before``.
+    """
     count = 0
     while at < end:
         here = at
@@ -99,121 +184,133 @@ def _rows_of(data, at, end, before, after, partial_bytes):
     return np.int64(count)
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _table_id(data, at, length):
+    """Return the table id of ``length`` bytes at ``at``."""
+    table_id = np.int64(0)
+    for k in range(length):
+        table_id |= np.int64(data[at + k]) << (8 * k)
+    return table_id
+
+
 @njit(cache=True, nogil=True)
-def count_rows(
-    data,
-    starts,
-    sizes,
-    types,
-    roles,
-    subjects,
-    trailer,
-    id_length,
-    header_lengths,
-    kinds,
-    subject_plan,
-    plan_shape,
-    shapes,
-    plan_sizes,
-    column_sizes,
-    plan_json,
-    map_ids,
-    map_plans,
-    open_maps,
-    opened,
-    opened_at,
-    readable,
-    scratch,
-    out,
-    i,
-):
-    """Count from event ``i`` on; returns ``(code, i, open_maps)``.
+def count_rows(events, format, plans, maps, open_maps, opened, scratch, out, i):
+    """Count the rows of the events from number ``i`` on into ``out``, until a :class:`Stop`.
 
-    ``data``: uint8, with event k at ``starts[k]``, ``sizes[k]`` bytes long, of which the last ``trailer`` are its
-    checksum. ``header_lengths``: of rows events by type, bytes. ``kinds``: by type 0 for no rows event, 1 insert, 2
-    update, 3 delete, and 8 more when compressed, 16 when a partial update, 32 when never to be taken apart.
-
-    Plans: ``subject_plan[s]`` is the number of the plan that table s had last, -1 for none. A plan's shape is
-    ``shapes[plan_shape[p]:plan_shape[p + 1]]``, its columns' sizes are in ``column_sizes`` from ``plan_sizes[p]`` to
-    ``plan_sizes[p + 1]``; ``plan_json[p]`` its JSON columns, -1 for a plan that is of no use.
-
-    ``map_ids``, ``map_plans``: the table maps in force, ``open_maps`` of them. ``opened``: the rows of event
-    ``opened_at`` (-1: of none), opened; not ``readable``: they cannot be opened.
+    ``open_maps`` is the number of table maps in force in ``maps``. ``scratch`` (int32[2, columns]) has room for the
+    columns of the widest plan. Returns ``(stop, i, open_maps)``.
     """
-    n = starts.size
-    while i < n:
+    # locals: each use of a tuple's array counts a reference
+    data, starts, sizes, types, roles, subjects = events
+    checksum_length, id_length, header_lengths, kinds = format
+    of_subject, shapes, shape_start, column_sizes, column_start, json_columns = plans
+    map_ids, map_plans = maps
+    opened_event, opened_rows, readable = opened
+    before, after = scratch[0], scratch[1]
+    while i < starts.size:
         kind = np.int64(types[i])
         what = kinds[kind]
-        if kind == 19:
-            start = starts[i] + 19
-            end = starts[i] + sizes[i] - trailer
+        role = roles[i] & R.ROLE_MASK
+        start = starts[i] + HEADER_LENGTH
+        end = starts[i] + sizes[i] - checksum_length
+        if kind == EventType.TABLE_MAP:
+            plan = np.int64(-1)
             first, last = shape_of(data, start, end, id_length)
-            plan = subject_plan[subjects[i]] if subjects[i] >= 0 else -1
             if first >= 0 and subjects[i] >= 0:
-                same = plan >= 0 and plan_shape[plan + 1] - plan_shape[plan] == last - first
-                if same:
-                    for k in range(last - first):
-                        if shapes[plan_shape[plan] + k] != data[first + k]:
-                            same = False
-                            break
-                if not same:
-                    return NEW_SHAPE, i, open_maps
-            else:
-                plan = -1
+                plan = np.int64(of_subject[subjects[i]])
+                if plan < 0 or not _has_shape(
+                    data, first, last, shapes, shape_start[plan], shape_start[plan + 1]
+                ):
+                    return np.int64(Stop.NEW_SHAPE), i, open_maps
             if open_maps >= map_ids.size:
-                return MORE_MAPS, i, open_maps
-            table_id = np.int64(0)
-            for k in range(id_length):
-                table_id |= np.int64(data[start + k]) << (8 * k)
-            map_ids[open_maps] = table_id
+                return np.int64(Stop.MORE_MAPS), i, open_maps
+            map_ids[open_maps] = _table_id(data, start, id_length)
             map_plans[open_maps] = plan
             open_maps += 1
         elif what:
-            if roles[i] & 0x7F == R.DUMMY_ROWS:
+            if role == R.DUMMY_ROWS:
                 out[i] = 0
-            elif what < 32:
-                at = starts[i] + 19
-                end = starts[i] + sizes[i] - trailer
-                table_id = np.int64(0)
-                for k in range(id_length):
-                    table_id |= np.int64(data[at + k]) << (8 * k)
+            elif what < UNCOUNTED:
                 plan = -1
+                table_id = _table_id(data, start, id_length)
                 for k in range(open_maps - 1, -1, -1):
                     if map_ids[k] == table_id:
                         plan = map_plans[k]
                         break
-                at += id_length + 2
-                if header_lengths[kind] == 10:
-                    extra = np.int64(0)
-                    if at + 2 <= end:
-                        extra = np.int64(data[at]) | np.int64(data[at + 1]) << 8
-                    at = at + extra if extra >= 2 else end
-                columns, at = _packed(data, at, end)
-                if plan >= 0 and at >= 0 and plan_json[plan] >= 0:
-                    sizes_of = column_sizes[plan_sizes[plan] : plan_sizes[plan + 1]]
-                    width = (sizes_of.size + 7) >> 3
-                    images = 2 if what & 7 == 2 else 1
-                    if columns == sizes_of.size and at + images * width <= end:
-                        if what & 8 and opened_at != i:
-                            return OPEN, i, open_maps
-                        first_count = _present(data, at, sizes_of, scratch[0])
-                        first_image = scratch[0, :first_count]
-                        second_image = scratch[1, :0]
-                        at += width
-                        if images == 2:
-                            second_count = _present(data, at, sizes_of, scratch[1])
-                            second_image = scratch[1, :second_count]
-                            at += width
-                        partial = (plan_json[plan] + 7) >> 3 if what & 16 else -1
-                        if what & 8:
-                            if readable:
-                                out[i] = _rows_of(opened, 0, opened.size, first_image, second_image, partial)
-                        else:
-                            out[i] = _rows_of(data, at, end, first_image, second_image, partial)
-            # the last of its statement: the tables are closed
-            if roles[i] & 0x7F == R.ROWS_END or roles[i] & 0x7F == R.DUMMY_ROWS:
+                if plan >= 0 and json_columns[plan] >= 0:
+                    columns = column_sizes[column_start[plan] : column_start[plan + 1]]
+                    at = _skip_extra_data(data, start + id_length + 2, end, header_lengths[kind])
+                    at = _bitmaps(data, at, end, columns.size, what)
+                    if at >= 0 and not what & COMPRESSED:
+                        out[i] = _count(data, at, data, end, columns, json_columns[plan], what, before, after)
+                    elif at >= 0 and opened_event != i:
+                        return np.int64(Stop.OPEN), i, open_maps
+                    elif at >= 0 and readable:
+                        out[i] = _count(
+                            data,
+                            at,
+                            opened_rows,
+                            opened_rows.size,
+                            columns,
+                            json_columns[plan],
+                            what,
+                            before,
+                            after,
+                        )
+            if role == R.ROWS_END or role == R.DUMMY_ROWS:
+                # the server closes the tables at the end of a statement
                 open_maps = 0
         if roles[i] & R.ENDS:
             open_maps = 0
         i += 1
-    return DONE, i, open_maps
+    return np.int64(Stop.DONE), i, open_maps
+
+
+@njit(cache=True, nogil=True)
+def _has_shape(data, first, last, shapes, begin, end):
+    """Tell whether a Table_map event's shape is that of a plan."""
+    if end - begin != last - first:
+        return False
+    for k in range(last - first):  # noqa: SIM110 (compiled code has no generators)
+        if shapes[begin + k] != data[first + k]:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _skip_extra_data(data, at, end, header_length):
+    """Return the end of the extra data at ``at``, if there are any, or ``end`` when they are malformed."""
+    if header_length != _EXTRA_DATA_HEADER:
+        return at
+    extra = np.int64(0)
+    if at + 2 <= end:
+        extra = np.int64(data[at]) | np.int64(data[at + 1]) << 8
+    return at + extra if extra >= 2 else end
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _bitmaps(data, at, end, columns, what):
+    """Return the place of the columns' bitmaps; -1 when the event has other columns or no room for the bitmaps."""
+    found, at = _packed(data, at, end)
+    images = 2 if what & CHANGE == UPDATE else 1
+    fits = at >= 0 and found == columns and at + images * ((columns + 7) >> 3) <= end
+    return at if fits else np.int64(-1)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _count(data, at, rows, end, columns, json_columns, what, before, after):
+    """Return the number of rows of a rows event whose bitmaps are at ``at``, or UNKNOWN.
+
+    The rows are in ``data`` after the bitmaps, or in another array ``rows`` where they were compressed. ``before`` and
+    ``after`` are room for the sizes of the columns present in the images.
+    """
+    width = (columns.size + 7) >> 3
+    first = _present(data, at, columns, before)
+    second = np.int64(0)
+    at += width
+    if what & CHANGE == UPDATE:
+        second = _present(data, at, columns, after)
+        at += width
+    partial = np.int64((json_columns + 7) >> 3 if what & PARTIAL else -1)
+    begin = np.int64(0) if what & COMPRESSED else at
+    return _rows_of(rows, begin, end, before[:first], after[:second], partial)

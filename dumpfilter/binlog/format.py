@@ -43,6 +43,9 @@ class NameRules(NamedTuple):
     """The server's setting: 0 compares names as they are, 1 and 2 without case."""
 
 
+DEFAULT_NAMES = NameRules()
+"""MySQL's comparison of names as they are, for callers that do not know the binlog's server."""
+
 _ACCENTS_COUNT = (11, 5)
 """The first MariaDB whose names compare with accents (MDEV-31340, in the change log of 11.5.1)."""
 

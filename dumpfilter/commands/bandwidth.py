@@ -59,7 +59,7 @@ def bandwidth_command(
     from dumpfilter.spark_jobs.bandwidth.job import BandwidthOptions, bandwidth
     from dumpfilter.spark_jobs.bandwidth.output import REPORT, check_output, write_results
     from dumpfilter.spark_jobs.bandwidth.slaves import load_slaves
-    from dumpfilter.spark_jobs.ranges.indexing import passed_over
+    from dumpfilter.spark_jobs.ranges.indexing import skipped_part
     from dumpfilter.spark_jobs.spark.jobs import spark_runner
 
     definitions = load_slaves(slaves)
@@ -81,7 +81,7 @@ def bandwidth_command(
         _print_table(results, console)
         console.print(f"report: {output / REPORT}", soft_wrap=True, highlight=False)
     skipped = (
-        f"{each.file}: {passed_over(each.position)} passed over: {each.reason}" for each in results.skipped
+        f"{each.file}: skipped {skipped_part(each.position)}: {each.reason}" for each in results.skipped
     )
     for warning in (*skipped, *results.warnings):
         progress.print(f"[yellow]warning:[/] {warning}", soft_wrap=True)

@@ -36,6 +36,9 @@ def slave_command(
             rich_help_panel=PANEL,
         ),
     ] = "root",
+    target: Annotated[
+        str, typer.Option(help="The name of the target that transactions are applied to.")
+    ] = "summary",
     summary: Annotated[
         Literal["table", "json", "none"], typer.Option(help="What to print at the end.")
     ] = "table",
@@ -80,6 +83,7 @@ def slave_command(
         once=relay.once,
         apply=not relay.io_thread_only,
         alone=endpoint is not None,
+        target=target,
         sync_relay_log=relay.sync_relay_log,
         sync_master_info=relay.sync_master_info,
     )

@@ -17,10 +17,9 @@ _STATUS_SECONDS = 2.0
 
 
 def log_to_standard_error(*, colors: bool) -> None:
-    """Write the log's lines to the standard error of this moment.
+    """Write the log's lines to standard error.
 
-    Call this function inside a progress bar's block, where rich has replaced standard error. The lines then stand above
-    the bar.
+    Each line goes to the standard error of its moment, because a progress bar replaces ``sys.stderr`` while it runs.
     """
     structlog.configure(
         processors=[
@@ -28,7 +27,7 @@ def log_to_standard_error(*, colors: bool) -> None:
             structlog.processors.TimeStamper("iso"),
             structlog.dev.ConsoleRenderer(colors=colors),
         ],
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
     )
 
 

@@ -1,1 +1,1 @@
-"""The console: a port that speaks MySQL's client protocol, over what a master or a slave can execute."""
+"""The console of a master or slave: a port that speaks MySQL's client protocol."""

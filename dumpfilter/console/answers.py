@@ -1,4 +1,4 @@
-"""What the console sends for a result: packets of column definitions, rows in text and binary form, OK and errors."""
+"""The packets of a result: column definitions, rows in text and binary form, OK, EOF and errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NOT_FIXED_DECIMALS = 31
 
 
 def error(failed: SqlError, charset: CharacterSet) -> bytes:
-    """An ERR packet with exactly this error's number and SQLSTATE."""
+    """Return an ERR packet with the error's number and SQLSTATE."""
     state = failed.sqlstate.encode("ascii", "replace")[:5].ljust(5, b"0")
     text = failed.message.encode(charset.codec, "replace")
     return b"\xff" + struct.pack("<H", failed.number) + b"#" + state + text
@@ -40,7 +40,7 @@ def ok(capabilities: Capabilities, status: ServerStatus, result: Result, info: b
 
 
 def end_of_rows(capabilities: Capabilities, status: ServerStatus, result: Result) -> bytes:
-    """What follows the last row: OK with the header of EOF, or EOF for older clients."""
+    """Return the packet after the last row: OK with the header of EOF, or EOF for older clients."""
     warnings = min(len(result.notes), 0xFFFF)
     if Capabilities.CLIENT_DEPRECATE_EOF in capabilities:
         return bytes(packets.make_ok(capabilities, status, eof=True, warnings=warnings))
@@ -50,7 +50,7 @@ def end_of_rows(capabilities: Capabilities, status: ServerStatus, result: Result
 def result_set(
     capabilities: Capabilities, status: ServerStatus, result: Result, charset: CharacterSet, *, binary: bool
 ) -> Iterator[bytes]:
-    """A result with columns, packet by packet, in the text protocol or (prepared statements) the binary one."""
+    """Yield the packets of a result with columns, in the text protocol or (prepared statements) the binary one."""
     yield uint_len(len(result.columns))
     for column in result.columns:
         yield column_definition(column, charset)
@@ -68,7 +68,7 @@ def column_definition(column: Column, charset: CharacterSet) -> bytes:
     return bytes(
         packets.make_column_definition_41(
             server_charset=charset,
-            # a name that this character set does not have is shown as well as it can be
+            # characters that the client's character set does not have become question marks
             name=column.name.encode(charset.codec, "replace").decode(charset.codec),
             column_type=wire,
             character_set=charset if text else CharacterSet.binary,
@@ -79,7 +79,7 @@ def column_definition(column: Column, charset: CharacterSet) -> bytes:
 
 
 def text_of(value: object) -> str:
-    """A value as the server writes it in a text result.
+    """Return a value as the server writes it in a text result.
 
     >>> text_of(1e3), text_of(0.1), text_of(True), text_of(datetime.datetime(2026, 1, 2))
     ('1000', '0.1', '1', '2026-01-02 00:00:00.000000')
@@ -105,7 +105,7 @@ def _text_row(row: Sequence[Any], columns: Sequence[Column], charset: CharacterS
 def _binary_timestamp(value: Any, charset: CharacterSet) -> bytes:
     del charset
     if isinstance(value, str):
-        # the zero timestamp
+        # the protocol has no digits for the zero timestamp
         return b"\0"
     return struct.pack(
         "<BHBBBBBI",

@@ -1,7 +1,7 @@
-"""One client's connection: the login, then command after command until it leaves.
+"""One client's connection: the login, then one command after another until the client leaves.
 
-Runs in the server's event loop; statements run in worker threads, so that a long one holds up nobody and can be
-interrupted.
+The connection runs in the server's event loop. Its statements run in worker threads, so that a long statement delays
+no other client and can be interrupted.
 """
 
 from __future__ import annotations
@@ -42,11 +42,24 @@ from dumpfilter.sql.server_errors import SqlError
 log = structlog.get_logger()
 
 LOGIN_SECONDS = 10.0
-"""As the server's ``connect_timeout``: how long a client may take to log in."""
+"""The seconds that a client has to log in (the server's ``connect_timeout``)."""
+
+
+_SHOWN_BYTES = 6
+"""The bytes that error 1300 shows of a text that cannot be decoded."""
+_LOGGED_CHARACTERS = 200
+"""The characters of a statement that the log shows after an internal error."""
+
+
+class SetOption(enum.IntEnum):
+    """The options of COM_SET_OPTION (``enum_mysql_set_option``)."""
+
+    MULTI_STATEMENTS_ON = 0
+    MULTI_STATEMENTS_OFF = 1
 
 
 class Com(enum.IntEnum):
-    """The commands of the protocol (``enum_server_command``) that are answered."""
+    """The protocol's commands (``enum_server_command``) that the console answers."""
 
     QUIT = 0x01
     INIT_DB = 0x02
@@ -66,12 +79,8 @@ class Com(enum.IntEnum):
     RESET_CONNECTION = 0x1F
 
 
-def _malformed() -> SqlError:
-    return SqlError(1835, "HY000", "Malformed communication packet.")
-
-
 class Connection:
-    """One client.
+    """One client's connection.
 
     ``open_session`` makes the session of a user who has logged in.
     """
@@ -89,7 +98,7 @@ class Connection:
         """The client's host as the server names it in an account."""
         self.session: Session | None = None
         self.running: str | None = None
-        """The text of the statement that is being executed."""
+        """The text of the statement that runs now; None between statements."""
         self._stream = stream
         self._door = door
         self._pool = pool
@@ -119,7 +128,7 @@ class Connection:
         }
 
     async def serve(self) -> None:
-        """Until the client leaves. Raises nothing but what cancels the task."""
+        """Serve the client until it leaves. Raises nothing except to cancel the task."""
         try:
             async with asyncio.timeout(LOGIN_SECONDS):
                 await self._log_in(await self._door.greet())
@@ -181,32 +190,35 @@ class Connection:
                 self._ahead = None
                 self._stream.begin_answer()
                 if not data:
-                    raise _malformed()
+                    raise server_errors.ER_MALFORMED_PACKET()
                 if data[0] == Com.QUIT:
                     return
                 handler = self._commands.get(data[0])
                 if handler is None:
-                    raise SqlError(1047, "08S01", "Unknown command")
+                    raise server_errors.ER_UNKNOWN_COM_ERROR()
                 await handler(data[1:])
             except MalformedPacket:
-                await self._send_error(_malformed())
+                await self._send_error(server_errors.ER_MALFORMED_PACKET())
             except SqlError as failed:
                 await self._send_error(failed)
-                if failed.number == 1153:
-                    # what follows in the stream is the rest of that packet
+                if failed.number == server_errors.ER_NET_PACKET_TOO_LARGE.number:
+                    # the rest of that packet follows in the stream, so that the next command cannot be found
                     return
 
     def _next_command(self) -> asyncio.Task[bytes]:
-        """The command that comes next: begun to be read while one runs, so that a client's leaving is noticed."""
+        """Return the task that reads the next command.
+
+        The task begins while a statement runs, so that the connection notices when the client leaves.
+        """
         if self._ahead is None:
             self._ahead = asyncio.create_task(self._stream.read_command(MAX_ALLOWED_PACKET))
         return self._ahead
 
     async def _run(self, text: str) -> Result:
-        """One statement, in a worker thread.
+        """Run one statement in a worker thread.
 
-        Raises SqlError, 1317 when it is interrupted: a command that cannot stop half-way then goes on to its end,
-        but nobody waits for it. Raises ClientGone, and interrupts it, when the client leaves meanwhile.
+        Raises SqlError 1317 when the statement is interrupted. A command that cannot stop half-way then runs to its
+        end, and nobody waits for it. When the client leaves meanwhile, interrupts the statement and raises ClientGone.
         """
         assert self.session is not None
         interrupt = self._interrupt = Interrupt()
@@ -230,13 +242,15 @@ class Connection:
         except SqlError:
             raise
         except DumpfilterError as failed:
-            raise SqlError(1105, "HY000", str(failed)) from failed
+            raise server_errors.ER_UNKNOWN_ERROR(failed) from failed
         except (ClientGone, asyncio.CancelledError):
             raise
         except Exception as failed:
-            # a defect of ours must not cost the client its session, nor go unseen
-            log.exception("console.statement_failed", connection=self.id, statement=text[:200])
-            raise SqlError(1105, "HY000", f"Unknown error: {type(failed).__name__}: {failed}") from failed
+            # a defect of the console does not end the client's session, and is logged
+            log.exception("console.statement_failed", connection=self.id, statement=text[:_LOGGED_CHARACTERS])
+            raise server_errors.ER_UNKNOWN_ERROR(
+                f"Unknown error: {type(failed).__name__}: {failed}"
+            ) from failed
         finally:
             interrupt.set()
             killed.cancel()
@@ -254,7 +268,7 @@ class Connection:
             await self._send_result(result, more, binary=False)
 
     async def _run_noted(self, statement: str) -> Result:
-        """Like _run; keeps what SHOW WARNINGS will say."""
+        """Run one statement, and keep its error for SHOW WARNINGS."""
         assert self.session is not None
         try:
             return await self._run(statement)
@@ -299,25 +313,20 @@ class Connection:
 
     async def _set_option(self, data: bytes) -> None:
         option = Fields(data).uint(2)
-        if option > 1:
-            raise SqlError(1047, "08S01", "Unknown command")
-        self._multi_statements = option == 0
+        if option not in tuple(SetOption):
+            raise server_errors.ER_UNKNOWN_COM_ERROR()
+        self._multi_statements = option == SetOption.MULTI_STATEMENTS_ON
         await self._stream.send(answers.end_of_rows(self._capabilities, self._status(), Result()))
 
     # Prepared statements
 
     async def _stmt_prepare(self, data: bytes) -> None:
         if len(self._prepared) >= MAX_PREPARED_STATEMENTS:
-            raise SqlError(
-                1461,
-                "42000",
-                "Can't create more than max_prepared_stmt_count statements "
-                f"(current value: {MAX_PREPARED_STATEMENTS})",
-            )
+            raise server_errors.ER_MAX_PREPARED_STMT_COUNT_REACHED(MAX_PREPARED_STATEMENTS)
         statement = Prepared.of(self._text(data))
         self._last_prepared += 1
         self._prepared[self._last_prepared] = statement
-        # the result's columns are told when it is executed, as a server does for SHOW and its kin
+        # the columns of the result are sent when the statement is executed, as a server does for SHOW
         self._stream.put(struct.pack("<BIHHBH", 0, self._last_prepared, 0, statement.parameters, 0, 0))
         if statement.parameters:
             for _ in range(statement.parameters):
@@ -329,14 +338,16 @@ class Connection:
     async def _stmt_execute(self, data: bytes) -> None:
         fields = Fields(data)
         statement = self._statement(fields.uint(4))
-        fields.take(1 + 4)  # flags: a cursor may be asked for and need not be given; iteration count
+        fields.take(
+            1 + 4
+        )  # the flags (a client may ask for a cursor, but need not get one) and the iteration count
         values = read_execute(fields, statement, self._charset().codec)
         statement.long_data.clear()
         result = await self._run_noted(statement.with_values(values))
         await self._send_result(result, ServerStatus(0), binary=True)
 
     async def _stmt_send_long_data(self, data: bytes) -> None:
-        # has no answer, not even an error: execution will tell
+        # the protocol has no answer to this command, not even an error; the execution reports it
         with contextlib.suppress(SqlError, MalformedPacket):
             fields = Fields(data)
             statement, parameter = self._statement(fields.uint(4)), fields.uint(2)
@@ -345,7 +356,7 @@ class Connection:
                 statement.long_data.setdefault(parameter, bytearray()).extend(fields.rest())
 
     async def _stmt_close(self, data: bytes) -> None:
-        # has no answer either
+        # the protocol has no answer to this command
         with contextlib.suppress(MalformedPacket):
             self._prepared.pop(Fields(data).uint(4), None)
 
@@ -357,20 +368,22 @@ class Connection:
         try:
             return self._prepared[number]
         except KeyError:
-            raise SqlError(
-                1243, "HY000", f"Unknown prepared statement handler ({number}) given to mysqld_stmt_execute"
-            ) from None
+            raise server_errors.ER_UNKNOWN_STMT_HANDLER(number) from None
 
     # Answers
 
     def _text(self, data: bytes) -> str:
-        """A statement's text. Raises SqlError 1300: a server would put question marks into names, and so into rules."""
+        """Return a statement's text.
+
+        Raises SqlError 1300 for bytes that are not in the client's character set. A server would replace them by
+        question marks, also in names and therefore in filter rules.
+        """
         charset = self._charset()
         try:
             return data.decode(charset.codec)
         except UnicodeDecodeError as bad:
-            rest = data[bad.start : bad.start + 6].hex().upper()
-            raise SqlError(1300, "HY000", f"Invalid {charset.name} character string: '{rest}'") from bad
+            rest = data[bad.start : bad.start + _SHOWN_BYTES].hex().upper()
+            raise server_errors.ER_INVALID_CHARACTER_STRING(charset.name, rest) from bad
 
     def _charset(self) -> CharacterSet:
         return self.session.character_set if self.session else CharacterSet.utf8mb4
@@ -396,7 +409,7 @@ class Connection:
 
 
 def _character_set(collation: int | None) -> CharacterSet:
-    """The character set of a collation's number; utf8mb4, as the server's default, for those not known."""
+    """Return the character set of a collation's number, or utf8mb4 for an unknown number."""
     with contextlib.suppress(ValueError, KeyError, LookupError):
         if collation is not None:
             found = Collation(collation).charset
@@ -406,6 +419,6 @@ def _character_set(collation: int | None) -> CharacterSet:
 
 
 def _forget(work: asyncio.Future[Result]) -> None:
-    """Somebody has to look at what an abandoned statement raised."""
+    """Take the error of an abandoned statement, so that asyncio does not report it as forgotten."""
     if not work.cancelled():
         work.exception()

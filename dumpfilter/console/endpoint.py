@@ -40,19 +40,19 @@ class ConsoleEndpoint:
         check_users(self.host, users)
         return users
 
+    def load_tls(self, make: Callable[[], ServerTls]) -> ServerTls:
+        """Return the endpoint's certificate, or what ``make`` returns for an endpoint without one.
+
+        Raises OptionError for files that cannot be used.
+        """
+        return load_tls(self.tls) if self.tls.has_certificate else make()
+
 
 @contextmanager
 def serving(
-    endpoint: ConsoleEndpoint,
-    executor: Executor,
-    users: Mapping[str, str],
-    make_tls: Callable[[], ServerTls],
+    endpoint: ConsoleEndpoint, executor: Executor, users: Mapping[str, str], tls: ServerTls
 ) -> Iterator[int]:
-    """Serve the console as long as the block runs, and yield its port.
-
-    ``make_tls`` returns the certificate for an endpoint that names none. Raises OptionError and OutputError.
-    """
-    tls = load_tls(endpoint.tls) if endpoint.tls.has_certificate else make_tls()
+    """Serve the console as long as the block runs, and yield its port. Raises OptionError and OutputError."""
     server = ConsoleServer(executor, endpoint.host, endpoint.port, users, tls=tls)
     server.start()
     try:

@@ -1,4 +1,4 @@
-"""The beginning of a connection: the greeting, TLS if the client wants it, and the proof of the password."""
+"""The beginning of a connection: the greeting, TLS if the client asks for it, and the proof of the password."""
 
 from __future__ import annotations
 
@@ -44,19 +44,21 @@ CAPABILITIES = (
     | Capabilities.CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA
     | Capabilities.CLIENT_DEPRECATE_EOF
 )
-"""Not among them: compression, and what would only have to be read and thrown away (connection and query
-attributes)."""
+"""The capabilities that the console announces.
+
+Compression is missing. So are connection and query attributes, which the console would only read and drop.
+"""
 
 _LOGIN_PACKET = 1 << 16
 
 
 class Refused(Exception):
-    """The client may not log in; it has been told."""
+    """The refusal of a client, which has already been told."""
 
 
 @dataclass(frozen=True)
 class Doorkeeper:
-    """Lets one client in, or refuses it."""
+    """The login of one client."""
 
     stream: PacketStream
     connection_id: int
@@ -76,8 +78,9 @@ class Doorkeeper:
             connection_id=self.connection_id,
             auth_data=self.nonce + b"\0",
             status_flags=ServerStatus.SERVER_STATUS_AUTOCOMMIT,
-            # with another one MariaDB's clients refuse a self-signed certificate before the server can prove it;
-            # MySQL's ignore what is named here and begin with caching_sha2_password
+            # with another plugin here, MariaDB's clients refuse a self-signed certificate before the console can prove
+            # it;
+            # MySQL's clients ignore this plugin and begin with caching_sha2_password
             auth_plugin_name=auth.NATIVE,
         )
         await self.stream.send(greeting)
@@ -108,7 +111,7 @@ class Doorkeeper:
         if not auth.is_known_plugin(plugin) or not response:
             # a client that prefers another plugin than the greeting's begins with an empty packet
             plugin, response = await self._ask(plugin if auth.is_known_plugin(plugin) else auth.NATIVE)
-        # the password must be proved before anything else is looked at
+        # nothing else of the login is looked at before the password is proved
         if not auth.proves_password(self.users, login.user, plugin, self.nonce, response):
             await self._deny(login.user, with_password=bool(response.strip(b"\0")))
         if plugin == auth.CACHING_SHA2 and response.strip(b"\0"):
@@ -125,7 +128,7 @@ class Doorkeeper:
         await self.stream.send(answers.error(error, CharacterSet.utf8mb4))
 
     async def _ask(self, plugin: str) -> tuple[str, bytes]:
-        """Ask for the password's proof by this plugin."""
+        """Ask the client to prove the password with this plugin, and return the plugin and the proof."""
         switch = packets.make_auth_switch_request(CharacterSet.utf8mb4, plugin, self.nonce + b"\0")
         await self.stream.send(bytes(switch))
         try:

@@ -1,4 +1,4 @@
-"""Prepared statements: the text with its parameters put in as literals."""
+"""Prepared statements: their parameters are put into the text as literals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dumpfilter.statement.tokens import TokenKind, tokens
 Value = str | int | float | bytes | None
 
 MAX_PREPARED_STATEMENTS = 1024
-"""Of one session; a server's max_prepared_stmt_count is for all."""
+"""The most prepared statements of one session. A server's max_prepared_stmt_count counts those of all sessions."""
 
 _INTEGERS = {
     WireType.TINY: 1,
@@ -32,9 +32,9 @@ class Prepared:
     """One prepared statement of a session."""
 
     parts: list[str]
-    """The text between the parameters: one more than there are parameters."""
+    """The text between the parameters: one part more than there are parameters."""
     types: list[tuple[int, bool]] = field(default_factory=list)
-    """The parameters' types and whether they are unsigned, as last bound."""
+    """The type of each parameter and whether it is unsigned, as last bound."""
     long_data: dict[int, bytearray] = field(default_factory=dict)
 
     @property
@@ -43,7 +43,7 @@ class Prepared:
 
     @classmethod
     def of(cls, text: str) -> Prepared:
-        """Cut a statement at its ``?``; those in strings, names and comments are none."""
+        """Split a statement at its ``?``. A ``?`` in a string, a name or a comment is no parameter."""
         parts, begin = [], 0
         for token in tokens(text):
             if token.kind is TokenKind.SYMBOL and token.value == "?":
@@ -54,10 +54,10 @@ class Prepared:
         return cls([*parts, text[begin:]])
 
     def with_values(self, values: Sequence[Value]) -> str:
-        """The statement with these values.
+        r"""Return the statement with these values for its parameters.
 
         >>> Prepared.of("SELECT ?, '?', ?").with_values([1, "it's"])
-        "SELECT 1, '?', 'it\\\\'s'"
+        "SELECT 1, '?', 'it\\'s'"
         """
         text = [self.parts[0]]
         for value, part in zip(values, self.parts[1:], strict=True):
@@ -66,7 +66,7 @@ class Prepared:
 
 
 def literal(value: Value) -> str:
-    """A value as a literal of MySQL's SQL."""
+    """Return a value as a literal of MySQL's SQL."""
     if value is None:
         return "NULL"
     if isinstance(value, bytes):
@@ -78,9 +78,9 @@ def literal(value: Value) -> str:
 
 
 def read_execute(fields: Fields, statement: Prepared, codec: str) -> list[Value]:
-    """The parameters in a COM_STMT_EXECUTE, after its statement id, flags and iteration count.
+    """Read the parameters of a COM_STMT_EXECUTE, which follow its statement id, flags and iteration count.
 
-    Raises MalformedPacket, SqlError 1210 when values come without types.
+    Raises MalformedPacket, and SqlError 1210 when the client has never sent types for the values.
     """
     count = statement.parameters
     if not count:

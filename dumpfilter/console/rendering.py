@@ -1,4 +1,4 @@
-"""Result sets as text: as the ``mysql`` client shows them, and as JSON for programs."""
+"""Result sets as text: in the forms of the ``mysql`` client, and as JSON for programs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Row = Sequence[Any]
 
 
 class Format(enum.StrEnum):
-    """How result sets are written."""
+    """The format of result sets."""
 
     TABLE = "table"
     VERTICAL = "vertical"
@@ -21,7 +21,7 @@ class Format(enum.StrEnum):
 
 
 def render(format_: Format, names: Sequence[str], numeric: Sequence[bool], rows: Sequence[Row]) -> str:
-    """One result set with a line end; nothing when it has no rows, but for TSV's header and JSON's ``[]``."""
+    """Return one result set as text. Without rows it is empty, except for TSV's header and JSON's ``[]``."""
     match format_:
         case Format.TABLE:
             lines = _table(names, numeric, rows) if rows else iter(())
@@ -43,7 +43,7 @@ def _text(value: Any) -> str:
 
 
 def _width(text: str) -> int:
-    """Columns on a terminal."""
+    """Return the number of columns that a text takes on a terminal."""
     if text.isascii():
         return len(text)
     return sum(

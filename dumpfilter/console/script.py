@@ -1,4 +1,4 @@
-r"""A script of statements, as the ``mysql`` client reads one: ``;``, ``\g`` and ``\G`` end a statement."""
+r"""A script of statements, split as the ``mysql`` client does. ``;``, ``\g`` and ``\G`` end a statement."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ class ScriptStatement:
 
     text: str
     line: int
-    """Where it begins, from 1."""
+    """The line on which the statement begins, from 1."""
     vertical: bool = False
-    r"""It ended with ``\G``: one line a column."""
+    r"""Whether the statement ended with ``\G``, which asks for one line a column."""
 
 
 def script_statements(script: str) -> Iterator[ScriptStatement]:
-    r"""The statements of a script; what stands in quotes and comments ends none, and empty ones are left out.
+    r"""Yield the statements of a script without empty ones. No end of a statement counts in quotes and comments.
 
     >>> [(s.text, s.line, s.vertical) for s in script_statements("SELECT ';'; -- a;\nSHOW REPLICA STATUS\\G")]
     [("SELECT ';'", 1, False), ('SHOW REPLICA STATUS', 2, True)]
@@ -31,7 +31,7 @@ def script_statements(script: str) -> Iterator[ScriptStatement]:
         command = script[token.end : token.end + 1] if token.value == "\\" else ""
         ends = token.kind is TokenKind.SYMBOL and (token.value == ";" or command in ("g", "G"))
         if ends or token.kind in (TokenKind.END, TokenKind.BAD):
-            # an opened quote that is not closed: the rest is the server's to refuse
+            # after an opened quote that is not closed, the server refuses the rest
             end = len(script) if token.kind is TokenKind.BAD else token.start
             if first < 0 and token.kind is TokenKind.BAD:
                 first = token.start

@@ -1,4 +1,4 @@
-"""The console's port: accepts clients, and knows who is connected."""
+"""The console's port. It accepts clients and knows who is connected."""
 
 from __future__ import annotations
 
@@ -43,8 +43,9 @@ class _Client:
 class ConsoleServer:
     """A port that speaks MySQL's client protocol, in a thread of its own.
 
-    ``users`` are passwords by user name; with none nobody can log in. ``port`` 0 takes a free one. Without ``tls`` a
-    certificate is made, for as long as the process lives. Start it with :meth:`start` or as a context manager.
+    ``users`` are passwords by user name; without users nobody can log in. ``port`` 0 takes a free port. Without ``tls``
+    the server makes a certificate that lives as long as the process. Start the server with :meth:`start` or as a
+    context manager.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class ConsoleServer:
     ) -> None:
         self.host = host
         self.port = port
-        """Where it listens; the real one after :meth:`start`."""
+        """The port that the server listens on; with 0, the real port after :meth:`start`."""
         self._executor = executor
         self._users = dict(users or {})
         self._tls = tls or temporary_tls(host)
@@ -74,7 +75,7 @@ class ConsoleServer:
         self._statements = itertools.count()
 
     def start(self) -> ConsoleServer:
-        """Listen. Raises OptionError when the address cannot be listened on."""
+        """Listen. Raises OptionError when the server cannot listen on the address."""
         try:
             family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
             listener = socket.create_server((self.host, self.port), family=family, backlog=128)
@@ -83,7 +84,7 @@ class ConsoleServer:
                 f"the console cannot listen on {self.host}:{self.port}: {error.strerror or error}"
             ) from error
         self.port = listener.getsockname()[1]
-        # a statement that was interrupted may still hold its thread
+        # twice as many threads as connections, since an interrupted statement may still hold its thread
         self._pool = ThreadPoolExecutor(2 * self._max_connections, "console-statement")
         ready = threading.Event()
         self._thread = threading.Thread(
@@ -101,7 +102,7 @@ class ConsoleServer:
         return self
 
     def stop(self) -> None:
-        """Close the port and every connection; running statements are interrupted."""
+        """Close the port and every connection, and interrupt the running statements."""
         if self._loop and self._thread and self._stopping and self._pool:
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._stopping.set)
@@ -115,10 +116,10 @@ class ConsoleServer:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    # What sessions ask
+    # Calls of sessions
 
     def kill(self, connection_id: int, *, query_only: bool) -> bool:
-        """KILL [QUERY]: False when there is no such connection. From any thread."""
+        """Carry out KILL [QUERY]. Return False when there is no such connection. Can be called from any thread."""
         client = self._clients.get(connection_id)
         if client is None or self._loop is None:
             return False
@@ -127,7 +128,7 @@ class ConsoleServer:
         return True
 
     def processes(self) -> list[tuple[int, str, str, str | None, str, int, str, str | None]]:
-        """The rows of SHOW PROCESSLIST."""
+        """Return the rows of SHOW PROCESSLIST."""
         now = time.monotonic()
         rows = []
         for number, client in sorted(self._clients.copy().items()):
@@ -148,7 +149,7 @@ class ConsoleServer:
         return rows
 
     def status(self) -> dict[str, int]:
-        """The rows of SHOW STATUS."""
+        """Return the rows of SHOW STATUS."""
         clients = self._clients.copy().values()
         return {
             "Threads_connected": len(clients),
@@ -201,7 +202,7 @@ class ConsoleServer:
             self._clients[number] = _Client(connection, task, time.monotonic())
             await connection.serve()
         except (ClientGone, asyncio.CancelledError):
-            # cancelled: KILL, or the server stops; either way this connection ends here
+            # KILL and the end of the server cancel the task
             pass
         finally:
             self._clients.pop(number, None)
@@ -211,14 +212,14 @@ class ConsoleServer:
 
 
 def _account_host(address: str) -> str:
-    """The host in ``'user'@'host'``."""
+    """Return the host in ``'user'@'host'``."""
     return "localhost" if address in ("127.0.0.1", "::1", "") else address
 
 
 def _set_up(writer: asyncio.StreamWriter) -> None:
-    """Notice some day a peer that vanished without a word, and send short answers at once."""
+    """Set keep-alive, to notice clients that vanish silently, and send short answers at once."""
     connection = writer.get_extra_info("socket")
     with contextlib.suppress(OSError):
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        # asyncio sets it only where the listener names its protocol
+        # asyncio sets TCP_NODELAY only where the listener names its protocol
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -19,7 +19,10 @@ from dumpfilter.sql.result import Column, Note, Result, Table
 from dumpfilter.sql.select import DEFAULT_SECONDS, Environment, no_such_table, select
 
 SHOWN_SCHEMA = "@"
-"""The schema of the tables that SHOW makes for one statement. No client can name a schema of that name without quotes."""
+"""The schema of the tables that SHOW makes for one statement.
+
+No client can name a schema of that name without quotes.
+"""
 
 _MILLISECONDS = 1000
 

@@ -1,7 +1,7 @@
-"""TLS between the packets and the connection's bytes.
+"""TLS between the packets and the bytes of a connection.
 
-asyncio's own ``start_tls`` loses what the client sent right behind its request for TLS, which the connection's reader
-may hold already. Here that reader goes on; OpenSSL reads from memory and writes to memory.
+asyncio's own ``start_tls`` loses the bytes that the client sent directly after its request for TLS, because the
+connection's reader may already hold them. TlsChannel keeps that reader: OpenSSL reads from memory and writes to memory.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ _READ = 1 << 16
 
 
 class TlsFailed(ConnectionError):
-    """The handshake, or the connection after it, broke; the text is OpenSSL's reason."""
+    """The end of an encrypted connection by a failure, in the handshake or later. The text is OpenSSL's reason."""
 
 
 class TlsChannel:
-    """The server's end of a TLS connection: reads as an asyncio.StreamReader, writes as an asyncio.StreamWriter.
+    """The server's end of a TLS connection.
 
-    Reading and writing may be done by two tasks of the same event loop.
+    It reads like an asyncio.StreamReader and writes like an asyncio.StreamWriter. Two tasks of the same event loop may
+    read and write at the same time.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class TlsChannel:
         await self._writer.drain()
 
     def close(self) -> None:
-        """Tell the client that this is the end (close_notify), and close the connection."""
+        """Send close_notify, and close the connection."""
         with contextlib.suppress(ssl.SSLError):
             self._tls.unwrap()
         self._flush()

@@ -1,4 +1,4 @@
-"""System variables: those every client sets or asks for when it connects, below the process's own."""
+"""System variables: the process's own, and those that every client sets or reads when it connects."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ SESSION_VARIABLES: Mapping[str, Value] = {
     "unique_checks": 1,
     "wait_timeout": 28800,
 }
-"""What a session may set. Only ``max_execution_time`` (milliseconds) and the character sets do anything."""
+"""The variables that a session can set.
+
+Only ``max_execution_time`` (milliseconds) and the character sets have an effect.
+"""
 
 GLOBAL_VARIABLES: Mapping[str, Value] = {
     "character_set_system": "utf8mb3",
@@ -62,14 +65,14 @@ GLOBAL_VARIABLES: Mapping[str, Value] = {
     "system_time_zone": time.tzname[0],
     "version_comment": "dumpfilter",
 }
-"""What cannot be set."""
+"""The variables that nobody can set."""
 
 
 class Variables:
-    """The system variables as one session sees them: its own, the process's, the fixed ones."""
+    """The system variables as one session sees them."""
 
     def __init__(self, process: Callable[[], Mapping[str, str | int]]) -> None:
-        """``process`` gives the process's, as they are at the moment (gtid_executed)."""
+        """Take the process's variables (such as gtid_executed) from ``process``, each time they are read."""
         self._read_process = process
         self._session = dict(SESSION_VARIABLES)
 
@@ -78,11 +81,11 @@ class Variables:
         return {name.lower(): value for name, value in self._read_process().items()}
 
     def all(self) -> dict[str, Value]:
-        """Every variable by its name."""
+        """Return every variable by its name."""
         return {**GLOBAL_VARIABLES, **self._session, **self._process}
 
     def set(self, name: str, value: Value, *, globally: bool) -> None:
-        """Set a session's variable; None is its default. Raises SqlError 1193, 1227, 1229, 1238."""
+        """Set a session's variable; None sets its default. Raises SqlError 1193, 1227, 1229, 1238."""
         name = name.lower()
         if name not in self.all():
             raise server_errors.ER_UNKNOWN_SYSTEM_VARIABLE(name)
@@ -95,5 +98,5 @@ class Variables:
         self._session[name] = SESSION_VARIABLES[name] if value is None else value
 
     def reset(self) -> None:
-        """All to their defaults."""
+        """Set all variables of the session to their defaults."""
         self._session = dict(SESSION_VARIABLES)

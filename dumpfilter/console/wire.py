@@ -1,7 +1,7 @@
-"""Packets of MySQL's client protocol: framing, and reading what a client sends.
+"""The packets of MySQL's client protocol: framing, and reading the client's packets.
 
-What the server sends is made by :mod:`mysql_mimic.packets`. Its readers are not used: they trust the client
-(a missing NUL or a false length keeps them reading for ever).
+:mod:`mysql_mimic.packets` makes the packets that the console sends. Its readers are not used, because they trust the
+client: a missing NUL or a false length keeps them reading for ever.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from dumpfilter.console.tls_channel import TlsChannel
 from dumpfilter.sql.server_errors import ER_NET_PACKET_TOO_LARGE
 
 MAX_ALLOWED_PACKET = 16 << 20
-"""Bytes of one command, as the server's ``max_allowed_packet``."""
+"""The most bytes of one command (the server's ``max_allowed_packet``)."""
 
 _FULL = 0xFFFFFF
 _DRAIN_ABOVE = 1 << 16
 
 
 class ClientGone(Exception):
-    """The client closed its connection, or broke the protocol so that nothing can be answered."""
+    """The end of a connection: the client closed it, or broke the protocol so that no answer can reach it."""
 
 
 class MalformedPacket(Exception):
-    """A packet that is not what its type must be."""
+    """A packet without the fields that its type must have."""
 
 
 class PacketStream:
-    """Packets over one connection."""
+    """The packets of one connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._unencrypted = reader, writer
@@ -42,34 +42,34 @@ class PacketStream:
         self._received = 0
         self._pending = bytearray()
         self.tls: TlsChannel | None = None
-        """The encryption, once :meth:`start_tls` has returned."""
+        """The encryption after :meth:`start_tls`; None before."""
 
     async def start_tls(self, context: ssl.SSLContext) -> None:
-        """Encrypt from here on. Raises TlsFailed."""
+        """Encrypt everything from here on. Raises TlsFailed."""
         channel = TlsChannel(*self._unencrypted, context)
         await channel.handshake()
         self._reader = self._writer = self.tls = channel
 
     def close(self) -> None:
-        """Close the connection, after what was sent."""
+        """Close the connection after the queued bytes are sent."""
         self._writer.close()
 
     async def read_reply(self, limit: int) -> bytes:
-        """The client's answer to what was sent last (see :meth:`read_command`)."""
+        """Return the client's answer to the last sent packet. Raises the errors of :meth:`read_command`."""
         payload = await self._read(limit, self._sequence)
         self.begin_answer()
         return payload
 
     async def read_command(self, limit: int) -> bytes:
-        """The next command; it may be read ahead of the answer to the one before.
+        """Return the next command. It can be read before the answer to the previous command is sent.
 
-        Raises ClientGone, and SqlError 1153 for one beyond ``limit`` bytes, of which nothing is kept; the
-        connection is of no use after that.
+        Raises ClientGone, and SqlError 1153 for a command of more than ``limit`` bytes. No byte of such a command is
+        kept, and the connection cannot be used after it.
         """
         return await self._read(limit, 0)
 
     def begin_answer(self) -> None:
-        """What is sent from now on answers the packet that was read last."""
+        """Make the next packets the answer to the packet that was read last."""
         self._sequence = self._received
 
     async def _read(self, limit: int, number: int) -> bytes:
@@ -90,7 +90,7 @@ class PacketStream:
                 return bytes(payload)
 
     def put(self, payload: bytes) -> None:
-        """Queue a packet."""
+        """Queue a packet for :meth:`drain`."""
         while True:
             part, payload = payload[:_FULL], payload[_FULL:]
             self._pending += struct.pack("<I", len(part) | self._sequence << 24) + part
@@ -99,7 +99,7 @@ class PacketStream:
                 return
 
     async def drain(self, *, above: int = 0) -> None:
-        """Send what is queued, if it is more than ``above`` bytes; waits for a client that reads slowly."""
+        """Send the queued bytes if there are more than ``above``. Waits for a client that reads slowly."""
         if len(self._pending) > above:
             data = bytes(self._pending)
             self._pending.clear()
@@ -114,12 +114,12 @@ class PacketStream:
         await self.drain()
 
     async def relieve(self) -> None:
-        """Between the rows of a result: keep the queue short."""
+        """Send the queued bytes of a result once they are many."""
         await self.drain(above=_DRAIN_ABOVE)
 
 
 class Fields:
-    """Reads the fields of one packet, strictly.
+    """A strict reader of one packet's fields.
 
     Every method raises MalformedPacket when the packet ends too early.
     """
@@ -153,7 +153,7 @@ class Fields:
         return value
 
     def length(self) -> int:
-        """A length-encoded integer."""
+        """Read a length-encoded integer."""
         first = self.uint(1)
         if first in (0xFB, 0xFF):
             raise MalformedPacket
@@ -173,20 +173,20 @@ class Fields:
 
 @dataclass(frozen=True)
 class Login:
-    """HandshakeResponse41, or COM_CHANGE_USER."""
+    """A client's login: HandshakeResponse41 or COM_CHANGE_USER."""
 
     capabilities: Capabilities
-    """What both sides have."""
+    """The capabilities that the client and the console share."""
     user: str
     response: bytes
-    """The plugin's proof of the password."""
+    """The proof of the password, made by the plugin."""
     database: str | None
     plugin: str | None
     collation: int | None
 
 
 _TLS_REQUEST = 32
-"""Length of the packet that asks for TLS: the beginning of the one that logs in."""
+"""The length of the packet that asks for TLS, bytes: the beginning of a login packet."""
 
 
 def asks_for_tls(data: bytes) -> bool:
@@ -219,7 +219,7 @@ def parse_login(data: bytes, server: Capabilities) -> Login:
 
 
 def parse_change_user(data: bytes, capabilities: Capabilities) -> Login:
-    """Raises MalformedPacket."""
+    """Read a COM_CHANGE_USER. Raises MalformedPacket."""
     fields = Fields(data)
     user = _text(fields.until_nul())
     response = fields.take(fields.uint(1))
@@ -237,7 +237,7 @@ def _login_tail(
         database = _text(fields.until_nul()) or None
     if Capabilities.CLIENT_PLUGIN_AUTH in capabilities and fields:
         plugin = _text(fields.until_nul())
-    # what may follow (connection attributes) is only sent to servers that say they read it
+    # connection attributes do not follow, since the console does not announce that it reads them
     return Login(capabilities, user, response, database, plugin, collation)
 
 

@@ -17,7 +17,7 @@ RUN_LAST = 2
 
 # The columns of a chunk's summary.
 SUMMARY_COMPLETED = 0  # the number of the run after the chunk's last run in `completed`
-SUMMARY_EMPTY = 1  # the same in `empty`
+SUMMARY_EMPTY = 1  # the number of the run after its last run in `empty`
 SUMMARY_READ = 2  # transactions that the chunk completes
 SUMMARY_DROPPED = 3  # transactions among them of which nothing is sent
 SUMMARY_COLUMNS = 4

@@ -1,57 +1,70 @@
-"""The compiled pass of :mod:`dumpfilter.dump.tally`: under what condition each event of a segment is sent.
+"""The compiled pass of :mod:`dumpfilter.dump.tally`: the condition under which each event of a segment is sent.
 
-What :func:`dumpfilter.dump.decide.decide` does for one filter's flags, this does for any: where that asks whether a
-subject is sent, this notes which subjects it would ask about. The same patterns of a stream are relied on, and what is
-put aside survives from one segment to the next in the same way, as sizes instead of ranges.
+:func:`dumpfilter.dump.decide.decide` asks one filter whether it sends a subject. This pass asks no filter. It notes the
+subjects that the walk would ask about. Both passes rely on the same grammar, which stands at the head of
+:mod:`dumpfilter.dump.decide`. Where the walk buffers an event, this pass buffers the event's size and the place in its
+statement. The buffers survive from one segment to the next.
 
-A condition is interned once (``conditions``, ``members``), a unit is what meets one condition, from one origin, in one
-bucket of time (``units``). Both are open hash tables in arrays that the caller owns and grows.
+Each condition is stored once, with a number (:func:`intern`). A unit counts the events of one condition, from one
+origin, in one bucket of time. Conditions and units are found through open hash tables in arrays that the caller owns
+and grows.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 from numba import njit
 
 from dumpfilter.binlog import roles as R
+from dumpfilter.dump.decide import inlined, kernel
 
-# What a condition is.
-ALWAYS = 0  # sent whatever a filter says
-ONE = 1  # sent when its member is
-ANY = 2  # sent when one of the members is sent, and the required subject (when there is one) too
-EXACTLY = 3  # sent to the filters whose numbers are the members
+# The kinds of conditions.
+ALWAYS = 0
+"""Sent whatever a filter says."""
+ONE = 1
+"""Sent if the member, a subject, is sent."""
+ANY = 2
+"""Sent if one of the members is sent and, where the condition has one, the required subject is sent, too."""
+EXACTLY = 3
+"""Sent to the filters whose numbers are the members."""
 
-# Conditions that are there from the start.
+# The numbers of conditions that every table begins with.
 C_ALWAYS = 0
-C_NEVER = 1  # ANY of nothing: only a filter without rules gets it
+C_NEVER = 1  # ANY without members: only a filter without rules sends the events
 
-# The state (int64 array).
-T_OPEN = 0  # a transaction is open
-T_ORIGIN = 1  # of the open transaction
-T_ALWAYS = 2  # the open transaction holds something that is always sent
-T_FRAME_BYTES = 3  # of the open transaction
-T_FRAME_EVENTS = 4
-T_SERIAL = 5  # number of the open transaction, among those walked
-T_DECIDING = 6  # how many subjects decide about the open transaction (``deciding``)
-T_ROWS = 7  # rows events with a subject so far, of all transactions
-T_STATEMENT = 8  # what T_ROWS was where the open statement of rows began
-T_TABLES = 9  # how many subjects have rows in the open statement (``tables``)
-T_UNMAPPED = 10  # the open statement has rows without a table map
-T_PENDING = 11  # how many context events and table maps wait (``pending``)
-T_CONDITIONS = 12
-T_MEMBERS = 13
-T_UNITS = 14
-T_TIME = 15  # the last time known, Unix seconds
-STATE_SIZE = 16
+STATE = np.dtype(
+    [
+        ("is_open", np.int64),  # a transaction is open
+        ("origin", np.int64),  # the number of the open transaction's origin
+        ("is_always", np.int64),  # the open transaction has an event that is always sent
+        ("frame_bytes", np.int64),  # GTID and FRAME events of the open transaction
+        ("frame_events", np.int64),
+        ("serial", np.int64),  # the open transaction's number among those that were walked
+        ("deciding", np.int64),  # the number of subjects that decide about the open transaction
+        ("rows", np.int64),  # rows events with a subject so far, in all transactions
+        ("statement", np.int64),  # the value of `rows` where the open statement of rows began
+        ("tables", np.int64),  # the number of subjects with rows in the open statement
+        ("is_unmapped", np.int64),  # the open statement has rows without a table map
+        ("buffered", np.int64),  # the number of entries in `buffered`
+        ("time", np.int64),  # the last timestamp that is not 0, Unix seconds
+    ]
+)
+"""The state of the pass, between two calls."""
 
-# The columns of what waits: the same kind of event at the same place of the statement is one row.
-P_SUBJECT = 0  # the table map's, -1 for context
-P_SINCE = 1  # what T_ROWS was there: rows with a higher number follow it
-P_BYTES = 2
-P_EVENTS = 3
-PENDING_COLUMNS = 4
+BUFFERED = np.dtype(
+    [
+        ("subject", np.int64),  # the table map's subject, -1 for context events
+        ("since", np.int64),  # the state's `rows` at that place: rows events with higher numbers follow
+        ("bytes", np.int64),
+        ("events", np.int64),
+    ]
+)
+"""Buffered context events or table maps. Neighbours of the same kind share an entry."""
 
-# A unit's columns.
+# The columns of a unit.
 U_CONDITION = 0
 U_ORIGIN = 1
 U_BUCKET = 2
@@ -61,164 +74,251 @@ U_TRANSACTIONS = 5
 U_UNDECIDED = 6
 UNIT_COLUMNS = 7
 
-# A condition's columns.
+# The columns of a condition.
 Q_KIND = 0
 Q_REQUIRED = 1  # a subject, or -1
-Q_START = 2  # where its members begin and end
-Q_END = 3
-Q_LATEST = 4  # the unit that it was met in last, -1 at first
+Q_START = 2  # the condition's first member
+Q_END = 3  # the entry after its last member
+Q_LATEST = 4  # the unit that the condition was counted in last, -1 without one
 CONDITION_COLUMNS = 5
 
-# A subject's columns.
-S_MARK = 0  # the transaction that it decided about last
-S_LAST = 1  # the number of its last rows event
-S_SINGLE = 2  # the condition that it is sent, 0 when there is none yet
+# The columns of a subject.
+S_MARK = 0  # the serial number of the last transaction that the subject decided about
+S_LAST = 1  # the number of the subject's last rows event
+S_SINGLE = 2  # the condition that the subject is sent, 0 before there is one
 SUBJECT_COLUMNS = 3
 
-# Why it came back.
+# The codes that a call of `tally` returns.
 DONE = 0
-FULL = 1  # an array is full: grow them and call again
-PAYLOAD = 2  # a compressed transaction whose answer depends on the filter: finish it and go on after it
+FULL = 1
+"""An array is full. The caller makes the arrays larger and calls again."""
+PAYLOAD = 2
+"""The next event is a compressed transaction of which filters send different parts. The caller finishes the transaction
+and calls again for the event after it."""
+
+# The fate of the buffered context events and table maps after an event.
+KEEP_BUFFERED = 0
+SEND_WITH_STATEMENT = 1
+"""They are sent with the rows that follow them in their statement, and with this event."""
+SEND_BUFFERED = 2
+"""They are sent whatever a filter says."""
 
 
-@njit(cache=True, nogil=True)
-def _unit_slot(units, slots, condition, origin, bucket):
-    """Where the hash table has the unit, or room for it."""
-    mask = np.uint64(slots.size - 1)
+class Columns(NamedTuple):
+    """The columns of a segment."""
+
+    size: npt.NDArray[np.int64]
+    time: npt.NDArray[np.uint32]
+    role: npt.NDArray[np.uint8]
+    subject: npt.NDArray[np.int32]
+    txn_event: npt.NDArray[np.int64]
+    txn_subject: npt.NDArray[np.int32]
+    txn_source: npt.NDArray[np.int32]
+    txn_origin: npt.NDArray[np.int64]
+    """The number of each transaction's origin."""
+    is_open: bool
+    """Whether the last transaction goes on in the next segment."""
+    bucket_seconds: int
+
+
+class Payloads(NamedTuple):
+    """The compressed transactions of a segment."""
+
+    event: npt.NDArray[np.int64]
+    """The numbers of their events, ascending."""
+    start: npt.NDArray[np.int64]
+    """The first entry in ``member`` of each, and the length of ``member``."""
+    member: npt.NDArray[np.int32]
+    """The subjects of which a filter must send one to send the whole transaction."""
+    undecided: npt.NDArray[np.int64]
+    """The number of inner events that count as undecided; -1 if the caller must decide the transaction."""
+
+
+class ConditionRows(NamedTuple):
+    """The conditions."""
+
+    counts: npt.NDArray[np.int64]
+    """The number of conditions and the number of members."""
+    rows: npt.NDArray[np.int64]
+    members: npt.NDArray[np.int32]
+    slots: npt.NDArray[np.int64]
+    """The hash table: numbers of conditions, or -1."""
+
+
+class UnitRows(NamedTuple):
+    """The units."""
+
+    count: npt.NDArray[np.int64]
+    """The number of units, one entry."""
+    rows: npt.NDArray[np.int64]
+    slots: npt.NDArray[np.int64]
+    """The hash table: numbers of units, or -1."""
+
+
+class Memory(NamedTuple):
+    """The arrays that survive from one segment to the next. Except for ``buffered`` each has room for all subjects."""
+
+    state: npt.NDArray[np.void]
+    """One entry of dtype :data:`STATE`."""
+    subjects: npt.NDArray[np.int64]
+    deciding: npt.NDArray[np.int32]
+    """The subjects that decide about the open transaction."""
+    tables: npt.NDArray[np.int32]
+    """The subjects with rows in the open statement."""
+    buffered: npt.NDArray[np.void]
+    """dtype :data:`BUFFERED`, with room for all events of a segment."""
+    extra: npt.NDArray[np.int32]
+    """The subjects of the current event, if its buffered context goes with this event."""
+    scratch: npt.NDArray[np.int32]
+
+
+@kernel
+def _unit_slot(units, condition, origin, bucket):
+    """Return the hash table's slot of a unit, or the free slot for it."""
+    mask = np.uint64(units.slots.size - 1)
     h = (np.uint64(condition) * np.uint64(0x9E3779B97F4A7C15)) ^ (
         np.uint64(bucket) * np.uint64(0xD6E8FEB86659FD93)
     )
     h = (h ^ np.uint64(origin)) * np.uint64(0x9E3779B97F4A7C15)
     slot = (h >> np.uint64(29)) & mask
-    while slots[slot] >= 0:
-        row = slots[slot]
-        if (
-            units[row, U_CONDITION] == condition
-            and units[row, U_ORIGIN] == origin
-            and units[row, U_BUCKET] == bucket
-        ):
+    while units.slots[slot] >= 0:
+        row = units.rows[units.slots[slot]]
+        if row[U_CONDITION] == condition and row[U_ORIGIN] == origin and row[U_BUCKET] == bucket:
             break
         slot = (slot + np.uint64(1)) & mask
     return slot
 
 
-@njit(cache=True, nogil=True)
-def unit_of(state, units, slots, conditions, condition, origin, bucket):
-    """The unit, a new one the first time. There must be room for one more."""
-    slot = _unit_slot(units, slots, condition, origin, bucket)
-    row = slots[slot]
-    if row < 0:
-        row = state[T_UNITS]
-        state[T_UNITS] += 1
-        slots[slot] = row
-        units[row, :] = 0
-        units[row, U_CONDITION] = condition
-        units[row, U_ORIGIN] = origin
-        units[row, U_BUCKET] = bucket
-    conditions[condition, Q_LATEST] = row
-    return row
+@kernel
+def _unit_of(units, conditions, condition, origin, bucket):
+    """Return the number of a unit, a new number at first. There must be room for one more unit."""
+    slot = _unit_slot(units, condition, origin, bucket)
+    unit = units.slots[slot]
+    if unit < 0:
+        unit = units.count[0]
+        units.count[0] += 1
+        units.slots[slot] = unit
+        units.rows[unit, :] = 0
+        units.rows[unit, U_CONDITION] = condition
+        units.rows[unit, U_ORIGIN] = origin
+        units.rows[unit, U_BUCKET] = bucket
+    conditions.rows[condition, Q_LATEST] = unit
+    return unit
 
 
-@njit(cache=True, nogil=True)
-def add_unit(
-    state, units, slots, conditions, condition, origin, bucket, size, events, transactions, undecided
-):
-    """Add to a unit (:func:`unit_of`)."""
-    row = conditions[condition, Q_LATEST]
-    if row < 0 or units[row, U_ORIGIN] != origin or units[row, U_BUCKET] != bucket:
-        row = unit_of(state, units, slots, conditions, condition, origin, bucket)
-    units[row, U_BYTES] += size
-    units[row, U_EVENTS] += events
-    units[row, U_TRANSACTIONS] += transactions
-    units[row, U_UNDECIDED] += undecided
+@inlined
+def _count(units, conditions, condition, origin, bucket, size, events, transactions, undecided):
+    """Add bytes, events and transactions to a unit. There must be room for one more unit."""
+    unit = conditions.rows[condition, Q_LATEST]
+    if unit < 0 or units.rows[unit, U_ORIGIN] != origin or units.rows[unit, U_BUCKET] != bucket:
+        unit = _unit_of(units, conditions, condition, origin, bucket)
+    units.rows[unit, U_BYTES] += size
+    units.rows[unit, U_EVENTS] += events
+    units.rows[unit, U_TRANSACTIONS] += transactions
+    units.rows[unit, U_UNDECIDED] += undecided
 
 
-@njit(cache=True, nogil=True)
-def rehash_units(units, count, slots):
-    """Fill the empty hash table ``slots`` with the first ``count`` units."""
-    for row in range(count):
-        slots[
-            _unit_slot(units, slots, units[row, U_CONDITION], units[row, U_ORIGIN], units[row, U_BUCKET])
-        ] = row
+@kernel
+def add_unit(units, conditions, condition, origin, bucket, size, events, transactions, undecided):
+    """Add bytes, events and transactions to a unit, for callers that are not compiled."""
+    _count(units, conditions, condition, origin, bucket, size, events, transactions, undecided)
 
 
-@njit(cache=True, nogil=True)
-def intern(state, conditions, members, slots, kind, required, wanted, n):
-    """The number of a condition whose ``n`` members are the first of ``wanted``, ascending and different. There must
-    be room for one more."""
-    mask = np.uint64(slots.size - 1)
-    h = np.uint64(kind) * np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(required)
+@kernel
+def rehash_units(units):
+    """Fill the empty hash table of the units."""
+    for unit in range(units.count[0]):
+        row = units.rows[unit]
+        units.slots[_unit_slot(units, row[U_CONDITION], row[U_ORIGIN], row[U_BUCKET])] = unit
+
+
+@inlined
+def _hash_start(kind, required):
+    return np.uint64(kind) * np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(required)
+
+
+@inlined
+def _hash_member(h, member):
+    h = (h ^ np.uint64(member)) * np.uint64(0xD6E8FEB86659FD93)
+    return h ^ (h >> np.uint64(32))
+
+
+@kernel
+def intern(table, kind, required, wanted, n):
+    """Return the number of a condition, a new number at first. There must be room for one more condition.
+
+    The members are the first ``n`` entries of ``wanted``, which ascend without duplicates.
+    """
+    mask = np.uint64(table.slots.size - 1)
+    h = _hash_start(kind, required)
     for k in range(n):
-        h = (h ^ np.uint64(wanted[k])) * np.uint64(0xD6E8FEB86659FD93)
-        h ^= h >> np.uint64(32)
+        h = _hash_member(h, wanted[k])
     slot = h & mask
-    while slots[slot] >= 0:
-        c = slots[slot]
-        first = conditions[c, Q_START]
-        if (
-            conditions[c, Q_KIND] == kind
-            and conditions[c, Q_REQUIRED] == required
-            and conditions[c, Q_END] - first == n
-        ):
-            same = True
+    while table.slots[slot] >= 0:
+        c = table.slots[slot]
+        row = table.rows[c]
+        first = row[Q_START]
+        if row[Q_KIND] == kind and row[Q_REQUIRED] == required and row[Q_END] - first == n:
+            is_same = True
             for k in range(n):
-                if members[first + k] != wanted[k]:
-                    same = False
+                if table.members[first + k] != wanted[k]:
+                    is_same = False
                     break
-            if same:
+            if is_same:
                 return np.int64(c)
         slot = (slot + np.uint64(1)) & mask
-    c = state[T_CONDITIONS]
-    used = state[T_MEMBERS]
+    c = table.counts[0]
+    used = table.counts[1]
     for k in range(n):
-        members[used + k] = wanted[k]
-    conditions[c, Q_KIND] = kind
-    conditions[c, Q_REQUIRED] = required
-    conditions[c, Q_START] = used
-    conditions[c, Q_END] = used + n
-    conditions[c, Q_LATEST] = -1
-    slots[slot] = c
-    state[T_MEMBERS] = used + n
-    state[T_CONDITIONS] = c + 1
+        table.members[used + k] = wanted[k]
+    row = table.rows[c]
+    row[Q_KIND] = kind
+    row[Q_REQUIRED] = required
+    row[Q_START] = used
+    row[Q_END] = used + n
+    row[Q_LATEST] = -1
+    table.slots[slot] = c
+    table.counts[0] = c + 1
+    table.counts[1] = used + n
     return np.int64(c)
 
 
-@njit(cache=True, nogil=True)
-def rehash_conditions(conditions, members, count, slots):
-    """Fill the empty hash table ``slots`` with the first ``count`` conditions."""
-    mask = np.uint64(slots.size - 1)
-    for c in range(count):
-        h = np.uint64(conditions[c, Q_KIND]) * np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(
-            conditions[c, Q_REQUIRED]
-        )
-        for k in range(conditions[c, Q_START], conditions[c, Q_END]):
-            h = (h ^ np.uint64(members[k])) * np.uint64(0xD6E8FEB86659FD93)
-            h ^= h >> np.uint64(32)
+@kernel
+def rehash_conditions(table):
+    """Fill the empty hash table of the conditions."""
+    mask = np.uint64(table.slots.size - 1)
+    for c in range(table.counts[0]):
+        row = table.rows[c]
+        h = _hash_start(row[Q_KIND], row[Q_REQUIRED])
+        for k in range(row[Q_START], row[Q_END]):
+            h = _hash_member(h, table.members[k])
         slot = h & mask
-        while slots[slot] >= 0:
+        while table.slots[slot] >= 0:
             slot = (slot + np.uint64(1)) & mask
-        slots[slot] = c
+        table.slots[slot] = c
 
 
-@njit(cache=True, nogil=True)
-def _ascending(values, n):
-    """Sort the first ``n``; mostly they are a few."""
-    if n > 32:
-        values[:n].sort()
-        return
-    for k in range(1, n):
-        value = values[k]
-        j = k
-        while j > 0 and values[j - 1] > value:
-            values[j] = values[j - 1]
-            j -= 1
-        values[j] = value
+@kernel
+def _sort(values, n):
+    """Sort the first ``n`` values in place. A sort of numpy's would cost more for the usual few values."""
+    gap = np.int64(1)
+    while gap < n // 9:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for k in range(gap, n):
+            value = values[k]
+            j = k
+            while j >= gap and values[j - gap] > value:
+                values[j] = values[j - gap]
+                j -= gap
+            values[j] = value
+        gap //= 3
 
 
-@njit(cache=True, nogil=True)
-def _different(values, n):
-    """Sort the first ``n`` and leave each once; how many there are."""
-    _ascending(values, n)
+@kernel
+def _sort_unique(values, n):
+    """Sort the first ``n`` values, drop duplicates, and return how many values are left."""
+    _sort(values, n)
     m = np.int64(0)
     for k in range(n):
         if k == 0 or values[k] != values[m - 1]:
@@ -227,423 +327,352 @@ def _different(values, n):
     return m
 
 
-@njit(cache=True, nogil=True)
-def _following(state, tables, subject_rows, since, extra, n_extra, scratch):
-    """Into ``scratch``, ascending: the subjects with rows after a place of the open statement, and the first
-    ``n_extra`` of ``extra``; their number."""
+@kernel
+def _following(m, since, n_extra):
+    """Write into ``scratch`` the subjects with rows after a place of the open statement, and the extra subjects.
+
+    ``since`` is the value of ``rows`` at that place. Return the number of subjects. They ascend without duplicates.
+    """
     n = np.int64(0)
-    for k in range(state[T_TABLES]):
-        if subject_rows[tables[k], S_LAST] > since:
-            scratch[n] = tables[k]
+    for k in range(m.state[0].tables):
+        if m.subjects[m.tables[k], S_LAST] > since:
+            m.scratch[n] = m.tables[k]
             n += 1
-    rows = n
     for k in range(n_extra):
-        known = False
-        for j in range(rows):
-            if scratch[j] == extra[k]:
-                known = True
-                break
-        if not known:
-            scratch[n] = extra[k]
-            n += 1
-    _ascending(scratch, n)
-    return n
+        m.scratch[n] = m.extra[k]
+        n += 1
+    return _sort_unique(m.scratch, n)
 
 
-@njit(cache=True, nogil=True)
-def _only(state, conditions, members, slots, subject_rows, subject):
-    """The condition that one subject is sent."""
-    if subject_rows[subject, S_SINGLE] == 0:
-        wanted = np.full(1, subject, np.int32)
-        subject_rows[subject, S_SINGLE] = intern(
-            state, conditions, members, slots, ONE, np.int64(-1), wanted, np.int64(1)
-        )
-    return subject_rows[subject, S_SINGLE]
+@kernel
+def _intern_single(m, conditions, subject):
+    """Return the condition that one subject is sent, and remember it as the subject's."""
+    # the member stands where `intern` puts it, so no array has to be made for it
+    used = conditions.counts[1]
+    conditions.members[used] = subject
+    m.subjects[subject, S_SINGLE] = intern(
+        conditions, ONE, np.int64(-1), conditions.members[used:], np.int64(1)
+    )
+    return m.subjects[subject, S_SINGLE]
 
 
-@njit(cache=True, nogil=True)
-def _one_of(state, conditions, members, slots, subject_rows, wanted, n):
-    """The condition that one of the first ``n`` of ``wanted`` is sent, which are ascending and different."""
+@inlined
+def _only(m, conditions, subject):
+    """Return the condition that one subject is sent."""
+    c = m.subjects[subject, S_SINGLE]
+    if c == 0:
+        c = _intern_single(m, conditions, subject)
+    return c
+
+
+@kernel
+def _one_of(m, conditions, wanted, n):
+    """Return the condition that one of the first ``n`` of ``wanted`` is sent, which ascend without duplicates."""
     if n == 1:
-        return _only(state, conditions, members, slots, subject_rows, wanted[0])
-    return intern(state, conditions, members, slots, ANY, np.int64(-1), wanted, n)
+        return _only(m, conditions, wanted[0])
+    return intern(conditions, ANY, np.int64(-1), wanted, n)
 
 
-@njit(cache=True, nogil=True)
-def _wait(state, pending, subject, size):
-    """Put a context event or a table map aside."""
-    n = state[T_PENDING]
-    if n and pending[n - 1, P_SUBJECT] == subject and pending[n - 1, P_SINCE] == state[T_ROWS]:
-        pending[n - 1, P_BYTES] += size
-        pending[n - 1, P_EVENTS] += 1
+@kernel
+def _buffer(m, subject, size):
+    """Buffer a context event (subject -1) or a table map."""
+    state = m.state[0]
+    n = state.buffered
+    if n and m.buffered[n - 1].subject == subject and m.buffered[n - 1].since == state.rows:
+        entry = m.buffered[n - 1]
+        entry.bytes += size
+        entry.events += 1
         return
-    pending[n, P_SUBJECT] = subject
-    pending[n, P_SINCE] = state[T_ROWS]
-    pending[n, P_BYTES] = size
-    pending[n, P_EVENTS] = 1
-    state[T_PENDING] = n + 1
+    entry = m.buffered[n]
+    entry.subject = subject
+    entry.since = state.rows
+    entry.bytes = size
+    entry.events = 1
+    state.buffered = n + 1
 
 
-@njit(cache=True, nogil=True)
-def _decided(state, subject_rows, deciding, subject):
-    """A subject that decides about the open transaction."""
-    if subject_rows[subject, S_MARK] != state[T_SERIAL]:
-        subject_rows[subject, S_MARK] = state[T_SERIAL]
-        deciding[state[T_DECIDING]] = subject
-        state[T_DECIDING] += 1
+@inlined
+def _decides(m, subject):
+    """Note that a subject decides about the open transaction."""
+    state = m.state[0]
+    if m.subjects[subject, S_MARK] != state.serial:
+        m.subjects[subject, S_MARK] = state.serial
+        m.deciding[state.deciding] = subject
+        state.deciding += 1
 
 
-@njit(cache=True, nogil=True)
-def _release(
-    state,
-    conditions,
-    members,
-    condition_slots,
-    units,
-    unit_slots,
-    tables,
-    subject_rows,
-    pending,
-    extra,
-    n_extra,
-    scratch,
-    always,
-    bucket,
-):
-    """Add what waits, which goes with the rows after it and ``extra``; or is sent in any case, where ``always``."""
+@kernel
+def _count_buffered(m, conditions, units, n_extra, always, bucket):
+    """Count the buffered events under their conditions, and forget them.
+
+    They are sent with the rows that follow them and with the extra subjects, or whatever a filter says if ``always``.
+    """
+    state = m.state[0]
     since = np.int64(-1)
     n = np.int64(0)
-    for w in range(state[T_PENDING]):
-        subject = pending[w, P_SUBJECT]
-        if not always and pending[w, P_SINCE] != since:
-            since = pending[w, P_SINCE]
-            n = _following(state, tables, subject_rows, since, extra, n_extra, scratch)
-        alone = always
+    for w in range(state.buffered):
+        entry = m.buffered[w]
+        subject = entry.subject
+        if not always and entry.since != since:
+            since = entry.since
+            n = _following(m, since, n_extra)
+        is_alone = always
         for k in range(n):
-            alone = alone or scratch[k] == subject
-        if subject >= 0 and alone:
-            c = _only(state, conditions, members, condition_slots, subject_rows, subject)
+            is_alone = is_alone or m.scratch[k] == subject
+        if subject >= 0 and is_alone:
+            c = _only(m, conditions, subject)
         elif always:
             c = np.int64(C_ALWAYS)
         elif subject < 0 or n == 0:
-            c = _one_of(state, conditions, members, condition_slots, subject_rows, scratch, n)
+            c = _one_of(m, conditions, m.scratch, n)
         else:
-            c = intern(state, conditions, members, condition_slots, ANY, subject, scratch, n)
-        add_unit(
-            state,
-            units,
-            unit_slots,
-            conditions,
-            c,
-            state[T_ORIGIN],
-            bucket,
-            pending[w, P_BYTES],
-            pending[w, P_EVENTS],
-            0,
-            0,
-        )
-    state[T_PENDING] = 0
+            c = intern(conditions, ANY, subject, m.scratch, n)
+        _count(units, conditions, c, state.origin, bucket, entry.bytes, entry.events, 0, 0)
+    state.buffered = 0
 
 
-@njit(cache=True, nogil=True)
-def close(state):
-    """The open transaction is done with."""
-    state[T_OPEN] = 0
-    state[T_PENDING] = 0
-    state[T_TABLES] = 0
+@kernel
+def close(m):
+    """Set the state that the pass has between two transactions."""
+    state = m.state[0]
+    state.is_open = 0
+    state.buffered = 0
+    state.tables = 0
 
 
-@njit(cache=True, nogil=True)
-def tally(
-    sizes,
-    times,
-    roles,
-    subjects,
-    txn_event,
-    txn_subject,
-    txn_source,
-    txn_origin,
-    still_open,
-    bucket_seconds,
-    payload_event,
-    payload_start,
-    payload_member,
-    payload_undecided,
-    t,
-    i,
-    state,
-    subject_rows,
-    deciding,
-    tables,
-    pending,
-    conditions,
-    members,
-    condition_slots,
-    units,
-    unit_slots,
-    extra,
-    scratch,
-):
-    """Add the events from number ``i`` on, of transaction ``t``, to the units.
+@inlined
+def _open(m, origin):
+    """Set the state at the first event of a transaction."""
+    state = m.state[0]
+    state.is_open = 1
+    state.origin = origin
+    state.is_always = 0
+    state.frame_bytes = 0
+    state.frame_events = 0
+    state.serial += 1
+    state.deciding = 0
+    state.statement = state.rows
+    state.is_unmapped = 0
 
-    ``txn_origin`` is each transaction's number of an origin. ``payload_event``: the compressed transactions,
-    ascending; ``payload_member[payload_start[k] : payload_start[k + 1]]``: the subjects of which one must be sent for
-    the whole to be; ``payload_undecided``: how many events of it count as undecided then, -1 where the answer is the
-    caller's. Returns ``(code, t, i)``: why it came back, and where.
 
-    ``deciding``, ``tables``, ``extra``, ``scratch``: room for all subjects; ``pending``: for what waits and all events.
+@inlined
+def _bucket_of(columns, m, t):
+    """Return the bucket of time of a transaction: that of its last event with a timestamp, or else the one before."""
+    state = m.state[0]
+    k = columns.txn_event[t + 1] - 1
+    while k > columns.txn_event[t] and columns.time[k] == 0:
+        k -= 1
+    if columns.time[k] != 0:
+        state.time = columns.time[k]
+    return state.time // columns.bucket_seconds
+
+
+@inlined
+def _has_room(m, conditions, units, n_members):
+    """Tell whether the tables have room for all that one event can bring, ``n_members`` subjects of payloads
+    included."""
+    state = m.state[0]
+    entries = state.buffered + 1
+    members = (entries + 1) * (state.tables + n_members + 2) + state.deciding
+    return (
+        units.count[0] + entries + 2 <= units.rows.shape[0]
+        and conditions.counts[0] + entries + 3 <= conditions.rows.shape[0]
+        and conditions.counts[1] + members <= conditions.members.size
+    )
+
+
+@inlined
+def _count_uniform(columns, m, conditions, units, t, i, bucket):
+    """Count the transaction ``t`` from event ``i`` on, which one look-up decides."""
+    s = columns.txn_subject[t]
+    stop = columns.txn_event[t + 1]
+    size = np.int64(0)
+    undecided = np.int64(0)
+    for k in range(i, stop):
+        size += columns.size[k]
+        undecided += columns.subject[k] == s
+    if s == R.KEPT:
+        c = np.int64(C_ALWAYS)
+        undecided = np.int64(0)
+    elif s == R.NOTHING:
+        c = np.int64(C_NEVER)
+        undecided = np.int64(0)
+    else:
+        c = _only(m, conditions, s)
+    transactions = np.int64(columns.txn_source[t] != R.KEPT)
+    _count(units, conditions, c, columns.txn_origin[t], bucket, size, stop - i, transactions, undecided)
+
+
+@inlined
+def _whole_statement(columns, i, stop):
+    """Return the event after a statement of one subject that begins at event ``i``; ``i`` if it has several
+    subjects."""
+    roles, subjects = columns.role, columns.subject
+    j = i
+    while j < stop and roles[j] == R.CONTEXT:
+        j += 1
+    if j < stop and roles[j] == R.STATEMENT:
+        return j + 1
+    if j < stop and roles[j] == R.TABLE_MAP:
+        s = subjects[j]
+        j += 1
+        while j < stop and roles[j] == R.ROWS and subjects[j] == s:
+            j += 1
+        if j < stop and roles[j] == R.ROWS_END and subjects[j] == s:
+            return j + 1
+    return i
+
+
+@inlined
+def _count_statement(columns, m, conditions, units, i, stop, bucket):
+    """Count the events from ``i`` to ``stop``, a whole statement of one subject."""
+    s = columns.subject[stop - 1]
+    size = np.int64(0)
+    for k in range(i, stop):
+        size += columns.size[k]
+    undecided = np.int64(columns.role[stop - 1] == R.STATEMENT)
+    _count(
+        units, conditions, _only(m, conditions, s), m.state[0].origin, bucket, size, stop - i, 0, undecided
+    )
+    _decides(m, s)
+
+
+@inlined
+def _count_end(m, conditions, units, bucket, transactions):
+    """Count the frame of the open transaction, which goes with any of its events, and close the transaction."""
+    state = m.state[0]
+    if state.is_always:
+        c = np.int64(C_ALWAYS)
+    elif state.deciding == 0:
+        c = np.int64(C_NEVER)
+    else:
+        _sort(m.deciding, state.deciding)
+        c = _one_of(m, conditions, m.deciding, state.deciding)
+    _count(units, conditions, c, state.origin, bucket, state.frame_bytes, state.frame_events, transactions, 0)
+    close(m)
+
+
+@kernel
+def _count_event(columns, m, conditions, units, payloads, p, i, bucket):
+    """Count event ``i``, in the order of the grammar. ``p`` is the number of its payload, if it is one."""
+    state = m.state[0]
+    ends = (columns.role[i] & R.ENDS) != 0
+    role = columns.role[i] & ~R.ENDS
+    size = columns.size[i]
+    s = np.int64(columns.subject[i])
+    fate = SEND_WITH_STATEMENT if ends else KEEP_BUFFERED
+    c = np.int64(-1)  # the event's own condition, -1 if the event is counted later
+    n_extra = np.int64(0)
+    undecided = np.int64(0)
+    if role == R.PAYLOAD:
+        for k in range(payloads.start[p], payloads.start[p + 1]):
+            m.extra[n_extra] = payloads.member[k]
+            n_extra += 1
+        if n_extra == 0:
+            role = R.FRAME
+    if role == R.GTID or role == R.FRAME:
+        state.frame_bytes += size
+        state.frame_events += 1
+    elif role == R.CONTEXT:
+        _buffer(m, np.int64(-1), size)
+    elif role == R.STATEMENT:
+        m.extra[0] = s
+        n_extra = np.int64(1)
+        fate = SEND_WITH_STATEMENT
+        undecided = np.int64(1)
+        _decides(m, s)
+        c = _only(m, conditions, s)
+    elif role == R.TABLE_MAP:
+        _buffer(m, s, size)
+    elif (role == R.ROWS or role == R.ROWS_END) and s >= 0:
+        state.rows += 1
+        if m.subjects[s, S_LAST] <= state.statement:
+            m.tables[state.tables] = s
+            state.tables += 1
+        m.subjects[s, S_LAST] = state.rows
+        _decides(m, s)
+        c = _only(m, conditions, s)
+        if role == R.ROWS_END:
+            fate = SEND_WITH_STATEMENT
+    elif role == R.DUMMY_ROWS:
+        fate = SEND_WITH_STATEMENT
+        if state.is_unmapped:
+            c = np.int64(C_ALWAYS)
+        else:
+            c = _one_of(m, conditions, m.scratch, _following(m, state.statement, 0))
+    elif role == R.PAYLOAD:
+        n_extra = _sort_unique(m.extra, n_extra)
+        undecided = payloads.undecided[p]
+        for k in range(n_extra):
+            _decides(m, np.int64(m.extra[k]))
+        c = _one_of(m, conditions, m.extra, n_extra)
+    else:  # rows without a table map, and events that are always sent
+        state.is_always = 1
+        c = np.int64(C_ALWAYS)
+        fate = SEND_BUFFERED
+        undecided = np.int64(role == R.ROWS or role == R.ROWS_END or role == R.KEEP)
+        if role == R.ROWS or role == R.ROWS_END:
+            state.is_unmapped = 1
+    if c >= 0:
+        _count(units, conditions, c, state.origin, bucket, size, 1, 0, undecided)
+    if fate != KEEP_BUFFERED and state.buffered:
+        _count_buffered(m, conditions, units, n_extra, fate == SEND_BUFFERED, bucket)
+    if role == R.ROWS_END or role == R.DUMMY_ROWS:
+        state.statement = state.rows
+        state.tables = 0
+        state.is_unmapped = 0
+
+
+@kernel
+def tally(columns, payloads, m, conditions, units, t, i):
+    """Count the events of a segment from number ``i`` on, which belongs to transaction ``t``.
+
+    Return ``(code, t, i)``: ``DONE``, ``FULL`` or ``PAYLOAD``, and the next event.
     """
-    c = np.int64(C_ALWAYS)
-    p = np.searchsorted(payload_event, i)
-    while t < txn_subject.size:
-        b = txn_event[t + 1]
-        k = b - 1
-        while k > txn_event[t] and times[k] == 0:
-            k -= 1
-        if times[k] != 0:
-            state[T_TIME] = times[k]
-        bucket = state[T_TIME] // bucket_seconds
-        s = txn_subject[t]
-        counted = 1 if txn_source[t] != R.KEPT else 0
-        fast = (s >= 0 or s == R.KEPT or s == R.NOTHING) and state[T_OPEN] == 0
-        if fast and not (t == txn_subject.size - 1 and still_open):
-            if (
-                state[T_UNITS] + 1 > units.shape[0]
-                or state[T_CONDITIONS] + 1 > conditions.shape[0]
-                or state[T_MEMBERS] + 1 > members.size
-            ):
+    state = m.state[0]
+    p = np.int64(0)
+    while p < payloads.event.size and payloads.event[p] < i:
+        p += 1
+    while t < columns.txn_subject.size:
+        stop = columns.txn_event[t + 1]
+        bucket = _bucket_of(columns, m, t)
+        s = columns.txn_subject[t]
+        goes_on = t == columns.txn_subject.size - 1 and columns.is_open
+        is_uniform = s >= 0 or s == R.KEPT or s == R.NOTHING
+        if is_uniform and not state.is_open and not goes_on:
+            if not _has_room(m, conditions, units, payloads.member.size):
                 return FULL, t, i
-            size = np.int64(0)
-            undecided = np.int64(0)
-            for k in range(i, b):
-                size += sizes[k]
-                undecided += subjects[k] == s
-            if s == R.KEPT:
-                c = np.int64(C_ALWAYS)
-                undecided = 0
-            elif s == R.NOTHING:
-                c = np.int64(C_NEVER)
-                undecided = 0
-            else:
-                c = _only(state, conditions, members, condition_slots, subject_rows, s)
-            add_unit(
-                state,
-                units,
-                unit_slots,
-                conditions,
-                c,
-                txn_origin[t],
-                bucket,
-                size,
-                b - i,
-                counted,
-                undecided,
-            )
-            i = b
-            t += 1
-            continue
-        while i < b:
-            waiting = state[T_PENDING] + 1
-            if (
-                state[T_UNITS] + waiting + 2 > units.shape[0]
-                or state[T_CONDITIONS] + waiting + 3 > conditions.shape[0]
-                or state[T_MEMBERS]
-                + (waiting + 1) * (state[T_TABLES] + payload_member.size + 2)
-                + state[T_DECIDING]
-                > members.size
-            ):
+            _count_uniform(columns, m, conditions, units, t, i, bucket)
+            i = stop
+        while i < stop:
+            if not _has_room(m, conditions, units, payloads.member.size):
                 return FULL, t, i
-            role = roles[i] & 0x7F
-            size = np.int64(sizes[i])
-            s = subjects[i]
-            if state[T_OPEN] == 0:
-                state[T_OPEN] = 1
-                state[T_ORIGIN] = txn_origin[t]
-                state[T_ALWAYS] = 0
-                state[T_FRAME_BYTES] = 0
-                state[T_FRAME_EVENTS] = 0
-                state[T_SERIAL] += 1
-                state[T_DECIDING] = 0
-                state[T_STATEMENT] = state[T_ROWS]
-                state[T_UNMAPPED] = 0
-            origin = state[T_ORIGIN]
-            if state[T_PENDING] == 0 and state[T_TABLES] == 0 and state[T_UNMAPPED] == 0:
-                # most of what there is, and nothing of it need wait (this, and the frame's end, call nothing: numba
-                # counts references around each call, which costs more than what is called)
-                j = i
-                while j < b and roles[j] == R.CONTEXT:
-                    j += 1
-                whole = j < b and roles[j] == R.STATEMENT
-                if j < b and roles[j] == R.TABLE_MAP:
-                    s = subjects[j]
-                    j += 1
-                    while j < b and roles[j] == R.ROWS and subjects[j] == s:
-                        j += 1
-                    whole = j < b and roles[j] == R.ROWS_END and subjects[j] == s
-                if whole:
-                    j += 1
-                    s = subjects[j - 1]
-                    for k in range(i, j - 1):
-                        size += sizes[k + 1]
-                    c = subject_rows[s, S_SINGLE]
-                    if c == 0:
-                        c = _only(state, conditions, members, condition_slots, subject_rows, s)
-                    row = conditions[c, Q_LATEST]
-                    if row < 0 or units[row, U_ORIGIN] != origin or units[row, U_BUCKET] != bucket:
-                        row = unit_of(state, units, unit_slots, conditions, c, origin, bucket)
-                    units[row, U_BYTES] += size
-                    units[row, U_EVENTS] += j - i
-                    units[row, U_UNDECIDED] += roles[j - 1] == R.STATEMENT
-                    if subject_rows[s, S_MARK] != state[T_SERIAL]:
-                        subject_rows[s, S_MARK] = state[T_SERIAL]
-                        deciding[state[T_DECIDING]] = s
-                        state[T_DECIDING] += 1
+            if not state.is_open:
+                _open(m, columns.txn_origin[t])
+            if not (state.buffered or state.tables or state.is_unmapped):
+                # most statements have one subject, and none of their events need be buffered
+                j = _whole_statement(columns, i, stop)
+                if j > i:
+                    _count_statement(columns, m, conditions, units, i, j, bucket)
                     i = j
                     continue
-            ends = (roles[i] & R.ENDS) != 0
-            if (role == R.GTID or role == R.FRAME) and not ends:
-                state[T_FRAME_BYTES] += size
-                state[T_FRAME_EVENTS] += 1
-                i += 1
-                continue
-            # what becomes of what waits: 0 it waits on, 1 it goes with what follows it and this, 2 it is sent
-            settled = 1 if ends else 0
-            n_extra = 0
-            # what this event goes with, when that is known already
-            always = False
-            one = np.int64(-1)  # a subject
-            several = np.int64(-1)  # so many, in scratch
-            undecided = np.int64(0)
-            if role == R.PAYLOAD:
-                while p < payload_event.size and payload_event[p] < i:
+            if columns.role[i] & ~R.ENDS == R.PAYLOAD:
+                while p < payloads.event.size and payloads.event[p] < i:
                     p += 1
-                if payload_undecided[p] < 0:
+                if payloads.undecided[p] < 0:
                     return PAYLOAD, t, i
-                undecided = payload_undecided[p]
-                for k in range(payload_start[p], payload_start[p + 1]):
-                    extra[n_extra] = payload_member[k]
-                    n_extra += 1
-                _ascending(extra, n_extra)
-                if n_extra == 0:
-                    role = R.FRAME
-                else:
-                    for k in range(n_extra):
-                        _decided(state, subject_rows, deciding, extra[k])
-                        scratch[k] = extra[k]
-                    several = n_extra
-            if role == R.PAYLOAD:
-                pass
-            elif role == R.GTID or role == R.FRAME:
-                state[T_FRAME_BYTES] += size
-                state[T_FRAME_EVENTS] += 1
-            elif role == R.CONTEXT:
-                _wait(state, pending, np.int64(-1), size)
-            elif role == R.TABLE_MAP:
-                _wait(state, pending, np.int64(s), size)
-            elif role == R.STATEMENT:
-                extra[0] = s
-                n_extra = 1
-                settled = 1
-                one = np.int64(s)
-                undecided = 1
-                _decided(state, subject_rows, deciding, s)
-            elif role == R.DUMMY_ROWS:
-                settled = 1
-                always = state[T_UNMAPPED] != 0
-                several = _following(state, tables, subject_rows, state[T_STATEMENT], extra, 0, scratch)
-            elif (role == R.ROWS or role == R.ROWS_END) and s >= 0:
-                state[T_ROWS] += 1
-                if subject_rows[s, S_LAST] <= state[T_STATEMENT]:
-                    tables[state[T_TABLES]] = s
-                    state[T_TABLES] += 1
-                subject_rows[s, S_LAST] = state[T_ROWS]
-                one = np.int64(s)
-                _decided(state, subject_rows, deciding, s)
-                if role == R.ROWS_END:
-                    settled = 1
-            else:  # rows without a table map, and what cannot be decided
-                always = True
-                state[T_ALWAYS] = 1
-                settled = 2
-                if role == R.ROWS or role == R.ROWS_END:
-                    undecided = 1
-                    state[T_UNMAPPED] = 1
-                elif role == R.KEEP:
-                    undecided = 1
-            if always or one >= 0 or several >= 0:
-                if always:
-                    c = np.int64(C_ALWAYS)
-                elif one >= 0:
-                    c = _only(state, conditions, members, condition_slots, subject_rows, one)
-                else:
-                    c = _one_of(state, conditions, members, condition_slots, subject_rows, scratch, several)
-                add_unit(state, units, unit_slots, conditions, c, origin, bucket, size, 1, 0, undecided)
-            if settled and state[T_PENDING]:
-                _release(
-                    state,
-                    conditions,
-                    members,
-                    condition_slots,
-                    units,
-                    unit_slots,
-                    tables,
-                    subject_rows,
-                    pending,
-                    extra,
-                    n_extra,
-                    scratch,
-                    settled == 2,
-                    bucket,
-                )
-            if role == R.ROWS_END or role == R.DUMMY_ROWS:
-                state[T_STATEMENT] = state[T_ROWS]
-                state[T_TABLES] = 0
-                state[T_UNMAPPED] = 0
-            if ends:
-                n = state[T_DECIDING]
-                if state[T_ALWAYS]:
-                    c = np.int64(C_ALWAYS)
-                elif n == 0:
-                    c = np.int64(C_NEVER)
-                elif n == 1:
-                    c = subject_rows[deciding[0], S_SINGLE]
-                else:
-                    for k in range(1, min(n, 32)):
-                        s = np.int64(deciding[k])
-                        j = k
-                        while j > 0 and deciding[j - 1] > s:
-                            deciding[j] = deciding[j - 1]
-                            j -= 1
-                        deciding[j] = s
-                    if n > 32:
-                        deciding[:n].sort()
-                    c = intern(
-                        state,
-                        conditions,
-                        members,
-                        condition_slots,
-                        ANY,
-                        np.int64(-1),
-                        deciding,
-                        n,
-                    )
-                row = conditions[c, Q_LATEST]
-                if row < 0 or units[row, U_ORIGIN] != origin or units[row, U_BUCKET] != bucket:
-                    row = unit_of(state, units, unit_slots, conditions, c, origin, bucket)
-                units[row, U_BYTES] += state[T_FRAME_BYTES]
-                units[row, U_EVENTS] += state[T_FRAME_EVENTS]
-                units[row, U_TRANSACTIONS] += counted
-                state[T_OPEN] = 0
-                state[T_PENDING] = 0
-                state[T_TABLES] = 0
+            _count_event(columns, m, conditions, units, payloads, p, i, bucket)
+            if columns.role[i] & R.ENDS:
+                _count_end(m, conditions, units, bucket, np.int64(columns.txn_source[t] != R.KEPT))
             i += 1
         t += 1
     return DONE, t, i
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def passing(kinds, required_of, start, members, sent, out):
-    """Which conditions on subjects hold when ``sent`` (bool, a subject each) is what is sent: into ``out`` (bool)."""
+    """Write into ``out`` (bool) whether each condition on subjects holds. ``sent`` (bool) says which subjects are
+    sent."""
     for c in range(kinds.size):
         out[c] = False
         if (kinds[c] == ONE or kinds[c] == ANY) and (required_of[c] < 0 or sent[required_of[c]]):
@@ -653,9 +682,9 @@ def passing(kinds, required_of, start, members, sent, out):
                     break
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def among(kinds, start, members, number, out):
-    """Which conditions on filters have this one: into ``out`` (bool)."""
+    """Write into ``out`` (bool) whether each condition on filters has the filter ``number``."""
     for c in range(kinds.size):
         out[c] = False
         if kinds[c] == EXACTLY:
@@ -667,7 +696,7 @@ def among(kinds, start, members, number, out):
 
 @njit(cache=True, nogil=True)
 def room(kinds, start, members, wanted, subject_start):
-    """How many members :func:`renumber` gives these conditions at most."""
+    """Return the number of members that :func:`renumber` gives the ``wanted`` conditions at most."""
     n = np.int64(0)
     for c in wanted:
         if kinds[c] == EXACTLY:
@@ -679,26 +708,14 @@ def room(kinds, start, members, wanted, subject_start):
 
 
 @njit(cache=True, nogil=True)
-def renumber(
-    from_kinds,
-    from_required,
-    from_start,
-    from_members,
-    wanted,
-    subject_start,
-    subject,
-    stand_in,
-    state,
-    conditions,
-    members,
-    slots,
-    out,
-):
-    """Intern conditions, those ``wanted``, into the arrays of another table, their numbers there into ``out``.
+def renumber(conditions, wanted, subject_start, subject, stand_in, table, out):
+    """Intern the ``wanted`` conditions into the table of another tally. Write their numbers there into ``out``.
 
-    A subject's place is taken by ``subject[subject_start[s] : subject_start[s + 1]]``, of which there is just one for
-    one that is required, and that by ``stand_in`` of it where a condition is about several. There must be room for all.
+    ``subject[subject_start[s] : subject_start[s + 1]]`` take the place of subject ``s``. A required subject has
+    exactly one successor. In a condition about several subjects, ``stand_in[t]`` takes the place of such a ``t``. The
+    table must have room for all conditions.
     """
+    from_kinds, from_required, from_start, from_members = conditions
     scratch = np.empty(16, np.int32)
     for w in range(wanted.size):
         c = wanted[w]
@@ -720,14 +737,14 @@ def renumber(
                 for j in range(subject_start[from_members[k]], subject_start[from_members[k] + 1]):
                     scratch[n] = subject[j]
                     n += 1
-            n = _different(scratch, n)
+            n = _sort_unique(scratch, n)
             if kind == ONE and n != 1:
-                kind = np.uint8(ANY)  # it was a set of subjects
+                kind = np.uint8(ANY)  # a set of subjects has taken its place
             if kind == ANY:
                 for k in range(n):
                     scratch[k] = stand_in[scratch[k]]
-                n = _different(scratch, n)
-        out[w] = intern(state, conditions, members, slots, kind, required, scratch, n)
+                n = _sort_unique(scratch, n)
+        out[w] = intern(table, kind, required, scratch, n)
 
 
 @njit(cache=True, nogil=True)

@@ -72,8 +72,9 @@ class ChunkPlan:
     hits: Hits = field(default_factory=Counter)
     """The hits of the slave's rules by events that the master drops.
 
-    The hits are those of the transactions between the resume point of the chunk before and ``resume``. Transactions that
-    the slave has already, or whose origin the slave does not want, have no hits, because no slave's filter sees them.
+    The hits are those of the transactions between the resume point of the chunk before and ``resume``. Transactions
+    that the slave has already, or whose origin the slave does not want, have no hits, because no slave's filter sees
+    them.
     """
 
     @property
@@ -150,7 +151,8 @@ def render_into(
     read: ReadAt,
     fd: FormatDescription,
 ) -> None:
-    """Write the bytes of a chunk into ``out``, an array of the ranges' size. The parameters are those of :func:`render`."""
+    """Write the bytes of a chunk into ``out``, an array of the ranges' size. The parameters are those of
+    :func:`render`."""
     ranges = plan.ranges
     if not len(ranges):
         return

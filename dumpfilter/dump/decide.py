@@ -14,14 +14,14 @@ rely on this grammar, and on nothing else that they know about events:
 
 The master sends an event of a transaction under these conditions, in the same order:
 
-    FILE            always
-    GTID, FRAME     with any other event of the transaction
-    CONTEXT         with any event of the statement that follows
-    STATEMENT       if the filter sends the statement
-    TABLE_MAP       if the filter sends the table, with any later rows of the same statement
-    ROWS, ROWS_END  if the filter sends the table; rows without a table map always
-    DUMMY_ROWS      with any rows of the statement
-    always          always
+    | FILE            always
+    | GTID, FRAME     with any other event of the transaction
+    | CONTEXT         with any event of the statement that follows
+    | STATEMENT       if the filter sends the statement
+    | TABLE_MAP       if the filter sends the table, with any later rows of the same statement
+    | ROWS, ROWS_END  if the filter sends the table; rows without a table map always
+    | DUMMY_ROWS      with any rows of the statement
+    | always          always
 
 A transaction whose events share one subject needs one look-up. :func:`decide` walks other transactions event by event.
 Whether a head, a context event or a table map is sent follows from later events. The walk therefore buffers them as
@@ -70,8 +70,8 @@ HOLD_HEAD = 2
 HOLD_STATEMENT = 3
 """Buffer the event until the open statement has an event that is sent."""
 HOLD_ROWS = 4
-"""Buffer a rows event that is sent later, with STMT_END_F if it becomes the statement's last one. Send the buffered head
-and the rows event that is buffered already."""
+"""Buffer a rows event that is sent later, with STMT_END_F if it becomes the statement's last one. Send the buffered
+head and the rows event that is buffered already."""
 
 WALK_STATE = np.dtype(
     [
@@ -107,7 +107,8 @@ CHUNK = np.dtype(
 """A chunk, with the counters of what it holds."""
 
 _MOST_RANGES = 4
-"""The ranges that one event can bring, besides the buffered events: a buffered rows event twice, the event, one to spare."""
+"""The ranges that one event can bring, besides the buffered events: a buffered rows event twice, the event, one to
+spare."""
 
 # The codes that a call of `decide` returns.
 DONE = 0
@@ -115,12 +116,15 @@ FULL = 1
 """An output array is full. The caller makes it larger and calls again with a fresh copy of the walk."""
 
 
-_kernel = njit(cache=True, nogil=True, _nrt=False)
-"""Compile a function that neither makes nor keeps arrays. Its callers hold the arrays, so it counts no references to
-them: numba would count them around every access to a field of a named tuple, at a cost above that of the walk itself."""
+kernel = njit(cache=True, nogil=True, _nrt=False)
+"""Compile a function that neither makes nor keeps arrays, without counting references to arrays.
 
-_inlined = njit(inline="always")
-"""Compile a function as a part of each function that calls it."""
+The function's callers hold the arrays. Numba would count references around every access to a field of a named tuple,
+which costs more than the walk itself.
+"""
+
+inlined = njit(inline="always")
+"""Compile a function as a part of each compiled function that calls it."""
 
 
 class Events(NamedTuple):
@@ -201,7 +205,7 @@ def enlarged(walk: Walk) -> Walk:
     )
 
 
-@_kernel
+@kernel
 def _begin_chunk(chunk, first_range, transactions):
     """Clear the counters of a chunk that begins with range ``first_range`` and transaction ``transactions``."""
     chunk.first_range = first_range
@@ -215,7 +219,7 @@ def _begin_chunk(chunk, first_range, transactions):
     chunk.undecided = 0
 
 
-@_kernel
+@kernel
 def _end_chunk(chunk, walk, end):
     """Set the end of a chunk, and count the events that are buffered there."""
     state = walk.state[0]
@@ -228,7 +232,7 @@ def _end_chunk(chunk, walk, end):
         chunk.buffered_bytes += walk.context[k, BUFFERED_SIZE]
 
 
-@_inlined
+@inlined
 def _mark_boundary(chunk, end, transaction):
     """Note that a stream can be cut at file offset ``end``, after a transaction."""
     chunk.resume = end
@@ -236,7 +240,7 @@ def _mark_boundary(chunk, end, transaction):
     chunk.transactions = transaction + 1
 
 
-@_inlined
+@inlined
 def _add_range(ranges, chunk, offset, size, patch):
     """Add a range to a chunk, or lengthen the chunk's last range if the new one follows on it in the file."""
     last = chunk.ranges - 1
@@ -254,7 +258,7 @@ def _add_range(ranges, chunk, offset, size, patch):
         chunk.ranges = last + 2
 
 
-@_inlined
+@inlined
 def _send(ranges, chunk, offset, size, patch):
     """Add one event to a chunk."""
     _add_range(ranges, chunk, offset, size, patch)
@@ -262,7 +266,7 @@ def _send(ranges, chunk, offset, size, patch):
     chunk.events += 1
 
 
-@_inlined
+@inlined
 def _end_with_buffered_rows(ranges, chunk, state):
     """Send the buffered rows event as the last one of its statement."""
     if state.has_rows:
@@ -270,7 +274,7 @@ def _end_with_buffered_rows(ranges, chunk, state):
         state.has_rows = 0
 
 
-@_inlined
+@inlined
 def _send_buffered(ranges, chunk, state, head, context, with_context):
     """Send the buffered events in the order of the file: the head, the rows event, then the statement's context."""
     for k in range(state.heads):
@@ -285,7 +289,7 @@ def _send_buffered(ranges, chunk, state, head, context, with_context):
         state.contexts = 0
 
 
-@_inlined
+@inlined
 def _close(state):
     """Set the state that a walk has between two transactions."""
     state.is_open = 0
@@ -299,7 +303,7 @@ def _close(state):
     state.is_statement_kept = 0
 
 
-@_inlined
+@inlined
 def _walk(events, transactions, verdicts, walk, out, chunk, transaction, i, chunk_size):
     """Decide the events of a transaction one by one, from number ``i`` on, in the order of the grammar.
 
@@ -407,7 +411,7 @@ def _walk(events, transactions, verdicts, walk, out, chunk, transaction, i, chun
     return i
 
 
-@_inlined
+@inlined
 def _take_uniform(events, transactions, verdicts, out, chunk, t, stop, chunk_size):
     """Decide transactions from number ``t`` to ``stop`` as long as one look-up decides each and the chunk is not full.
 
@@ -451,12 +455,12 @@ def _take_uniform(events, transactions, verdicts, out, chunk, t, stop, chunk_siz
     return t
 
 
-@_kernel
+@kernel
 def decide(events, transactions, verdicts, walk, out, first, chunk_size):
     """Fill ``out`` for the transactions from number ``first`` on.
 
-    A chunk is cut after ``chunk_size`` bytes of events. Return ``(code, ranges, chunks)``: ``DONE`` or ``FULL``, and the
-    numbers of ranges and chunks in ``out``.
+    A chunk is cut after ``chunk_size`` bytes of events. Return ``(code, ranges, chunks)``: ``DONE`` or ``FULL``, and
+    the numbers of ranges and chunks in ``out``.
     """
     state = walk.state[0]
     n_transactions = transactions.subject.size
@@ -501,7 +505,7 @@ def decide(events, transactions, verdicts, walk, out, first, chunk_size):
     return DONE, chunk.ranges, n_chunks
 
 
-@_kernel
+@kernel
 def collapse_uniform(txn_subject, txn_set, set_subject, flags, undecided, out):
     """Write ``txn_subject`` into ``out`` as one filter sees the transactions.
 

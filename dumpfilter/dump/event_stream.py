@@ -1,4 +1,4 @@
-"""What passes of a binlog set, event by event, for whoever prints it."""
+"""The events of a binlog set that a filter sends, one by one, for printing."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from dumpfilter.index.xa import NONE_PREPARED
 
 
 class KeptEvent(NamedTuple):
-    """An event as it is sent. ``offset``: where it stands in ``file``."""
+    """An event as it is sent."""
 
     file: str
     fd: FormatDescription
-    """The format description in force, or the event itself."""
+    """The format description in force. It may be the event itself."""
     offset: int
+    """The event's offset in ``file``, bytes."""
     event: bytes
 
 
@@ -40,10 +41,10 @@ def kept_events(
     counts: Counts | None = None,
     progress: Callable[[int], None] = lambda read: None,
 ) -> Iterator[KeptEvent]:
-    """The events that a slave with this filter would be sent, each file's format description event first.
+    """Yield the events that a slave with this filter would be sent. Each file begins with its format description event.
 
-    The parameters are those of :class:`~dumpfilter.dump.segment_pass.SegmentPass`; ``counts`` is added to;
-    ``progress`` is told the bytes read of each segment. Raises BinlogError where the set is damaged.
+    The parameters are those of :class:`~dumpfilter.dump.segment_pass.SegmentPass`. The figures are added to ``counts``.
+    ``progress`` is called with the bytes read of each segment. Raises BinlogError where the set is damaged.
     """
     subjects, sources = Subjects(), SourceNumbers()
     steps = SegmentPass(binlogs, rules, subjects, sources, clever=clever, also=also, wanted=wanted)

@@ -56,8 +56,8 @@ class Exclusion:
         """Mark the transactions of unwanted origins.
 
         MariaDB's I/O thread counts a transaction that it ignores as done (``gtid_slave_pos``, ``Gtid_IO_Pos``). MySQL's
-        I/O thread does not: the transaction is in neither Retrieved_Gtid_Set nor Executed_Gtid_Set. Both threads move the
-        position. This was tried with MySQL 9.7 and MariaDB 10.11.
+        I/O thread does not: the transaction is in neither Retrieved_Gtid_Set nor Executed_Gtid_Set. Both threads move
+        the position. This was tried with MySQL 9.7 and MariaDB 10.11.
         """
         fd = segment.format_description
         is_unwanted = np.isin(segment.txn_server, list(origin.unwanted_server_ids(fd.header.server_id)))

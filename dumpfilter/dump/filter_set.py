@@ -1,4 +1,4 @@
-"""Filtering a binlog set into another one: the dump thread between two sets of files."""
+"""The filtering of a binlog set into another binlog set."""
 
 from __future__ import annotations
 
@@ -37,14 +37,13 @@ def filter_set(
 ) -> Counts:
     """Write what a slave with this filter would be sent as a binlog set: ``<base>.000001`` … and ``<base>.index``.
 
-    Every file of the set gives one file. The events' end_log_pos and checksums are made right for their new
-    places (a server reads the set as its own); that costs a pass over the kept bytes, which is little beside
-    reading all of them. Rotate events name the new files. ``progress`` is told the bytes read of each segment.
-    ``clever``, ``also`` and ``wanted`` are as in :class:`~dumpfilter.dump.segment_pass.SegmentPass`; files after the
-    last that is wanted give none.
+    Each file of the set gives one file. The events get the end_log_pos and the checksum of their new places, so that a
+    server reads the set as its own. Rotate events name the new files. ``progress`` is called with the bytes read of
+    each segment. ``clever``, ``also`` and ``wanted`` are as in :class:`~dumpfilter.dump.segment_pass.SegmentPass`.
+    Files after the last wanted one give no file.
 
-    Raises BinlogError where the set is damaged and OutputError where the new one cannot be written; then
-    nothing is left of it.
+    Raises BinlogError if the set is damaged, and OutputError if the new set cannot be written. Nothing of the new set
+    is left then.
     """
     subjects, sources = Subjects(), SourceNumbers()
     prepared = NONE_PREPARED
@@ -71,7 +70,7 @@ def filter_set(
                         events = room[: plan.size]
                         render_into(events, plan, reader.data, reader.data_offset, file.read, fd)
                         if plan.end == segment.end and segment.type[-1] == EventType.ROTATE:
-                            # the writer makes one that names its own next file
+                            # the writer makes a Rotate event that names the next file of the new set
                             events = events[: -int(segment.size[-1])]
                             rotated_at = int(segment.time[-1])
                         writer.append_array(events)

@@ -101,8 +101,8 @@ def _settle(
 ) -> list[tuple[int, int]]:
     """Add the hits of the transaction that an earlier segment began to ``counts``.
 
-    A table map that was buffered before this segment, is not sent in this segment and is no longer buffered was dropped.
-    Return the table maps that are still buffered.
+    A table map that was buffered before this segment, is not sent in this segment and is no longer buffered was
+    dropped. Return the table maps that are still buffered.
     """
     first_chunk = counts[_completing(decided.chunks, decided.first)]
     first_chunk += earlier.counts
@@ -119,8 +119,8 @@ def _settle(
 def _with_frames_for_xa_ends(segment: Segment, decided: Decided) -> Events:
     """Return the events with XA COMMIT and XA ROLLBACK as FRAME.
 
-    The master sends the end of an XA transaction because of the prepared transaction, and a slave's filter takes the end
-    for a keyword. No rule is hit by it.
+    The master sends the end of an XA transaction because of the prepared transaction, and a slave's filter takes the
+    end for a keyword. No rule is hit by it.
     """
     if not segment.xa_ends:
         return decided.events

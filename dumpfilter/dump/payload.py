@@ -96,7 +96,8 @@ class PayloadFilter:
         return found
 
     def decide(self, segment: Segment, number: int, read: ReadAt) -> KeptPayload:
-        """Return what the filter sends of the compressed transaction at event ``number``, a key of ``segment.payloads``.
+        """Return what the filter sends of the compressed transaction at event ``number``, a key of
+        ``segment.payloads``.
 
         ``read`` reads the segment's file. Raises BinlogCorrupt for an event that cannot be opened.
         """
@@ -136,7 +137,8 @@ def open_payload(event: bytes, fd: FormatDescription) -> bytes:
 
 
 def close_payload(events: bytes, source: bytes, fd: FormatDescription) -> bytes | None:
-    """Return a Transaction_payload event that holds ``events``, with the header and end_log_pos of the event ``source``.
+    """Return a Transaction_payload event that holds ``events``, with the header and end_log_pos of the event
+    ``source``.
 
     Return None if no form of the event is shorter than ``source``.
     """

@@ -1,5 +1,7 @@
-"""What is done to each segment of a set before the dump thread decides it: the selection by place, time and GTID,
-and the clever filter, which must see every statement in its turn."""
+"""One pass through a binlog set before the dump thread: the selection of transactions, and the clever filter.
+
+The clever filter must see every statement in the binlog's order.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,11 @@ from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.context_events import decode_xa_prepare
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.chunk import ReadAt
 from dumpfilter.dump.payload import open_payload
 from dumpfilter.dump.selection import Range, Selection
+from dumpfilter.dump.xa import SentParts
 from dumpfilter.errors import BinlogError
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.clever import CleverFilter
@@ -33,18 +35,22 @@ from dumpfilter.index.subjects import Subjects, TableSubject
 from dumpfilter.index.xa import ended_xid
 
 EVERYTHING = Range()
-"""No bound."""
+"""The range without bounds."""
 
 
 class SegmentPass:
-    """One pass through a set: give it each segment in order, and the dump thread what comes out, with :attr:`flags`.
+    """One pass through a binlog set. It takes the segments in order, and gives the dump thread what the pass takes of
+    them.
+
+    The dump thread needs :attr:`flags` as its table flags.
 
     Parameters:
         rules: the filter.
-        clever: follow tables with it; its rules are asked instead of ``rules``.
-        also: what must pass besides (kinds of statement, the write side), clever or not.
-        wanted: its positions :func:`~dumpfilter.dump.selection.on_boundaries`.
-        whole_files: see :class:`Selection`.
+        clever: a filter that follows tables through the binlog. The pass asks it instead of ``rules``.
+        also: a second filter (kinds of statement, the write side). An event must pass both filters.
+        wanted: the transactions to take. Its positions are boundaries
+            (:func:`~dumpfilter.dump.selection.on_boundaries`).
+        whole_files: as in :class:`~dumpfilter.dump.selection.Selection`.
     """
 
     def __init__(
@@ -73,22 +79,22 @@ class SegmentPass:
 
     @property
     def done(self) -> bool:
-        """Whether nothing that follows can be taken."""
+        """Whether the pass takes nothing of later segments."""
         return self._selection is not None and self._selection.done
 
     def apply(self, segment: Segment, read: ReadAt) -> Segment:
-        """The segment for the dump thread. ``read`` reads its file."""
+        """Return the segment for the dump thread. ``read`` reads the segment's file."""
         if self._clever is not None:
             segment = self._clever.apply(segment, read)
         return segment if self._selection is None else self._selection.apply(segment)
 
 
 _NUMBERS = {Verdict.EXECUTE: 0, Verdict.IGNORE: 1, Verdict.UNDECIDED: 2}
-"""Subjects that stand for verdicts."""
+"""The subjects that stand for verdicts after the clever filter has decided."""
 
 
 class _VerdictFlags(TableFlags):
-    """Flags of the subjects that stand for verdicts."""
+    """The table flags of the subjects that stand for verdicts."""
 
     def __init__(self, rules: ReplicationFilter) -> None:
         super().__init__(rules, Subjects())
@@ -100,17 +106,18 @@ class _VerdictFlags(TableFlags):
 
 
 class _CleverPass:
-    """Decides every event in the binlog's order; the segment's subjects become verdicts, as the same table meets one
-    here and another there."""
+    """Decides every event in the binlog's order.
+
+    The segment's subjects become verdicts, because a clever filter may answer differently about the same table later.
+    """
 
     def __init__(self, clever: CleverFilter, also: ReplicationFilter, subjects: Subjects) -> None:
         self._clever = clever
         self._also = also
         self._subjects = subjects
         self._kept = False
-        """Whether something in the open transaction is sent."""
-        self._xa: dict[Xid, bool] = {}
-        """Prepared XA transactions, and whether something in them was sent."""
+        """Whether an event of the open transaction is sent."""
+        self._sent_parts = SentParts()
 
     def apply(self, segment: Segment, read: ReadAt, *, inside: bool = False) -> Segment:
         subject = segment.subject.copy()
@@ -154,7 +161,7 @@ class _CleverPass:
             set_subject=segment.set_subject[:0],
             payloads=payloads,
             prepared={
-                xid: _NUMBERS[Verdict.EXECUTE if self._xa.get(xid, True) else Verdict.IGNORE]
+                xid: _NUMBERS[Verdict.IGNORE if self._sent_parts.is_sent(xid) is False else Verdict.EXECUTE]
                 for xid in segment.prepared
             },
         )
@@ -169,9 +176,9 @@ class _CleverPass:
         query = decode_statement_event(EventType(event[4]), fd.body(event), fd)
         xid = ended_xid(query.raw)
         if xid is not None:
-            kept = self._xa.pop(xid, None)
+            kept = self._sent_parts.end(xid)
             return Verdict.UNDECIDED if kept is None else Verdict.EXECUTE if kept else Verdict.IGNORE
-        # first the clever filter, which must see every statement
+        # the clever filter must see every statement, even one that `also` drops
         verdict = self._clever.statement(query, fd)
         also = self._also.statement(statement_of(query, fd))
         return also if verdict is Verdict.EXECUTE or also is Verdict.IGNORE else verdict
@@ -179,7 +186,7 @@ class _CleverPass:
     def _prepare(self, event: bytes, fd: FormatDescription) -> None:
         prepare = decode_xa_prepare(fd.body(event))
         if not prepare.one_phase:
-            self._xa[prepare.xid] = self._kept
+            self._sent_parts.prepare(prepare.xid, is_sent=self._kept)
 
 
 def _reader(data: bytes) -> ReadAt:

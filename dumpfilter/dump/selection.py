@@ -1,6 +1,6 @@
-"""Which transactions of a binlog set are taken: by place, time and GTID, as the servers' programs have it.
+"""The selection of transactions by position, time and GTID, with the options of the servers' programs.
 
-A selection never cuts a transaction: ``mysqlbinlog`` does, and prints what cannot be replayed.
+A selection never cuts a transaction. ``mysqlbinlog`` does, and prints transactions that cannot be replayed.
 """
 
 from __future__ import annotations
@@ -24,30 +24,34 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Range:
-    """What to take. None: no bound.
+    """The bounds of a selection. None stands for no bound.
 
-    Positions are file offsets, bytes: ``start_position`` in the first file, ``stop_position`` in the last, where the
-    first transaction stands that is not taken. Times are Unix seconds, of a transaction's first event: from the first
-    one at or after ``start_time`` on, up to the first one at or after ``stop_time``. Of the GTIDs, ``include`` only,
-    and ``exclude`` not; a transaction without a GTID is in no set.
+    Positions are file offsets, bytes. Times are Unix seconds, taken from a transaction's first event.
     """
 
     start_position: int | None = None
+    """The offset in the first file of the first transaction that is taken."""
     stop_position: int | None = None
+    """The offset in the last file of the first transaction that is not taken."""
     start_time: int | None = None
+    """The selection begins with the first transaction at or after this time."""
     stop_time: int | None = None
+    """The selection ends before the first transaction at or after this time."""
     include: GtidSet | None = None
+    """Only transactions with these GTIDs are taken. A transaction without a GTID is in no set."""
     exclude: GtidSet | None = None
+    """Transactions with these GTIDs are not taken."""
 
 
 def on_boundaries(
     wanted: Range, binlogs: BinlogSet, *, warn: Callable[[str], None] = lambda text: None
 ) -> Range:
-    """The range with positions between which no transaction is cut.
+    """Return the range with positions at transaction boundaries.
 
-    A stop position inside a transaction becomes the transaction's beginning: what is to be kept out, like a DROP TABLE
-    whose position is given, stays out with its GTID. ``warn`` is told so, and of a stop position beyond the end. Raises
-    PositionError, with the nearest places, for a start position inside a transaction or beyond the end.
+    A stop position inside a transaction becomes the transaction's beginning. A transaction whose event an operator
+    wants to keep out, for example a DROP TABLE, stays out whole, with its GTID. ``warn`` is called with a text about
+    such a stop position, and about a stop position beyond the end of the file. Raises PositionError, with the nearest
+    boundaries, for a start position inside a transaction or beyond the end.
     """
     names = binlogs.names
     start, stop = wanted.start_position, wanted.stop_position
@@ -75,12 +79,12 @@ def on_boundaries(
 
 
 def _boundaries(binlogs: BinlogSet, name: str, position: int) -> tuple[int, int | None]:
-    """The last place at or before a position, and the first after it, where no transaction is open."""
+    """Return the last transaction boundary at or before a position, and the first one after it."""
     with binlogs.file(name) as file:
         before = file.first_event
         if position <= before:
             return position, before
-        # damage is for the reading that follows to tell
+        # the pass that follows verifies checksums and reports damage
         reader = SegmentReader(file, Subjects(), SourceNumbers(), verify=False, statements=False)
         while (segment := reader.next()) is not None:
             begins = segment.offset[segment.txn_event[:-1]][int(segment.continues) :]
@@ -93,14 +97,14 @@ def _boundaries(binlogs: BinlogSet, name: str, position: int) -> tuple[int, int 
 
 
 class Selection:
-    """Goes with a set through its segments, in order.
+    """Marks the transactions of a set that are not taken. It takes the segments in order.
 
     Parameters:
-        wanted: what to take, its positions :func:`on_boundaries`.
+        wanted: the bounds. Its positions are boundaries (:func:`on_boundaries`).
         sources: the set's GTID sources.
-        first, last: names of the set's first and last file.
-        whole_files: take what belongs to a file and to no transaction (its GTID list, the Rotate at its end)
-            wherever it stands, as a valid file needs it.
+        first, last: the names of the set's first and last file.
+        whole_files: whether to take the events of a file that belong to no transaction (the GTID list, the Rotate at
+            the file's end) everywhere, because a valid file needs them.
     """
 
     def __init__(
@@ -122,7 +126,8 @@ class Selection:
         return self._past_position or self._past_time
 
     def apply(self, segment: Segment) -> Segment:
-        """The segment with the transactions that are not taken marked as passed over (:data:`_roles.SKIP`)."""
+        """Return the segment with the subject :data:`~dumpfilter.binlog.roles.SKIP` for transactions that are not
+        taken."""
         taken = self._taken(segment)
         if taken.all():
             return segment

@@ -1,7 +1,7 @@
-"""What a pass over binlogs found: how much a dump would send, by the condition under which it is sent.
+"""The result of a tally: bytes and events by the condition under which a filter sends them.
 
-Of any filter the bytes, events and transactions that a :class:`~dumpfilter.dump.thread.DumpThread` with it sends are
-sums over :class:`Tallied`, a few array operations whatever the binlogs' size.
+The bytes, events and transactions that a :class:`~dumpfilter.dump.thread.DumpThread` would send with any filter are
+sums over :class:`Tallied`. A sum takes a few array operations, whatever the size of the binlogs.
 """
 
 from __future__ import annotations
@@ -13,67 +13,70 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.dump import _tally as K
 from dumpfilter.dump.conditions import ALWAYS, EVERYTHING, EXACTLY, ONE, Conditions, ConditionTable, Mask
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.subjects import Subject
 
 SubjectFlags = npt.NDArray[np.uint32]
-"""A filter's flags of each of a tally's subjects."""
+"""A filter's table flags, one entry for each subject of a tally."""
 
 
 class Origin(NamedTuple):
-    """Where a transaction comes from, as far as an :class:`OriginFilter` asks."""
+    """The origin of a transaction, as far as an :class:`OriginFilter` asks for it."""
 
     server_id: int
     domain_id: int | None
     writer: int
-    """The server that wrote the binlog."""
+    """The server id of the server that wrote the binlog."""
 
 
 @dataclass(frozen=True)
 class Tallied:
-    """Units: what is sent under one condition, from one origin, in one bucket of time. No two agree in all three.
+    """The units of a tally. A unit counts the events of one condition, from one origin, in one bucket of time.
 
-    Columns, int64, one entry a unit: ``condition`` (a number in ``conditions``), ``origin`` (a number in ``origins``,
-    of which 0, None, is wanted by every slave), ``bucket`` (Unix seconds // ``bucket_seconds``), and ``bytes``,
-    ``events``, ``transactions`` and ``undecided`` (events that count as undecided where they are sent only for that).
-
-    ``subjects``: what the conditions' numbers of subjects stand for; sets of subjects
-    (:meth:`~dumpfilter.index.subjects.Subjects.members`) are not among them. ``given_only``: it holds for the filters
-    that the tally was given alone, since compressed transactions of several subjects are decided already, or
-    conditions folded.
+    The columns from ``condition`` on have one entry for each unit.
     """
 
     subjects: tuple[Subject, ...]
+    """The subjects, by their numbers in the conditions. They are tables and statements, no sets of subjects."""
     conditions: Conditions
     origins: tuple[Origin | None, ...]
+    """The origins, by number. Number 0 is None and stands for events that every slave wants."""
     bucket_seconds: int
     given_only: bool
+    """Whether the result holds for the filters alone that the tally was given.
+
+    Compressed transactions of several subjects have been decided by these filters, or conditions have been folded.
+    """
     condition: npt.NDArray[np.int64]
+    """A number in ``conditions``."""
     origin: npt.NDArray[np.int64]
+    """A number in ``origins``."""
     bucket: npt.NDArray[np.int64]
+    """Unix seconds, divided by ``bucket_seconds`` and rounded down."""
     bytes: npt.NDArray[np.int64]
     events: npt.NDArray[np.int64]
     transactions: npt.NDArray[np.int64]
     undecided: npt.NDArray[np.int64]
+    """Events that count as undecided if a filter sends them because it cannot decide them."""
 
     def flags(self, flags: TableFlags) -> SubjectFlags | None:
-        """A filter's flags of each of ``subjects``, for :meth:`sent`; None for a filter without rules."""
+        """Return a filter's flags of each of ``subjects``, for :meth:`sent`; None for a filter without rules."""
         return flags_of(flags, self.subjects)
 
     def sent(
         self, flags: SubjectFlags | None, origin: OriginFilter | None = None, number: int | None = None
     ) -> Mask:
-        """The units that a slave is sent, bool a unit.
+        """Tell for each unit whether a slave is sent it.
 
         Parameters:
-            flags: its filter's (:meth:`flags`); None: no rules.
-            origin: which origins it wants; None: all. One that is on must have been among the tally's filters.
-            number: the filter's, among those the tally was given.
+            flags: the flags of the slave's filter (:meth:`flags`); None: no rules.
+            origin: the origins that the slave wants; None: all. An origin filter that is on must be one that the
+                tally was given.
+            number: the filter's number among those that the tally was given.
 
-        Raises ValueError for a filter with rules and without a number where there is ``given_only``.
+        Raises ValueError for a filter with rules and without a number if ``given_only`` is set.
         """
         if flags is None:
             of_condition = self.conditions.among(EVERYTHING)
@@ -91,15 +94,17 @@ class Tallied:
         return sent
 
     def unsure(self, flags: SubjectFlags | None) -> Mask:
-        """The units, bool a unit, of which the ``undecided`` events are sent, where they are (:meth:`sent`), because
-        the filter could not decide them."""
+        """Tell for each unit whether a filter sends its ``undecided`` events because the filter cannot decide them.
+
+        The answer is meant for units that are sent (:meth:`sent`).
+        """
         if flags is None:
             return np.zeros(len(self.condition), np.bool_)
         sure = flags & (FILTER_BINLOG_SEND_F | FILTER_UNDECIDED_F) == FILTER_BINLOG_SEND_F
         return ~self.conditions.passing(sure)[self.condition]
 
     def table_of(self, condition: int) -> Subject | None:
-        """The table or statement that a condition is about; None when that are several, or none."""
+        """Return the table or statement that a condition is about; None if there are several, or none."""
         if self.conditions.required[condition] >= 0:
             return self.subjects[int(self.conditions.required[condition])]
         if self.conditions.kind[condition] == ONE:
@@ -107,17 +112,17 @@ class Tallied:
         return None
 
     def folded(self, flags: Sequence[SubjectFlags | None]) -> Tallied:
-        """The same with fewer conditions, for these filters, all that the tally was given (:meth:`flags`).
+        """Return the units with fewer conditions. ``flags`` are those of all filters that the tally was given.
 
-        In conditions about several subjects those of which every filter says the same stand for one another. Such
-        conditions are then as many as the filters tell apart, not as many as the binlogs have.
+        In a condition about several subjects, one subject stands for all subjects about which every filter answers
+        alike. The number of conditions then grows with the differences between filters, and not with the binlogs.
         """
         with_rules = [each for each in flags if each is not None]
         answers = np.array(with_rules, np.uint32).reshape(len(with_rules), len(self.subjects))
         answers &= np.uint32(FILTER_BINLOG_SEND_F | FILTER_UNDECIDED_F)
         first: dict[bytes_, int] = {}
         stand_in = [first.setdefault(answer.tobytes(), n) for n, answer in enumerate(answers.T.copy())]
-        table = ConditionTable(np.zeros(K.STATE_SIZE, np.int64))
+        table = ConditionTable()
         numbers = table.add(
             self.conditions,
             np.arange(len(self.conditions)),
@@ -134,14 +139,14 @@ class Tallied:
 
 
 def flags_of(flags: TableFlags, subjects: Sequence[Subject]) -> SubjectFlags | None:
-    """A filter's flags of subjects, as :meth:`Tallied.flags` has them: for who has not got the tally."""
+    """Return a filter's flags of subjects as :meth:`Tallied.flags` does, for callers without a tally."""
     if not flags.is_on:
         return None
     return np.fromiter((flags.bits(subject) for subject in subjects), np.uint32, len(subjects))
 
 
 bytes_ = bytes
-"""(:class:`Tallied` has a column of that name.)"""
+"""The built-in type, in a module whose :class:`Tallied` has a column ``bytes``."""
 
 
 def _wants(origin: OriginFilter, of: Origin | None) -> bool:
@@ -149,16 +154,16 @@ def _wants(origin: OriginFilter, of: Origin | None) -> bool:
 
 
 def merge(parts: Sequence[Tallied]) -> Tallied:
-    """The tallies of several stretches of binlogs as one. They were given the same filters, and folded for the same;
-    their subjects and origins may be numbered differently.
+    """Return the results of several tallies as one.
 
-    Raises ValueError for none at all and where the buckets are of different lengths.
+    The tallies were given the same filters, and folded for the same filters. Their subjects and origins may have
+    different numbers. Raises ValueError without any tally, and for buckets of different lengths.
     """
     if len({part.bucket_seconds for part in parts}) != 1:
         raise ValueError("there must be tallies, all with buckets of one length")
     subjects: dict[Subject, int] = {}
     origins: dict[Origin | None, int] = {None: 0}
-    table = ConditionTable(np.zeros(K.STATE_SIZE, np.int64))
+    table = ConditionTable()
     renumbered = []
     for part in parts:
         numbers = [subjects.setdefault(subject, len(subjects)) for subject in part.subjects]
@@ -182,7 +187,10 @@ def _summed(
     conditions: Conditions,
     origins: tuple[Origin | None, ...],
 ) -> Tallied:
-    """The units of all parts, whose numbers are those of these conditions and origins."""
+    """Return the units of all parts. Units of the same condition, origin and bucket become one.
+
+    The parts use the numbers of ``conditions`` and ``origins``.
+    """
     condition, origin, bucket = (
         np.concatenate([getattr(part, name) for part in parts]) for name in ("condition", "origin", "bucket")
     )

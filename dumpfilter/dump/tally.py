@@ -1,13 +1,12 @@
-"""One pass over binlogs that says how much a dump would send, for any number of filters.
+"""The tally: one pass over binlogs that counts what a dump would send, for any number of filters.
 
-A :class:`Tally` is given the segments that a :class:`~dumpfilter.dump.thread.DumpThread` would be given, and notes for
-each event under what condition on a filter's answers a dump sends it, instead of asking one filter. What comes out
-(:class:`~dumpfilter.dump.tallied.Tallied`) is small, and asked afterwards.
+A :class:`Tally` takes the segments that a :class:`~dumpfilter.dump.thread.DumpThread` would take. For each event it
+notes the condition under which a filter sends the event. The result (:class:`~dumpfilter.dump.tallied.Tallied`) is
+small. Filters are applied to the result.
 
-The conditions follow from how a dump thread walks a transaction: rows and statements go by their subject; the frame
-with any of them; context and table maps with the rows that follow them in their statement. Only of a compressed
-transaction that is cut the size cannot be had from such a rule: those are cut, by the dump thread's own code, once for
-each different set of answers among the filters that the tally was given.
+The conditions follow from the grammar at the head of :mod:`dumpfilter.dump.decide`. One size does not follow from a
+condition: the size of a compressed transaction of which a part is dropped. The tally therefore cuts such transactions
+with the dump thread's own code, once for each group of filters that answer alike.
 """
 
 from __future__ import annotations
@@ -33,24 +32,24 @@ from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects
 
 BUCKET_SECONDS = 60
-"""A minute: what rates are told by."""
+"""The length of a bucket of time if none is given. Reports give rates by the minute."""
 
 _DEPENDS = -1
-"""Of a compressed transaction: what is left of it depends on the filter."""
+"""The mark of a compressed transaction of which filters send different parts."""
 
 
 class Tally:
-    """Segments in, in order; how much is sent under what condition out.
+    """Counts bytes and events by the condition under which a filter sends them. It takes segments in order.
 
     Parameters:
-        subjects: the set's, with which the segments are scanned (statements and compressed transactions too).
+        subjects: the set's subjects. The segments are scanned with statements and compressed transactions.
         sources: the set's GTID sources.
-        filters: each slave's flags, and which origins it wants. A filter's number, in
-            :meth:`~dumpfilter.dump.tallied.Tallied.sent`, is its place here.
-        bucket_seconds: the length of a bucket of time. All of a transaction that one segment has falls into that of its
-            last event there; without a timestamp, into the one before.
+        filters: the table flags of each slave's filter, and the origins that the slave wants. A filter's place in this
+            list is its number in :meth:`~dumpfilter.dump.tallied.Tallied.sent`.
+        bucket_seconds: the length of a bucket of time. The part of a transaction in one segment counts in the bucket of
+            its last event. Without a timestamp it counts in the bucket of the transaction before.
 
-    Transactions are decided as by a dump thread from the set's beginning on, whose filter never changes.
+    The result describes dumps that begin at the set's beginning and whose filter never changes.
     """
 
     def __init__(
@@ -62,79 +61,67 @@ class Tally:
         bucket_seconds: int = BUCKET_SECONDS,
     ) -> None:
         self._subjects = subjects
-        self._filters = _Filters([flags for flags, _ in filters], subjects, sources)
+        self._filters = _Filters([flags for flags, _ in filters], subjects)
         self._origins = _Origins(
             sources, told_apart=any(origin is not None and origin.is_on for _, origin in filters)
         )
         self._bucket_seconds = bucket_seconds
         self._given_only = False
-        self._state = np.zeros(K.STATE_SIZE, np.int64)
-        # a subject each
-        self._subject_rows = np.zeros((64, K.SUBJECT_COLUMNS), np.int64)
-        self._deciding = np.zeros(64, np.int32)
-        self._tables = np.zeros(64, np.int32)
-        self._extra = np.zeros(64, np.int32)
-        self._scratch = np.zeros(64, np.int32)
-        self._pending = np.zeros((64, K.PENDING_COLUMNS), np.int64)
-        self._conditions = ConditionTable(self._state)
-        self._conditions.intern(K.ALWAYS, self._scratch[:0])
-        self._conditions.intern(K.ANY, self._scratch[:0])
-        self._units = np.zeros((0, K.UNIT_COLUMNS), np.int64)
-        self._unit_slots = np.full(1, -1, np.int64)
-        self._make_room(waiting=0, members=0)
+        self._memory = K.Memory(
+            np.zeros(1, K.STATE),
+            np.zeros((64, K.SUBJECT_COLUMNS), np.int64),
+            deciding=np.zeros(64, np.int32),
+            tables=np.zeros(64, np.int32),
+            buffered=np.zeros(64, K.BUFFERED),
+            extra=np.zeros(64, np.int32),
+            scratch=np.zeros(64, np.int32),
+        )
+        self._conditions = ConditionTable()
+        self._conditions.intern(K.ALWAYS, np.zeros(0, np.int32))
+        self._conditions.intern(K.ANY, np.zeros(0, np.int32))
+        self._units = K.UnitRows(
+            np.zeros(1, np.int64), np.zeros((0, K.UNIT_COLUMNS), np.int64), np.full(1, -1, np.int64)
+        )
+        self._make_room(buffered=0, members=0)
 
     def add(self, segment: Segment, read: ReadAt) -> None:
-        """Take in a segment. ``read`` reads its file, for compressed transactions that are cut.
+        """Add a segment. ``read`` reads the segment's file, for compressed transactions of which a part is dropped.
 
-        Raises BinlogCorrupt for one that cannot be opened any more.
+        Raises BinlogCorrupt for a compressed transaction that can no longer be opened.
         """
         self._make_room_for(segment)
         payloads = self._payloads(segment)
-        origins = self._origins.of(segment)
-        conditions = self._conditions
+        columns = K.Columns(
+            segment.size,
+            segment.time,
+            segment.role,
+            segment.subject,
+            segment.txn_event,
+            segment.txn_subject,
+            segment.txn_source,
+            self._origins.of(segment),
+            segment.open,
+            self._bucket_seconds,
+        )
         txn, event = 0, 0
         while True:
             code, txn, event = K.tally(
-                segment.size,
-                segment.time,
-                segment.role,
-                segment.subject,
-                segment.txn_event,
-                segment.txn_subject,
-                segment.txn_source,
-                origins,
-                segment.open,
-                self._bucket_seconds,
-                payloads.event,
-                payloads.start,
-                payloads.member,
-                payloads.undecided,
-                txn,
-                event,
-                self._state,
-                self._subject_rows,
-                self._deciding,
-                self._tables,
-                self._pending,
-                conditions.rows,
-                conditions.members,
-                conditions.slots,
-                self._units,
-                self._unit_slots,
-                self._extra,
-                self._scratch,
+                columns, payloads, self._memory, self._conditions.arrays, self._units, txn, event
             )
             if code == K.DONE:
                 return
             if code == K.FULL:
-                self._make_room(waiting=int(self._state[K.T_PENDING]), members=len(payloads.member))
+                self._make_room(buffered=self._state("buffered"), members=len(payloads.member))
             else:
                 self._end_with(segment, event, read)
                 txn, event = txn + 1, event + 1
 
     def take(self) -> Tallied:
-        """What was found since the last time. Of a transaction that is open what waits for its end is still to come."""
-        units = self._units[: self._state[K.T_UNITS]]
+        """Return the counts since the last call.
+
+        The buffered events of an open transaction are not among them. They come with a later call.
+        """
+        units = self._units.rows[: self._units.count[0]]
         used, condition = np.unique(units[:, K.U_CONDITION], return_inverse=True)
         subjects, conditions, numbers = self._without_sets(used)
         found = Tallied(
@@ -147,16 +134,18 @@ class Tally:
             *(units[:, column].copy() for column in range(K.U_ORIGIN, K.UNIT_COLUMNS)),
         )
         self._given_only = False
-        self._state[K.T_UNITS] = 0
-        self._unit_slots.fill(-1)
-        self._conditions.rows[:, K.Q_LATEST] = -1
-        return merge([found])  # without sets of subjects some conditions may be the same
+        self._units.count[0] = 0
+        self._units.slots.fill(-1)
+        self._conditions.arrays.rows[:, K.Q_LATEST] = -1
+        return merge([found])  # conditions that differ in sets of subjects may be equal now
 
     def _without_sets(
         self, wanted: npt.NDArray[np.int64]
     ) -> tuple[tuple[Subject, ...], Conditions, npt.NDArray[np.int64]]:
-        """Conditions, those ``wanted``, of tables and statements only: what those are, all conditions, the numbers of
-        those wanted."""
+        """Replace sets of subjects by tables and statements in the ``wanted`` conditions.
+
+        Return the tables and statements, the new conditions, and the numbers of the wanted conditions among them.
+        """
         conditions = self._conditions.conditions()
         made_of: list[list[int]] = []
         numbers: dict[int, int] = {}
@@ -167,21 +156,21 @@ class Tally:
                 members = self._members(number) if is_met else []
                 made_of.append([numbers.setdefault(member, len(numbers)) for member in members])
             subjects = tuple(self._subjects[number] for number in numbers)
-        table = ConditionTable(np.zeros(K.STATE_SIZE, np.int64))
+        table = ConditionTable()
         own = np.arange(len(subjects), dtype=np.int32)
         start = np.cumsum([0, *map(len, made_of)], dtype=np.int64)
         found = table.add(conditions, wanted, start, np.array(list(itertools.chain(*made_of)), np.int32), own)
         return subjects, table.conditions(), found
 
     def _members(self, number: int) -> list[int]:
-        """The tables and statements that a subject is made of."""
+        """Return the tables and statements that a subject is made of."""
         members = self._subjects.members(number)
         if members is None:
             return [number]
         return sorted({inner for member in members for inner in self._members(member)})
 
-    def _payloads(self, segment: Segment) -> _Payloads:
-        """The compressed transactions, as the compiled pass takes them."""
+    def _payloads(self, segment: Segment) -> K.Payloads:
+        """Return a segment's compressed transactions as the compiled pass takes them."""
         events = sorted(segment.payloads)
         members: list[npt.NDArray[np.int32]] = []
         undecided = []
@@ -195,7 +184,7 @@ class Tally:
             elif subject == R.NOTHING:
                 members.append(inner.set_subject[:0])
             else:
-                # several: plain ones go whole or not at all with filters that have one answer for all of them
+                # if each filter has one answer for all subjects, each filter sends the transaction whole or not at all
                 several = np.unique(inner.set_subject)
                 plain = len(several) and all(
                     group.is_whole or group.is_nothing for group in self._filters.groups(several)
@@ -204,7 +193,7 @@ class Tally:
                 members.append(several if plain else several[:0])
                 counted = 0 if plain else _DEPENDS
             undecided.append(counted)
-        return _Payloads(
+        return K.Payloads(
             np.array(events, np.int64),
             np.cumsum([0, *map(len, members)], dtype=np.int64),
             np.concatenate([np.empty(0, np.int32), *members]),
@@ -212,8 +201,9 @@ class Tally:
         )
 
     def _end_with(self, segment: Segment, event: int, read: ReadAt) -> None:
-        """Finish the open transaction, which ends with a compressed one of which filters get different parts."""
-        state, filters = self._state, self._filters
+        """Finish the open transaction, whose last event is a compressed transaction of which filters get different
+        parts."""
+        memory, filters = self._memory, self._filters
         size = int(segment.size[event])
         inner = segment.payloads[event]
         decides = (inner.role & 0x7F >= R.TABLE_MAP) & (inner.subject >= 0)
@@ -230,22 +220,22 @@ class Tally:
             if part[0]:
                 parts[part] |= group.filters
                 kept |= group.filters
-        # servers write nothing else into such a transaction, but none of the rules forbids it
-        framed = kept | bool(state[K.T_ALWAYS])
-        framed |= filters.any_sent(self._deciding[: state[K.T_DECIDING]])
+        # servers write no other events into such a transaction, but the format allows them
+        framed = kept | bool(self._state("is_always"))
+        framed |= filters.any_sent(memory.deciding[: self._state("deciding")])
         parts[size, 0] |= framed & ~kept
-        waiting = int(state[K.T_PENDING])
-        self._make_room(waiting=waiting + len(parts), members=len(filters))
+        buffered = self._state("buffered")
+        self._make_room(buffered=buffered + len(parts), members=len(filters))
         for (part_size, undecided), who in parts.items():
             self._add(who, part_size, 1, undecided=undecided, whole=(part_size, undecided) == (size, 0))
-        tables = self._tables[: state[K.T_TABLES]]
-        for subject, since, part_size, events in self._pending[:waiting].tolist():
-            who = kept | filters.any_sent(tables[self._subject_rows[tables, K.S_LAST] > since])
+        tables = memory.tables[: self._state("tables")]
+        for subject, since, part_size, events in memory.buffered[:buffered].tolist():
+            who = kept | filters.any_sent(tables[memory.subjects[tables, K.S_LAST] > since])
             if subject >= 0:
                 who &= filters.any_sent(np.array([subject], np.int32))
             self._add(who, part_size, events)
-        self._add(framed, int(state[K.T_FRAME_BYTES]), int(state[K.T_FRAME_EVENTS]), transactions=1)
-        K.close(state)
+        self._add(framed, self._state("frame_bytes"), self._state("frame_events"), transactions=1)
+        K.close(memory)
 
     def _add(
         self,
@@ -257,20 +247,17 @@ class Tally:
         undecided: int = 0,
         whole: bool = True,
     ) -> None:
-        """Add what these filters are sent; ``whole``: one without rules too."""
+        """Count events for some filters. With ``whole`` count the events for filters without rules, too."""
         members = self._filters.numbers[who]
         if whole:
             members = np.concatenate([np.array([EVERYTHING], np.int32), members])
         condition = self._conditions.intern(K.EXACTLY, members)
-        state = self._state
         K.add_unit(
-            state,
             self._units,
-            self._unit_slots,
-            self._conditions.rows,
+            self._conditions.arrays,
             condition,
-            int(state[K.T_ORIGIN]),
-            int(state[K.T_TIME]) // self._bucket_seconds,
+            self._state("origin"),
+            self._state("time") // self._bucket_seconds,
             size,
             events,
             transactions,
@@ -278,53 +265,52 @@ class Tally:
         )
 
     def _make_room_for(self, segment: Segment) -> None:
-        """Room for what a segment can bring that does not depend on what is in it."""
+        """Make the room that a segment can need whatever its events are."""
+        memory = self._memory
         subjects = len(self._subjects) + 1
-        if subjects > len(self._subject_rows):
-            self._subject_rows = longer(self._subject_rows, 2 * subjects)
-            self._deciding = longer(self._deciding, 2 * subjects)
-            self._tables = longer(self._tables, 2 * subjects)
-            self._extra = longer(self._extra, 2 * subjects)
-            self._scratch = longer(self._scratch, 2 * subjects)
-        waiting = int(self._state[K.T_PENDING]) + len(segment.role)
-        if waiting > len(self._pending):
-            self._pending = longer(self._pending, waiting)
+        if subjects > len(memory.subjects):
+            memory = memory._replace(
+                subjects=longer(memory.subjects, 2 * subjects),
+                deciding=longer(memory.deciding, 2 * subjects),
+                tables=longer(memory.tables, 2 * subjects),
+                extra=longer(memory.extra, 2 * subjects),
+                scratch=longer(memory.scratch, 2 * subjects),
+            )
+        buffered = self._state("buffered") + len(segment.role)
+        if buffered > len(memory.buffered):
+            memory = memory._replace(buffered=longer(memory.buffered, buffered))
+        self._memory = memory
 
-    def _make_room(self, *, waiting: int, members: int) -> None:
-        """Room for what one event can bring, ``waiting`` before it and with conditions of ``members`` more subjects."""
-        state = self._state
-        members = (waiting + 2) * (int(state[K.T_TABLES]) + members + 2) + int(state[K.T_DECIDING])
-        self._conditions.make_room(waiting + 8, members)
-        wanted = int(state[K.T_UNITS]) + waiting + 8
-        if wanted > len(self._units):
-            self._units = longer(self._units, 2 * wanted)
-            self._unit_slots = empty_slots(2 * wanted)
-            K.rehash_units(self._units, state[K.T_UNITS], self._unit_slots)
+    def _make_room(self, *, buffered: int, members: int) -> None:
+        """Make room for one event after ``buffered`` buffered events, whose conditions have ``members`` more
+        subjects."""
+        members = (buffered + 2) * (self._state("tables") + members + 2) + self._state("deciding")
+        self._conditions.make_room(buffered + 8, members)
+        wanted = int(self._units.count[0]) + buffered + 8
+        if wanted > len(self._units.rows):
+            rows = longer(self._units.rows, 2 * wanted)
+            self._units = self._units._replace(rows=rows, slots=empty_slots(2 * wanted))
+            K.rehash_units(self._units)
 
-
-class _Payloads(NamedTuple):
-    """See :func:`dumpfilter.dump._tally.tally`."""
-
-    event: npt.NDArray[np.int64]
-    start: npt.NDArray[np.int64]
-    member: npt.NDArray[np.int32]
-    undecided: npt.NDArray[np.int64]
+    def _state(self, name: str) -> int:
+        """Return a field of the compiled pass's state."""
+        return int(self._memory.state[name][0])
 
 
 class _Group(NamedTuple):
-    """Filters with the same answers about some subjects."""
+    """Filters that answer alike about some subjects."""
 
     filters: Mask
     is_whole: bool
-    """All are surely sent."""
+    """The filters surely send all subjects."""
     is_nothing: bool
-    """None is sent."""
+    """The filters drop all subjects."""
 
 
 class _Filters:
-    """The filters that have rules, asked together."""
+    """The filters with rules, which are asked together."""
 
-    def __init__(self, filters: Sequence[TableFlags], subjects: Subjects, sources: SourceNumbers) -> None:
+    def __init__(self, filters: Sequence[TableFlags], subjects: Subjects) -> None:
         on = [(number, flags) for number, flags in enumerate(filters) if flags.is_on]
         self.numbers = np.array([number for number, _ in on], np.int32)
         self._flags = [flags for _, flags in on]
@@ -337,12 +323,12 @@ class _Filters:
         return len(self.numbers)
 
     def any_sent(self, subjects: npt.NDArray[np.int32]) -> Mask:
-        """For each filter whether it sends one of the subjects."""
+        """Tell for each filter whether it sends one of the subjects."""
         sent: Mask = np.any(self._of(subjects) & FILTER_BINLOG_SEND_F, axis=0)
         return sent
 
     def groups(self, subjects: npt.NDArray[np.int32]) -> list[_Group]:
-        """The filters by what they say of these subjects."""
+        """Return the filters, grouped by their answers about some subjects."""
         key = subjects.tobytes()
         if key not in self._groups:
             answers = np.ascontiguousarray(self._of(subjects).T)
@@ -355,11 +341,11 @@ class _Filters:
         return self._groups[key]
 
     def decide(self, group: _Group, segment: Segment, event: int, read: ReadAt) -> KeptPayload:
-        """What is left of a compressed transaction by these filters."""
+        """Return the part of a compressed transaction that the filters of a group send."""
         return self._payloads[int(np.argmax(group.filters))].decide(segment, event, read)
 
     def _of(self, subjects: npt.NDArray[np.int32]) -> npt.NDArray[np.uint32]:
-        """The answers, a row a subject and a column a filter."""
+        """Return the filters' flags of some subjects: one row for each subject, one column for each filter."""
         known, wanted = len(self._answers), len(self._subjects)
         if wanted > known:
             more = np.zeros((wanted - known, len(self)), np.uint32)
@@ -381,7 +367,7 @@ def _group(answers: npt.NDArray[np.uint32], numbers: list[int], n_filters: int) 
 
 
 class _Origins:
-    """Numbers origins as they are met; 0 is what every slave wants."""
+    """Gives numbers to origins. Number 0 stands for events that every slave wants."""
 
     def __init__(self, sources: SourceNumbers, *, told_apart: bool) -> None:
         self._sources = sources
@@ -390,17 +376,17 @@ class _Origins:
 
     @property
     def found(self) -> tuple[Origin | None, ...]:
-        """All of them, by number."""
+        """The origins, by number."""
         return tuple(self._numbers)
 
     def of(self, segment: Segment) -> npt.NDArray[np.int64]:
-        """Each transaction's."""
+        """Return the number of each transaction's origin."""
         if not self._told_apart:
             return np.zeros(len(segment.txn_subject), np.int64)
         fd = segment.format_description
         source = segment.txn_source
         if fd.family != "mariadb":
-            source = np.minimum(source, np.int32(R.NOTHING))  # their GTIDs say nothing that is asked
+            source = np.minimum(source, np.int32(R.NOTHING))  # MySQL's GTIDs have no domain
         pairs = np.stack([segment.txn_server.astype(np.int64), source.astype(np.int64)])
         different, which = np.unique(pairs, axis=1, return_inverse=True)
         numbers = []

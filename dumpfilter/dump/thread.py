@@ -1,8 +1,8 @@
 """The dump thread, sans-I/O: a position and a filter in, chunk plans out.
 
-A :class:`DumpThread` takes the segments of one binlog set in order and plans chunks. A plan says which byte ranges of the
-file a slave gets, where the slave may resume, and which GTIDs it has then. :func:`~dumpfilter.dump.chunk.render` turns a
-plan into bytes. gRPC, the split job and the filtering of files are shells around these two.
+A :class:`DumpThread` takes the segments of one binlog set in order and plans chunks. A plan says which byte ranges of
+the file a slave gets, where the slave may resume, and which GTIDs it has then. :func:`~dumpfilter.dump.chunk.render`
+turns a plan into bytes. gRPC, the split job and the filtering of files are shells around these two.
 """
 
 from __future__ import annotations
@@ -105,7 +105,8 @@ class DumpThread:
         self._resume = position
 
     def plan(self, segment: Segment) -> list[ChunkPlan]:
-        """Return the chunks that a segment gives from :attr:`position` on: at least one, the last ends with the segment.
+        """Return the chunks that a segment gives from :attr:`position` on: at least one, the last ends with the
+        segment.
 
         Raises PositionError if the position is not a transaction boundary of the segment.
         """

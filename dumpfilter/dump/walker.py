@@ -68,8 +68,8 @@ class SegmentWalker:
     ) -> Decided:
         """Decide a segment from transaction ``first`` on.
 
-        ``txn_subject`` is a result of :func:`collapse`. ``role`` and ``size`` replace the segment's columns, for compressed
-        transactions of which a part is dropped.
+        ``txn_subject`` is a result of :func:`collapse`. ``role`` and ``size`` replace the segment's columns, for
+        compressed transactions of which a part is dropped.
         """
         events = K.Events(
             segment.offset,

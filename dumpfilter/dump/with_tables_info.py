@@ -1,8 +1,9 @@
-"""Binlogs whose Query events name their statements' tables (WL#40, ``--binlog-with-tables-info``), and the way back.
+"""The conversion of binlogs to tables info (WL#40, ``--binlog-with-tables-info``) and back.
 
-The format is one of the whole file, told by its format description event, so files are converted, not events in
-passing. The events are those of docs/tables-info.md; their layout is in :mod:`dumpfilter.binlog.query`, what they
-name in :mod:`dumpfilter.statement.tables_info`.
+With tables info each Query event names its statement's tables. The format description event announces the format for
+the whole file. The conversion therefore takes whole files. docs/tables-info.md describes the format.
+:mod:`dumpfilter.binlog.query` has the layout of the events, :mod:`dumpfilter.statement.tables_info` the rules for the
+names.
 """
 
 from __future__ import annotations
@@ -43,29 +44,28 @@ from dumpfilter.statement.tables_info import form_tables_info, qualified, relati
 _QUERIES = (EventType.QUERY, EventType.QUERY_COMPRESSED)
 _REWRITTEN = (*_QUERIES, EventType.TRANSACTION_PAYLOAD)
 _FRAME = re.compile(rb"(BEGIN|COMMIT|ROLLBACK)\Z|(ROLLBACK|SAVEPOINT|RELEASE SAVEPOINT|XA) ", re.IGNORECASE)
-"""What frames a transaction (``Query_log_event::is_trans_keyword``, and XA): it has no tables of its own."""
+"""The statements that frame a transaction (``Query_log_event::is_trans_keyword``, and XA). They have no tables."""
 
 
 @dataclass
 class Converted:
-    """What a conversion met."""
+    """The counts of a conversion."""
 
     queries: int = 0
-    """Query events written in the other format."""
+    """Query events that were written in the other format."""
     untold: int = 0
-    """Those of them whose tables could not be told, or not be said: their tables info is empty."""
+    """Query events with empty tables info, because the tables are not known or do not fit into the format."""
 
 
 def has_tables_info(fd: FormatDescription) -> bool:
-    """Whether the file's Query events are in the extended format."""
+    """Tell whether a file's Query events are in the extended format."""
     return fd.post_header_length(EventType.QUERY) == EXTENDED_QUERY_HEADER_LENGTH
 
 
 def announce_tables_info(fd: FormatDescription, extended: bool) -> FormatDescription:
-    """The format description event of a file whose Query events are in the extended format, or in the usual one.
+    """Return the format description event of a file in the extended format, or in the usual format.
 
-    MariaDB's QUERY_COMPRESSED is a Query event and changes with it; Execute_load_query keeps its own format, and so
-    its length.
+    The format of MariaDB's QUERY_COMPRESSED changes with the format of Query. Execute_load_query keeps its format.
     """
     length = EXTENDED_QUERY_HEADER_LENGTH if extended else QUERY_HEADER_LENGTH
     return fd.with_post_header_lengths(dict.fromkeys(_QUERIES, length))
@@ -74,10 +74,10 @@ def announce_tables_info(fd: FormatDescription, extended: bool) -> FormatDescrip
 def encode_query_event(
     event: bytes, old: FormatDescription, new: FormatDescription, tables: Iterable[TableName] = ()
 ) -> bytes:
-    """A whole Query or QUERY_COMPRESSED event of a file of ``old`` as it stands in a file of ``new``.
+    """Return a whole Query or QUERY_COMPRESSED event of a file of format ``old`` in the format ``new``.
 
-    In the extended format it names ``tables`` (see :func:`~dumpfilter.binlog.query.encode_query`). Its end_log_pos
-    stays; the checksum is made right. Raises BinlogCorrupt or BinlogUnsupported, without file and position.
+    In the extended format the event names ``tables`` (see :func:`~dumpfilter.binlog.query.encode_query`). It keeps its
+    end_log_pos and gets a new checksum. Raises BinlogCorrupt or BinlogUnsupported, without file and position.
     """
     header = EventHeader.unpack(event)
     body = encode_query(
@@ -90,11 +90,11 @@ def encode_query_event(
 
 
 def query_tables_info(query: QueryEvent, fd: FormatDescription) -> tuple[TableName, ...] | None:
-    """The tables info of a statement as a binlog holds it; None when its tables cannot be told."""
+    """Return the tables info of a statement; None if the statement does not tell its tables."""
     if _FRAME.match(query.raw):
         return ()
     if not query.text_exact and not query.raw.isascii():
-        return None  # the characters of its names are not known
+        return None  # the character set of the names is not known
     sql_mode = query.status.sql_mode or 0
     tables = form_tables_info(
         replace(
@@ -118,12 +118,12 @@ def with_tables_info(
 ) -> Converted:
     """Write a binlog set again with tables info in every Query event: ``<base>.000001`` … and ``<base>.index``.
 
-    Every file of the set gives one file. What has tables info already keeps it. end_log_pos, checksums and the names
-    in Rotate events are made right for the new set; the transaction lengths in MySQL's GTID events are not.
-    ``progress`` is told the bytes read of each segment.
+    Each file of the set gives one file. Files with tables info keep it. The events get the end_log_pos, the checksums
+    and the names in Rotate events of the new set. MySQL's GTID events keep their transaction lengths. ``progress`` is
+    called with the bytes read of each segment.
 
-    Raises BinlogError where the set is damaged and OutputError where the new one cannot be written; then nothing is
-    left of it.
+    Raises BinlogError if the set is damaged, and OutputError if the new set cannot be written. Nothing of the new set
+    is left then.
     """
     return _convert(binlogs, output_dir, base, True, verify, overwrite, progress)
 
@@ -137,7 +137,10 @@ def without_tables_info(
     overwrite: bool = False,
     progress: Callable[[int], None] = lambda read: None,
 ) -> Converted:
-    """Write a binlog set again in the usual format, which every server reads; else as :func:`with_tables_info`."""
+    """Write a binlog set again in the usual format, which every server reads.
+
+    Parameters and errors are those of :func:`with_tables_info`.
+    """
     return _convert(binlogs, output_dir, base, False, verify, overwrite, progress)
 
 
@@ -161,7 +164,7 @@ def _convert(
                 writer.begin(converter.new)
                 rotate: bytes | None = None
                 while (segment := reader.next()) is not None:
-                    if rotate is not None:  # one inside the file, as in a relay log
+                    if rotate is not None:  # a relay log may have a Rotate event inside
                         writer.append(rotate)
                         rotate = None
                     if segment.type[0] == EventType.FORMAT_DESCRIPTION:
@@ -184,7 +187,7 @@ def _convert(
 
 
 def _second(fd: FormatDescription, before: _Converter, segment: Segment) -> _Converter:
-    """For a format description event in the middle of a relay log."""
+    """Return the converter for the events after a format description event in the middle of a relay log."""
     if not (fd.checksum and before.new.checksum):
         raise BinlogUnsupported(
             "a relay log without checksums, or with and without", file=segment.file, position=segment.start
@@ -193,10 +196,10 @@ def _second(fd: FormatDescription, before: _Converter, segment: Segment) -> _Con
 
 
 class _Converter:
-    """Turns the events of one file into those of the other format, in their order.
+    """Converts the events of one file to the other format, in order.
 
-    It holds a BEGIN back until the event after it is known: when that is the CREATE TABLE of a CREATE … SELECT in
-    row format, BEGIN and the COMMIT at the end name the new table too, so that a filter takes or leaves all of it
+    The converter buffers each BEGIN until it knows the next event. If this event is the CREATE TABLE of a CREATE …
+    SELECT in row format, BEGIN and COMMIT name the new table, too. A filter then sends or drops the whole statement
     (section 4.1).
     """
 
@@ -208,10 +211,10 @@ class _Converter:
         self._old = old
         self._begin: bytes | None = None
         self._created: tuple[TableName, ...] = ()
-        """What the CREATE … SELECT of the open transaction made, with the database."""
+        """The table that the CREATE … SELECT of the open transaction made, with its database."""
 
     def segment(self, segment: Segment, data: bytes, last: int) -> Iterator[bytes]:
-        """The events of a segment up to the ``last``-th; ``data`` are the segment's bytes."""
+        """Yield the converted events of a segment before number ``last``. ``data`` has the segment's bytes."""
         if self._as_it_is:
             last_byte = (
                 len(data) if last == len(segment.offset) else int(segment.offset[last]) - segment.start
@@ -234,7 +237,7 @@ class _Converter:
         yield self._others(segment, data, done, last)
 
     def _others(self, segment: Segment, data: bytes, first: int, end: int) -> bytes:
-        """The events from the ``first``-th up to the ``end``-th, none of which changes."""
+        """Return the events from number ``first`` to ``end``. The conversion changes none of these events."""
         if first == end:
             return b""
         ends = bool((segment.role[first:end] & R.ENDS).any())
@@ -243,7 +246,10 @@ class _Converter:
         return self.release(ends=ends) + data[start:stop]
 
     def query(self, event: bytes, *, ends: bool = False) -> bytes:
-        """A Query event; ``ends``: a transaction ends with it. What was held back comes before it."""
+        """Return a converted Query event, after a buffered BEGIN.
+
+        ``ends`` says whether a transaction ends with the event.
+        """
         self.counts.queries += 1
         if not self.extended:
             return encode_query_event(event, self._old, self.new)
@@ -264,7 +270,10 @@ class _Converter:
         return self.release(ends=ends) + encode_query_event(event, self._old, self.new, tables)
 
     def release(self, *, ends: bool = False) -> bytes:
-        """The BEGIN that was held back, if one was; ``ends``: the transaction ends after what follows it."""
+        """Return the buffered BEGIN, empty if there is none.
+
+        ``ends`` says whether the transaction ends with the next event.
+        """
         held, self._begin = self._begin, None
         before = b""
         if held is not None:
@@ -275,8 +284,10 @@ class _Converter:
         return before
 
     def _creates(self, query: QueryEvent) -> bool:
-        """Whether a statement inside a transaction is the CREATE of a CREATE … SELECT in row format: any other
-        CREATE TABLE of a table that stays commits by itself, and is a transaction of its own."""
+        """Tell whether a statement inside a transaction is the CREATE of a CREATE … SELECT in row format.
+
+        Every other CREATE TABLE, except for temporary tables, commits and is a transaction of its own.
+        """
         sql_mode = query.status.sql_mode or 0
         parsed = read_text(query.text, family=self._old.family, sql_mode=sql_mode)
         return parsed.kind is StatementKind.CREATE_TABLE and not parsed.temporary
@@ -288,7 +299,7 @@ class _Converter:
         return decode_statement_event(EventType(event[4]), self._old.body(event), self._old)
 
     def _payload(self, event: bytes) -> bytes:
-        """A Transaction_payload event: its events, which are in the file's format too, are converted inside."""
+        """Return a Transaction_payload event whose inner events are converted."""
         header = EventHeader.unpack(event)
         inner = _Converter(_unchecked(self._old), self.extended, self.counts)
         events = [
@@ -300,5 +311,5 @@ class _Converter:
 
 
 def _unchecked(fd: FormatDescription) -> FormatDescription:
-    """The format of the events inside a Transaction_payload event, which have no checksums."""
+    """Return the format of the events inside a Transaction_payload event, which have no checksums."""
     return replace(fd, checksum=False)

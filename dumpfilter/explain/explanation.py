@@ -307,7 +307,7 @@ class _Why:
         )
 
     def inside(self, payload: Segment, position: int, sent: bool) -> Iterator[ExplainedEvent]:
-        """Yield the events of a compressed transaction. An event that no rule is asked about goes with the transaction."""
+        """Yield the events of a compressed transaction. Events that no rule is asked about go with the transaction."""
         for number in range(len(payload.offset)):
             event = self.event(payload, number, position, int(payload.offset[number]), sent)
             kept = sent and (event.decision is None or event.decision.verdict.passes)
@@ -428,7 +428,7 @@ def _choices(parsed: StatementText) -> list[tuple[TableName, ...]]:
 
 
 def path_of(statement: Statement, filters: Filters) -> Iterator[PathStep]:
-    """Yield the steps of a statement through the flow chart. The last step has the verdict of :meth:`Filters.decide`."""
+    """Yield the steps of a statement through the flow chart. The last step has :meth:`Filters.decide`'s verdict."""
     if filters.write is not None and filters.write.is_on:
         written = filters.write.decide_statement(statement)
         yield _stop(written, go_on=written.verdict.passes)

@@ -116,7 +116,7 @@ def set_as_dict(found: ExplainedSet, filters: Filters) -> dict[str, Any]:
 
 
 def event_as_dict(event: ExplainedEvent, filters: Filters) -> dict[str, Any]:
-    """An event as JSON has it: one object a line."""
+    """Return an event for JSON. The output has one object a line."""
     return {
         "file": event.file,
         "position": event.position,

@@ -170,7 +170,9 @@ class ChannelFilters:
         """Begin without rules and channels. ``clock`` returns the time as an aware datetime in UTC."""
         self._clock = clock
         self._lock = threading.Lock()
-        self._version = 0  # one number for all channels, so that a channel that is removed and added again has a new version
+        self._version = (
+            0  # one for all channels: a channel that is removed and added again gets a new version
+        )
         self._global = _Settings()
         self._channels: dict[str, _Settings] = {}
         self._startup: dict[str, _Settings] = {}
@@ -281,7 +283,7 @@ class ChannelFilters:
         return self.current(channel).semantics
 
     def version(self, channel: str) -> int:
-        """Return a number that grows with each change of the channel's filter, even when the channel is removed and added."""
+        """Return a number that grows with each change of the channel's filter, even over the channel's removal."""
         return self.current(channel).version
 
     def settings(self, channel: str) -> list[Setting]:

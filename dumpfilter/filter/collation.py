@@ -3,18 +3,14 @@
 The table is from recordings of MySQL 9.7, MariaDB 10.11 and MariaDB 11.8
 (tests/oracle/data/recordings/{mysql,mariadb,mariadb118}-{names,lower-case}):
 
-==================  ===========================  ==================================================
-what                MySQL                        MariaDB
-==================  ===========================  ==================================================
-databases, FROM     bytes; with                  bytes; with lower_case_table_names the *name* is
-                    lower_case_table_names by    lower-cased first, so that a rule with capitals
-                    lower-cased characters       matches nothing
-do/ignore-table     as databases                 by a collation; before 11.5 only when the byte lengths are
-                                                 equal
-wild rules          as databases; ``_`` is one   by a collation; ``_`` is one character
-                    *byte* unless
-                    lower_case_table_names
-==================  ===========================  ==================================================
+| names | MySQL | MariaDB |
+|---|---|---|
+| databases, FROM | bytes (1) | bytes (2) |
+| do-table and ignore-table rules | bytes (1) | a collation; before 11.5 only for equal byte lengths |
+| wild rules | bytes (1), ``_`` is one byte | a collation, ``_`` is one character |
+
+1. With lower_case_table_names MySQL compares lower-cased characters, and ``_`` is one character.
+2. With lower_case_table_names MariaDB lower-cases the name and not the rule. A rule with capitals matches nothing.
 
 MariaDB's collation is utf8mb3_general_ci before 11.5 and utf8mb3_general1400_as_ci from then on. The weights of each
 are in a JSON file of its name.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from dumpfilter.binlog.format import Family, NameCollation, NameRules
+from dumpfilter.binlog.format import DEFAULT_NAMES, Family, NameCollation, NameRules
 from dumpfilter.errors import OptionError
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.effective import EffectiveFilter
@@ -71,7 +71,7 @@ def filter_to_proto(rule_filter: ReplicationFilter) -> pb.FilterDefinition:
 def filter_from_proto(
     definition: pb.FilterDefinition,
     *,
-    default: NameRules = NameRules(),
+    default: NameRules = DEFAULT_NAMES,
 ) -> ReplicationFilter:
     """Return the filter that a definition describes. Raises OptionError that names the first rule that is bad.
 

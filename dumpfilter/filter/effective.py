@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 
-from dumpfilter.binlog.format import NameRules
+from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.collation import Collation, as_parsed, collation_of
 from dumpfilter.filter.decision import Decision, Step, Verdict
@@ -34,7 +34,7 @@ the database's side never matches a part of the table's name."""
 _WILDCARD = re.compile(r"(?:\\.|[^\\%_])*[%_]", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _UNTOLD_TABLES = StatementKind.SELECT
-"""Servers log SELECT and DO for the stored functions in them. The functions change tables that the text does not name."""
+"""The kind of SELECT and DO. Servers log them for their stored functions, which change tables without naming them."""
 
 
 class EffectiveFilter(ReplicationFilter):
@@ -51,7 +51,7 @@ class EffectiveFilter(ReplicationFilter):
         self,
         rules: Iterable[Rule] = (),
         *,
-        names: NameRules = NameRules(),
+        names: NameRules = DEFAULT_NAMES,
     ) -> None:
         self.rules = unique(rules)
         self.names = names
@@ -69,7 +69,7 @@ class EffectiveFilter(ReplicationFilter):
         cls,
         options: Sequence[str],
         *,
-        names: NameRules = NameRules(),
+        names: NameRules = DEFAULT_NAMES,
     ) -> EffectiveFilter:
         """Return a filter from rules as options (``--do=db1.%``) or as in statements (``DO='db1.%'``).
 
@@ -91,7 +91,7 @@ class EffectiveFilter(ReplicationFilter):
 
     @property
     def is_on(self) -> bool:
-        """Whether there is an IGNORE rule. DO rules only make exceptions from IGNORE rules, and REWRITE drops nothing."""
+        """Whether there is an IGNORE rule. DO rules are exceptions from IGNORE rules, and REWRITE drops nothing."""
         return bool(self._ignore)
 
     def rewrite_db(self, database: str) -> str:
@@ -176,7 +176,7 @@ _NOTHING = Decision(Verdict.EXECUTE, Step.EFFECTIVE_NOTHING)
 
 
 def _written_if_any(decisions: Iterable[Decision]) -> Decision:
-    """Return the first decision that passes, or else the first decision. Without any, nothing is changed, which passes."""
+    """Return the first decision that passes, or else the first decision. No decision means no change, which passes."""
     made = list(decisions)
     written = (decision for decision in made if decision.verdict.passes)
     return next(chain(written, made), _NOTHING)
@@ -243,7 +243,7 @@ class _Rewrite:
 
 
 def _renamer(source: str, target: str, collation: Collation) -> Callable[[str], str | None]:
-    """Return a function for one side of a REWRITE's dot. The function renames a name, or returns None without a match."""
+    """Return a function that renames one side of a REWRITE's dot. The function returns None without a match."""
 
     def folded(name: str) -> str:
         # one unit for each character, so that indices into the folded name are indices into the name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dumpfilter.binlog.format import NameRules
+from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.errors import OptionError
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.effective import EffectiveFilter
@@ -61,7 +61,7 @@ def make_filter(
     semantics: FilterSemantics,
     rules: Iterable[Rule],
     *,
-    names: NameRules = NameRules(),
+    names: NameRules = DEFAULT_NAMES,
 ) -> ReplicationFilter:
     """Return a slave's filter. Raises OptionError for a rule that the semantics do not have."""
     rules = tuple(rules)
@@ -75,7 +75,7 @@ def make_write_filter(
     semantics: WriteSemantics,
     rules: Iterable[Rule],
     *,
-    names: NameRules = NameRules(),
+    names: NameRules = DEFAULT_NAMES,
 ) -> ReplicationFilter:
     """Return the filter of a binlog's write side.
 

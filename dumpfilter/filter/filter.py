@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
-from dumpfilter.binlog.format import NameRules
+from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.collation import as_parsed, collation_of
 from dumpfilter.filter.decision import Decision, Step, Verdict
@@ -23,14 +23,14 @@ class Filter(ReplicationFilter):
 
     Parameters:
         rules: in any order. The order matters only among rewrites with the same FROM, where the first wins.
-        names: the server whose behaviour the filter has where servers differ. ``lower_case_table_names`` is the slave's.
+        names: the server whose behaviour the filter has, with the slave's ``lower_case_table_names``.
     """
 
     def __init__(
         self,
         rules: Iterable[Rule] = (),
         *,
-        names: NameRules = NameRules(),
+        names: NameRules = DEFAULT_NAMES,
     ) -> None:
         self.rules = unique(rules)
         self.names = names
@@ -66,7 +66,7 @@ class Filter(ReplicationFilter):
         cls,
         options: Sequence[str],
         *,
-        names: NameRules = NameRules(),
+        names: NameRules = DEFAULT_NAMES,
     ) -> Filter:
         """Return a filter from options in the server's spelling. Raises OptionError that names the first bad option.
 
@@ -94,7 +94,7 @@ class Filter(ReplicationFilter):
         return bool(self._do_db or self._ignore_db)
 
     def rewrite_db(self, database: str) -> str:
-        """Return the slave's name of a database (``Rpl_filter::get_rewrite_db``). One rewrite is applied, never a chain."""
+        """Return the slave's name of a database (``Rpl_filter::get_rewrite_db``). Rewrites never form a chain."""
         return self._rewrite.get(self._collation.database(database), database)
 
     def db_ok(self, database: str | None) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 
-from dumpfilter.binlog.format import NameRules
+from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.errors import OptionError
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.collation import collation_of
@@ -43,7 +43,7 @@ class WriteFilter(ReplicationFilter):
         rules: Iterable[Rule] = (),
         *,
         semantics: WriteSemantics = WriteSemantics.SERVER,
-        names: NameRules = NameRules(),
+        names: NameRules = DEFAULT_NAMES,
     ) -> None:
         self.rules = unique(rules)
         self.semantics = semantics
@@ -75,7 +75,7 @@ class WriteFilter(ReplicationFilter):
         options: Sequence[str],
         *,
         semantics: WriteSemantics = WriteSemantics.SERVER,
-        names: NameRules = NameRules(),
+        names: NameRules = DEFAULT_NAMES,
     ) -> WriteFilter:
         """Return a filter from options in the server's spelling. Raises OptionError that names the first bad option.
 

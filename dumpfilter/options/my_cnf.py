@@ -1,12 +1,11 @@
 """Option files (``my.cnf``), read as the servers read them.
 
-The manual's "Using Option Files" (MySQL) and "Configuring MariaDB with Option Files" describe the format; where they
-are silent, ``my_print_defaults`` of MySQL 9.7 and MariaDB 10.11 was asked, and the two agree. It is stricter in what
-the servers warn about and pass over, since a filter that silently is not there is worse than no start: an
-included file that is missing, includes nested too deep, an unknown ``!`` directive, and a file that anybody may
-write to are errors here.
+The manuals' pages "Using Option Files" (MySQL) and "Configuring MariaDB with Option Files" describe the format. Where
+the pages are silent, ``my_print_defaults`` of MySQL 9.7 and MariaDB 10.11 was asked. The two agree. Some problems that
+the servers ignore with a warning are errors here, since a filter that is silently missing is worse than no start. These
+are a missing included file, includes nested too deep, an unknown ``!`` directive, and a world-writable file.
 
-:func:`parse` is the format, without I/O; :func:`read_options_file` follows the includes.
+:func:`parse` reads the format, without I/O. :func:`read_options_file` follows the includes.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from pathlib import Path
 from dumpfilter.errors import OptionError
 
 MAX_DEPTH = 10
-"""How deep includes nest, as in the servers."""
+"""The most levels of included files, as in the servers."""
 
 _SPACE = " \t\n\v\f\r"
 _DIRECTIVE = re.compile(rf"!(\S*)[{_SPACE}]*(.*)", re.DOTALL)
@@ -30,7 +29,7 @@ _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "s": " "}
 
 
 class OptionFileError(OptionError):
-    """An option file that cannot be read, or an option in it that cannot be used; names the file and the line."""
+    """An option file that cannot be read, or a bad option in it. The text names the file and the line."""
 
     def __init__(self, what: str, *, file: str, line: int | None = None) -> None:
         self.what = what
@@ -41,7 +40,7 @@ class OptionFileError(OptionError):
 
 @dataclass(frozen=True)
 class FileOption:
-    """One option as it is written: ``value`` is None for a name alone. ``line`` counts from 1."""
+    """One option as it is written. ``value`` is None for a name alone. ``line`` counts from 1."""
 
     section: str
     name: str
@@ -50,13 +49,13 @@ class FileOption:
     line: int
 
     def error(self, what: str) -> OptionFileError:
-        """An error about this option."""
+        """Return an error about this option."""
         return OptionFileError(what, file=self.file, line=self.line)
 
 
 @dataclass(frozen=True)
 class Include:
-    """``!include`` or ``!includedir``; a relative path is one of the working directory's, as in the servers."""
+    """``!include`` or ``!includedir``. Relative paths begin at the working directory, as in the servers."""
 
     path: str
     directory: bool
@@ -64,12 +63,12 @@ class Include:
     line: int
 
     def error(self, what: str) -> OptionFileError:
-        """An error about this directive."""
+        """Return an error about this directive."""
         return OptionFileError(what, file=self.file, line=self.line)
 
 
 def parse(text: str, file: str) -> Iterator[FileOption | Include]:
-    r"""The options and includes of one file, in order. Raises OptionFileError, which names ``file`` and the line.
+    r"""Yield the options and includes of one file, in order. Raises OptionFileError with ``file`` and the line.
 
     >>> [(o.name, o.value) for o in parse("[mysqld]\nskip_x\ny = 'a # b' # c\nz = a\\sb", "my.cnf")]
     [('skip_x', None), ('y', 'a # b'), ('z', 'a b')]
@@ -94,9 +93,10 @@ def parse(text: str, file: str) -> Iterator[FileOption | Include]:
 
 
 def read_options_file(path: str | os.PathLike[str]) -> list[FileOption]:
-    """All options of a file and of those it includes, where it includes them. Raises OptionFileError.
+    """Return all options of a file, with the options of an included file in place of its directive.
 
     ``!includedir`` reads the files that end in ``.cnf`` in the order of their names' bytes, as the servers do on Unix.
+    Raises OptionFileError.
     """
     return list(_read(os.fspath(path), None, 0))
 
@@ -150,7 +150,7 @@ def _directive(line: str, file: str, number: int) -> Include:
 
 
 def _without_comment(line: str) -> str:
-    """Up to the first ``#`` outside quotes. A backslash protects a quote inside quotes only."""
+    """Return the line up to the first ``#`` outside quotes. A backslash protects a quote inside quotes only."""
     quote, escaped = "", False
     for at, character in enumerate(line):
         if character in "'\"" and not escaped and quote in ("", character):

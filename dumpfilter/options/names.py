@@ -1,4 +1,4 @@
-"""The servers' spellings of options: underscores, older names, and the prefixes that change an option's meaning."""
+"""The servers' spellings of options: underscores, older names, and prefixes that change an option's meaning."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ ALIASES = {
     "ssl-key": "tls-key",
     "ssl-ca": "tls-ca",
 }
-"""Names that servers have for options of ours: MySQL's before and after 8.0.26, MariaDB's."""
+"""The servers' names of some options, with the name here: MySQL's before and after 8.0.26, and MariaDB's."""
 
 _TRUE = frozenset({"1", "on", "true"})
 _FALSE = frozenset({"0", "off", "false"})
 
 
 class UnknownOption(OptionError):
-    """No option of ours is meant; the text names the nearest one."""
+    """An option that does not exist. The text names the most similar option."""
 
 
 @dataclass(frozen=True)
 class Named:
-    """An option of ours as it was spelled: its name without dashes in front, and what the prefixes say.
+    """An option that was found: its name, without dashes in front, and its value.
 
-    Of a flag ``value`` is whether it is on, of another option its value or None if there was none.
+    A flag's value is True or False. Another option's value is None when none was given.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Named:
 
 
 class OptionNames:
-    """The options of a command: which are flags, which take a value. Names are ours, without dashes in front.
+    """The options of a command, in two groups: flags, and options with a value. Names have no dashes in front.
 
     >>> names = OptionNames(values=["replica-net-timeout"], flags=["verify-checksum"])
     >>> names.find("slave_net_timeout", "60")
@@ -57,20 +57,20 @@ class OptionNames:
         self._flags = dict.fromkeys(values, False) | dict.fromkeys(flags, True)
 
     def __contains__(self, spelled: str) -> bool:
-        """Whether :meth:`find` would find it."""
+        """Tell whether :meth:`find` finds the option."""
         try:
             return self.find(spelled, None) is not None
         except UnknownOption:
             return False
 
     def find(self, spelled: str, value: str | None) -> Named | None:
-        """The option that a server would take this for; None when there is none and that is to be ignored (``loose-``).
+        """Return the option that a server would understand, or None for an unknown option with the prefix ``loose-``.
 
-        Dashes and underscores are alike, capitals and small letters too (as in MariaDB). ``skip-`` and ``disable-``
-        turn a flag off, ``enable-`` on; with a value that means off they do the opposite. A connection's name and a dot
-        before a ``replicate-`` option is MariaDB's way to write its channel. Beginnings of names do not count (MariaDB
-        takes them and warns, MySQL does not). Raises UnknownOption, and OptionError for a flag's value that is neither
-        on nor off.
+        Dashes and underscores are alike, and so are capitals and small letters (as in MariaDB). ``skip-`` and
+        ``disable-`` turn a flag off, ``enable-`` turns it on. With a value that means off they do the opposite. In
+        MariaDB's spelling a connection's name and a dot before a ``replicate-`` option give the channel. Names must not
+        be shortened. (MariaDB accepts shortened names with a warning, MySQL refuses them.) Raises UnknownOption, and
+        OptionError for a flag's value that is neither on nor off.
         """
         connection, dot, name = spelled.rpartition(".")
         name = name.replace("_", "-").lower()

@@ -8,7 +8,7 @@ _UNITS = {"K": 10, "M": 20, "G": 30, "T": 40}
 
 
 def parse_size(text: str, *, option: str = "size", least: int = 0) -> int:
-    """``512M`` as bytes. Raises OptionError that names the option.
+    """Return a size such as ``512M`` in bytes. Raises OptionError that names the option.
 
     >>> parse_size("1.5K")
     1536

@@ -1,4 +1,4 @@
-"""Configuration files: TOML in, a checked model out, and errors that name the file and the key."""
+"""Configuration files in TOML, read into checked models, with errors that name the file and the key."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dumpfilter.errors import OptionError
 
 
 class Model(BaseModel):
-    """A table of a configuration file: no other keys, and never a value in an error (it may be a password)."""
+    """A table of a configuration file. Unknown keys are errors. Errors never show a value, which may be a password."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
@@ -21,7 +21,7 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 
 def load_toml(path: Path, model: type[_Model]) -> _Model:
-    """Read a file as a model. Raises OptionError with the file and the key, and never with a value."""
+    """Read a file into a model. Raises OptionError with the file and the key, never with a value."""
     try:
         return model.model_validate(tomllib.loads(path.read_text("utf-8")))
     except (OSError, UnicodeDecodeError) as error:
@@ -34,7 +34,7 @@ def load_toml(path: Path, model: type[_Model]) -> _Model:
 
 
 def _key(location: tuple[int | str, ...]) -> str:
-    """``imposed[2].rules`` for pydantic's ("imposed", 1, "rules"): counted from 1, as people count tables."""
+    """Return ``imposed[2].rules`` for pydantic's ("imposed", 1, "rules"). Tables are counted from 1 in the text."""
     return "".join(f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
 
 

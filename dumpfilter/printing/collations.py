@@ -1,6 +1,7 @@
-"""The names of collations and character sets by number, as ``SET`` and literals need them.
+"""The names of collations and character sets by number, for ``SET`` statements and literals.
 
-Asked of MySQL 9.7, MariaDB 10.11 and 11.8 (INFORMATION_SCHEMA.COLLATIONS, COLLATION_CHARACTER_SET_APPLICABILITY).
+They are from INFORMATION_SCHEMA.COLLATIONS and COLLATION_CHARACTER_SET_APPLICABILITY of MySQL 9.7, MariaDB 10.11 and
+11.8.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _UCA1400_SETS = ("utf8mb3", "utf8mb4", "ucs2", "utf16", "utf32")
 
 
 def collation_name(number: int, family: Family) -> str | None:
-    """A collation's name; None for a number the family does not have.
+    """Return a collation's name, or None for a number that the family does not have.
 
     >>> collation_name(255, "mysql"), collation_name(1057, "mariadb"), collation_name(2304, "mariadb")
     ('utf8mb4_0900_ai_ci', 'utf8mb3_general_nopad_ci', 'utf8mb4_uca1400_ai_ci')
@@ -38,7 +39,7 @@ def collation_name(number: int, family: Family) -> str | None:
 
 
 def charset_name(number: int, family: Family) -> str | None:
-    """The character set of a collation; None for a number the family does not have.
+    """Return a collation's character set, or None for a number that the family does not have.
 
     >>> charset_name(45, "mysql"), charset_name(63, "mariadb")
     ('utf8mb4', 'binary')
@@ -49,6 +50,6 @@ def charset_name(number: int, family: Family) -> str | None:
 
 @functools.cache
 def _names() -> dict[str, dict[str, str]]:
-    """By family, and for both: numbers, as JSON has them, and names."""
+    """Return the names by number (a string, as in JSON), for each family and for both."""
     names: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("collations.json").read_text())
     return names

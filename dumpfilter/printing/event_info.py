@@ -1,6 +1,6 @@
 """The Event_type and Info columns of SHOW BINLOG EVENTS, as the two servers fill them (``Log_event::pack_info``).
 
-Asked of MySQL 9.7 and MariaDB 10.11, which were given the recordings to show; tests/printing holds it to every row.
+tests/printing compares every row with the rows that MySQL 9.7 and MariaDB 10.11 show for the recordings.
 """
 
 from __future__ import annotations
@@ -47,16 +47,19 @@ _MYSQL_ROWS_FLAGS = (
 
 
 def event_info(event: Event) -> str:
-    """The Info column; empty for the events of which the servers say nothing, and of which they are not known.
+    """Return the Info column. It is empty for unknown events, and for events for which the servers show nothing.
 
-    Bytes that are no characters become U+FFFD. Raises BinlogError for an event that is malformed.
+    Invalid UTF-8 becomes U+FFFD. Raises BinlogError for an event that is malformed.
     """
     return _clean(_info(event))
 
 
 def shown_events(event: Event) -> Iterator[Event]:
-    """The event and, of a compressed transaction, the events in it: their ``header.end_log_pos`` is that of the whole,
-    and so is their ``offset``, as MySQL shows them. Raises BinlogError for one that cannot be opened."""
+    """Yield the event and, for a compressed transaction, the events in it.
+
+    The inner events have the transaction's ``header.end_log_pos`` and ``offset``, as MySQL shows them. Raises
+    BinlogError for a transaction that cannot be uncompressed.
+    """
     yield event
     if event.type != T.TRANSACTION_PAYLOAD:
         return
@@ -123,7 +126,7 @@ def _user_var(variable: C.UserVar, event: Event) -> str:
         if variable.type == C.REAL_RESULT and variable.value is not None:
             return f"@{name}={struct.unpack('<d', variable.value)[0]:.14g}"
         value = user_variable(variable, family)
-        assert value is not None  # only a string's collation may be unknown
+        assert value is not None  # None means an unknown collation, and only strings have collations
         return f"@{name}={value.decode()}"
     collation = collation_name(variable.charset, family)
     if collation is None:

@@ -18,11 +18,11 @@ from dumpfilter.errors import BinlogCorrupt
 from dumpfilter.printing.collations import collation_name
 
 _DIGIT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
-"""Bytes that so many decimal digits take (``dig2bytes``)."""
+"""The bytes that 0 to 9 decimal digits take (``dig2bytes``)."""
 
 
 def quoted_name(name: str) -> bytes:
-    """A name in backticks.
+    """Return a name in backticks.
 
     >>> quoted_name("a`b")
     b'`a``b`'
@@ -31,10 +31,11 @@ def quoted_name(name: str) -> bytes:
 
 
 def quoted_text(text: str) -> bytes:
-    """A string literal that reads the same in every sql_mode: quotes doubled. A backslash cannot be written so, nor a
-    line's end; with one in it the literal is hexadecimal.
+    r"""Return a string literal that reads the same in every sql_mode.
 
-    >>> quoted_text("it's"), quoted_text("a\\\\b")
+    Quotes are doubled. A text with a backslash or a control character becomes a hexadecimal literal.
+
+    >>> quoted_text("it's"), quoted_text("a\\b")
     (b"'it''s'", b"X'615c62'")
     """
     raw = encode_name(text)
@@ -44,9 +45,9 @@ def quoted_text(text: str) -> bytes:
 
 
 def user_variable(variable: UserVar, family: Family, own_name: Callable[[str], str] = str) -> bytes | None:
-    """The value as an expression that has the same type; None when its collation is not known. Raises BinlogCorrupt.
+    """Return the value as an expression of the same type, or None when the collation is unknown. Raises BinlogCorrupt.
 
-    ``own_name`` gives a collation's name in the server's version.
+    ``own_name`` returns a collation's name in the server's version.
 
     >>> user_variable(UserVar("a", b"x", charset=45), "mysql")
     b"_utf8mb4 X'78' COLLATE `utf8mb4_general_ci`"
@@ -58,7 +59,7 @@ def user_variable(variable: UserVar, family: Family, own_name: Callable[[str], s
         return b"NULL"
     if variable.type == REAL_RESULT:
         text = repr(struct.unpack("<d", value)[0])
-        # without an exponent the literal would be a DECIMAL
+        # a literal without an exponent is a DECIMAL
         return (text if "e" in text else text + "e0").encode()
     if variable.type == INT_RESULT:
         return str(int.from_bytes(value, "little", signed=not variable.unsigned)).encode()
@@ -75,7 +76,7 @@ def user_variable(variable: UserVar, family: Family, own_name: Callable[[str], s
 
 
 def decimal_text(data: bytes, precision: int, scale: int) -> str:
-    """A DECIMAL(precision, scale) in the servers' binary form (``bin2decimal``) as text. Raises BinlogCorrupt.
+    """Return a DECIMAL(precision, scale) in the servers' binary form (``bin2decimal``) as text. Raises BinlogCorrupt.
 
     >>> decimal_text(bytes.fromhex("810dfb38d204d2"), 14, 4)
     '1234567890.1234'

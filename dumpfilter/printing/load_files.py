@@ -11,10 +11,10 @@ from dumpfilter.errors import BinlogCorrupt, OutputError
 
 
 class LoadFiles:
-    """Writes ``SQL_LOAD-<file id>-<n>`` files, a new one each time a statement begins its file.
+    """A writer of ``SQL_LOAD-<file id>-<n>`` files. Each LOAD DATA statement gets a new file.
 
-    ``directory`` is made when the first one comes; None: a temporary directory, which stays, as the printed text
-    refers to it.
+    The first file makes ``directory``. None stands for a new temporary directory, which is not removed, since the
+    printed text names the files in it.
     """
 
     def __init__(self, directory: Path | None = None) -> None:
@@ -23,7 +23,7 @@ class LoadFiles:
         self._paths: dict[int, Path] = {}
 
     def begin(self, block: LoadBlock) -> Path:
-        """The first block of a file. Raises OutputError."""
+        """Write the first block of a file and return its path. Raises OutputError."""
         if self.directory is None:
             self.directory = Path(tempfile.mkdtemp(prefix="dumpfilter-load-"))
         with writing(self.directory):
@@ -41,14 +41,15 @@ class LoadFiles:
         return path
 
     def append(self, block: LoadBlock) -> Path:
-        """A later block. Raises BinlogCorrupt when its file was never begun, and OutputError."""
+        """Append a later block and return the file's path. Raises BinlogCorrupt for a file without a first block, and
+        OutputError."""
         path = self._path(block.file_id)
         with writing(path), open(path, "ab") as file:
             file.write(block.data)
         return path
 
     def take(self, file_id: int) -> Path:
-        """The whole file, for the statement that uses it. Raises BinlogCorrupt when there is none."""
+        """Return the path of a whole file for LOAD DATA. Raises BinlogCorrupt for a file without a first block."""
         path = self._path(file_id)
         del self._paths[file_id]
         return path

@@ -1,4 +1,4 @@
-"""What ``dumpfilter binlog`` does: prints what passes of a binlog set, or writes it as a binlog set."""
+"""The work of ``dumpfilter binlog``: print the events of a binlog set that pass, or write them as a binlog set."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
@@ -44,7 +44,7 @@ class BinlogOptions:
     Values of options that depend on who wrote the binlog (GTIDs, how names compare) are read once that is known.
     """
 
-    filter: FilterOptions = FilterOptions()
+    filter: FilterOptions = field(default_factory=FilterOptions)
     start_position: str = ""
     stop_position: str = ""
     start_datetime: str = ""
@@ -59,7 +59,7 @@ class BinlogOptions:
 def rules_of(
     server: Mapping[RuleKind, Sequence[str] | None], worklog: Mapping[RuleKind, Sequence[str] | None]
 ) -> list[Rule]:
-    """Rules from both spellings: the servers' ``--replicate-do-db`` and WL#40's ``--do-db``.
+    """Return the rules of options in the servers' spelling (``--replicate-do-db``) and in WL#40's (``--do-db``).
 
     Raises OptionError for a value, and when one kind of rule is spelled in both ways.
     """
@@ -79,7 +79,7 @@ def rules_of(
 
 
 def print_binlog(binlogs: BinlogSet, options: BinlogOptions, out: BinaryIO, log: Console) -> Counts:
-    """Write what passes to ``out``, as text for the client program of the servers' family.
+    """Write the events that pass to ``out``, as text for the client program of the server's family.
 
     ``log`` gets warnings and, where it is a terminal and ``out`` is none, a bar. Raises BinlogError where the set is
     damaged (what is whole before that has been printed), OptionError, GtidError and OutputError.
@@ -131,7 +131,7 @@ def write_binlog(
     overwrite: bool = False,
     tables_info: bool = False,
 ) -> Counts:
-    """Write what passes as a binlog set: ``<base>.000001`` … and ``<base>.index`` in ``output``.
+    """Write the events that pass as a binlog set: ``<base>.000001`` … and ``<base>.index`` in ``output``.
 
     ``base``: empty for the name of the source's files. ``tables_info``: name the tables in every Query event (WL#40).
     Raises as :func:`print_binlog`; then nothing is left of the new set.
@@ -175,7 +175,7 @@ def write_binlog(
 
 
 class _Work:
-    """What the options come to for one set."""
+    """The filters and the range that the options give for one binlog set."""
 
     def __init__(self, binlogs: BinlogSet, options: BinlogOptions, log: Console) -> None:
         self._binlogs = binlogs
@@ -199,7 +199,7 @@ class _Work:
 
     @contextmanager
     def progress(self, what: str, *, quiet: bool = False) -> Iterator[Callable[[int], None]]:
-        """A bar, on a terminal; the function it gives is told the bytes read."""
+        """Show a progress bar on a terminal, and give the function to call with the number of bytes read."""
         bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -216,7 +216,7 @@ class _Work:
 
 
 def range_of(options: BinlogOptions, family: Family) -> Range:
-    """What the options select. Raises OptionError and GtidError."""
+    """Return the range of events that the options select. Raises OptionError and GtidError."""
     start, after = _position(options.start_position, "--start-position", family)
     stop, up_to = _position(options.stop_position, "--stop-position", family)
     if start is not None and start < 4:
@@ -238,7 +238,7 @@ def range_of(options: BinlogOptions, family: Family) -> Range:
 
 
 def _position(text: str, option: str, family: Family) -> tuple[int | None, GtidSet | None]:
-    """A file offset, or MariaDB's GTIDs: the last that is known, or wanted, of each domain."""
+    """Return a position option as a file offset or as MariaDB's GTIDs, the last of each domain."""
     if not text:
         return None, None
     if _POSITION.fullmatch(text):
@@ -260,7 +260,7 @@ def _gtids(text: str, option: str, family: Family) -> GtidSet | None:
 
 
 def _seconds(text: str, option: str) -> int | None:
-    """Unix time of a local date and time, as the servers' programs take it, or of one with its offset."""
+    """Return the Unix time of a date and time, which is local unless it has an offset from UTC."""
     if not text:
         return None
     match = _DATETIME.fullmatch(text)
@@ -277,7 +277,7 @@ def _seconds(text: str, option: str) -> int | None:
 
 
 class _Buffered:
-    """Gathers small writes. Whoever reads may go away: that is a BrokenPipeError, after which nothing is written."""
+    """A buffer for small writes. When the reader has gone, it raises BrokenPipeError and drops the data."""
 
     def __init__(self, out: BinaryIO) -> None:
         self._out = out
@@ -298,6 +298,6 @@ class _Buffered:
             self._out.flush()
         except BrokenPipeError:
             if self._out is sys.stdout.buffer:
-                # or the interpreter would try again, and complain, when it ends
+                # Python would otherwise flush again at its end and print a second error
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise

@@ -1,6 +1,6 @@
-"""The session a statement ran in, as SET statements: ``Query_log_event::print_query_header`` of both servers' programs.
+"""The SET statements that restore the session a statement ran in (``Query_log_event::print_query_header``).
 
-Only what differs from what was set before is said again, so that most statements cost one line.
+Only variables that have changed since the last statement are set again. Most statements need one line.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _NO_FOREIGN_KEY_CHECKS = 1 << 26
 _RELAXED_UNIQUE_CHECKS = 1 << 27
 _AUTO_IS_NULL = 1 << 14
 
-# variable, bit of flags2, what the bit set means, the server's first version with it
+# variable, bit of flags2, the variable's value when the bit is set, the first version with the variable
 _OPTIONS: tuple[tuple[str, int, bool], ...] = (
     ("foreign_key_checks", _NO_FOREIGN_KEY_CHECKS, False),
     ("sql_auto_is_null", _AUTO_IS_NULL, True),
@@ -26,7 +26,7 @@ _OPTIONS: tuple[tuple[str, int, bool], ...] = (
     ("autocommit", _NOT_AUTOCOMMIT, False),
 )
 _MARIADB_OPTIONS: tuple[tuple[str, int, bool, tuple[int, int]], ...] = (
-    # asked of MariaDB 10.11: which bit each of them sets
+    # MariaDB 10.11 was asked which bit each variable sets
     ("check_constraint_checks", 1 << 15, False, (10, 2)),
     ("sql_if_exists", 1 << 28, True, (10, 5)),
     ("explicit_defaults_for_timestamp", 1 << 24, True, (10, 10)),
@@ -35,18 +35,18 @@ _MARIADB_OPTIONS: tuple[tuple[str, int, bool, tuple[int, int]], ...] = (
 _NAMELESS = re.compile(
     r"\s*ALTER\s+(DATABASE|SCHEMA)\s+(DEFAULT|CHARACTER|CHARSET|COLLATE|ENCRYPTION|COMMENT|READ)\b", re.I
 )
-"""ALTER DATABASE of the current database. Servers say of it that the current database does not matter."""
+"""ALTER DATABASE without a name. Servers wrongly flag this statement as independent of the current database."""
 _VERSION = re.compile(r"(?:5\.5\.5-)?(\d+)\.(\d+)")
 
 
 def server_version(fd: FormatDescription) -> tuple[int, int]:
-    """The first two numbers of the writer's version; (0, 0) when it has none."""
+    """Return the first two numbers of the writer's version, or (0, 0) for a version that cannot be read."""
     match = _VERSION.match(fd.server_version)
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
 class Session:
-    """What the text printed so far has set. ``fd`` tells the server that the settings are for."""
+    """The session variables that the printed text has set. ``fd`` tells the server that the text is for."""
 
     def __init__(self, fd: FormatDescription) -> None:
         self.family: Family = fd.family
@@ -62,20 +62,20 @@ class Session:
         ]
 
     def charset(self, collation: int) -> str | None:
-        """The name of a collation's character set as this server calls it."""
+        """Return this server's name of a collation's character set, or None for an unknown collation."""
         name = charset_name(collation, self.family)
         return None if name is None else self.own_name(name)
 
     def own_name(self, name: str) -> str:
-        """A character set or collation by the name that this version knows: utf8mb3 was utf8."""
+        """Return this version's name of a character set or collation. Older versions say utf8 for utf8mb3."""
         if name.startswith("utf8mb3") and self._version < ((10, 6) if self.family == "mariadb" else (8, 1)):
             return "utf8" + name.removeprefix("utf8mb3")
         return name
 
     def before(self, query: QueryEvent, header: EventHeader, *, database: str, use: bool) -> list[bytes]:
-        """The statements, without delimiters, that make the session this one's.
+        """Return the statements, without delimiters, that set the variables which ``query`` needs.
 
-        ``database`` is its default database; without ``use`` it does not matter to the statement.
+        ``database`` is the default database. With ``use`` False the statement does not depend on the default database.
         """
         lines = self._use(query, header, database) if use else []
         status = query.status
@@ -114,7 +114,7 @@ class Session:
 
     def _use(self, query: QueryEvent, header: EventHeader, database: str) -> list[bytes]:
         if header.flags & LOG_EVENT_SUPPRESS_USE_F and not _NAMELESS.match(query.text):
-            # the statement may have made or dropped any database: the next one says USE again
+            # The statement may have dropped the default database, so that the next statement prints USE again.
             self._set.pop("use", None)
             return []
         return [b"use " + quoted_name(database)] if database and self._changed("use", database) else []
@@ -129,7 +129,7 @@ class Session:
             "collation_server": status.collation_server,
         }
         if self._set.get("charsets") != wanted and (name := self.charset(status.charset_client)) is not None:
-            # for the client program: where a character of several bytes ends
+            # the client program needs the character set to find the ends of characters
             lines.append(f"/*!\\C {name} */".encode())
         self._several(lines, "charsets", wanted)
         chosen = status.character_set_collations
@@ -138,7 +138,7 @@ class Session:
                 (charset_name(of_set, self.family), collation_name(number, self.family))
                 for of_set, number in chosen
             )
-            # a set that is left out has the target's default
+            # a character set that is left out gets the target's default collation
             text = ",".join(f"{charset}={name}" for charset, name in pairs if charset and name)
             lines.append(f"SET @@session.character_set_collations='{text}'".encode())
 

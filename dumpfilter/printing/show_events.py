@@ -25,23 +25,22 @@ COLUMNS = (
 )
 
 MOST_ROWS = 100_000
-"""How many events one statement shows; a server sends them as it reads them, this holds them in memory."""
+"""The most events that one statement shows. All rows of an answer are in memory, unlike in a server."""
 
 _MAX_INFO = 1 << 20
-"""How much of an Info is shown, characters: an event may have a gigabyte."""
+"""The most characters of an Info column. A statement may have a gigabyte."""
 
 
 def show_events(
     path: Path, family: Family, *, position: int = 4, offset: int = 0, count: int | None = None
 ) -> Result:
-    """The events of the file from ``position`` on, less the first ``offset``, at most ``count`` (None: up to
-    :data:`MOST_ROWS`, with a warning when there are more).
+    """Return the events of a file from ``position`` on, without the first ``offset``, at most ``count``.
 
-    Raises :func:`no_events`' error for a position at which no event stands, or where the file is damaged. An event
-    that is not complete yet ends it.
+    ``count`` None: up to :data:`MOST_ROWS`, with a warning when there are more. The answer ends before an event that is
+    not complete. Raises the error of :func:`no_events` for a position without an event, and for a damaged file.
     """
     if count == 0:
-        # MySQL 9.7 takes no LIMIT for none and 0 for none too; MariaDB 10.11 shows one event
+        # with LIMIT 0 MySQL 9.7 shows all events and MariaDB 10.11 one event
         count = None if family == "mysql" else 1
     wanted = MOST_ROWS if count is None else min(count, MOST_ROWS)
     events = _events(path, family, position)
@@ -54,7 +53,7 @@ def show_events(
 
 
 def no_events(reason: str, statement: str = "SHOW BINLOG EVENTS") -> SqlError:
-    """ER_ERROR_WHEN_EXECUTING_COMMAND, the reason cut as the servers do."""
+    """Return ER_ERROR_WHEN_EXECUTING_COMMAND, with the reason cut as the servers cut it."""
     return ER_ERROR_WHEN_EXECUTING_COMMAND(statement, reason)
 
 
@@ -108,15 +107,18 @@ def _events(path: Path, family: Family, position: int) -> Iterator[Event]:
 
 
 def _check_place(head: bytes, position: int, family: Family) -> None:
-    """MariaDB refuses a position inside the format description event; MySQL goes on with the event after it."""
+    """Refuse a position inside the format description event as MariaDB does. MySQL goes on with the next event."""
     end = 4 + EventHeader.unpack(head, 4).size if len(head) == 4 + HEADER_LENGTH else 0
     if family == "mariadb" and position < end:
         raise _wrong(family, position, "")
 
 
 def _believable(event: Event) -> bool:
-    """Whether an event stands where somebody pointed: known, or its end where it says, if it says one. (A relay log's
-    end is the master's; there the type and the length, and mostly a checksum, have to do.)"""
+    """Tell whether the bytes at a position that a user gave are an event.
+
+    An event has a known type, and a checksum or an ``end_log_pos`` that is its end or 0. In a relay log
+    ``end_log_pos`` is the master's, but relay logs mostly have checksums.
+    """
     known = not shown_name(event.type).startswith("Unknown")
     return known and (event.fd.checksum or event.header.end_log_pos in (0, event.offset + event.header.size))
 

@@ -1,4 +1,4 @@
-"""Events as text that a client can run again: what ``mysqlbinlog FILE | mysql`` and ``mariadb-binlog`` do.
+"""Events printed as text that a client can run again, as ``mysqlbinlog`` and ``mariadb-binlog`` print them.
 
 Sources: the ``print`` functions of ``sql/log_event.cc`` and ``client/mysqlbinlog.cc`` of both servers, and the output
 of their programs. docs/binlog.md tells where this text differs from theirs.
@@ -46,24 +46,25 @@ from dumpfilter.printing.session_variables import Session
 T = EventType
 
 DELIMITER = b"/*!*/;"
-"""Ends a statement in the text; a comment, so that it does no harm where a delimiter is not heeded."""
+"""The end of a statement in the text. It is a comment, which does no harm to a client that ignores DELIMITER."""
 
 _KEYWORDS = (b"BEGIN", b"COMMIT", b"ROLLBACK")
 _FRAMES = (b"SAVEPOINT ", b"ROLLBACK ", b"RELEASE SAVEPOINT ", b"XA ")
 _AUTOMATIC = b"/*!50616 SET @@SESSION.GTID_NEXT= 'AUTOMATIC'*/"
 _SPOOLED = 16 << 20
-"""Bytes of a statement's rows that are kept in memory."""
+"""The most bytes of one statement's rows in memory. More go to a temporary file."""
 
 
 class TextPrinter:
-    """Prints events, one after the other.
+    """A printer of a binlog's events in their order.
 
     Parameters:
-        write: takes the text, bytes: a statement stays in the client's character set.
-        load_files: where the files of LOAD DATA go.
-        rewrite_db: the name to print for a database (``--replicate-rewrite-db``).
-        skip_gtids: GTIDs are comments; False: SET @@SESSION.GTID_NEXT (MariaDB: gtid_seq_no and its kin).
-        warn: is told what the text cannot say, with file and position.
+        write: gets the text as bytes, since statements stay in their clients' character sets.
+        load_files: writes the files of LOAD DATA.
+        rewrite_db: returns the name to print for a database (``--replicate-rewrite-db``).
+        skip_gtids: print GTIDs as comments. False: print ``SET @@SESSION.GTID_NEXT``, or MariaDB's ``gtid_seq_no``,
+            ``gtid_domain_id`` and ``server_id``.
+        warn: gets a text, with file and position, when the printed statements cannot do what the event did.
     """
 
     def __init__(
@@ -88,13 +89,13 @@ class TextPrinter:
         self._gtid_set = False
 
     def begin(self, fd: FormatDescription) -> None:
-        """The text's head, for a server of the family that wrote ``fd``."""
+        """Print the head of the text. ``fd`` is the first file's format description."""
         self._write(b"/*!50530 SET @@SESSION.PSEUDO_SLAVE_MODE=1*/;\n")
         self._write(b"/*!50003 SET @OLD_COMPLETION_TYPE=@@COMPLETION_TYPE,COMPLETION_TYPE=0*/;\n")
         self._write(b"DELIMITER " + DELIMITER + b"\n")
 
     def end(self) -> None:
-        """The text's end."""
+        """Print the end of the text."""
         self._flush_rows()
         self._end_gtids()
         self._write(b"DELIMITER ;\n# End of log file\n")
@@ -102,8 +103,11 @@ class TextPrinter:
         self._write(b"/*!50530 SET @@SESSION.PSEUDO_SLAVE_MODE=0*/;\n")
 
     def event(self, event: bytes, offset: int, fd: FormatDescription, *, file: str) -> None:
-        """Print one whole event, which stands at ``offset`` of ``file``; ``fd`` is the format description in force,
-        or the event itself. Raises BinlogError with file and position, and OutputError."""
+        """Print one whole event, which begins at ``offset`` of ``file``.
+
+        ``fd`` is the format description in force, or the event itself when it is one. Raises BinlogError with file and
+        position, and OutputError.
+        """
         self._file = file
         try:
             self._event(event, offset, fd)
@@ -135,7 +139,7 @@ class TextPrinter:
         )
 
     def _tail(self, text: str = "") -> None:
-        """The rest of the line that names the event. A name may hold a line's end; the comment must not end there."""
+        """Print the rest of the comment line that names the event. Line ends in ``text`` become spaces."""
         text = "".join(" " if character in "\r\n\0" else character for character in text)
         self._write((f"\t{text}\n" if text else "\n").encode("utf-8", "surrogateescape"))
 
@@ -143,7 +147,7 @@ class TextPrinter:
         self._write(text + DELIMITER + b"\n")
 
     def _statement(self, text: bytes) -> None:
-        """A statement as somebody wrote it: it may end in a comment, and hold anything."""
+        """Print a client's statement, which may end in a comment and may contain the delimiter."""
         delimiter, number = DELIMITER, 0
         while delimiter in text:
             delimiter, number = b"/*!%d*/;" % number, number + 1
@@ -157,7 +161,7 @@ class TextPrinter:
         for line in lines.replace(b"\0", b" ").splitlines():
             self._write(mark + line + b"\n")
 
-    # the files' own events
+    # events of the file
 
     def _format_description(
         self, event: bytes, offset: int, fd: FormatDescription, header: EventHeader
@@ -174,11 +178,11 @@ class TextPrinter:
         self._fd = fd
         if fd.created:
             self._setting(b"ROLLBACK")
-        # a server takes no Query events with tables info, and none stands in a BINLOG
+        # Servers refuse a format description that announces tables info. No printed BINLOG has such events.
         plain = announce_tables_info(fd, False) if has_tables_info(fd) else fd
         self._write(b"BINLOG '\n" + encodebytes(plain.raw) + b"'" + DELIMITER + b"\n")
         if fd.family == "mysql" and self._skip_gtids:
-            # after a format description event a session waits to be told a GTID
+            # after a BINLOG with a format description event MySQL refuses statements until GTID_NEXT is set
             self._setting(_AUTOMATIC)
 
     # rows
@@ -209,7 +213,7 @@ class TextPrinter:
             server_id=header.server_id,
             end_log_pos=header.end_log_pos,
             flags=header.flags,
-            # as the format description event says that has been printed
+            # the printed format description event says whether events have checksums
             checksum=self._fd.checksum,
         )
         self._rows.write(encodebytes(event))
@@ -217,7 +221,7 @@ class TextPrinter:
             self._flush_rows()
 
     def _flush_rows(self) -> None:
-        """Print the rows gathered: all that belong to a statement in one BINLOG."""
+        """Print the gathered rows events of one statement in one BINLOG statement."""
         if self._rows is None:
             return
         with self._rows as pieces:
@@ -243,7 +247,7 @@ class TextPrinter:
                 "replayed it fails too, or does more (mysql --force goes on)"
             )
         settings = self._session.before(
-            # the database of BEGIN and COMMIT says nothing of what stands between them, and need not exist
+            # the database in BEGIN and COMMIT events need not exist, so that USE could fail
             query,
             header,
             database=self._rewrite_db(query.db) if query.db else "",
@@ -257,7 +261,7 @@ class TextPrinter:
             self._statement(query.raw)
 
     def _load(self, query: ExecuteLoadQueryEvent) -> bytes:
-        """The statement with the file taken out of the binlog in place of the master's."""
+        """Return LOAD DATA with the name of the file that was taken out of the binlog."""
         path = str(self._load_files.take(query.file_id))
         replace_ = b" REPLACE" if query.dup_handling == 2 else b""
         infile = b" LOCAL INFILE " + quoted_text(path) + replace_ + b" INTO"
@@ -301,7 +305,7 @@ class TextPrinter:
             incident = C.decode_incident(body)
             self._tail(f"Incident {incident.number}: {incident.message}")
             self._warn(f"{self._here}: an incident: {incident.message or 'lost events'}; replay stops here")
-            # what a client cannot run: the servers' programs write it so
+            # the servers' programs print this invalid statement to stop the replay
             self._statement(b"RELOAD DATABASE; # Shall generate syntax error")
         elif kind in _ABOUT_FILE:
             self._tail(_ABOUT_FILE[T(kind)](body))
@@ -353,7 +357,7 @@ class TextPrinter:
     # GTIDs
 
     def _end_gtids(self) -> None:
-        """What follows has no GTID of the binlog's."""
+        """Print the end of the last transaction's GTID, so that later statements get GTIDs of the target."""
         if self._gtid_set:
             self._setting(_AUTOMATIC)
             self._gtid_set = False
@@ -385,7 +389,7 @@ class TextPrinter:
         if event.flags & FL_PREPARED_XA:
             self._setting(f"XA START {event.xid}".encode())
         elif not event.standalone:
-            # the event stands for BEGIN
+            # MariaDB logs no BEGIN after a GTID event
             self._setting(b"START TRANSACTION")
 
 
@@ -409,4 +413,4 @@ _ABOUT_FILE: dict[EventType, Callable[[bytes | memoryview], str]] = {
     T.HEARTBEAT_V2: lambda body: "",
     T.IGNORABLE: lambda body: "",
 }
-"""Events that concern no data, and what the text tells of them."""
+"""Events of the file itself, with the functions that make their comments."""

@@ -1,4 +1,4 @@
-"""A server's certificate and key: given ones, which are checked, or one that is made."""
+"""Certificates and keys of a server: files that are checked, or a certificate that is made."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CA_OPTION = "--tls-ca"
 
 _VALID = datetime.timedelta(days=3650)
 _CLOCK_SKEW = datetime.timedelta(days=1)
-"""How long a made certificate is valid already: clients whose clock is slow accept it."""
+"""The time before its making from which a made certificate is valid. Clients with slow clocks accept it."""
 
 
 class TlsFileError(OptionError):
@@ -41,7 +41,7 @@ class TlsFileError(OptionError):
 
 @dataclass(frozen=True)
 class TlsFiles:
-    """Paths of PEM files: the server's certificate (its issuers' after it) and key, and its clients' CA."""
+    """The paths of PEM files: the server's certificate (followed by its issuers'), its key, and the clients' CA."""
 
     certificate: Path | None = None
     key: Path | None = None
@@ -49,7 +49,7 @@ class TlsFiles:
 
     @property
     def has_certificate(self) -> bool:
-        """Whether a certificate is given, so that none is made."""
+        """Whether a certificate is given. Otherwise one is made."""
         return self.certificate is not None or self.key is not None
 
 

@@ -1,4 +1,4 @@
-"""The console's language: statements in, commands out; and what a command answers.
+"""The console's language: the parser of statements, the commands, and SELECT.
 
-Pure: nothing here does I/O or knows a master or a slave.
+Nothing here does I/O or depends on a master or a slave.
 """

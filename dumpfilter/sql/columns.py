@@ -48,7 +48,9 @@ _OLD_NAMES = {"Get_Source_public_key": "Get_master_public_key"}
 
 
 def replica_status_columns(family: Family = "mysql", *, old: bool = False) -> list[Column]:
-    """The columns of SHOW REPLICA STATUS; with ``old`` those of SHOW SLAVE STATUS. MariaDB has but the old ones.
+    """Return the columns of SHOW REPLICA STATUS, or with ``old`` those of SHOW SLAVE STATUS.
+
+    MariaDB has only the old ones.
 
     >>> [column.name for column in replica_status_columns(old=True)][:3]
     ['Slave_IO_State', 'Master_Host', 'Master_User']
@@ -63,14 +65,14 @@ def replica_status_columns(family: Family = "mysql", *, old: bool = False) -> li
 
 
 def replicas_columns(*, old: bool = False) -> list[Column]:
-    """The columns of SHOW REPLICAS; with ``old`` those of SHOW SLAVE HOSTS, of which MariaDB has the first four."""
+    """Return the columns of SHOW REPLICAS, or with ``old`` those of SHOW SLAVE HOSTS. MariaDB has the first four."""
     text = "Server_id:integer Host Port:integer Master_id:integer Slave_UUID"
     new = "Server_Id:integer Host Port:integer Source_Id:integer Replica_UUID"
     return list(_columns(text if old else new))
 
 
 def binary_log_status_columns(family: Family = "mysql") -> list[Column]:
-    """The columns of SHOW BINARY LOG STATUS; MariaDB's has no GTIDs."""
+    """Return the columns of SHOW BINARY LOG STATUS. MariaDB's has no GTIDs."""
     columns = _columns("File Position:integer Binlog_Do_DB Binlog_Ignore_DB Executed_Gtid_Set")
     return list(columns if family == "mysql" else columns[:-1])
 
@@ -91,7 +93,7 @@ _MARIADB_NUMBERS = frozenset(
 
 
 def _columns(text: str) -> tuple[Column, ...]:
-    """Columns from ``NAME`` and ``NAME:type``; without a type it is text."""
+    """Return columns from words ``NAME:type`` and ``NAME``; the latter is a text column."""
     return tuple(
         Column(name, ColumnType(kind) if kind else ColumnType.TEXT)
         for name, _, kind in (word.partition(":") for word in text.split())
@@ -99,7 +101,7 @@ def _columns(text: str) -> tuple[Column, ...]:
 
 
 def _transaction(prefix: str, times: str) -> str:
-    """One transaction's columns in the performance_schema."""
+    """Return the performance_schema's columns about one transaction."""
     stages = ["ORIGINAL_COMMIT", "IMMEDIATE_COMMIT", *times.split()]
     return " ".join([prefix, *(f"{prefix}_{stage}_TIMESTAMP:timestamp" for stage in stages)])
 

@@ -1,8 +1,7 @@
-"""The commands, as the parser gives them: values only, nothing is looked up or checked against a state.
+"""The commands that the parser returns. They are values: the parser looks up nothing and knows no state.
 
 A ``channel`` of None means that the statement has no FOR CHANNEL clause; ``""`` is the default channel.
-``old`` says that the statement was written with the old words (SLAVE, MASTER), which name the columns of
-what it shows.
+``old`` tells that the statement has the old words (SLAVE, MASTER). They choose the names of the shown columns.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from dumpfilter.sql.result import Note
 
 
 class Threads(enum.Flag):
-    """Which threads START and STOP are about."""
+    """The replication threads that START and STOP name."""
 
     IO = enum.auto()
     SQL = enum.auto()
@@ -25,12 +24,15 @@ class Threads(enum.Flag):
 
 @dataclass(frozen=True)
 class Command:
-    """Base of all commands."""
+    """The base of all commands."""
 
 
 @dataclass(frozen=True)
 class ChangeReplicationFilter(Command):
-    """WL#7057 and WL#7361. Clauses as written: of several of one kind the last one counts."""
+    """``CHANGE REPLICATION FILTER`` (WL#7057, WL#7361).
+
+    The clauses are as written. Of several clauses of the same kind the last one counts.
+    """
 
     clauses: tuple[FilterClause, ...]
     channel: str | None = None
@@ -38,18 +40,24 @@ class ChangeReplicationFilter(Command):
 
 @dataclass(frozen=True)
 class ChangeSource(Command):
-    """``CHANGE MASTER TO`` / ``CHANGE REPLICATION SOURCE TO``, WL#2387's and WL#2516's extensions among the options.
+    """``CHANGE MASTER TO`` / ``CHANGE REPLICATION SOURCE TO``, with the extensions of WL#2387 and WL#2516.
 
-    ``options`` are by their new names without the prefix SOURCE_: ``HOST``, ``PORT``, ``USER``, ``PASSWORD``,
-    ``LOG_FILE``, ``LOG_POS``, ``AUTO_POSITION``, ``CONNECT_RETRY``, ``RETRY_COUNT``, ``HEARTBEAT_PERIOD``,
-    ``IGNORE_SERVER_IDS``, ``DO_DOMAIN_IDS``, ``IGNORE_DOMAIN_IDS`` (tuples of int), ``USE_GTID``, ``FILTER_ON``
-    (``MASTER``, ``SLAVE``, ``BOTH``; ours), and the server's others, which are parsed and told as not supported.
+    ``options`` have their new names without the prefix SOURCE_. The slave knows these:
+
+    - ``HOST``, ``PORT``, ``USER``, ``PASSWORD``, ``LOG_FILE``, ``LOG_POS``, ``AUTO_POSITION``,
+    - ``CONNECT_RETRY``, ``RETRY_COUNT``, ``HEARTBEAT_PERIOD``, ``USE_GTID``,
+    - ``IGNORE_SERVER_IDS``, ``DO_DOMAIN_IDS``, ``IGNORE_DOMAIN_IDS``: tuples of int,
+    - ``FILTER_ON``: ``MASTER``, ``SLAVE`` or ``BOTH``, an option of this product.
+
+    The parser accepts the server's other options too, and the slave answers that it does not support them.
     """
 
     options: tuple[tuple[str, str | int | float | tuple[int, ...] | None], ...]
     clauses: tuple[FilterClause, ...] = ()
-    """Filter rules, classic or effective; each clause replaces the rules of its kind. REPLICATE-DO-DB='a',
-    REPLICATE-DO-DB='b' is one clause of two rules."""
+    """The filter rules among the options, classic or effective. Each clause replaces the rules of its kind.
+
+    REPLICATE-DO-DB='a', REPLICATE-DO-DB='b' is one clause of two rules.
+    """
     channel: str | None = None
     old: bool = False
 
@@ -146,17 +154,17 @@ class ShowBinlogEvents(Command):
 
 @dataclass(frozen=True)
 class PurgeBinaryLogs(Command):
-    """``PURGE {BINARY|MASTER} LOGS {TO 'file' | BEFORE datetime}``; exactly one of them is set."""
+    """``PURGE {BINARY|MASTER} LOGS {TO 'file' | BEFORE datetime}``. Exactly one of the two is set."""
 
     to: str | None = None
     before: datetime | None = None
-    """Without a time zone: the local one's. NULL, and what is no datetime, is the beginning of 1970."""
+    """The local time, without a time zone. NULL and texts that are no datetime are the beginning of 1970."""
     warnings: tuple[Note, ...] = ()
-    """What is to be said about the datetime, before anything else."""
+    """Warnings about the datetime. They come before the other warnings of the statement."""
 
 
 @dataclass(frozen=True)
 class Query(Command):
-    """A statement that is not the product's own: SELECT, SET, USE, SHOW VARIABLES … For the session to answer."""
+    """A statement that is no command: SELECT, SET, USE, SHOW VARIABLES … The session answers it."""
 
     text: str

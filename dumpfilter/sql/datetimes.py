@@ -54,12 +54,12 @@ Value = datetime | None
 
 
 def datetime_expression(cursor: Cursor, now: datetime, warnings: list[Note]) -> Value:
-    """An expression's value, its clock standing at ``now``.
+    """Return the value of a datetime expression; NOW() is ``now``.
 
-    The result is naive for local time, as ``now`` has to be, or has the literal's own time zone. What is no datetime,
-    or beyond all of them, is None and one of the ``warnings``. Raises SqlError.
+    The result is naive for local time, as ``now`` must be, or has the literal's own time zone. A text that is no
+    datetime, and a result out of range, is None and adds to ``warnings``. Raises SqlError.
     """
-    signs = []  # of the functions around the operand; a loop, for any depth of them
+    signs = []  # one for each function around the operand; a loop, because they can be nested to any depth
     while sign := _SHIFT_FUNCTIONS.get(cursor.token.word):
         name = cursor.advance().value
         if not cursor.accept("("):
@@ -79,7 +79,7 @@ def datetime_expression(cursor: Cursor, now: datetime, warnings: list[Note]) -> 
 
 
 def parse_datetime(text: str) -> Value:
-    """A datetime in one of the server's spellings ("Date and Time Literals"); None for another text.
+    """Return a datetime in one of the server's spellings ("Date and Time Literals"), or None for another text.
 
     >>> parse_datetime("2026-11-21 15:30:00"), parse_datetime("20261121153000")
     (datetime.datetime(2026, 11, 21, 15, 30), datetime.datetime(2026, 11, 21, 15, 30))
@@ -135,7 +135,7 @@ def _typed_literal(kind: str, text: str) -> datetime:
 
 
 def _precision(cursor: Cursor, function: str) -> None:
-    """The rest of ``NOW(6)``. Fractions of seconds make no difference to a file's time."""
+    """Take the rest of ``NOW(6)``, and ignore the digits: fractions of seconds make no difference to a file's time."""
     if not cursor.sees(")"):
         digits = cursor.integer()
         if digits > _MAX_PRECISION:
@@ -144,7 +144,7 @@ def _precision(cursor: Cursor, function: str) -> None:
 
 
 def _interval(cursor: Cursor, warnings: list[Note]) -> tuple[int, str]:
-    """``INTERVAL 3 DAY``: how many of which unit."""
+    """Take ``INTERVAL 3 DAY``, and return the number and the unit."""
     cursor.expect("INTERVAL")
     sign = -1 if cursor.accept("-") else 1
     if cursor.at_string():

@@ -32,7 +32,7 @@ _BARE = re.compile(r"""(?: (?!->) [^\s,;()'"`] )+ (?: \s*+->\s*+ [^\s,;()'"`]++ 
 
 
 def filter_clauses(cursor: Cursor) -> tuple[FilterClause, ...]:
-    """The list of CHANGE REPLICATION FILTER (the grammar's filter_defs)."""
+    """Take the list of CHANGE REPLICATION FILTER (the grammar's filter_defs)."""
     clauses = [_filter_clause(cursor)]
     while cursor.accept(","):
         clauses.append(_filter_clause(cursor))
@@ -51,7 +51,7 @@ def _filter_list(cursor: Cursor, kind: RuleKind) -> tuple[Rule, ...]:
 
 
 def _list(cursor: Cursor, read: Callable[[], _Item]) -> list[_Item]:
-    """Items in parentheses, with commas between them; there may be none."""
+    """Take items in parentheses with commas between them. The list can be empty."""
     cursor.expect("(")
     items = []
     if not cursor.sees(")"):
@@ -63,7 +63,7 @@ def _list(cursor: Cursor, read: Callable[[], _Item]) -> list[_Item]:
 
 
 def _database(cursor: Cursor, kind: RuleKind) -> Rule:
-    """A database rule. The server takes the empty name too; a rule of an option cannot have it."""
+    """Take a database rule. The server also accepts the empty name, which a filter option cannot hold."""
     name = cursor.identifier()
     try:
         return make_rule(kind, name)
@@ -75,7 +75,7 @@ def _table(cursor: Cursor, kind: RuleKind) -> Rule:
     database = cursor.identifier()
     cursor.expect(".")
     table = cursor.identifier()
-    # Table_ident's check of the database; that of the table waits for CREATE TABLE
+    # the server's Table_ident checks the database only; CREATE TABLE would check the table
     if len(database) > NAME_CHARS:
         raise ER_TOO_LONG_IDENT(database)
     if not database or database.endswith(" "):
@@ -91,14 +91,17 @@ def _wild(cursor: Cursor, kind: RuleKind) -> Rule:
     try:
         rule = make_rule(kind, pattern)
     except OptionError:
-        # the server looks at the pattern before it reads on
+        # the server checks the pattern before it reads the next token
         raise ER_INVALID_RPL_WILD_TABLE_FILTER_PATTERN() from None
     cursor.advance()
     return rule
 
 
 def _pair(cursor: Cursor, kind: RuleKind) -> Rule:
-    """``(from, to)``. An option cannot hold every pair: its first arrow counts, and spaces at the ends do not."""
+    """Take ``(from, to)``.
+
+    A filter option cannot hold every pair: it splits at the first arrow, and drops spaces at both ends.
+    """
     cursor.expect("(")
     source = cursor.identifier()
     cursor.expect(",")
@@ -123,20 +126,24 @@ _READERS: dict[ValueForm, Callable[[Cursor, RuleKind], Rule]] = {
 
 
 class RuleOptions:
-    """The rules among a statement's options, as clauses: all of one kind together, where the first of them stands."""
+    """The rules among a statement's options, collected in clauses.
+
+    All rules of the same kind form one clause, at the place of the first of them.
+    """
 
     def __init__(self) -> None:
         self._rules: dict[BaseRuleKind, list[Rule]] = {}
 
     @property
     def clauses(self) -> tuple[FilterClause, ...]:
-        """What was read."""
+        """The clauses from all rules so far."""
         return tuple(FilterClause(kind, tuple(rules)) for kind, rules in self._rules.items())
 
     def read(self, cursor: Cursor, *, classic: bool = True) -> bool:
-        """Read one option if it is a rule's: ``REPLICATE-DO-DB='mydb'``, ``REWRITE=db1.%->db2.%``, ``IGNORE=()``.
+        """Take one option if it is a rule, and tell whether it was.
 
-        An empty string or list clears the kind. Raises SqlError.
+        Rules are ``REPLICATE-DO-DB='mydb'``, ``REWRITE=db1.%->db2.%``, ``IGNORE=()``. An empty string or list clears
+        the kind. Without ``classic`` only effective rules are taken. Raises SqlError.
         """
         if cursor.token.kind is not TokenKind.WORD:
             return False
@@ -160,7 +167,7 @@ class RuleOptions:
 
 
 def bare_or_quoted(cursor: Cursor) -> str:
-    """Take a value in quotes or, as the worklogs write some, without."""
+    """Take a value in quotes, or without quotes as the worklogs write some."""
     return cursor.line() if cursor.at_string() else cursor.take(_BARE).value
 
 

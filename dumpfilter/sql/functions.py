@@ -28,7 +28,7 @@ Value = Any
 
 
 def fold(text: str) -> str:
-    """Return the form in which texts are compared: without case and accents, as utf8mb4_0900_ai_ci for usual letters."""
+    """Return a text without case and accents, for comparison: as utf8mb4_0900_ai_ci does for the usual letters."""
     return text.upper() if text.isascii() else "".join(map(weight, text))
 
 
@@ -240,9 +240,10 @@ FUNCTIONS: dict[str, Function] = {
 """The functions by their names in lower case."""
 
 CLOCKS = frozenset(
-    """
-    now current_timestamp localtime localtimestamp sysdate utc_timestamp curdate current_date curtime current_time
-    """.split()
+    {
+        *("now", "current_timestamp", "localtime", "localtimestamp", "sysdate", "utc_timestamp"),
+        *("curdate", "current_date", "curtime", "current_time"),
+    }
 )
 """The functions that tell the time, by their names in lower case."""
 
@@ -258,8 +259,7 @@ def clock(name: str, now: datetime.datetime, digits: int) -> str:
     return text.partition(" ")[2] if name in ("curtime", "current_time") else text
 
 
-NATIVE = frozenset(
-    """
+_NATIVE_NAMES = """
     abs acos adddate addtime aes_decrypt aes_encrypt ascii asin atan atan2 avg benchmark bin bin_to_uuid bit_and
     bit_count bit_length bit_or bit_xor cast char charset coercibility collation compress conv convert convert_tz cos
     cot crc32 cume_dist date_add date_format date_sub datediff day dayname dayofmonth dayofweek dayofyear default
@@ -267,17 +267,17 @@ NATIVE = frozenset(
     from_days from_unixtime get_format get_lock grouping gtid_subset gtid_subtract hour icu_version inet6_aton
     inet6_ntoa inet_aton inet_ntoa insert is_free_lock is_ipv4 is_ipv6 is_used_lock is_uuid json_array json_arrayagg
     json_contains json_extract json_keys json_length json_object json_objectagg json_pretty json_search json_set
-    json_table json_type json_unquote json_valid json_value last_day ln load_file log log10 log2 lpad make_set makedate
-    maketime master_pos_wait md5 microsecond minute month monthname name_const oct ord period_add period_diff pi
-    position pow power ps_current_thread_id ps_thread_id quarter quote radians rand random_bytes regexp_instr
+    json_table json_type json_unquote json_valid json_value last_day ln load_file log log10 log2 lpad make_set
+    makedate maketime master_pos_wait md5 microsecond minute month monthname name_const oct ord period_add period_diff
+    pi position pow power ps_current_thread_id ps_thread_id quarter quote radians rand random_bytes regexp_instr
     regexp_like regexp_replace regexp_substr release_all_locks release_lock reverse rpad sec_to_time second sha sha1
     sha2 sign sin soundex source_pos_wait space sqrt std stddev stddev_pop stddev_samp str_to_date strcmp subdate
     substring_index subtime tan time time_format time_to_sec timediff timestamp timestampadd timestampdiff to_base64
     to_days to_seconds truncate uncompress unhex updatexml utc_date utc_time uuid uuid_short uuid_to_bin
     validate_password_strength values var_pop var_samp variance wait_for_executed_gtid_set week weekday weekofyear
     weight_string year yearweek
-    """.split()
-)
+"""
+NATIVE = frozenset(_NATIVE_NAMES.split())
 """Functions of MySQL that a console does not have. It refuses them with 1235, and unknown ones with 1305."""
 
 

@@ -1,5 +1,7 @@
-"""The parser: a statement's text becomes a command. Its grammar is MySQL 9.7's for what that has (``sql_yacc.yy``),
-with the older words (MASTER, SLAVE), MariaDB 10.11's forms with a connection's name, and the worklogs' extensions.
+"""The parser of the console's statements: it returns a command for a text.
+
+The grammar is MySQL 9.7's (``sql_yacc.yy``) with three additions: the older words MASTER and SLAVE, MariaDB 10.11's
+forms with a connection's name, and the worklogs' extensions.
 """
 
 from __future__ import annotations
@@ -43,16 +45,16 @@ from dumpfilter.statement.tokens import TokenKind
 
 _REPLICA = ("REPLICA", "SLAVE")
 _LONG_AGO = datetime(1970, 1, 1)
-"""What NULL is as a file's time: nothing is older."""
+"""The meaning of PURGE … BEFORE NULL: no file is older."""
 _SPACE = " \t\n\v\f\r"
 
 
 def parse_statement(text: str, now: datetime | None = None) -> Command:
-    """The command that one statement is; a trailing semicolon is allowed.
+    """Return the command that one statement is. A trailing semicolon is allowed.
 
-    ``now`` is what NOW() means, local time without a time zone; the clock says it when it is not given.
-    Raises SqlError: ER_PARSE_ERROR for what the grammar does not have (it points at the place), ER_EMPTY_QUERY, and
-    what the server says already while it parses.
+    ``now`` is the value of NOW(), local time without a time zone; by default the clock's. Raises SqlError:
+    ER_PARSE_ERROR at the place that the grammar does not allow, ER_EMPTY_QUERY, and the errors that the server's parser
+    raises itself.
 
     >>> parse_statement("stop replica sql_thread for channel 'Ch1'")
     StopReplica(threads=<Threads.SQL: 2>, channel='ch1', every=False)
@@ -60,10 +62,10 @@ def parse_statement(text: str, now: datetime | None = None) -> Command:
     Query(text='SELECT 1')
     >>> parse_statement("RESET REPLICA NONE")
     Traceback (most recent call last):
-    dumpfilter.sql.server_errors.SqlError: ERROR 1064 (42000): You have an error in your SQL syntax; check the manual that \
-corresponds to your MySQL server version for the right syntax to use near 'NONE' at line 1
+    dumpfilter.sql.server_errors.SqlError: ERROR 1064 (42000): You have an error in your SQL syntax; check the manual \
+that corresponds to your MySQL server version for the right syntax to use near 'NONE' at line 1
     """
-    # the server takes these away before it parses, and counts its lines from there
+    # the server removes these before it parses, and counts lines from the new beginning
     text = text.lstrip(_SPACE).rstrip(_SPACE + ";")
     if not text:
         raise ER_EMPTY_QUERY()
@@ -107,7 +109,7 @@ def _change_source(cursor: Cursor, *, old: bool) -> ChangeSource:
 
 
 def _for_channel(cursor: Cursor, name: str | None = None) -> str | None:
-    """The grammar's opt_channel. Channels have no capitals. MariaDB refuses it behind a connection's ``name``."""
+    """Take FOR CHANNEL (the grammar's opt_channel), in lower case. MariaDB refuses it after a connection's ``name``."""
     if not cursor.accept("FOR"):
         return name
     cursor.expect("CHANNEL")
@@ -118,7 +120,7 @@ def _for_channel(cursor: Cursor, name: str | None = None) -> str | None:
 
 
 def _connection_name(cursor: Cursor) -> str | None:
-    """MariaDB's optional_connection_name."""
+    """Take a connection's name if there is one (MariaDB's optional_connection_name)."""
     return cursor.line().lower() if cursor.at_string() else None
 
 
@@ -143,7 +145,7 @@ def _start(cursor: Cursor, now: datetime | None) -> Command | None:
 
 
 def _threads(cursor: Cursor) -> Threads:
-    """The grammar's opt_replica_thread_option_list: without any it is both."""
+    """Take names of threads (the grammar's opt_replica_thread_option_list). No name means both."""
     names = {"IO_THREAD": Threads.IO, "RELAY_THREAD": Threads.IO, "SQL_THREAD": Threads.SQL}
     if not (word := cursor.accept(*names)):
         return Threads.BOTH
@@ -171,9 +173,9 @@ _UNTIL_PLACE = {
 
 
 def _until(cursor: Cursor) -> Until | None:
-    """The grammar's replica_until, with the server's check of what goes together (ER_BAD_REPLICA_UNTIL_COND).
+    """Take the condition of UNTIL (the grammar's replica_until). None is SQL_AFTER_MTS_GAPS.
 
-    None is SQL_AFTER_MTS_GAPS: until what several appliers left open is done.
+    Raises ER_BAD_REPLICA_UNTIL_COND for conditions that do not go together, as the server does.
     """
     until = None
     if option := cursor.accept("SQL_BEFORE_GTIDS", "SQL_AFTER_GTIDS", "MASTER_GTID_POS"):
@@ -188,7 +190,7 @@ def _until(cursor: Cursor) -> Until | None:
 
 
 def _until_place(cursor: Cursor) -> Until:
-    """A file and a position in it, of the source's log or of the relay log."""
+    """Take a file and a position, of the source's log or of the relay log."""
     given: dict[str, int | str] = {}
     while True:
         name = _UNTIL_PLACE[cursor.expect(*_UNTIL_PLACE)]
@@ -285,7 +287,7 @@ def _show_events(cursor: Cursor, *, relay_log: bool, name: str | None = None) ->
 
 
 def _limit(cursor: Cursor) -> int:
-    """The grammar's limit_option; a name would be a variable of a stored program."""
+    """Take a number of LIMIT (the grammar's limit_option). A name would be a variable of a stored program."""
     if cursor.token.kind in (TokenKind.WORD, TokenKind.QUOTED):
         name = cursor.identifier()
         raise ER_SP_UNDECLARED_VAR(name)
@@ -310,7 +312,7 @@ _STATEMENTS: dict[str, Callable[[Cursor, datetime | None], Command | None]] = {
     "SHOW": _show,
     "PURGE": _purge,
 }
-"""By their first word. One gives None for what is not the product's own."""
+"""The parsers by the first word. A parser returns None for a statement that is no command of the product."""
 
 _PART = re.compile(
     r"""(?: [^;'"`\#/-]++
@@ -331,11 +333,12 @@ _NOTHING = re.compile(
 
 
 def split_statements(text: str) -> list[str]:
-    """The statements of a text, without the semicolons between them, which stand outside of quotes and comments.
+    """Return the statements of a text without the semicolons between them.
 
-    What is empty is an error for a server when more follows, and ends the run: then the rest, from its semicolon on,
-    is the last statement, which :func:`parse_statement` refuses in the same way. There is always one, if only the
-    empty one. Linear; never raises.
+    Semicolons in quotes and comments separate nothing. An empty statement with another one behind it is a server's
+    error. Therefore the rest of the text from that semicolon on is then the last statement, which
+    :func:`parse_statement` refuses in the same way. There is always a statement, even if it is the empty one. The time
+    is linear in the text.
 
     >>> split_statements("SELECT ';' ; STOP REPLICA; ")
     ["SELECT ';'", 'STOP REPLICA']

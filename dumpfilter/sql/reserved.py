@@ -1,4 +1,4 @@
-"""The words that are no identifiers without backticks (``information_schema.keywords`` of MySQL 9.7)."""
+"""The words that are identifiers only in backticks (``information_schema.keywords`` of MySQL 9.7)."""
 
 from __future__ import annotations
 

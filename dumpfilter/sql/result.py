@@ -1,4 +1,4 @@
-"""What a command answers: rows with typed columns, or just OK; and warnings, as a server gives them."""
+"""The answer to a statement: OK or rows with typed columns, and warnings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import Any
 
 
 def as_shown(time: datetime) -> str:
-    """A time as a server shows a TIMESTAMP(6): an aware one in the time zone of the machine (``SYSTEM``).
+    """Return a time as a server shows a TIMESTAMP(6).
+
+    A time with a time zone is shown in the machine's time zone (``time_zone = SYSTEM``).
 
     >>> as_shown(datetime(2026, 1, 2))
     '2026-01-02 00:00:00.000000'
@@ -20,14 +22,14 @@ def as_shown(time: datetime) -> str:
 
 
 class ColumnType(enum.Enum):
-    """What a column holds, as a client is told."""
+    """The type of a column's values."""
 
     TEXT = "text"
     INTEGER = "integer"
-    """64 bits; unsigned ones too."""
+    """An integer of 64 bits, signed or unsigned."""
     DOUBLE = "double"
     TIMESTAMP = "timestamp"
-    """``datetime.datetime``, see :func:`as_shown`."""
+    """A ``datetime.datetime``, which :func:`as_shown` writes."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +52,11 @@ class Note:
 
 @dataclass(frozen=True)
 class Result:
-    """The answer to one statement: without columns it is OK."""
+    """The answer to one statement. Without columns the answer is OK."""
 
     columns: Sequence[Column] = ()
     rows: Sequence[Sequence[Any]] = ()
-    """Each as long as ``columns``; None is NULL."""
+    """The rows, each as long as ``columns``. None is NULL."""
     affected: int = 0
     notes: Sequence[Note] = ()
 
@@ -64,7 +66,7 @@ OK = Result()
 
 @dataclass(frozen=True)
 class Table:
-    """A table that can be selected from, as it is at this moment."""
+    """The present content of a table that SELECT can read."""
 
     columns: Sequence[Column]
     rows: Sequence[Sequence[Any]]

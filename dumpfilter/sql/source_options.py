@@ -1,4 +1,7 @@
-"""The options of CHANGE MASTER TO / CHANGE REPLICATION SOURCE TO: those of MySQL 9.7 and of MariaDB 10.11, and ours."""
+"""The options of CHANGE MASTER TO / CHANGE REPLICATION SOURCE TO.
+
+They are the options of MySQL 9.7 and MariaDB 10.11, and those of this product.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,9 @@ from dumpfilter.statement.tokens import TokenKind
 OptionValue = str | int | float | tuple[int, ...] | None
 
 MAX_HEARTBEAT_PERIOD = 4294967
-"""Seconds (the server's SLAVE_MAX_HEARTBEAT_PERIOD)."""
+"""The longest heartbeat period, seconds (the server's SLAVE_MAX_HEARTBEAT_PERIOD)."""
 MAX_DELAY = 2**31 - 1
-"""Seconds (MASTER_DELAY_MAX)."""
+"""The longest delay, seconds (MASTER_DELAY_MAX)."""
 MAX_PASSWORD_BYTES = 32
 
 _FILTER_ON = {"MASTER": "MASTER", "SOURCE": "MASTER", "SLAVE": "SLAVE", "REPLICA": "SLAVE", "BOTH": "BOTH"}
@@ -36,7 +39,7 @@ def _password(cursor: Cursor) -> str:
 
 def _heartbeat(cursor: Cursor) -> float:
     seconds = cursor.real()
-    # the server compares a float of 32 bits: here these are half a second apart
+    # the server compares floats of 32 bits, which are half a second apart in this range
     if seconds > MAX_HEARTBEAT_PERIOD + 0.25:
         raise ER_REPLICA_HEARTBEAT_VALUE_OUT_OF_RANGE(MAX_HEARTBEAT_PERIOD)
     return seconds
@@ -51,7 +54,7 @@ def _delay(cursor: Cursor) -> int:
 
 
 def _ids(cursor: Cursor) -> tuple[int, ...]:
-    """Numbers in parentheses; there may be none."""
+    """Take numbers in parentheses. The list can be empty."""
     cursor.expect("(")
     ids = []
     if not cursor.sees(")"):
@@ -67,7 +70,7 @@ def _line_or_null(cursor: Cursor) -> str | None:
 
 
 def _account(cursor: Cursor) -> str | None:
-    """``'user'@'host'``, without a host that of any, or NULL."""
+    """Take ``'user'@'host'`` or NULL. Without a host it is ``%``."""
     if cursor.accept("NULL"):
         return None
     user = cursor.line() if cursor.at_string() else cursor.identifier()
@@ -143,13 +146,13 @@ _OPTIONS: Mapping[str, _Option] = MappingProxyType(
         "FILTER_ON": ("FILTER_ON", _filter_on),
     }
 )
-"""By the name in the statement: the name in the command and how the value is read."""
+"""The options by their names in the statement, with the name in the command and the function that reads the value."""
 
 
 def source_options(
     cursor: Cursor,
 ) -> tuple[tuple[tuple[str, OptionValue], ...], tuple[FilterClause, ...]]:
-    """The list of options, and the filter's clauses among them. Raises SqlError."""
+    """Take the list of options. Return the options, and the filter's clauses among them. Raises SqlError."""
     options: list[tuple[str, OptionValue]] = []
     rules = RuleOptions()
     while True:
@@ -163,7 +166,7 @@ def _option(cursor: Cursor) -> tuple[str, OptionValue]:
     written = cursor.expect(*_OPTIONS)
     cursor.expect("=")
     if written == "MASTER_HOST" and cursor.token.kind is not TokenKind.STRING:
-        # as WL#2387 writes it
+        # WL#2387 writes the host without quotes
         return "HOST", bare_or_quoted(cursor)
     name, read = _OPTIONS[written]
     return name, read(cursor)

@@ -1,4 +1,4 @@
-"""What a statement touches: kind, current database, the tables it updates, the databases of what it changes."""
+"""The text of binlogged statements: a statement's kind, and the databases and tables that it touches."""
 
 from dumpfilter.binlog.query import TableName
 from dumpfilter.statement.parse import StatementText, make_statement, parse_statement

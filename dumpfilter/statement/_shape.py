@@ -5,6 +5,7 @@ Each of these functions reads ``text`` from ``at``, writes to ``out`` from ``n``
 The functions that every value of a long INSERT needs are inlined, which makes the pass a sixth faster.
 """
 
+# ruff: noqa: SIM109 (numba compares with a tuple more slowly)
 from __future__ import annotations
 
 import numpy as np

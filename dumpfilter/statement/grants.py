@@ -1,8 +1,8 @@
 """The grant tables that an account statement opens, in the server's order.
 
-A replica's table rules are put to them as to any updated table (MySQL: ``open_grant_tables``, the order of
-``enum ACL_TABLES``; MariaDB: ``Grant_tables::open_and_lock``, which opens only what the statement needs).
-Recorded in tests/oracle/data/recordings/{mysql,mariadb}-forms{,2}.
+A replica applies its table rules to the grant tables as to any updated table. The order is that of ``enum ACL_TABLES``
+in MySQL (``open_grant_tables``) and of ``Grant_tables::open_and_lock`` in MariaDB, which opens only the tables that
+the statement needs. Recorded in tests/oracle/data/recordings/{mysql,mariadb}-forms{,2}.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ _MARIADB = ("db", "tables_priv", "columns_priv", "procs_priv", "proxies_priv", "
 
 
 def grant_tables(family: Family, *opened: str) -> tuple[TableName, ...]:
-    """What is opened; ``opened`` names MariaDB's tables besides global_priv (none: only that one; "*": all)."""
+    """Return the grant tables that a statement opens.
+
+    MySQL opens all. MariaDB opens global_priv and the tables named ``opened``; ``"*"`` stands for all.
+    """
     if family == "mysql":
         names: tuple[str, ...] = _MYSQL
     elif "*" in opened:

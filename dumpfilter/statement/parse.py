@@ -1,10 +1,12 @@
-"""What the text of a statement tells: its kind, the tables it updates in the server's order, what it makes anew.
+"""The parser of binlogged statements: kind, updated tables in the server's order, created and renamed objects.
 
-Only the head of a statement is read, word by word: the tables a server asks its table rules about stand there. What
-is not understood is told as unknown, never guessed. What a statement *reads* is in :mod:`dumpfilter.statement.reads`.
+The parser reads only the head of a statement, word by word, because the tables that a server applies its table rules
+to stand there. It reports a statement that it does not understand as unknown and never guesses.
+:mod:`dumpfilter.statement.reads` finds the tables that a statement reads.
 
-Which tables count, and in which order, is ``mysql_execute_command`` of both servers: the tables marked *updating* in
-the global table list. Recorded for every kind in tests/oracle/data (``*-statement-kinds``, ``*-forms``, ``*-forms2``).
+Which tables count, and in which order, follows ``mysql_execute_command`` of both servers: the tables marked *updating*
+in the global table list. Recorded for every kind in tests/oracle/data (``*-statement-kinds``, ``*-forms``,
+``*-forms2``).
 """
 
 from __future__ import annotations
@@ -23,39 +25,46 @@ from dumpfilter.statement.tokens import BINLOG
 K = StatementKind
 
 _NOTHING: TableLists = ()
-"""No table rule is asked."""
+"""The updated tables of a statement that no table rule applies to."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatementText:
-    """A statement as far as its text goes. Names are as written; without a database they are in the current one."""
+    """The facts that a statement's text tells.
+
+    Names are as written. A name without a database is in the current database.
+    """
 
     kind: StatementKind
     database: str | None = None
     """The database that CREATE, ALTER or DROP DATABASE names."""
     updated: TableLists | None = None
-    """As :attr:`Statement.updated`; None too for an UPDATE of several tables, see ``listed``."""
+    """As :attr:`Statement.updated`. None also for an UPDATE of several tables, which has ``listed`` instead."""
     listed: tuple[TableName, ...] | None = None
-    """UPDATE of several tables: the start of the global table list, from which the event's
-    Q_TABLE_MAP_FOR_UPDATE picks those that are updated."""
+    """The start of the global table list of an UPDATE of several tables; else None.
+
+    The bits of the event's Q_TABLE_MAP_FOR_UPDATE number the updated tables in this list.
+    """
     listed_whole: bool = True
-    """Whether ``listed`` is all of it."""
+    """Whether ``listed`` is the complete list."""
     objects: tuple[TableName, ...] | None = None
-    """What it creates, changes or drops: tables, views, routines …; None when not known."""
+    """The tables, views, routines … that the statement creates, changes or drops; None when they cannot be told."""
     sources: tuple[TableName, ...] = ()
-    """CREATE TABLE … LIKE: the table it is like."""
+    """The model of CREATE TABLE … LIKE."""
     renames: tuple[tuple[TableName, TableName], ...] = ()
-    """Old and new names, in order: RENAME TABLE, ALTER TABLE … RENAME."""
+    """The old and new names of RENAME TABLE and ALTER TABLE … RENAME, in order."""
     temporary: bool = False
-    """CREATE or DROP TEMPORARY."""
+    """Whether the statement has the word TEMPORARY."""
 
 
 UNKNOWN = StatementText(K.UNKNOWN)
 
 
 def parse_statement(text: str, family: Family = "mysql") -> StatementText:
-    """Read a statement's head. Double quotes are taken as names wherever a name must stand, so that ANSI_QUOTES
-    need not be known.
+    """Parse the head of a statement.
+
+    The parser takes double quotes for a name wherever a name must stand. Therefore it does not need to know
+    whether ANSI_QUOTES was on.
 
     >>> parse_statement("UPDATE LOW_PRIORITY shop.orders o SET o.total = 1").updated
     ((TableName(database='shop', table='orders'),),)
@@ -66,7 +75,7 @@ def parse_statement(text: str, family: Family = "mysql") -> StatementText:
     """
     reader = TokenReader(text, dialect=BINLOG[family], most=MOST_TOKENS)
     parsed = _statement(reader, family)
-    # a list that was cut off may go on
+    # the part that was not read may name more tables
     return replace(UNKNOWN, kind=parsed.kind) if reader.cut else parsed
 
 
@@ -78,11 +87,15 @@ def make_statement(
     table_map_for_update: int | None = None,
     tables_info: tuple[TableName, ...] | None = None,
 ) -> Statement:
-    """The subject of a statement event.
+    """Return the subject of a statement event.
 
-    ``updated_databases`` is the event's Q_UPDATED_DB_NAMES (None: what the text tells is taken);
-    ``table_map_for_update`` its Q_TABLE_MAP_FOR_UPDATE; ``tables_info`` that of an extended event (WL#40), which is
-    looked at where the text does not tell which tables are updated: it does not say which of them are only read.
+    Parameters:
+        parsed: the facts from the event's text.
+        current_database: the event's default database; None for none.
+        updated_databases: the event's Q_UPDATED_DB_NAMES. None: the databases that the text tells.
+        table_map_for_update: the event's Q_TABLE_MAP_FOR_UPDATE.
+        tables_info: the tables info of an extended event (WL#40). It is used only where the text does not tell the
+            updated tables, because it does not say which of its tables are only read.
     """
     if updated_databases is None:
         updated_databases = _databases(parsed, current_database)
@@ -100,16 +113,16 @@ def make_statement(
 def _picked(parsed: StatementText, table_map: int) -> TableLists | None:
     assert parsed.listed is not None
     if not table_map:
-        return None  # an old master: the replica decides once it has opened the tables
+        return None  # an old master did not log the bits; the replica decides when it has opened the tables
     numbers = [n for n in range(table_map.bit_length()) if table_map >> n & 1]
     if not parsed.listed_whole and numbers[-1] >= len(parsed.listed):
         return None
-    # a number beyond the list (the master counted a view's tables) marks nothing
+    # the master counts a view's tables too, so that a number can be beyond the list; it marks no table
     return (tuple(parsed.listed[n] for n in numbers if n < len(parsed.listed)),)
 
 
 def _databases(parsed: StatementText, current: str | None) -> tuple[str, ...] | None:
-    """The databases of what a statement changes, when they can be told."""
+    """Return the databases of the objects that a statement changes, or None when they cannot be told."""
     if parsed.kind.is_database:
         named = parsed.database or current
         return (named,) if named else None
@@ -119,7 +132,7 @@ def _databases(parsed: StatementText, current: str | None) -> tuple[str, ...] | 
     return None if None in found else tuple(db for db in found if db is not None)
 
 
-# The statements, by their first word.
+# Statements by their first word
 
 
 def _statement(reader: TokenReader, family: Family) -> StatementText:
@@ -138,7 +151,7 @@ def _on(
     sources: tuple[TableName, ...] = (),
     temporary: bool = False,
 ) -> StatementText:
-    """A statement that updates a list of tables, and is about nothing else."""
+    """Return the facts of a statement that updates these tables and touches nothing else."""
     if names is None:
         return replace(UNKNOWN, kind=kind)
     objects = (*names, *(new for _, new in renames if new not in names))
@@ -160,7 +173,7 @@ def _insert(reader: TokenReader, kind: StatementKind) -> StatementText:
 def _update(reader: TokenReader, ctes: frozenset[str]) -> StatementText:
     reader.accept_all("LOW_PRIORITY", "IGNORE")
     unknown = replace(UNKNOWN, kind=K.UPDATE)
-    # FOR PORTION OF (MariaDB) stands between the one table and SET
+    # MariaDB's FOR PORTION OF stands between a single table and SET
     found = read_references(reader, ctes, "SET", "FOR")
     if found is None:
         return unknown
@@ -186,7 +199,7 @@ def _delete(reader: TokenReader, ctes: frozenset[str]) -> StatementText:
     found = read_references(reader, ctes, "WHERE", "ORDER", "LIMIT", "RETURNING", or_end=True)
     if found is None:
         return unknown
-    # targets go by the names the tables have in this statement; the server's order is that of the FROM clause
+    # a target is a table's alias or name; the server's order is that of the FROM clause
     wanted = set(targets)
     updated = []
     for name, alias in found.top:
@@ -200,13 +213,13 @@ def _delete(reader: TokenReader, ctes: frozenset[str]) -> StatementText:
                 updated.append(name)
                 break
     if wanted:
-        # `d1.a` for `a` in the current database d1, or the reverse: whose name is meant is for the server to say
+        # only the server can tell whether `d1.a` is the table `a` of the current database d1
         return unknown
     return _on(K.DELETE, tuple(updated))
 
 
 def _targets(reader: TokenReader) -> tuple[TableName, ...] | None:
-    """The tables of a DELETE: ``a``, ``d.a``, ``a.*``, ``d.a.*``."""
+    """Take the targets of a DELETE: ``a``, ``d.a``, ``a.*``, ``d.a.*``. None when they cannot be read."""
     found = []
     while True:
         parts = []
@@ -224,7 +237,7 @@ def _targets(reader: TokenReader) -> tuple[TableName, ...] | None:
 
 
 def _with(reader: TokenReader, family: Family) -> StatementText:
-    """Common table expressions, then UPDATE, DELETE or SELECT."""
+    """Read WITH: common table expressions, then UPDATE or DELETE. WITH … SELECT is unknown."""
     reader.accept("RECURSIVE")
     ctes = set()
     while True:
@@ -255,7 +268,7 @@ _MODIFIERS = (
 
 
 def _definition(reader: TokenReader, verb: str, family: Family) -> StatementText:
-    """CREATE, ALTER or DROP of something."""
+    """Read CREATE, ALTER or DROP."""
     temporary = False
     while True:
         if reader.accept("OR"):
@@ -303,7 +316,7 @@ def _definition(reader: TokenReader, verb: str, family: Family) -> StatementText
         kind = K.EVENT if what == "EVENT" else K.ROUTINE
         names = reader.names(1)
         if what == "FUNCTION" and reader.accept("RETURNS") and reader.advance() and reader.accept("SONAME"):
-            names = ()  # a loadable function is in no database
+            names = ()  # a loadable function belongs to no database
         if what == "EVENT" and verb == "ALTER" and names and reader.skip_to("RENAME"):
             reader.accept("TO")
             new = reader.name()
@@ -320,7 +333,7 @@ _DATABASE_OPTIONS = frozenset(["DEFAULT", "CHARACTER", "CHARSET", "COLLATE", "EN
 def _database(reader: TokenReader, verb: str) -> StatementText:
     kind = K(f"{verb} DATABASE")
     reader.exists()
-    # ALTER DATABASE without a name goes on with its first option
+    # behind ALTER DATABASE the name may be missing; then its first option stands there
     if (verb == "ALTER" and reader.token.word in _DATABASE_OPTIONS) or not reader.token.is_name:
         return StatementText(kind, updated=_NOTHING)
     return StatementText(kind, reader.advance().value, updated=_NOTHING)
@@ -332,7 +345,7 @@ def _trigger(reader: TokenReader, verb: str) -> StatementText:
     if trigger is None:
         return UNKNOWN
     if verb == "DROP":
-        # decided by the table that the replica finds the trigger on
+        # the replica applies its rules to the trigger's table, which only the replica knows
         return StatementText(K.DROP_TRIGGER, updated=None, objects=(trigger,))
     table = reader.name() if reader.skip_to("ON") else None
     if table is None:
@@ -345,7 +358,8 @@ def _table(reader: TokenReader, verb: str, temporary: bool) -> StatementText:
     if verb == "DROP":
         names = reader.names()
         if temporary and if_exists and names:
-            # always executed, or a table whose creation was let through would stay (mysql_execute_command)
+            # a replica always executes it, else a temporary table that passed the filter would stay
+            # (mysql_execute_command)
             return StatementText(K.DROP_TABLE, updated=_NOTHING, objects=names, temporary=True)
         return _on(K.DROP_TABLE, names, temporary=temporary)
     names = reader.names(1)
@@ -366,11 +380,11 @@ def _create_table(reader: TokenReader, names: tuple[TableName, ...], temporary: 
 
 
 def _query_follows(reader: TokenReader) -> bool:
-    """Whether a query comes after a table's columns and options."""
+    """Tell whether a query follows a table's columns and options."""
     while found := reader.skip_to("SELECT", "AS", "TABLE", "VALUES", "(", "WITH"):
         if found in ("SELECT", "TABLE", "VALUES"):
             return True
-        if found == "(":  # a query in parentheses, or an option's list
+        if found == "(":  # opens a query, or the list of an option
             if reader.sees("SELECT", "WITH", "(", "TABLE", "VALUES"):
                 return True
             reader.skip_parentheses()
@@ -382,7 +396,10 @@ def _query_follows(reader: TokenReader) -> bool:
 
 
 def _alter_table(reader: TokenReader, names: tuple[TableName, ...]) -> StatementText:
-    """Its own table, and one it exchanges a partition with; the new name of a RENAME is not asked about."""
+    """Read ALTER TABLE: its own table, and a table that it exchanges a partition with.
+
+    The servers apply no rule to the new name of a RENAME.
+    """
     unknown = replace(UNKNOWN, kind=K.ALTER_TABLE)
     renames: tuple[tuple[TableName, TableName], ...] = ()
     others: tuple[TableName, ...] = ()
@@ -405,7 +422,7 @@ def _alter_table(reader: TokenReader, names: tuple[TableName, ...]) -> Statement
                 return unknown
             names = (*names, other)
         else:
-            # MariaDB: a partition becomes a table or a table a partition; its name is not asked about
+            # MariaDB's CONVERT makes a table of a partition or the reverse; it applies no rule to that table
             if reader.accept("PARTITION") and not reader.skip_to("TO"):
                 return unknown
             if reader.accept("TABLE"):
@@ -442,7 +459,7 @@ def _rename(reader: TokenReader, family: Family) -> StatementText:
 
 
 def _maintenance(reader: TokenReader, family: Family) -> StatementText:
-    """ANALYZE, OPTIMIZE, REPAIR, CHECK."""
+    """Read ANALYZE, OPTIMIZE, REPAIR and CHECK."""
     reader.accept("NO_WRITE_TO_BINLOG", "LOCAL")
     if not reader.accept("TABLE", "TABLES", "VIEW"):
         return UNKNOWN
@@ -462,7 +479,7 @@ def _truncate(reader: TokenReader, family: Family) -> StatementText:
 
 
 def _grant(reader: TokenReader, family: Family) -> StatementText:
-    """GRANT and REVOKE of privileges on something, of roles, of PROXY, of everything."""
+    """Read GRANT and REVOKE: of privileges, of roles, of PROXY, of everything."""
     reader.exists()
     if reader.accept("PROXY"):
         return StatementText(K.ACCOUNT, updated=(grant_tables(family, "proxies_priv"),), objects=())
@@ -491,7 +508,7 @@ def _grant(reader: TokenReader, family: Family) -> StatementText:
 
 
 def _granted_on(reader: TokenReader) -> tuple[str, TableName | None]:
-    """``*``, ``*.*``, ``db.*``, ``table``, ``db.table``: the level, and the table's or routine's name."""
+    """Take ``*``, ``*.*``, ``db.*``, ``table`` or ``db.table``; return the level, and the table's or routine's name."""
     if reader.accept("*"):
         return "database", None
     if not reader.token.is_name:
@@ -511,13 +528,16 @@ def _set(reader: TokenReader, family: Family) -> StatementText:
         if reader.accept("ROLE"):
             return StatementText(K.ACCOUNT, updated=(grant_tables(family),), objects=())
         return UNKNOWN
-    if reader.accept("STATEMENT"):  # MariaDB: settings for one statement
+    if reader.accept("STATEMENT"):  # MariaDB's settings for one statement
         return _statement(reader, family) if reader.skip_to("FOR") else UNKNOWN
     return _without_tables(K.SET)
 
 
 def _call(reader: TokenReader, family: Family) -> StatementText:
-    """SELECT, DO, CALL: logged for the functions in them. With a FROM, tables that are only read decide."""
+    """Read SELECT, DO and CALL, which are logged for the functions in them.
+
+    With a FROM, the tables that the statement only reads decide, so its updated tables are not known.
+    """
     while not reader.at_end:
         if reader.advance().word == "FROM":
             return replace(UNKNOWN, kind=K.SELECT)

@@ -1,7 +1,7 @@
-"""The tables a statement reads, as sqlglot finds them in its query.
+"""The tables that a statement reads, found by sqlglot in its query.
 
-No filter of a server asks about them; WL#40's tables info names them, and clever filtering (its section 5) follows
-CREATE TABLE … SELECT by them.
+A server's filter does not look at these tables. WL#40's tables info names them, and a clever filter (WL#40, section 5)
+follows CREATE TABLE … SELECT by them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dumpfilter.statement.statement import StatementKind
 
 K = StatementKind
 
-# it warns of every statement it does not understand; here that is an answer like any other
+# sqlglot logs a warning for each statement that it does not understand, which is an ordinary answer here
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 _QUERYING = frozenset(
@@ -44,11 +44,11 @@ _DUPLICATES = re.compile(
     r"\b(?:IGNORE|REPLACE)\s+(?=(?:AS\s+)?(?:\(\s*)*(?:SELECT|WITH|TABLE|VALUES)\b)", re.I
 )
 _LONGEST = 1 << 16
-"""Characters of a shape that sqlglot is given."""
+"""The most characters of a statement or shape that sqlglot parses."""
 
 
 def tables_read(text: str, *, family: Family = "mysql", sql_mode: int = 0) -> tuple[TableName, ...] | None:
-    """The tables a statement refers to beside those it updates, each once; None when it cannot be told.
+    """Return the tables that a statement names besides those it updates, each once; None when they cannot be told.
 
     >>> tables_read("INSERT INTO t SELECT * FROM a JOIN d2.b USING (i)")
     (TableName(database=None, table='a'), TableName(database='d2', table='b'))
@@ -59,7 +59,7 @@ def tables_read(text: str, *, family: Family = "mysql", sql_mode: int = 0) -> tu
 
 @dataclass(frozen=True)
 class _Text:
-    """A statement, which is remembered by its shape."""
+    """A statement that the cache knows by its shape."""
 
     shape: str
     text: str = field(compare=False)
@@ -77,14 +77,14 @@ def _read(statement: _Text, family: Family) -> tuple[TableName, ...] | None:
     tree = None
     if len(statement.text) <= _LONGEST:
         tree = _parse(statement.text)
-    # in a shape a function may have lost arguments, but it is never long
+    # a function may have lost arguments in the shape, but a shape is short
     tree = tree or _parse(statement.shape)
     if tree is None:
         return None
-    # those it updates are told by the statement's head
+    # the head of the statement tells the updated tables
     named = parsed.objects or ()
     updated = {name for tables in parsed.updated or (named,) for name in tables}
-    # the targets of a DELETE are names of tables in its FROM, which follow
+    # the targets of a DELETE are aliases of tables in its FROM
     targets = (
         {id(table) for table in tree.args.get("tables") or ()} if isinstance(tree, exp.Delete) else set()
     )
@@ -99,7 +99,7 @@ def _read(statement: _Text, family: Family) -> tuple[TableName, ...] | None:
 def _parse(text: str) -> exp.Expr | None:
     """Sqlglot's tree; None for what it does not understand."""
     code = _VERSION_COMMENTS.sub(lambda found: found[1] or " ", text)
-    # what sqlglot does not read, and no table depends on
+    # sqlglot does not know these words, and they do not change the tables
     code = _REPLACE.sub("INSERT", _MODIFIERS.sub(r"\1", _SET_STATEMENT.sub("", code)))
     code = _DUPLICATES.sub("", _OR_REPLACE.sub(r"\1", code))
     try:
@@ -110,7 +110,7 @@ def _parse(text: str) -> exp.Expr | None:
 
 
 def _is_cte(table: exp.Table) -> bool:
-    """Whether the name is that of a common table expression in force there."""
+    """Tell whether the name is that of a common table expression that is visible here."""
     if table.db:
         return False
     wanted = table.name.lower()

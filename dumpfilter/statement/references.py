@@ -1,8 +1,8 @@
 """The tables of a FROM or UPDATE clause in the order of the server's global table list.
 
-The order is that in which the server's parser meets them: text order, a derived table after the tables inside it;
-then the first table reference of the statement itself is moved to the front (``LEX::first_lists_tables_same``).
-Bits of Q_TABLE_MAP_FOR_UPDATE are numbers in this list, as the replica reads them (``mysql_execute_command``).
+The server's parser adds tables in the order of the text, and a derived table after the tables inside it. Then the
+statement's own first table moves to the front (``LEX::first_lists_tables_same``). The bits of Q_TABLE_MAP_FOR_UPDATE
+are numbers in this list (``mysql_execute_command`` of the replica).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dumpfilter.binlog.query import TableName
 from dumpfilter.statement.reader import TokenReader
 
 DERIVED = TableName("", "*")
-"""What the server calls a derived table, whatever its alias."""
+"""The server's name of a derived table, which does not depend on its alias."""
 
 _JOINS = frozenset(["JOIN", "INNER", "CROSS", "STRAIGHT_JOIN", "LEFT", "RIGHT", "FULL", "OUTER", "NATURAL"])
 _AFTER_NAME = _JOINS | frozenset(
@@ -39,14 +39,14 @@ _QUERY = ("SELECT", "WITH", "VALUES", "TABLE")
 
 @dataclass
 class References:
-    """What a clause refers to."""
+    """The tables that a clause names."""
 
     top: list[tuple[TableName, str]] = field(default_factory=list)
-    """Its own tables with the names they go by; DERIVED for what is not a plain table."""
+    """The clause's own tables, not those inside derived tables, each with its alias. A derived table is DERIVED."""
     listed: list[TableName] = field(default_factory=list)
-    """All tables, those of derived tables too, in the order of the global list but for the first."""
+    """All tables, also those inside derived tables, in the order of the text."""
     first: int | None = None
-    """Where in ``listed`` the clause's own first table stands."""
+    """The index of the clause's own first table in ``listed``."""
     whole: bool = True
     """Whether ``listed`` goes on to the end; otherwise what follows it is not known."""
 
@@ -73,7 +73,7 @@ def read_references(
 
 
 def _list(reader: TokenReader, found: References, ctes: frozenset[str]) -> bool:
-    """A list of references and joins; whether it could be read as far as it goes."""
+    """Read a list of references and joins. Return whether it could be read."""
     while True:
         if not _factor(reader, found, ctes):
             return False
@@ -103,7 +103,7 @@ def _factor(reader: TokenReader, found: References, ctes: frozenset[str]) -> boo
         if reader.sees(*_QUERY):
             _subquery(reader, found)
             return _add(reader, found, DERIVED, ctes)
-        # a join in parentheses, or a query in more of them, which then cannot be told apart any more
+        # a join in parentheses, or a query in two of them
         return _list(reader, found, ctes) and bool(reader.accept(")"))
     if reader.token.word == "JSON_TABLE":
         reader.advance()
@@ -122,7 +122,7 @@ def _factor(reader: TokenReader, found: References, ctes: frozenset[str]) -> boo
 
 
 def _add(reader: TokenReader, found: References, name: TableName, ctes: frozenset[str]) -> bool:
-    """Add a table, after reading its alias and index hints."""
+    """Add a table after its alias and index hints are read. Return whether they could be read."""
     alias = name.table
     if reader.accept("AS", "=") or (reader.token.is_name and reader.token.word not in _AFTER_NAME):
         alias = reader.advance().value
@@ -137,7 +137,7 @@ def _add(reader: TokenReader, found: References, name: TableName, ctes: frozense
             return False
         reader.skip_parentheses()
     if name.database is None and name.table.lower() in ctes:
-        found.whole = False  # it brings the tables of its definition, in an order nobody promised
+        found.whole = False  # the tables of its definition join the list in an unknown order
         name = DERIVED
     if found.first is None:
         found.first = len(found.listed)
@@ -150,8 +150,10 @@ def _add(reader: TokenReader, found: References, name: TableName, ctes: frozense
 
 
 def _expression(reader: TokenReader, found: References) -> bool:
-    """Pass over a join's condition; a subquery in it ends what is known of the list. Whether the first word of
-    the next join has been taken."""
+    """Skip a join's condition. Return whether the first word of the next join is taken.
+
+    A subquery in the condition adds tables to the list, so that the list is not whole from there on.
+    """
     depth = 0
     while not reader.at_end:
         if depth == 0:
@@ -170,7 +172,7 @@ def _expression(reader: TokenReader, found: References) -> bool:
 
 
 def _subquery(reader: TokenReader, found: References) -> None:
-    """A derived table's query, whose opening parenthesis has been taken: its tables, when it is a plain one."""
+    """Read a derived table's query whose opening parenthesis is taken, and add its tables if it is a simple SELECT."""
     tables: list[TableName] = []
     plain = reader.accept("SELECT") != ""
     depth = 1

@@ -1,8 +1,8 @@
-"""A statement's shape: its text without what no filter asks about.
+"""The shape of a statement: its text without the parts that no filter looks at.
 
-Literals become question marks, lists of them one; comments go, white space becomes one space; names, keywords and
-version comments stay. Statements of one shape touch the same tables, so a shape is parsed once and remembered: a
-statement that comes again with other values costs one pass and a look-up, and a value list of 16 MB nothing more.
+Each literal becomes a question mark, and a list of literals a single one. Comments go, and white space becomes one
+space. Names, keywords and version comments stay. Statements of the same shape touch the same tables, so that a shape
+is parsed once and cached. A repeated statement with other values then costs one pass and a look-up.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ MODE_NO_BACKSLASH_ESCAPES = 1 << 20
 
 _REMEMBERED = 8192
 LONGEST_REMEMBERED = 1 << 13
-"""Characters; longer shapes are rare, and would fill the memory."""
+"""The most characters of a shape in the cache. Longer shapes are rare, and would fill the memory."""
 
 
 def statement_shape(text: str, *, family: Family = "mysql", sql_mode: int = 0) -> str:
-    """The shape of a statement, itself a statement as far as its tables go.
+    """Return the shape of a statement. The shape names the same tables as the statement.
 
     >>> statement_shape("INSERT INTO  t VALUES (1, 'it''s'), /* c */ (-2.5e3, NULL)")
     'INSERT INTO t VALUES (?)'
@@ -32,7 +32,7 @@ def statement_shape(text: str, *, family: Family = "mysql", sql_mode: int = 0) -
     ('SELECT ?', 'SELECT "a"')
     """
     source = np.frombuffer(text.encode("utf-8", "surrogateescape"), np.uint8)
-    # a word may be written again with a space after its version comment
+    # a space is added after the opening of each version comment
     out = np.empty(2 * source.size + 8, np.uint8)
     length = K.shape(
         source,
@@ -45,7 +45,7 @@ def statement_shape(text: str, *, family: Family = "mysql", sql_mode: int = 0) -
 
 
 def read_text(text: str, *, family: Family = "mysql", sql_mode: int = 0) -> StatementText:
-    """:func:`~dumpfilter.statement.parse.parse_statement` by shape, remembered."""
+    """Parse a statement's shape by :func:`~dumpfilter.statement.parse.parse_statement`, with a cache of the results."""
     shape = statement_shape(text, family=family, sql_mode=sql_mode)
     return _remembered(shape, family) if len(shape) <= LONGEST_REMEMBERED else parse_statement(shape, family)
 

@@ -1,4 +1,4 @@
-"""What a statement touches, as far as a filter asks."""
+"""The subject of a statement: the kind, databases and tables that a filter decides by."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dumpfilter.binlog.query import TableName
 
 
 class StatementKind(enum.Enum):
-    """The kinds of statement; the value is what ``--statement-kind`` and the reports call them."""
+    """The kind of a statement. The value is its name in ``--statement-kind`` and in reports."""
 
     CREATE_DATABASE = "CREATE DATABASE"
     ALTER_DATABASE = "ALTER DATABASE"
@@ -40,13 +40,13 @@ class StatementKind(enum.Enum):
     SELECT = "SELECT"
     SET = "SET"
     OTHER = "OTHER"
-    """Understood, and none of the above: servers, tablespaces, spatial reference systems …"""
+    """A statement of another known kind: servers, tablespaces, spatial reference systems …"""
     UNKNOWN = "UNKNOWN"
-    """Not understood."""
+    """A statement that the parser does not understand."""
 
     @property
     def is_database(self) -> bool:
-        """Whether it is about a whole database."""
+        """Whether the statement creates, alters or drops a database."""
         return self in _DATABASE_KINDS
 
 
@@ -60,24 +60,30 @@ TableLists = tuple[tuple[TableName, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """The subject of a statement: equal statements get equal verdicts.
+    """The subject of a statement. Equal subjects get equal verdicts.
 
-    The text is not part of it: what a filter asks of a text is read once, into these fields.
+    The text is not part of the subject: the fields hold everything in the text that a filter looks at.
     """
 
     kind: StatementKind
     current_database: str | None
-    """The database of the event's header (the session's USE); None when there was none."""
+    """The default database in the event's header (the session's USE); None for none."""
     database: str | None = None
     """The database that CREATE, ALTER or DROP DATABASE names."""
     updated_databases: tuple[str, ...] | None = None
-    """Databases of what it updates, sorted; None when not known. From the status variables
-    (Q_UPDATED_DB_NAMES) where the server wrote them, else from the text."""
+    """The databases that the statement updates, sorted; None when they cannot be told.
+
+    They are the event's Q_UPDATED_DB_NAMES where the server wrote it, else the databases in the text.
+    """
     updated: TableLists | None = None
-    """The lists of updated tables that a server puts its table rules to (``Rpl_filter::tables_ok``), in the
-    server's order; each list must pass. No list: table rules do not touch this statement. An empty list: it
-    has tables and updates none, which never passes. GRANT on a table has two: that table, then the grant
-    tables. None: it cannot be told."""
+    """The lists of updated tables that a server applies its table rules to, in the server's order.
+
+    Each list is one call of ``Rpl_filter::tables_ok``, and each must pass. GRANT on a table has two lists: that table,
+    and the grant tables. Without a list no table rule applies. An empty list never passes: the statement has tables and
+    updates none. None: the updated tables cannot be told.
+    """
     involved: tuple[TableName, ...] = ()
-    """Where ``updated`` cannot be told: the tables that the event's own tables info (WL#40) names, which are those it
-    updates and those it reads, without a mark."""
+    """The tables in the event's tables info (WL#40) when ``updated`` is None, else nothing.
+
+    The tables info does not mark which of its tables the statement updates, and which it only reads.
+    """

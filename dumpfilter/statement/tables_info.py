@@ -1,4 +1,4 @@
-"""Which tables a statement's tables info names, and in which order (WL#40, section 4)."""
+"""The tables info of a statement: the tables that it names, and their order (WL#40, section 4)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _CREATE_TABLE = frozenset(
 
 @dataclass(frozen=True)
 class RowFormat:
-    """Statements that ran under ``binlog_format=ROW`` and are told of *before* they are binlogged.
+    """The session of a statement that ran under ``binlog_format=ROW`` and is not binlogged yet.
 
-    What a binlog holds was binlogged already, and is told of as it stands.
+    A statement from a binlog has no RowFormat, because it already has the form in which it was binlogged.
     """
 
     is_temporary: Callable[[TableName], bool]
-    """Whether a table, named as in the statement, is a temporary one of the session that ran it."""
+    """Tell whether a table, named as in the statement, is a temporary table of the session that ran the statement."""
 
 
 def form_tables_info(
@@ -32,21 +32,21 @@ def form_tables_info(
     current_database: str | None,
     row_format: RowFormat | None = None,
 ) -> tuple[TableName, ...] | None:
-    """The tables info of a statement; None when its tables cannot be told, which nobody must take for "no tables".
+    """Return the tables info of a statement. None when its tables cannot be told; that does not mean "no tables".
 
-    - CREATE TABLE t: t. CREATE TABLE t LIKE t1: t, t1. CREATE TABLE t SELECT …: t, then what is read.
+    - CREATE TABLE t: t. CREATE TABLE t LIKE t1: t, t1. CREATE TABLE t SELECT …: t, then the tables that it reads.
     - RENAME TABLE: the old names, but not those that an earlier pair of the same statement made.
-    - Others: what a server's table rules are asked about, in its order, then what is read.
+    - Others: the tables that a server applies its table rules to, in its order, then the tables that it reads.
 
     No table is named twice. ``database`` is None for a table in the default database, however the statement wrote it.
 
-    With ``row_format`` (section 4.1): a temporary table's CREATE is not binlogged, so it has none; CREATE …
-    SELECT, and LIKE of a temporary table, are binlogged as a plain CREATE TABLE, so they have t alone.
+    With ``row_format`` (section 4.1) the CREATE of a temporary table has no tables info, because it is not binlogged.
+    CREATE … SELECT, and LIKE of a temporary table, have only t, because they are binlogged as a plain CREATE TABLE.
 
     Parameters:
-        parsed: what :func:`~dumpfilter.statement.read_text` made of the statement, ``updated`` completed with
-            the event's Q_TABLE_MAP_FOR_UPDATE where there is one.
-        read: what :func:`~dumpfilter.statement.reads.tables_read` tells of it.
+        parsed: the result of :func:`~dumpfilter.statement.read_text`, with ``updated`` completed from the event's
+            Q_TABLE_MAP_FOR_UPDATE where there is one.
+        read: the result of :func:`~dumpfilter.statement.reads.tables_read`.
         current_database: the event's default database; None for none.
     """
     if parsed.updated is None or read is None:
@@ -57,15 +57,15 @@ def form_tables_info(
     elif parsed.kind in _CREATE_TABLE and row_format is not None:
         names = _binlogged_in_row_format(parsed.kind, updated, read, row_format)
     else:
-        # of an UPDATE's own tables some may only be read
+        # an UPDATE may only read some of the tables in its list
         names = (*updated, *(parsed.listed or ()), *read)
-    # a derived table, which has no database and no name, is none
+    # a derived table has the empty database, and is no table
     told = (relative(name, current_database) for name in names if name.database != "")
     return tuple(dict.fromkeys(told))
 
 
 def relative(name: TableName, current_database: str | None) -> TableName:
-    """A table's name in a tables info: without its database when that is the default one.
+    """Return a table's name as a tables info has it: without its database when that is the default one.
 
     >>> relative(TableName("shop", "t"), "shop"), relative(TableName("shop", "t"), None)
     (TableName(database=None, table='t'), TableName(database='shop', table='t'))
@@ -74,14 +74,14 @@ def relative(name: TableName, current_database: str | None) -> TableName:
 
 
 def qualified(name: TableName, current_database: str | None) -> TableName:
-    """The reverse of :func:`relative`, as far as there is a default database."""
+    """Return a table's name with its database, if there is a default one. The reverse of :func:`relative`."""
     return TableName(current_database, name.table) if name.database is None else name
 
 
 def _not_made_before(
     renames: tuple[tuple[TableName, TableName], ...], current_database: str | None
 ) -> tuple[TableName, ...]:
-    """Section 4.2: the i-th old name unless it is one of the new names before it."""
+    """Return the old names except those that are a new name of an earlier pair (section 4.2)."""
     made: set[TableName] = set()
     names = []
     for old, new in renames:

@@ -35,7 +35,7 @@ class TokenKind(enum.Enum):
     HEX = "hex"
     """A number such as ``0x10``."""
     SYMBOL = "symbol"
-    """One other character, a comparison such as ``<=``, or the letter before a quote in ``x'61'``, ``b'1'``, ``n'a'``."""
+    """Another character, a comparison such as ``<=``, or the letter before the quote of ``x'61'`` and its kin."""
     BAD = "bad"
     """The rest of the text from a quote or comment that is opened and not closed."""
     END = "end"

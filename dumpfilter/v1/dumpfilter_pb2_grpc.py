@@ -72,8 +72,8 @@ class DumpFilterServicer:
     """
 
     def Register(self, request, context):
-        """Registers a slave with its filter (COM_REGISTER_SLAVE and WL#2387's part 1). Registering the
-        same server uuid and channel again replaces the earlier registration and ends its dump.
+        """Registers a slave with its filter (COM_REGISTER_SLAVE and WL#2387's part 1). A second registration
+        of the same server uuid and channel replaces the first registration and ends its dump.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -87,16 +87,16 @@ class DumpFilterServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ChangeFilter(self, request, context):
-        """Replaces the filter. A running dump goes on with it from the place the request names; without
-        one, from a transaction boundary near where the dump is. The first chunk cut with it carries the
-        new filter version and says where it begins, so both sides know the boundary.
+        """Replaces the filter. A running dump uses the new filter from the position in the request on. Without
+        a position the dump uses the filter from a transaction boundary near its present position on. The
+        first chunk made with the new filter has the new filter version and its start position.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Dump(self, request, context):
-        """The dump thread: the binlog from a position on, filtered for this slave (COM_BINLOG_DUMP,
+        """Streams the binlog from a position on, filtered for this slave (COM_BINLOG_DUMP,
         COM_BINLOG_DUMP_GTID).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -104,14 +104,14 @@ class DumpFilterServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListSlaves(self, request, context):
-        """The slaves that are registered (SHOW REPLICAS).
+        """Lists the registered slaves (SHOW REPLICAS).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Status(self, request, context):
-        """Where the master is and what each slave has cost so far.
+        """Returns the master's position and each slave's counts.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

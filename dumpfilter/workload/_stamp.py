@@ -1,11 +1,15 @@
-"""The compiled stamping of synthetic transactions (see :mod:`dumpfilter.workload.generate`)."""
+"""The compiled writer of synthetic transactions, which :mod:`dumpfilter.workload.generate` uses."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 from numba import njit
 
 from dumpfilter.binlog.crc32 import crc32
+from dumpfilter.binlog.events import HEADER_LENGTH, EventType
 from dumpfilter.binlog.native import copy_bytes, store_u8, store_u16, store_u32, store_u64
 
 _U = np.uintp
@@ -50,12 +54,38 @@ E_END = 6  # 1: STMT_END_F
 E_NOTE = 7  # 1: MariaDB's Annotate_rows
 PLAN_COLUMNS = 8
 
+
+class World(NamedTuple):
+    """The templates that transactions are made from."""
+
+    sizes: npt.NDArray[np.int64]
+    """Sizes of rows events, bytes. One is drawn for each event."""
+    pick_schema: npt.NDArray[np.int32]
+    pick_table: npt.NDArray[np.int32]
+    """Schemas and tables to draw from, each as often as it is popular."""
+    kinds: npt.NDArray[np.int64]
+    """The kinds of tables, with the columns ``K_*``."""
+    table_kind: npt.NDArray[np.int64]
+    """The kind of each table."""
+    maps: npt.NDArray[np.int64]
+    """The start and length of each table's Table_map body in ``map_bytes``."""
+    map_bytes: npt.NDArray[np.uint8]
+    tails: npt.NDArray[np.uint8]
+    """The fixed columns of each kind of table."""
+    text: npt.NDArray[np.uint8]
+    """The text that variable columns are cut from."""
+    uuid: npt.NDArray[np.uint8]
+    begin: npt.NDArray[np.uint8]
+    begin_start: npt.NDArray[np.int64]
+    """The start of each schema's BEGIN body in ``begin``, with one entry more than schemas."""
+
+
 _HEAD = 16  # every row begins with BIGINT, INT, TIMESTAMP
 
 
 @njit(cache=True, nogil=True, inline="always")
 def _random(rng):
-    """xorshift64*: the next 64 bits."""
+    """Return the next 64 bits of xorshift64*."""
     x = rng[0]
     x ^= x >> np.uint64(12)
     x ^= x << np.uint64(25)
@@ -92,7 +122,7 @@ def _seal(at, size, settings):
 
 @njit(cache=True, nogil=True)
 def _rows_event(plan, row, target, table, kind, event_type, end, images, kinds, settings):
-    """Plan a rows event of about ``target`` bytes."""
+    """Plan a rows event of about ``target`` bytes in row ``row`` of the plan."""
     header = 8 if settings[P_MARIADB] else 10
     bitmap = (kinds[kind, K_COLUMNS] + 7) >> 3
     base = 19 + header + 1 + bitmap * images + settings[P_CHECKSUM]
@@ -114,8 +144,9 @@ def _rows_event(plan, row, target, table, kind, event_type, end, images, kinds, 
 
 
 @njit(cache=True, nogil=True)
-def _plan_transaction(plan, rng, settings, sizes, pick_schema, pick_table, kinds, table_kind, maps, counts):
-    """Draw a transaction's events into ``plan``: their number, their bytes, and the schema that it began with."""
+def _plan_transaction(plan, rng, settings, world, counts):
+    """Draw a transaction's events into ``plan``; return their number and bytes, and the first schema."""
+    sizes, pick_schema, pick_table, kinds, table_kind, maps = world[:6]
     statements = np.int64(1)
     while statements < settings[P_STATEMENTS] and _random(rng) & np.uint64(3):
         statements += 1  # geometric: 4 on average where there is no bound
@@ -191,10 +222,11 @@ def _plan_transaction(plan, rng, settings, sizes, pick_schema, pick_table, kinds
 
 
 @njit(cache=True, nogil=True)
-def _write_rows(at, plan, row, seconds, rng, state, settings, kinds, table_kind, tails, text):
-    """The body of a rows event after its common header."""
+def _write_rows(at, plan, row, seconds, rng, state, settings, world):
+    """Write the body of the planned rows event ``row``."""
+    kinds, tails, text = world.kinds, world.tails, world.text
     table = plan[row, E_TABLE]
-    kind = table_kind[table]
+    kind = world.table_kind[table]
     columns = kinds[kind, K_COLUMNS]
     bitmap = (columns + 7) >> 3
     store_u64(at, np.uint64(100 + table))
@@ -243,62 +275,36 @@ def _write_rows(at, plan, row, seconds, rng, state, settings, kinds, table_kind,
 
 
 @njit(cache=True, nogil=True)
-def stamp(
-    out,
-    offset,
-    stop,
-    rng,
-    state,
-    settings,
-    sizes,
-    pick_schema,
-    pick_table,
-    kinds,
-    table_kind,
-    maps,
-    map_bytes,
-    tails,
-    text,
-    uuid,
-    begin,
-    begin_start,
-    plan,
-    counts,
-):
-    """Write transactions into ``out`` (file offset ``offset``) until the file would pass ``stop`` or the buffer is
-    too full for another. Returns the bytes written.
+def stamp(out, offset, stop, rng, state, settings, world, plan, counts):
+    """Write transactions into ``out`` and return the number of bytes written.
 
-    ``maps`` has the start and length of each table's Table_map body in ``map_bytes``; ``begin_start`` those of each
-    schema's BEGIN body in ``begin`` (one entry more than schemas); ``counts`` adds up bytes by schema, the frame
-    with the schema that the transaction began with.
+    The first byte of ``out`` stands at file offset ``offset``. The writer ends when the file has reached ``stop``, or
+    when the buffer has no room for the next transaction. ``counts`` adds up the bytes of each schema; the frame of a
+    transaction counts with the transaction's first schema.
     """
     base = _U(out.ctypes.data)
     used = np.int64(0)
     mariadb = settings[P_MARIADB] != 0
     checksum = settings[P_CHECKSUM]
+    xid_size = HEADER_LENGTH + 8 + checksum
     while offset + used < stop:
         before = rng[0]
-        n, inner, home = _plan_transaction(
-            plan, rng, settings, sizes, pick_schema, pick_table, kinds, table_kind, maps, counts
-        )
-        xid_size = 27 + checksum
+        n, inner, home = _plan_transaction(plan, rng, settings, world, counts)
+        begin_size = np.int64(0)
         if mariadb:
-            gtid_size = 19 + 19 + checksum
-            begin_size = np.int64(0)
+            gtid_size = HEADER_LENGTH + 19 + checksum
         else:
-            begin_size = 19 + begin_start[home + 1] - begin_start[home] + checksum
-            gtid_size = 19 + 1 + 16 + 8 + 17 + 7 + 4 + checksum
-            rest = gtid_size + begin_size + inner + xid_size
-            gtid_size += _packed_size(rest + 4)
+            begin_size = HEADER_LENGTH + world.begin_start[home + 1] - world.begin_start[home] + checksum
+            gtid_size = HEADER_LENGTH + 1 + 16 + 8 + 17 + 7 + 4 + checksum
+            gtid_size += _packed_size(gtid_size + begin_size + inner + xid_size + 4)
         total = gtid_size + begin_size + inner + xid_size
-        counts[home] += total - inner
         if used + total > out.size:
-            # undo: the same transaction is made again in the next buffer
-            counts[home] -= total - inner
+            # the same random numbers make the same transaction again in the next buffer
             for k in range(n):
                 counts[plan[k, E_TABLE] // settings[P_TABLES]] -= plan[k, E_SIZE]
             rng[0] = before
             break
+        counts[home] += total - inner
         state[G_GNO] += 1
         state[G_XID] += 1
         state[G_SEQUENCE] += 1
@@ -307,62 +313,74 @@ def stamp(
         at = base + _U(used)
         position = offset + used + gtid_size
         if mariadb:
-            _header(at, seconds, 162, settings, gtid_size, position, 8)
-            store_u64(at + _U(19), np.uint64(state[G_GNO]))
-            store_u32(at + _U(27), np.uint32(0))
-            store_u8(at + _U(31), np.uint8(0x0C))
-            store_u32(at + _U(32), np.uint32(0))
-            store_u16(at + _U(36), np.uint16(0))
+            _write_mariadb_gtid(at, seconds, gtid_size, position, state, settings)
         else:
-            _header(at, seconds, 33, settings, gtid_size, position, 0)
-            store_u8(at + _U(19), np.uint8(0))
-            copy_bytes(at + _U(20), _U(uuid.ctypes.data), _U(16))
-            store_u64(at + _U(36), np.uint64(state[G_GNO]))
-            store_u8(at + _U(44), np.uint8(2))
-            store_u64(at + _U(45), np.uint64(state[G_SEQUENCE] - 1))
-            store_u64(at + _U(53), np.uint64(state[G_SEQUENCE]))
-            # immediate_commit_timestamp, 7 bytes; its top bit clear: the original one is the same
-            store_u64(at + _U(61), np.uint64(state[G_TIME]))
-            place = at + _U(68)
-            width = _packed_size(total)
-            if width == 1:
-                store_u8(place, np.uint8(total))
-            elif width == 3:
-                store_u8(place, np.uint8(252))
-                store_u16(place + _U(1), np.uint16(total))
-            else:
-                store_u8(place, np.uint8(253))
-                store_u16(place + _U(1), np.uint16(total))
-                store_u8(place + _U(3), np.uint8(total >> 16))
-            store_u32(place + _U(width), np.uint32(90704))
-        _seal(at, gtid_size, settings)
+            _write_mysql_gtid(at, seconds, gtid_size, position, total, state, settings, world.uuid)
         at += _U(gtid_size)
         if not mariadb:
             position += begin_size
-            _header(at, seconds, 2, settings, begin_size, position, 8)
-            start = begin_start[home]
-            copy_bytes(at + _U(19), _U(begin.ctypes.data) + _U(start), _U(begin_start[home + 1] - start))
+            _header(at, seconds, EventType.QUERY, settings, begin_size, position, 8)
+            start, end = world.begin_start[home], world.begin_start[home + 1]
+            copy_bytes(at + _U(HEADER_LENGTH), _U(world.begin.ctypes.data) + _U(start), _U(end - start))
             _seal(at, begin_size, settings)
             at += _U(begin_size)
         for k in range(n):
             size = plan[k, E_SIZE]
             position += size
             _header(at, seconds, plan[k, E_TYPE], settings, size, position, 0)
+            body = at + _U(HEADER_LENGTH)
             if plan[k, E_NOTE]:
                 start = _below(rng, 32768)
-                copy_bytes(at + _U(19), _U(text.ctypes.data) + _U(start), _U(plan[k, E_LENGTH]))
+                copy_bytes(body, _U(world.text.ctypes.data) + _U(start), _U(plan[k, E_LENGTH]))
             elif plan[k, E_MAP]:
-                table = plan[k, E_TABLE]
-                copy_bytes(at + _U(19), _U(map_bytes.ctypes.data) + _U(maps[table, 0]), _U(maps[table, 1]))
+                start, length = world.maps[plan[k, E_TABLE], 0], world.maps[plan[k, E_TABLE], 1]
+                copy_bytes(body, _U(world.map_bytes.ctypes.data) + _U(start), _U(length))
             else:
-                _write_rows(
-                    at + _U(19), plan, k, seconds, rng, state, settings, kinds, table_kind, tails, text
-                )
+                _write_rows(body, plan, k, seconds, rng, state, settings, world)
             _seal(at, size, settings)
             at += _U(size)
         position += xid_size
-        _header(at, seconds, 16, settings, xid_size, position, 0)
-        store_u64(at + _U(19), np.uint64(state[G_XID]))
+        _header(at, seconds, EventType.XID, settings, xid_size, position, 0)
+        store_u64(at + _U(HEADER_LENGTH), np.uint64(state[G_XID]))
         _seal(at, xid_size, settings)
         used += total
     return used
+
+
+@njit(cache=True, nogil=True)
+def _write_mariadb_gtid(at, seconds, size, position, state, settings):
+    """Write MariaDB's Gtid event: seq_no, domain 0, and the flags of a transaction that can be rolled back."""
+    _header(at, seconds, EventType.MARIADB_GTID, settings, size, position, 8)
+    store_u64(at + _U(19), np.uint64(state[G_GNO]))
+    store_u32(at + _U(27), np.uint32(0))
+    store_u8(at + _U(31), np.uint8(0x0C))
+    store_u32(at + _U(32), np.uint32(0))
+    store_u16(at + _U(36), np.uint16(0))
+    _seal(at, size, settings)
+
+
+@njit(cache=True, nogil=True)
+def _write_mysql_gtid(at, seconds, size, position, total, state, settings, uuid):
+    """Write MySQL's Gtid event; ``total`` is transaction_length, the bytes of the transaction with this event."""
+    _header(at, seconds, EventType.GTID, settings, size, position, 0)
+    store_u8(at + _U(19), np.uint8(0))
+    copy_bytes(at + _U(20), _U(uuid.ctypes.data), _U(16))
+    store_u64(at + _U(36), np.uint64(state[G_GNO]))
+    store_u8(at + _U(44), np.uint8(2))
+    store_u64(at + _U(45), np.uint64(state[G_SEQUENCE] - 1))
+    store_u64(at + _U(53), np.uint64(state[G_SEQUENCE]))
+    # immediate_commit_timestamp has 7 bytes; its clear top bit says that the original timestamp is the same
+    store_u64(at + _U(61), np.uint64(state[G_TIME]))
+    place = at + _U(68)
+    width = _packed_size(total)
+    if width == 1:
+        store_u8(place, np.uint8(total))
+    elif width == 3:
+        store_u8(place, np.uint8(252))
+        store_u16(place + _U(1), np.uint16(total))
+    else:
+        store_u8(place, np.uint8(253))
+        store_u16(place + _U(1), np.uint16(total))
+        store_u8(place + _U(3), np.uint8(total >> 16))
+    store_u32(place + _U(width), np.uint32(90704))
+    _seal(at, size, settings)

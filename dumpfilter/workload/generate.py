@@ -174,7 +174,7 @@ def generate(
     state[G.G_TIME] = START * 1_000_000
     state[G.G_XID] = 1000
     rng = np.array([seed * 0x9E3779B97F4A7C15 & (2**64 - 1) or 1], np.uint64)
-    world = _World(schemas, tables, mariadb=mariadb, seed=seed)
+    world = _world(schemas, tables, mariadb=mariadb, seed=seed)
     counts = np.zeros(schemas, np.int64)
     buffer = np.empty(_BUFFER, np.uint8)
     plan = np.zeros((64 * (statements + 1), G.PLAN_COLUMNS), np.int64)
@@ -188,12 +188,7 @@ def generate(
             at = file.write(_file_head(name, state, mariadb=mariadb, checksum=checksum))
             state[G.G_SEQUENCE] = 0
             while at < stop:
-                used = G.stamp(
-                    buffer, at, stop, rng, state, settings,
-                    world.sizes, world.pick_schema, world.pick_table, world.kinds, world.table_kind,
-                    world.maps, world.map_bytes, world.tails, world.text, world.uuid,
-                    world.begin, world.begin_start, plan, counts,
-                )  # fmt: skip
+                used = G.stamp(buffer, at, stop, rng, state, settings, world, plan, counts)
                 file.write(buffer[:used].data)
                 at += used
             if made.bytes + at < size:
@@ -215,47 +210,57 @@ def generate(
     return made
 
 
-class _World:
-    """The templates that transactions are stamped from."""
-
-    def __init__(self, schemas: int, tables: int, *, mariadb: bool, seed: int) -> None:
-        random = np.random.default_rng(seed)
-        normal = NormalDist()
-        quantiles = (np.arange(4096) + 0.5) / 4096
-        log_sizes = np.log(250) + 0.9 * np.array([normal.inv_cdf(q) for q in quantiles])
-        self.sizes = np.clip(np.exp(log_sizes), 60, 8192).astype(np.int64)
-        self.pick_schema = _zipf(schemas)
-        self.pick_table = _zipf(tables)
-        self.kinds = np.array(
-            [(3 + len(k.types), len(k.fixed), k.variable, k.prefix, k.most, k.row) for k in _KINDS],
-            np.int64,
+def _world(schemas: int, tables: int, *, mariadb: bool, seed: int) -> G.World:
+    """Make the templates of a binlog set with so many schemas and tables in each."""
+    random = np.random.default_rng(seed)
+    normal = NormalDist()
+    quantiles = (np.arange(4096) + 0.5) / 4096
+    log_sizes = np.log(250) + 0.9 * np.array([normal.inv_cdf(q) for q in quantiles])
+    sizes = np.clip(np.exp(log_sizes), 60, 8192).astype(np.int64)
+    pick_schema = _zipf(schemas)
+    pick_table = _zipf(tables)
+    kinds = np.array(
+        [(3 + len(k.types), len(k.fixed), k.variable, k.prefix, k.most, k.row) for k in _KINDS],
+        np.int64,
+    )
+    tails = np.zeros((len(_KINDS), 16), np.uint8)
+    for number, kind in enumerate(_KINDS):
+        tails[number, : len(kind.fixed)] = np.frombuffer(kind.fixed, np.uint8)
+    table_kind = random.permuted(np.resize(np.arange(len(_KINDS)), schemas * tables))
+    names = schema_names(schemas)
+    bodies = [
+        _table_map(
+            100 + s * tables + t,
+            names[s],
+            f"table_{t:03}",
+            _KINDS[table_kind[s * tables + t]],
+            mariadb,
         )
-        self.tails = np.zeros((len(_KINDS), 16), np.uint8)
-        for number, kind in enumerate(_KINDS):
-            self.tails[number, : len(kind.fixed)] = np.frombuffer(kind.fixed, np.uint8)
-        self.table_kind = random.permuted(np.resize(np.arange(len(_KINDS)), schemas * tables))
-        names = schema_names(schemas)
-        bodies = [
-            _table_map(
-                100 + s * tables + t,
-                names[s],
-                f"table_{t:03}",
-                _KINDS[self.table_kind[s * tables + t]],
-                mariadb,
-            )
-            for s in range(schemas)
-            for t in range(tables)
-        ]
-        self.maps = np.array(list(zip(_starts(bodies), map(len, bodies), strict=False)), np.int64)
-        self.map_bytes = np.frombuffer(b"".join(bodies), np.uint8)
-        begins = [_begin(name) for name in names]
-        self.begin_start = np.array(_starts(begins), np.int64)
-        self.begin = np.frombuffer(b"".join(begins), np.uint8)
-        words = random.choice(
-            [b"lorem", b"ipsum", b"dolor", b"sit", b"amet", b"42", b"2026", b"ok"], _TEXT // 3
-        )
-        self.text = np.frombuffer(b" ".join(words.tolist())[:_TEXT], np.uint8)
-        self.uuid = np.frombuffer(UUID.bytes, np.uint8)
+        for s in range(schemas)
+        for t in range(tables)
+    ]
+    maps = np.array(list(zip(_starts(bodies), map(len, bodies), strict=False)), np.int64)
+    map_bytes = np.frombuffer(b"".join(bodies), np.uint8)
+    begins = [_begin(name) for name in names]
+    begin_start = np.array(_starts(begins), np.int64)
+    begin = np.frombuffer(b"".join(begins), np.uint8)
+    words = random.choice([b"lorem", b"ipsum", b"dolor", b"sit", b"amet", b"42", b"2026", b"ok"], _TEXT // 3)
+    text = np.frombuffer(b" ".join(words.tolist())[:_TEXT], np.uint8)
+    uuid = np.frombuffer(UUID.bytes, np.uint8)
+    return G.World(
+        sizes=sizes,
+        pick_schema=pick_schema,
+        pick_table=pick_table,
+        kinds=kinds,
+        table_kind=table_kind,
+        maps=maps,
+        map_bytes=map_bytes,
+        tails=tails,
+        text=text,
+        uuid=uuid,
+        begin=begin,
+        begin_start=begin_start,
+    )
 
 
 def _zipf(number: int) -> npt.NDArray[np.int32]:

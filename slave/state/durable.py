@@ -48,10 +48,10 @@ def sync_directory(path: Path) -> None:
         sync_path(path)
 
 
-def rename(source: Path, target: Path) -> None:
-    """Replace the file ``target`` with the file ``source`` atomically."""
-    with writing(target):
-        os.replace(source, target)
+def rename(old: Path, new: Path) -> None:
+    """Rename a file atomically. A file of the new name is replaced."""
+    with writing(new):
+        os.replace(old, new)
 
 
 def remove(path: Path) -> None:

@@ -63,7 +63,7 @@ class MasterInfo(state_file.State):
         """The collation for names that this channel keeps. None before the first stream."""
         if self.names:
             return NameCollation(self.names)
-        # An early release knew one collation and did not write its name.
+        # An early release knew only one collation and did not write the collation's name into the file.
         return NameCollation.GENERAL_CI if self.source_file else None
 
     @property

@@ -136,7 +136,7 @@ class SummaryTarget:
         before = (images.before_end - images.before_start).tolist() or nothing
         after = (images.after_end - images.after_start).tolist() or nothing
         for before_length, after_length in zip(before, after, strict=True):
-            end = at + before_length + after_length  # images follow one another without gaps
+            end = at + before_length + after_length  # the images of rows lie without gaps in the event
             lengths = _LENGTHS.pack(before_length, after_length)
             link = blake2b(digest + head + lengths, digest_size=DIGEST_BYTES)
             link.update(content[at:end])

@@ -272,9 +272,9 @@ def apply_files(
     """
     applier = EventApplier(rules, target, on_complete=on_complete)
     for path in paths:
-        with path.open("rb", buffering=_READ_BUFFER) as source:
+        with path.open("rb", buffering=_READ_BUFFER) as file:
             end = 4
-            for event in iter_events(source, file=str(path)):
+            for event in iter_events(file, file=str(path)):
                 applier.feed(event, file=str(path))
                 end = event.offset + len(event.raw)
             if applier.inside:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 FIRST = 0.1
-"""The upper bound of the first wait, seconds."""
+"""The longest wait after the first failed attempt, seconds."""
 
 
 class Backoff:

@@ -77,8 +77,8 @@ def gtids_between(
         path = directory / name
         first = start.offset if name == start.file else 4
         last = end.offset if name == end.file else path.stat().st_size
-        with path.open("rb") as source:
-            for event in iter_events(source, file=str(path), start=first, end=last):
+        with path.open("rb") as file:
+            for event in iter_events(file, file=str(path), start=first, end=last):
                 gtid = gtid_of(event)
                 if gtid is not None:
                     found.add(gtid)

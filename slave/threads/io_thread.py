@@ -156,10 +156,10 @@ class IoThread:
     def change_filter(self, definition: pb.FilterDefinition, to: MasterInfo) -> None:
         """Use another filter from the resume point ``to`` on, which is the applier's position.
 
-        The receiver truncates the relay log to ``to``. A running dump continues from ``to`` with the new
-        filter. When the master cannot do so in the running dump, this method cancels the dump, and the thread
-        registers again with the new filter. A master cannot when it is unreachable, or when ``to`` is a
-        position in another master's binlog.
+        The receiver truncates the relay log to ``to``, and the running dump continues from ``to`` with the
+        new filter. When the master is unreachable, or when ``to`` is a position in another master's binlog,
+        the dump cannot continue. This method then cancels the dump, and the thread registers again with the
+        new filter.
         """
         if self._registration is None:
             self._cancel()  # a call of Register to an unreachable master would hold the lock until its timeout

@@ -33,7 +33,8 @@ crash the slave requests again at most what it received in this period.
 """
 
 _NO_VERSION = 1 << 63
-"""An awaited filter version that no chunk has. The receiver accepts no chunk until a stream begins anew."""
+"""A filter version that no chunk has. The receiver awaits this version while the master changes the filter,
+and accepts no chunk meanwhile."""
 
 
 class Receiver:

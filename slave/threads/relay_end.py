@@ -1,5 +1,5 @@
-"""The queue of recorded states through which the I/O thread tells the applier how far it may read the relay
-log."""
+"""The queue of recorded states. Through this queue the I/O thread tells the applier how far the relay log is
+valid."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ Hits = Mapping[BaseRuleKind, int]
 """The number of uses of filter rules, by kind of rule."""
 
 _MOST_STATES = 1000
-"""The longest queue. A longer one is thinned out, because an applier that is far behind needs fewer recorded states."""
+"""The longest queue. In a longer queue, pairs of recorded states are merged, because an applier that is far
+behind does not need all of them."""
 
 
 class RecordedState(NamedTuple):
@@ -56,15 +57,16 @@ class RelayEnd:
             self._changed.notify_all()
 
     def rewind(self, info: MasterInfo) -> None:
-        """Discard the recorded states that the applier has not reached, because the relay log was truncated
-        to ``info``."""
+        """Discard the recorded states that the applier has not reached. The relay log was truncated to
+        ``info``."""
         with self._changed:
             self._info = self._newest_reached = info
             self._states.clear()
             self._changed.notify_all()
 
     def begin(self) -> None:
-        """Give an applier that starts a recorded state to reach: the newest one, if the queue is empty."""
+        """Queue the newest recorded state again if the queue is empty, so that a starting applier has a state
+        to reach."""
         with self._changed:
             if not self._states:
                 self._states.append(RecordedState(self._info, {}))

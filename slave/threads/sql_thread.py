@@ -122,9 +122,8 @@ class SqlThread:
         at |= {"relay_file": position.file, "relay_offset": position.offset}
         is_new = self._relay_end.newest_reached is not None and not here.master_uuid
         if later.relay_file != position.file and later.master_uuid != here.master_uuid and not is_new:
-            at["master_uuid"] = (
-                ""  # the slave changed masters in between, and the file may belong to either master
-            )
+            # The slave changed masters in between, and the file may belong to either master.
+            at["master_uuid"] = ""
         # The position lies between two recorded states. The relay log has the GTIDs that were applied up to there, but
         # not the GTIDs that the master dropped up to there. GTIDs below the highest applied GTID of the same server
         # UUID or domain were dropped before this position, because they come in the order of their numbers.
@@ -230,8 +229,8 @@ class SqlThread:
         """
         applier = self._applier
         assert applier is not None
-        with path.open("rb", buffering=_READ_BUFFER) as source:
-            for event in iter_events(source, file=str(path), start=start, end=end):
+        with path.open("rb", buffering=_READ_BUFFER) as file:
+            for event in iter_events(file, file=str(path), start=start, end=end):
                 if (
                     self._until is not None
                     and not applier.inside
@@ -241,7 +240,7 @@ class SqlThread:
                 applier.feed(event, file=str(path))
                 if applier.inside or event.type == EventType.FORMAT_DESCRIPTION:
                     continue  # the head of a relay log ends with the Rotate event after the format description event
-                # Thousands of transactions pass between two saves. Only _save makes a RelayLogInfo.
+                # Thousands of transactions pass between two saves, and a RelayLogInfo for each would cost time.
                 self._unsaved = {
                     **self._unsaved,
                     "relay_file": path.name,

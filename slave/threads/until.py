@@ -32,7 +32,8 @@ class Ahead:
     retrieved: GtidSet
     """The GTIDs up to the next recorded state, including those of transactions that the master dropped."""
     executed: GtidSet
-    """The GTIDs that the applier has applied, and those known to be dropped before the last recorded state."""
+    """The GTIDs of applied transactions, and of those that the master dropped before the last recorded state
+    reached."""
 
 
 class Until(Protocol):
@@ -88,7 +89,7 @@ class UntilRelayPosition:
 
 
 class UntilGtids:
-    """``SQL_BEFORE_GTIDS``: stop before the first transaction of a set. ``SQL_AFTER_GTIDS``: stop after all
+    """``SQL_BEFORE_GTIDS`` and ``SQL_AFTER_GTIDS``: stop before the first transaction of a set, or after all
     of the set.
 
     A MariaDB GTID in the set names that one transaction only, as in ``MASTER_GTID_POS``.

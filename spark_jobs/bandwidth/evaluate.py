@@ -47,7 +47,7 @@ class Asked:
 
 def ask(
     definitions: Sequence[SlaveDefinition],
-    names: NameRules = NameRules(),
+    names: NameRules,
 ) -> tuple[list[Asked], list[GivenFilter]]:
     """Return the slaves and all filters to measure. The slaves' own filters come first, in the slaves' order."""
     filters: list[GivenFilter] = [(one.filter(names), one.origin) for one in definitions]

@@ -27,17 +27,17 @@ from dumpfilter.spark_jobs.spark.jobs import Runner
 from dumpfilter.spark_jobs.split.ownership import schemas_among
 
 _MOST_BUCKETS = 3000
-"""The most time buckets if their length is not given. A plot shows fewer, and the results stay small."""
+"""The largest number of time buckets, if the user does not set their length. A plot shows fewer."""
 
 _LENGTHS = (60, 300, 900, 3600, 6 * 3600, 86_400)
 """The lengths of a bucket to choose from, seconds."""
 
 _GROUPS = 512
-"""The most tasks that measure ranges. The result of each task travels to the driver."""
+"""The largest number of tasks that measure ranges, since the result of each task travels to the driver."""
 
 
 _SLICES = 16
-"""The most Spark tasks that evaluate filters."""
+"""The largest number of Spark tasks that evaluate filters."""
 
 
 @dataclass(frozen=True)

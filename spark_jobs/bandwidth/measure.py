@@ -50,7 +50,7 @@ class Timing:
     decide_seconds: float = 0.0
     decide_events: int = 0
     plain_seconds: float = 0.0
-    """Seconds of deciding without a filter."""
+    """Seconds that the dump thread needs to decide events without a filter."""
     plain_events: int = 0
     render_seconds: float = 0.0
     render_bytes: int = 0
@@ -193,7 +193,10 @@ def _process_state(job: MeasureRanges) -> _ProcessState:
 def _compress(
     file: BinlogFile, block: Block, shares: Sequence[Share], owners: Owners, turn: int, found: Measured
 ) -> None:
-    """Compress samples of the shares of a block. Each range begins with another share."""
+    """Compress samples of the shares of a block.
+
+    Each range begins with the share of another schema, so that every schema has samples.
+    """
     compressor = zstandard.ZstdCompressor(level=LEVEL)
 
     def sample(name: str, data: bytes) -> None:
@@ -223,7 +226,8 @@ def _beginning(share: Share, block: Block, file: BinlogFile) -> bytes:
 
 
 def _time(file: BinlogFile, block: Block, state: _ProcessState, turn: int, timing: Timing) -> None:
-    """Time the dump of a block without a filter and with the filters of some slaves. Each range times other slaves."""
+    """Time the dump of a block without a filter, and with the filters of some slaves. Each range
+    times other slaves."""
 
     def dump(flags: TableFlags, origin: OriginFilter | None) -> tuple[float, float, int]:
         thread = DumpThread(flags, state.sources, origin=origin)

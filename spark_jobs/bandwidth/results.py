@@ -28,7 +28,7 @@ class Peak(_Model):
     start: int
     """The beginning of the bucket, Unix seconds."""
     bytes: int
-    """Bytes in the whole bucket."""
+    """Bytes in the whole time bucket."""
     bytes_per_second: float
 
 
@@ -57,7 +57,7 @@ class SlaveFigures(_Model):
     name: str
     server_id: int | None
     semantics: str
-    """``classic`` or ``effective``."""
+    """The semantics of the slave's filter, ``classic`` or ``effective``."""
     rules: tuple[str, ...]
     no_filter: Figures
     """The traffic that a slave without rules is sent, and applies."""
@@ -74,12 +74,12 @@ class SlaveFigures(_Model):
     compressed: int
     """The bytes of ``master_side`` as zstd, estimated in the same way as ``compressed_no_filter``."""
     split: int
-    """The bytes of events in all per-schema binlogs that hold any event that this slave applies."""
+    """The bytes of events in those per-schema binlogs that hold any event that this slave applies."""
     split_sets: tuple[str, ...]
     """The names of the schemas of those binlogs; "@rest" for the binlog of events without a schema."""
     peak_no_filter: Peak | None
     peak: Peak | None
-    """The peak with the filter on the master."""
+    """The peak of the slave's traffic with the filter on the master."""
     rule_savings: tuple[RuleSaving, ...]
     tables: tuple[TableShare, ...]
     """All tables in ``master_side``, the largest first."""
@@ -113,11 +113,11 @@ class SourceFigures(_Model):
 
     files: tuple[str, ...]
     bytes: int
-    """The size of the files."""
+    """The size of all files together."""
     events: int
     transactions: int
     family: str
-    """``mysql`` or ``mariadb``."""
+    """The family of the server that wrote the binlogs, ``mysql`` or ``mariadb``."""
     server_version: str
     first_time: int | None
     last_time: int | None
@@ -153,7 +153,7 @@ class Results(_Model):
     """The beginnings of the time buckets, Unix seconds, ascending. Buckets without traffic are left out."""
     slaves: tuple[SlaveFigures, ...]
     tables: tuple[TableFigures, ...]
-    """The largest first."""
+    """The figures of all tables, the largest first."""
     series: Series
     cost: MasterCost
     skipped: tuple[SkippedFile, ...] = ()

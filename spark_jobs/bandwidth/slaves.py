@@ -49,7 +49,7 @@ class SlaveDefinition:
 
     def filter(
         self,
-        names: NameRules = NameRules(),
+        names: NameRules,
         *,
         without: int | None = None,
     ) -> ReplicationFilter:
@@ -94,7 +94,7 @@ def load_slaves(path: Path) -> list[SlaveDefinition]:
                         _origin(one, server_id),
                     )
                 )
-                found[-1].filter()
+                found[-1].filter(NameRules())
             except OptionError as error:
                 raise OptionError(f"{path}: slave[{number}]: {error}") from None
     for name, times in Counter(one.name for one in found).items():

@@ -168,8 +168,8 @@ def _remote_set(uri: str) -> list[str]:
             lines = bytes(stream.read()).decode("utf-8", "surrogateescape").split("\n")
     except OSError as error:
         raise BinlogMissing(f"cannot read the index: {_reason(error)}", file=uri) from None
-    # An absolute name in the index is of the server that wrote the set. The copy has the file beside the
-    # index.
+    # An absolute name in the index file is a path on the server that wrote the set. In a copied set the
+    # binlog stands beside the index file.
     found = [_beside(uri, _relative(line.strip())) for line in lines if line.strip()]
     if not found:
         raise BinlogMissing("the index names no binlog", file=uri)
@@ -215,7 +215,7 @@ def _file_system(uri: str) -> tuple[Any, str]:
     """Return pyarrow's file system for a URI, and the path on that file system. Raises OptionError."""
     parts = urlsplit(uri)
     if parts.scheme in ("s3", "s3a", "s3n"):
-        # A key is not a URL, so percent signs stay, as in Hadoop.
+        # An S3 key may contain percent signs. Hadoop does not decode them either.
         return _s3(parts.query, _endpoint()), f"{parts.netloc}{parts.path}"
     from pyarrow import ArrowException
     from pyarrow.fs import FileSystem

@@ -89,7 +89,7 @@ class IndexedSet:
     def warnings(self) -> list[str]:
         """Return a warning for each damaged file."""
         return [
-            f"{one.damage.file}: {passed_over(one.damage.position)} passed over: {one.damage.reason}"
+            f"{one.damage.file}: skipped {skipped_part(one.damage.position)}: {one.damage.reason}"
             for one in self.files
             if one.damage is not None
         ]
@@ -107,8 +107,9 @@ class IndexedSet:
         ]
 
 
-def passed_over(position: int | None) -> str:
-    """Return a phrase for the skipped part of a damaged file."""
+def skipped_part(position: int | None) -> str:
+    """Return a phrase for the part of a damaged file that is skipped. ``position`` is the damage; None skips the
+    whole file."""
     return "all of it" if position is None else f"from {position} on"
 
 

@@ -32,7 +32,7 @@ malloc would ask the kernel for new memory each time, instead of using freed mem
 """
 
 Held = tuple[Subject, ...] | None
-"""The subjects of a prepared XA transaction; None when the master sends some of it under every filter."""
+"""The subjects of a prepared XA transaction. None: the master sends some of its events under every filter."""
 
 HeldByXid = Mapping[Xid, Held]
 
@@ -61,7 +61,7 @@ class Block:
 
 
 def prepared_of(held: HeldByXid, subjects: Subjects) -> Prepared:
-    """Return the prepared transactions with the numbers that a scan over ``subjects`` uses."""
+    """Return prepared XA transactions in the form that a scan uses, with numbers of subjects instead of subjects."""
     return {
         xid: ALWAYS if what is None else subjects.any_of(subjects.number_of(one) for one in what)
         for xid, what in held.items()
@@ -91,8 +91,9 @@ def blocks_of(
 ) -> Iterator[Block]:
     """Yield the blocks of a range. Raises BinlogError with file and position.
 
-    Without ``statements`` the subjects of statements stay PENDING, and compressed transactions stay closed. Without
-    ``payloads`` compressed transactions stay closed, and XA transactions are not followed.
+    Without ``statements`` the scan parses no statement, so the subjects of statements stay PENDING, and compressed
+    transactions stay closed. Without ``payloads`` compressed transactions stay closed, and XA transactions are not
+    followed.
     """
     scanner = FileScanner(
         file.name,
@@ -133,7 +134,7 @@ _free: list[npt.NDArray[np.uint8]] = []
 it."""
 
 _MOST_FREE = 4
-"""The most buffers that are kept."""
+"""The largest number of buffers that are kept."""
 
 
 @contextmanager

@@ -213,7 +213,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._set().ranges(start, end, self._options.range_size)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the events of a range. Raises BinlogError."""
+        """Yield the events of one range of a micro-batch. Raises BinlogError."""
         assert isinstance(partition, FileRange)
         try:
             yield from read_batches(

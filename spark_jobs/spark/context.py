@@ -44,7 +44,7 @@ REACH_TIMEOUT = 5.0
 """Seconds to wait for a master's port to accept a connection."""
 
 NO_WORKER_AFTER = 15.0
-"""Seconds without an executor before the first warning, and between warnings."""
+"""Seconds without an executor before a warning appears, and between two warnings."""
 
 ENVIRONMENT = "environment"
 """The directory, below an executor's working directory, into which Spark unpacks the packaged environment."""
@@ -85,7 +85,7 @@ def check_java() -> str:
 _CURE = "Install one (Debian, Ubuntu: apt-get install default-jre-headless) or let JAVA_HOME point to it"
 
 
-def submitted() -> bool:
+def under_spark_submit() -> bool:
     """Tell whether spark-submit runs this process. Then spark-submit's options set the master and the memory."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
@@ -102,7 +102,7 @@ def master_with_retries(master: str) -> str:
     return f"local[{found[1] or 1},{TASK_ATTEMPTS}]" if found else master
 
 
-def reach(master: str, timeout: float = REACH_TIMEOUT) -> str | None:
+def driver_address(master: str, timeout: float = REACH_TIMEOUT) -> str | None:
     """Connect to a standalone master and return this host's address on that connection.
 
     ``master`` is ``spark://host:port[,host:port …]``; for any other kind of master the answer is None. Spark itself
@@ -128,19 +128,19 @@ def reach(master: str, timeout: float = REACH_TIMEOUT) -> str | None:
     ) from None
 
 
-def settings(
+def context_settings(
     master: str, *, driver_memory: str = "1g", executor_memory: str = "1g", environment: str | None = None
 ) -> dict[str, str]:
-    """Return Spark's settings for a context that this process starts, including those of :func:`needed`.
+    """Return Spark's settings for a context that this process starts, including those of :func:`job_settings`.
 
-    ``environment`` is explained at :func:`spark_context`. Raises what :func:`reach` raises, and OptionError when the
-    environment's file is missing or the master is local.
+    ``environment`` is explained at :func:`spark_context`. Raises the errors of :func:`driver_address`. Raises
+    OptionError when the environment's file is missing or the master is local.
     """
-    host = reach(master)
+    host = driver_address(master)
     if master.startswith("local"):
         host = "127.0.0.1"
     given = {
-        **needed(master),
+        **job_settings(master),
         "spark.master": master_with_retries(master),
         "spark.driver.memory": driver_memory,
         "spark.executor.memory": executor_memory,
@@ -151,11 +151,11 @@ def settings(
         # Workers must be able to resolve the driver's address. A host name may not resolve on the workers.
         given |= {"spark.driver.host": host, "spark.driver.bindAddress": host}
     if environment is not None:
-        given["spark.archives"] = f"{_found(environment, master)}#{ENVIRONMENT}"
+        given["spark.archives"] = f"{_archive(environment, master)}#{ENVIRONMENT}"
     return given
 
 
-def needed(master: str) -> dict[str, str]:
+def job_settings(master: str) -> dict[str, str]:
     """Return the settings that the jobs need in every context. Options of spark-submit override them."""
     # Local workers import the driver's own files. A check would fail only for a developer who edits them
     # during a job.
@@ -170,7 +170,7 @@ def needed(master: str) -> dict[str, str]:
     }
 
 
-def _found(environment: str, master: str) -> str:
+def _archive(environment: str, master: str) -> str:
     if master.startswith("local"):
         raise OptionError("--environment is for a cluster's workers: with a local master there are none")
     if "://" in environment:
@@ -199,9 +199,9 @@ def spark_context(
     Under spark-submit all these parameters are ignored, since spark-submit has options of its own.
 
     Raises SparkMissing when Java or PySpark is missing, or when Spark does not start (with Spark's message). Raises
-    what :func:`settings` raises.
+    what :func:`context_settings` raises.
     """
-    if not submitted():
+    if not under_spark_submit():
         check_java()
     try:
         import pyspark
@@ -209,18 +209,18 @@ def spark_context(
         raise SparkMissing("PySpark is not installed: pip install 'dumpfilter[spark]'") from None
     # py4j logs a traceback for every connection that the end of a job closes.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
-    if submitted():
+    if under_spark_submit():
         with _submitted_context() as context:
             yield context
         return
-    given = settings(
+    given = context_settings(
         master, driver_memory=driver_memory, executor_memory=executor_memory, environment=environment
     )
     if pyspark.SparkContext._active_spark_context is not None:
         raise SparkMissing("this process has a Spark context already; Spark allows one")
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["PYSPARK_PYTHON"] = sys.executable if environment is None else f"./{ENVIRONMENT}/bin/python"
-    with _launched_context(given) as context, _told_when_idle(context, given):
+    with _launched_context(given) as context, _warn_without_executor(context, given):
         yield context
 
 
@@ -242,7 +242,7 @@ def spark_session(
         try:
             yield session
         finally:
-            with _quietly():
+            with _without_warnings():
                 session.stop()
 
 
@@ -255,7 +255,7 @@ def _submitted_context() -> Iterator[SparkContext]:
     # Connect to the JVM of spark-submit, whose properties are the settings.
     SparkContext._ensure_initialized()
     conf = SparkConf(_jvm=SparkContext._jvm)
-    for key, value in needed(conf.get("spark.master", "") or "").items():
+    for key, value in job_settings(conf.get("spark.master", "") or "").items():
         if not conf.contains(key):
             conf.set(key, value)
     try:
@@ -265,7 +265,7 @@ def _submitted_context() -> Iterator[SparkContext]:
     try:
         yield context
     finally:
-        with _quietly():
+        with _without_warnings():
             context.stop()
 
 
@@ -280,9 +280,11 @@ def _launched_context(given: Mapping[str, str]) -> Iterator[SparkContext]:
         conf = SparkConf(loadDefaults=False)
         for key, value in given.items():
             conf.set(key, value)
+        # Spark leaves directories behind when its JVM is killed, and scratch is removed as a whole.
+        conf.set("spark.local.dir", scratch)
         conf.set(
             "spark.driver.extraJavaOptions",
-            f"-XX:TieredStopAtLevel=1 -Dlog4j2.configurationFile={log4j.as_uri()}",
+            f"-XX:TieredStopAtLevel=1 -Djava.io.tmpdir={scratch} -Dlog4j2.configurationFile={log4j.as_uri()}",
         )
         messages = Path(scratch) / "spark.err"
         # The JVM warns of incubator modules and host names, and a user can do nothing about either.
@@ -302,22 +304,22 @@ def _launched_context(given: Mapping[str, str]) -> Iterator[SparkContext]:
                 except KeyboardInterrupt:
                     with contextlib.suppress(Exception):
                         starting.result().stop()
-                    _forget()
+                    _end_jvm()
                     raise
                 except Exception as error:
-                    _forget()
+                    _end_jvm()
                     told = _first_line(messages.read_text("utf-8", "replace")) or str(error)
                     raise SparkMissing(f"Spark does not start: {told}") from None
             try:
                 yield context
             finally:
-                with _quietly():
+                with _without_warnings():
                     context.stop()
-                _forget()
+                _end_jvm()
 
 
 @contextlib.contextmanager
-def _told_when_idle(context: SparkContext, given: Mapping[str, str]) -> Iterator[None]:
+def _warn_without_executor(context: SparkContext, given: Mapping[str, str]) -> Iterator[None]:
     """Warn on stderr while the cluster gives the job no executor. Spark itself waits in silence."""
     if given["spark.master"].startswith("local"):
         yield
@@ -353,14 +355,14 @@ def _jvm_context(context: SparkContext) -> Any:
 
 
 @contextlib.contextmanager
-def _quietly() -> Iterator[None]:
+def _without_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         # PySpark warns when the JVM has ended before the context is stopped.
         warnings.simplefilter("ignore", RuntimeWarning)
         yield
 
 
-def _forget() -> None:
+def _end_jvm() -> None:
     """End the JVM, so that a later context can have other settings."""
     from pyspark import SparkContext
 
@@ -384,7 +386,7 @@ def _forget() -> None:
 
 
 def _first_line(text: str) -> str:
-    """Return the first line of Spark's output that names an error, or the first line."""
+    """Return the first line of Spark's output that names an error. Without such a line, return the first line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = [line for line in lines if "Exception" in line or "Error" in line]
     return (told or lines or [""])[0]

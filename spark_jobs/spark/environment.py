@@ -82,8 +82,8 @@ def package_environment(
     Raises OptionError for an unusable name or path, EnvironmentUnusable, or OutputError.
     """
     if not output.name.endswith((".tar.gz", ".tgz")):
-        # Spark leaves these archives to the system's tar, which keeps links. Spark unpacks other kinds
-        # itself, without links.
+        # Spark unpacks .tar.gz with the system's tar, which keeps links. Spark unpacks other archives itself
+        # and loses their links.
         raise OptionError(f"{output}: the archive's name has to end in .tar.gz")
     python = python or os.path.realpath(getattr(sys, "_base_executable", sys.executable))
     if not PurePosixPath(python).is_absolute():

@@ -13,7 +13,7 @@ JAVA_AT_LEAST = 17
 
 
 def find_java() -> str | None:
-    """Return the path of the java that Spark runs: ``JAVA_HOME``'s, else the first on the PATH. None without one."""
+    """Return the path of the java that Spark runs, or None. ``JAVA_HOME`` goes before the PATH."""
     home = os.environ.get("JAVA_HOME")
     return shutil.which(str(Path(home) / "bin" / "java")) if home else shutil.which("java")
 

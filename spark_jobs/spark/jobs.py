@@ -147,8 +147,10 @@ def run_here(
 
 
 def slices_for(nbytes: int, each: int, tasks: int) -> int:
-    """Return the number of Spark tasks for ``tasks`` tasks over ``nbytes`` bytes, about ``each`` bytes in a Spark
-    task."""
+    """Return the number of Spark tasks that share ``tasks`` tasks.
+
+    The tasks together read ``nbytes`` bytes. A Spark task should read about ``each`` bytes.
+    """
     return max(1, min(tasks, -(-nbytes // each)))
 
 
@@ -223,7 +225,7 @@ class _Progress:
             task = bar.add_task(self._label, total=self._total)
             while not self._stop.wait(2 * _POLL):
                 running = 0
-                with suppress(Exception):  # The job may have ended, or Spark.
+                with suppress(Exception):  # The job or Spark may have ended meanwhile.
                     for stage in tracker.getActiveStageIds():
                         info = tracker.getStageInfo(stage)
                         running += 0 if info is None else info.numCompletedTasks

@@ -1,1 +1,1 @@
-"""The split's parts: who gets what, the plan of each range, where it goes, writing, the manifest, publishing."""
+"""The split: owners of events, the plan of each range, the placement in files, writing, publishing, and purge."""

@@ -26,7 +26,7 @@ from dumpfilter.index.segment import Segment
 from dumpfilter.spark_jobs.split.ownership import NO_OUTPUT, Owners
 from dumpfilter.spark_jobs.split.transactions import FILE_EVENTS
 
-_MINE = 1
+_OWN_SUBJECT = 1
 _VERDICTS = K.Verdicts(np.array([0, K.FLAG_SEND], np.uint32), np.uint32(0), False)
 """The verdicts of an output. Before the walk the subjects are numbered: 0 for other outputs, 1 for this output."""
 
@@ -84,7 +84,7 @@ class _Events:
     """The numbers of the transactions in the segment."""
     uniform: npt.NDArray[np.int32]
     """For each transaction the owner of all its events; NO_OUTPUT if no event has an owner, or the owners differ."""
-    missing: npt.NDArray[np.bool_]
+    unowned: npt.NDArray[np.bool_]
     """For each transaction, whether it is whole in this block and no output owns an event of it."""
     parts: dict[int, dict[int, bytes]]
     """Compressed transactions of which an output receives a part, by output and event."""
@@ -108,30 +108,33 @@ class Assigner:
         if n_txn == 0:
             return []
         continues, still_open = segment.continues, segment.open
-        before, nobody = self._open, self._unowned_walk
+        open_walks, unowned_walk = self._open, self._unowned_walk
         self._open = {}
-        txn, owner = self._pairs(events, segment, before)
-        given: set[int] = set()
+        txn, outputs = self._pairs(events, segment, open_walks)
+        by_default: set[int] = set()
         goes_on = continues and still_open and n_txn == 1
-        if continues and not goes_on and not _any_owned(events, before):
-            # The transaction ends here, and no output owns an event of it.
-            given = set(self.owners.default_outputs)
+        if continues and not goes_on and not _any_owned(events, open_walks):
+            # The first transaction ends here, and no output owns an event of it.
+            by_default = set(self.owners.default_outputs)
             later = txn > 0
-            txn = np.concatenate([np.zeros(len(given), np.int64), txn[later]])
-            owner = np.concatenate([np.array(sorted(given), np.int32), owner[later]])
+            txn = np.concatenate([np.zeros(len(by_default), np.int64), txn[later]])
+            outputs = np.concatenate([np.array(sorted(by_default), np.int32), outputs[later]])
         if still_open:
-            begun = nobody if continues and n_txn == 1 else K.new_walk()
+            begun = unowned_walk if continues and n_txn == 1 else K.new_walk()
             self._unowned_walk = self._walk_unowned(events, begun, segment.end)
-        order = np.argsort(owner, kind="stable")
-        txn, owner = txn[order], owner[order]
-        bounds = [*np.flatnonzero(np.diff(owner, prepend=-9)).tolist(), len(owner)]
+        order = np.argsort(outputs, kind="stable")
+        txn, outputs = txn[order], outputs[order]
+        bounds = [*np.flatnonzero(np.diff(outputs, prepend=-9)).tolist(), len(outputs)]
         shares = []
         for begin, stop in pairwise(bounds):
-            mine, txns = int(owner[begin]), txn[begin:stop]
-            walk = K.new_walk()
-            if continues and txns[0] == 0:
-                walk = K.copy_of(nobody) if mine in given else before.get(mine) or K.copy_of(nobody)
-            share = self._share_one(segment, events, mine, txns, walk, mine in given)
+            output, txns = int(outputs[begin]), txn[begin:stop]
+            if not continues or txns[0] > 0:
+                walk = K.new_walk()
+            elif output in open_walks and output not in by_default:
+                walk = open_walks[output]
+            else:
+                walk = K.copy_of(unowned_walk)
+            share = self._share_one(segment, events, output, txns, walk, output in by_default)
             if len(share.runs):
                 shares.append(share)
         return shares
@@ -168,7 +171,7 @@ class Assigner:
             uniform[[segment.transaction_of(event) for event in of_output]] = NO_OUTPUT
         kept = role != R.FILE
         number = np.arange(len(uniform))
-        missing = np.zeros(len(uniform), np.bool_)
+        unowned = np.zeros(len(uniform), np.bool_)
         if kept.all():
             return _Events(
                 segment.offset,
@@ -178,7 +181,7 @@ class Assigner:
                 segment.txn_event,
                 number,
                 uniform,
-                missing,
+                unowned,
                 parts,
             )
         # File events stand between transactions, where each counts as a transaction of its own.
@@ -199,7 +202,7 @@ class Assigner:
             txn_event,
             number[some],
             uniform[some],
-            missing[some],
+            unowned[some],
             parts,
         )
 
@@ -226,7 +229,7 @@ class Assigner:
         return self.owners.code(share.output for share in shares)
 
     def _pairs(
-        self, events: _Events, segment: Segment, before: dict[int, K.Walk]
+        self, events: _Events, segment: Segment, open_walks: dict[int, K.Walk]
     ) -> tuple[Ints, npt.NDArray[np.int32]]:
         """Return the pairs of a transaction and an output that owns an event of the transaction, in the transactions'
         order."""
@@ -245,11 +248,11 @@ class Assigner:
         for code in np.unique(events.uniform[events.uniform < NO_OUTPUT]).tolist():
             add(np.flatnonzero(events.uniform == code), code)
         if not decided.all():
-            # Transactions with several owners: each pair of a transaction and an owner once.
+            # A transaction with several owners needs each pair of the transaction and an owner once.
             lengths = np.diff(events.txn_event)
             some = np.repeat(~decided, lengths) & (events.owner != NO_OUTPUT)
             txn_of = np.repeat(np.arange(n_txn), lengths)
-            # The rows events of a table map may be in another block.
+            # A transaction that continues in another block may have the rows events of a table map there.
             partly = (txn_of < int(continues)) | (txn_of >= n_txn - int(still_open))
             some &= partly | ((events.role & 0x7F) != R.TABLE_MAP)
             txn_of = txn_of[some]
@@ -260,18 +263,18 @@ class Assigner:
             for code in np.unique(codes[codes < NO_OUTPUT]).tolist():
                 add(txn_of[codes == code], code)
         if continues:
-            for one in before:
+            for one in open_walks:
                 add(np.zeros(1, np.int64), one)
         txn, output = np.concatenate(txns), np.concatenate(outputs)
-        missing = np.ones(n_txn, np.bool_)
-        missing[txn] = False
-        missing[: int(continues)] = False
-        missing[n_txn - int(still_open) :] = False
-        events.missing = missing
+        unowned = np.ones(n_txn, np.bool_)
+        unowned[txn] = False
+        unowned[: int(continues)] = False
+        unowned[n_txn - int(still_open) :] = False
+        events.unowned = unowned
         for one in self.owners.default_outputs:
-            txn = np.concatenate([txn, np.flatnonzero(missing)])
-            output = np.concatenate([output, np.full(np.count_nonzero(missing), one, np.int32)])
-        return (txn, output) if len(txns) == 1 and not missing.any() else _unique_pairs(txn, output)
+            txn = np.concatenate([txn, np.flatnonzero(unowned)])
+            output = np.concatenate([output, np.full(np.count_nonzero(unowned), one, np.int32)])
+        return (txn, output) if len(txns) == 1 and not unowned.any() else _unique_pairs(txn, output)
 
     def _walk_unowned(self, events: _Events, walk: K.Walk, end: int) -> K.Walk:
         """Walk through the open transaction as an output that owns no event of it."""
@@ -293,28 +296,28 @@ class Assigner:
         return walk
 
     def _share_one(
-        self, segment: Segment, events: _Events, mine: int, txns: Ints, walk: K.Walk, given: bool
+        self, segment: Segment, events: _Events, output: int, txns: Ints, walk: K.Walk, by_default: bool
     ) -> Share:
         first, last = events.txn_event[txns], events.txn_event[txns + 1]
         lengths = last - first
         txn_event = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         at = np.arange(txn_event[-1]) + np.repeat(first - txn_event[:-1], lengths)
         offset, size, role, owner = events.offset[at], events.size[at], events.role[at], events.owner[at]
-        belongs = self._belongs(owner, mine)
+        belongs = self._belongs(owner, output)
         others = ((role & 0x7F) >= R.KEEP) & ~belongs
         replaced: dict[int, bytes] = {}
-        for event, data in events.parts.get(mine, {}).items():
+        for event, data in events.parts.get(output, {}).items():
             k = int(np.searchsorted(at, event))
             size[k] = len(data)
             role[k] = R.REPLACED | (role[k] & R.ENDS)
             replaced[int(offset[k])] = data
         # An output receives a whole transaction if it owns all of its events, or if no output owns any.
         uniform = events.uniform[txns]
-        whole = self._belongs(uniform, mine)
-        if mine in self.owners.default_outputs:
-            whole |= events.missing[txns]
+        whole = self._belongs(uniform, output)
+        if output in self.owners.default_outputs:
+            whole |= events.unowned[txns]
         role[others] = R.ROWS | (role[others] & R.ENDS)
-        if given:
+        if by_default:
             # No output owns an event of this transaction. Keep its last event, so that the whole transaction
             # is written.
             role[txn_event[1] - 1] = R.KEEP | R.ENDS
@@ -325,13 +328,13 @@ class Assigner:
             role,
             belongs.astype(np.int32),
             txn_event,
-            np.where(whole, _MINE, R.MIXED).astype(np.int32),
+            np.where(whole, _OWN_SUBJECT, R.MIXED).astype(np.int32),
             segment.end,
             still_open,
             walk,
         )
         if still_open:
-            self._open[mine] = walk
+            self._open[output] = walk
             kept[-1] = False
         runs = np.empty((int(self._chunks["ranges"][0]), 4), np.int64)
         ranges = self._ranges[: len(runs)]
@@ -346,14 +349,14 @@ class Assigner:
         # Buffered events of earlier blocks belong to the first transaction.
         nevents = sent - inside[-1] + inside[txn_event[1:][kept] - 1]
         ends = np.column_stack([nbytes, nevents])
-        return Share(mine, runs, sent, events.txn_number[txns[kept]], ends, replaced)
+        return Share(output, runs, sent, events.txn_number[txns[kept]], ends, replaced)
 
-    def _belongs(self, owners: npt.NDArray[np.int32], mine: int) -> npt.NDArray[np.bool_]:
-        """Tell for each owner whether it is this output, or includes it."""
-        found = owners == mine
+    def _belongs(self, owners: npt.NDArray[np.int32], output: int) -> npt.NDArray[np.bool_]:
+        """Tell for each owner number whether ``output`` is among the outputs of that owner."""
+        found = owners == output
         if self.owners.several:
             for code in np.unique(owners[owners < NO_OUTPUT]).tolist():
-                if mine in self.owners.members(code):
+                if output in self.owners.members(code):
                     found |= owners == code
         return np.asarray(found)
 
@@ -383,15 +386,15 @@ class Assigner:
             code, _, _ = K.decide(events, transactions, _VERDICTS, trial, out, 0, WHOLE_SEGMENT)
             if code == K.DONE:
                 return trial, int(self._chunks["events"][0]), kept
-            # An array was too small. Decide again with larger arrays.
+            # An output array of decide was too small. Decide again with larger arrays.
             self._ranges = np.zeros((2 * len(self._ranges) + 2 * len(walk.head), 3), np.int64)
             walk = K.enlarged(walk)
 
 
-def _any_owned(events: _Events, before: dict[int, K.Walk]) -> bool:
+def _any_owned(events: _Events, open_walks: dict[int, K.Walk]) -> bool:
     """Tell whether an output owns an event of the transaction that continues from the block before and ends in this
     block."""
-    if any(walk.state["is_kept"][0] for walk in before.values()):
+    if any(walk.state["is_kept"][0] for walk in open_walks.values()):
         return True
     part = slice(0, int(events.txn_event[1]))
     bare = ((events.role[part] & 0x7F) == R.TABLE_MAP) | (events.owner[part] == NO_OUTPUT)

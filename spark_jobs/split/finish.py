@@ -78,7 +78,7 @@ def _finish_file(name: str, staging: Staging, file: OutputFile, following: str |
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             write_all(handle, file.head, 0)
-            # A job that was killed after this step has written the Rotate event already.
+            # If a job was killed after this step, the file has its Rotate event already.
             if (found := os.fstat(handle).st_size) not in (size, size + len(rotate)):
                 raise OutputError(
                     f"{path}: has {found} bytes, but {size} were written: is the directory one that all workers share?"

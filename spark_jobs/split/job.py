@@ -22,7 +22,7 @@ from typing import Literal
 from dumpfilter.binlog.writer import writing
 from dumpfilter.errors import BinlogError
 from dumpfilter.printable import replace_invalid_utf8
-from dumpfilter.spark_jobs.ranges.indexing import IndexedSet, ReadOptions, index_set, passed_over
+from dumpfilter.spark_jobs.ranges.indexing import IndexedSet, ReadOptions, index_set, skipped_part
 from dumpfilter.spark_jobs.ranges.range_index import FileIndex
 from dumpfilter.spark_jobs.spark.jobs import Runner, slices_for
 from dumpfilter.spark_jobs.split.finish import finish_set, sync_ranges
@@ -173,7 +173,7 @@ def _boot_id() -> str:
 def _source_file(index: FileIndex) -> SourceFile:
     damage = None
     if index.damage is not None:
-        damage = f"{passed_over(index.damage.position)}: {index.damage.reason}"
+        damage = f"{skipped_part(index.damage.position)}: {index.damage.reason}"
     return SourceFile(
         name=replace_invalid_utf8(index.name),
         size=index.size,

@@ -103,7 +103,7 @@ class OutputDirectory:
             )
 
     def _begin(self) -> None:
-        # Without "out" this job has published its output already.
+        # A working directory without "out" belongs to a job that has published its output.
         self._remove_abandoned(
             left for left in self._working_directories() if left != self._work or not (left / "out").is_dir()
         )
@@ -117,7 +117,7 @@ class OutputDirectory:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if not os.path.samestat(os.fstat(handle), os.stat(path)):
-                raise OSError(errno.EAGAIN, "somebody removed it")
+                raise OSError(errno.EAGAIN, "another process removed the directory")
         except OSError:
             os.close(handle)
             raise OutputError(f"{self.directory}: another split is writing to it") from None

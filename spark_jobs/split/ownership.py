@@ -52,13 +52,13 @@ class Owners(abc.ABC):
         return ()
 
     def members(self, owner: int) -> tuple[int, ...]:
-        """Return the outputs that an owner stands for."""
+        """Return the outputs that an owner number stands for."""
         if owner >= 0:
             return (owner,)
         return () if owner == NO_OUTPUT else self.several[-2 - owner]
 
     def code(self, outputs: Iterable[int]) -> int:
-        """Return the owner that stands for these outputs."""
+        """Return the owner number that stands for these outputs."""
         key = tuple(sorted(set(outputs)))
         if len(key) < 2:
             return key[0] if key else NO_OUTPUT
@@ -69,7 +69,7 @@ class Owners(abc.ABC):
         return found
 
     def array(self) -> npt.NDArray[np.int32]:
-        """Return the owner of each subject, int32."""
+        """Return the owner number of each subject, int32."""
         wanted = len(self._subjects)
         if wanted > self._of.size:
             larger = np.zeros(max(wanted, 2 * self._of.size), np.int32)
@@ -144,7 +144,7 @@ class FilterOwners(Owners):
         if found is None:
             members = self._subjects.members(number)
             subjects = [self._subjects[k] for k in ((number,) if members is None else members)]
-            # As in the table flags: if one member is surely sent, the whole is.
+            # The table flags have the same rule: a set of subjects is sent for certain if one member is.
             found = self._undecided_outputs[number] = tuple(
                 k
                 for k, one in enumerate(self._filters)

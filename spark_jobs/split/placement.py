@@ -333,7 +333,7 @@ class _GtidListEntries(_Gtids):
 
     def add(self, gtids: Ints, sources: Sequence[SourceKey]) -> None:
         of = gtids[:, 0]
-        # The list is in the order of each source's last transaction.
+        # Servers order the GTIDs of a Gtid_list event by each source's last transaction.
         reverse, places = np.unique(of[::-1], return_index=True)
         for place in sorted((len(of) - 1 - places[reverse >= 0]).tolist()):
             domain, server = sources[int(of[place])]

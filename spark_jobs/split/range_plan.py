@@ -131,7 +131,7 @@ class PlanMaker:
         self._had: dict[int, int] = {}
 
     def add(self, block: Block, shares: Sequence[Share]) -> None:
-        """Add a block's shares."""
+        """Add the shares of a block to the plan."""
         segment = block.segment
         self._count(segment, shares)
         number = len(self._blocks)
@@ -190,8 +190,8 @@ class PlanMaker:
             names = [self._names[share.output] for share in shares if first in share.transactions]
             self._first_cut = (int(begin[first]), tuple(sorted(names)))
         # File events between transactions belong to no output by design.
-        nobodys = (outputs == 0) & (segment.txn_source != R.KEPT)
-        self._unassigned += int(np.count_nonzero(nobodys[: len(nobodys) - int(segment.open)]))
+        unassigned = (outputs == 0) & (segment.txn_source != R.KEPT)
+        self._unassigned += int(np.count_nonzero(unassigned[: len(unassigned) - int(segment.open)]))
 
     def finish(self, sources: SourceNumbers, family: str) -> RangePlan:
         """Return the plan."""

@@ -77,7 +77,7 @@ class Specification:
             "lower_case_table_names": self.lower_case_table_names,
         }
 
-    def filters(self, names: NameRules = NameRules()) -> list[tuple[str, ReplicationFilter]]:
+    def filters(self, names: NameRules) -> list[tuple[str, ReplicationFilter]]:
         """Return the named binlogs' filters.
 
         ``names`` are the rules by which the server compares names. Raises OptionError that names
@@ -127,7 +127,7 @@ def load_specification(path: Path) -> Specification:
             raise OptionError(f"{path}: {name!r}: two binlogs have this name")
         seen.add(name.casefold())
     try:
-        made.filters()
+        made.filters(NameRules())
     except OptionError as error:
         raise OptionError(f"{path}: {error}") from None
     return made

@@ -285,7 +285,7 @@ class _Targets:
     """The output files that a task writes to, kept open."""
 
     _MOST = 200
-    """The most files that are open at once. A process may usually open 1024."""
+    """The largest number of files that are open at once. A process may usually open 1024."""
 
     def __init__(self, staging: Staging) -> None:
         self._staging = staging

@@ -70,7 +70,7 @@ class TransactionsTable:
                 np.logical_and.reduceat(exact, first),
             ]
         ).astype(np.int64)
-        if self._open is not None:  # The first row continues the open transaction.
+        if self._open is not None:  # The block's first row continues the open transaction.
             rows[0, _EVENTS] += self._open[_EVENTS]
             rows[0, _EXACT] &= self._open[_EXACT]
             self._open = None
@@ -88,8 +88,8 @@ class TransactionsTable:
         role = segment.role & 0x7F
         subject = np.where(role == R.STATEMENT, segment.subject, np.int32(-1))
         # No filter can decide these events, as in ``decide``.
-        nobodys = (role == R.KEEP) | (((role == R.ROWS) | (role == R.ROWS_END)) & (segment.subject < 0))
-        found = [(int(k), self._owners.members(self._owners.undecided)) for k in np.flatnonzero(nobodys)]
+        undecided = (role == R.KEEP) | (((role == R.ROWS) | (role == R.ROWS_END)) & (segment.subject < 0))
+        found = [(int(k), self._owners.members(self._owners.undecided)) for k in np.flatnonzero(undecided)]
         for number in np.unique(subject[subject >= 0]).tolist():
             outputs = self._owners.undecided_outputs(number)
             if outputs:

@@ -1,11 +1,8 @@
-"""``dumpfilter binlog`` as a process: what it takes, what it refuses, how it ends."""
+"""``dumpfilter binlog``: its options, its errors, and its output as text and as a binlog set."""
 
 from __future__ import annotations
 
-import os
 import re
-import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -24,21 +21,18 @@ from dumpfilter.dump.with_tables_info import has_tables_info
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.workload.generate import generate
 from tests.binlog_tools import HARMLESS, complaints
+from tests.commands.in_process import Finished
+from tests.commands.in_process import run as run_in_process
 
 ORACLE = Path(__file__).parents[1] / "oracle" / "data" / "oracle"
 MYSQL, MARIADB = ORACLE / "mysql-statement", ORACLE / "mariadb-statement"
-COMMAND = [sys.executable, "-m", "dumpfilter", "binlog"]
 
 _GTID = re.compile(r"\tGtid\t(\S+)")
 _NOTES = re.compile(r"^(?:# at|#\d).*\n", re.MULTILINE)
 
 
-def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"COLUMNS": "120", "TZ": "UTC"}
-    command = [*COMMAND, *map(str, arguments)]
-    return subprocess.run(
-        command, capture_output=True, text=True, errors="surrogateescape", timeout=60, env=environment
-    )
+def run(*arguments: str | Path) -> Finished:
+    return run_in_process("binlog", *arguments)
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +45,7 @@ def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def invoke(*arguments: str | Path) -> Result:
-    """The command in this process: as a process each time, the tests would mostly wait for Python to start."""
+    """Run the command in this process, and demand that it succeeds."""
     done = CliRunner().invoke(app, ["binlog", *map(str, arguments)], catch_exceptions=False)
     assert done.exit_code == 0, done.stderr
     return done
@@ -64,7 +58,7 @@ def printed(*arguments: str | Path) -> str:
 
 
 def undecided(*arguments: str | Path) -> str:
-    """The text where something could not be decided."""
+    """Return the text of a run that warns of undecided events."""
     done = invoke(*arguments)
     assert "could not be decided and are in the output" in done.stderr
     return done.stdout_bytes.decode("utf-8", "surrogateescape")
@@ -75,7 +69,7 @@ def gtids(text: str) -> list[str]:
 
 
 def kept_tables(index: Path) -> set[str]:
-    """Tables of the row events in a set."""
+    """Return the tables of the row events in a set."""
     binlogs = BinlogSet.open(index)
     found = set()
     for name in binlogs.names:
@@ -328,29 +322,6 @@ def test_damage_stops_it_and_nothing_raw_is_left(tmp_path: Path) -> None:
     done = run(made.index, "--raw", "--output", tmp_path / "out")
     assert done.returncode == 1
     assert list((tmp_path / "out").iterdir()) == []
-
-
-def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
-    made = generate(tmp_path / "in", 3_000_000)
-    process = subprocess.Popen([*COMMAND, str(made.index)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert process.stdout is not None
-    assert process.stdout.readline()
-    process.stdout.close()
-    assert process.stderr is not None
-    assert process.stderr.read() == b""
-    assert process.wait(timeout=60) == 141
-
-
-def test_an_interrupt_ends_it_quietly(tmp_path: Path) -> None:
-    made = generate(tmp_path / "in", 3_000_000)
-    process = subprocess.Popen([*COMMAND, str(made.index)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert process.stdout is not None
-    # it prints, and then waits for us to read
-    assert process.stdout.readline()
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert said == b""
-    assert process.returncode == 130
 
 
 def test_rows_alone(tmp_path: Path) -> None:

@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 
+from tests.commands.in_process import run
+
 ORACLE = Path(__file__).parents[1] / "oracle" / "data" / "oracle"
-
-
-def run(*arguments: str | Path, timeout: float = 60) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "dumpfilter", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        env=os.environ | {"COLUMNS": "120"},
-    )
+LONELY_SLAVE = ("slave", "--master", "127.0.0.1:1", "--relay-dir", "{tmp}", "--server-id", "1")
 
 
 @pytest.mark.parametrize(
@@ -45,47 +33,17 @@ def test_help_has_an_example(command: str) -> None:
         (["master", "nowhere"], 1, "nowhere"),
         (["master", str(ORACLE / "mysql-row"), "--host", "203.0.113.7"], 2, "cannot listen on 203.0.113.7"),
         (
-            [
-                "slave",
-                "--master",
-                "127.0.0.1:1",
-                "--relay-dir",
-                "{tmp}",
-                "--server-id",
-                "1",
-                "--retry-count",
-                "1",
-            ],
+            [*LONELY_SLAVE, "--retry-count", "1"],
             3,
             "127.0.0.1:1",
         ),
         (
-            [
-                "slave",
-                "--master",
-                "127.0.0.1:1",
-                "--relay-dir",
-                "{tmp}",
-                "--server-id",
-                "1",
-                "--replicate-do-table",
-                "nodot",
-            ],
+            [*LONELY_SLAVE, "--replicate-do-table", "nodot"],
             2,
             "--replicate-do-table=nodot",
         ),
         (
-            [
-                "slave",
-                "--master",
-                "127.0.0.1:1",
-                "--relay-dir",
-                "{tmp}",
-                "--server-id",
-                "1",
-                "--replicate-rewrite-db",
-                "a",
-            ],
+            [*LONELY_SLAVE, "--replicate-rewrite-db", "a"],
             2,
             "missing '->'",
         ),
@@ -130,40 +88,3 @@ def test_inspect_as_tables() -> None:
     assert "Events by type" in done.stdout
     assert "Gtid_list" in done.stdout
     assert "more tables" in done.stdout
-
-
-def test_a_reader_that_goes_away_is_no_error() -> None:
-    command = f"{sys.executable} -m dumpfilter inspect {ORACLE / 'mysql-row'} --json | head -n 1"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
-    assert done.stdout == "{\n"
-    assert "Traceback" not in done.stderr
-    assert "Error" not in done.stderr
-
-
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
-def test_a_master_ends_cleanly(signum: signal.Signals, tmp_path: Path) -> None:
-    port_file = tmp_path / "port"
-    master = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "dumpfilter",
-            "master",
-            ORACLE / "mysql-row",
-            "--port",
-            "0",
-            "--port-file",
-            port_file,
-        ],
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    deadline = time.monotonic() + 30
-    while not port_file.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    master.send_signal(signum)
-    _, errors = master.communicate(timeout=20)
-    assert master.returncode == 0
-    assert "Traceback" not in errors
-    assert "stopping" in errors

@@ -1,7 +1,7 @@
-"""Where our consoles answer otherwise than the real server that was recorded, and may.
+"""The answers in which our consoles may differ from the recorded real server.
 
-Each entry is a heading of docs/console-differences.md, which has the reasons; ``test_recordings`` holds every answer
-to the recordings but for these, and fails for an entry that is not needed any more.
+The titles are the headings of docs/console-differences.md, which gives the reasons. ``test_recordings_slow`` compares
+every other answer with the recordings, and fails for an entry that no answer needs any more.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ _STATUS = r"SHOW REPLICA STATUS.*"
 
 @dataclass(frozen=True)
 class Difference:
-    """Answers that may differ."""
+    """A difference that is allowed."""
 
     title: str
     """The heading in the documentation; several entries can share one."""
     sql: str
-    """The statements, a regular expression for the whole text."""
+    """The statements, as a regular expression for the whole text."""
     aspects: str
-    """As :class:`~tests.console.replay.Deviation` has them, a regular expression."""
+    """The aspects (:class:`~tests.console.replay.Deviation`), as a regular expression."""
     scenarios: str = ".*"
-    """The recordings, a regular expression."""
+    """The recordings, as a regular expression."""
     undo: str = ""
-    """What to ask afterwards, so that the next statements find what they found on the real server."""
+    """The statement that restores the state of the real server, for the statements that follow."""
 
     def explains(self, deviation: Deviation) -> bool:
-        """Whether this is one of them."""
+        """Tell whether this difference allows the deviation."""
         return (
             re.fullmatch(self.scenarios, deviation.scenario) is not None
             and re.fullmatch(self.sql, deviation.sql, re.DOTALL) is not None
@@ -39,7 +39,7 @@ class Difference:
 
 
 _ACCEPTED = "error|affected|warnings"
-"""Aspects of a statement that is accepted here and refused there, or the other way round."""
+"""The aspects of a statement that only one of both servers accepts."""
 
 RELAY_LOGS = "Relay logs"
 NO_TLS = "No TLS"

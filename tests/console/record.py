@@ -94,7 +94,7 @@ class Connection(pymysql.Connection):  # type: ignore[type-arg]
 
 
 def ask(connection: Connection, step: Step) -> dict[str, Any]:
-    """What the server answers, as an entry of the recording."""
+    """Return the server's answer as an entry of the recording."""
     end = time.monotonic() + 30
     while True:
         answer = _ask_once(connection, step.sql)

@@ -34,7 +34,7 @@ _SHAPES = (
     (re.compile(r"\b2\d{3}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?\b"), "TIME"),
     (re.compile(r"^\d{6} \d\d:\d\d:\d\d$"), "TIME"),
 )
-"""What varies from run to run, and is compared by its shape."""
+"""Values that vary from run to run. They are compared by their shapes."""
 
 _SOURCE_PORT = 33152
 """The source's in the recordings."""
@@ -53,7 +53,7 @@ class Deviation:
 
 
 def load(name: str) -> dict[str, Any]:
-    """A recording."""
+    """Load a recording."""
     return json.loads((DATA / f"{name}.json").read_text(encoding="utf-8"))  # type: ignore[no-any-return]
 
 
@@ -61,7 +61,7 @@ def load(name: str) -> dict[str, Any]:
 def our_slave(
     directory: Path, options: list[str] | tuple[str, ...] = (), server_id: int = 51
 ) -> Iterator[Console]:
-    """A slave in this process, on a new or used directory, with its console."""
+    """Run a slave in this process on a new or used directory, and yield its console."""
     filters = ChannelFilters()
     for option in options:
         name, _, value = option.removeprefix("--").partition("=")
@@ -79,7 +79,7 @@ def our_slave(
 
 @contextmanager
 def our_master(binlogs: Path) -> Iterator[Console]:
-    """A master in this process that serves these binlogs, with its console."""
+    """Run a master in this process on these binlogs, and yield its console."""
     master = MasterServer(BinlogStore(binlogs))
     try:
         master.start()
@@ -93,7 +93,7 @@ def our_master(binlogs: Path) -> Iterator[Console]:
 
 @contextmanager
 def serving(binlogs: Path) -> Iterator[int]:
-    """A master in this process that serves these binlogs; gives the port for slaves."""
+    """Run a master in this process on these binlogs, and yield its port for slaves."""
     master = MasterServer(BinlogStore(binlogs))
     try:
         master.start()
@@ -122,7 +122,7 @@ class Console:
         )
 
     def ask(self, sql: str, until: str = "") -> dict[str, Any]:
-        """One statement over a connection of its own, as in a recording."""
+        """Send one statement over a new connection, and return the answer in the form of a recording."""
         connection = self.connect()
         try:
             return ask(connection, Step(sql, until))
@@ -130,13 +130,13 @@ class Console:
             connection.close()
 
     def rows(self, sql: str) -> list[list[Any]]:
-        """The rows of one statement. Fails when it is refused."""
+        """Return the rows of one statement. Fails when the console refuses the statement."""
         answer = self.ask(sql)
         assert "rows" in answer, answer
         return answer["rows"]  # type: ignore[no-any-return]
 
     def do(self, sql: str) -> None:
-        """One statement that must not be refused."""
+        """Carry out one statement. Fails when the console refuses the statement."""
         answer = self.ask(sql)
         assert "error" not in answer, answer
 
@@ -165,7 +165,7 @@ def replay(
 def compare(
     scenario: str, recorded: dict[str, Any], ours: dict[str, Any], source_port: int
 ) -> Iterator[Deviation]:
-    """The deviations of one answer."""
+    """Yield the deviations of one answer from the recording."""
 
     def deviation(aspect: str, theirs: Any, here: Any) -> Deviation:
         return Deviation(scenario, recorded["sql"], aspect, theirs, here)

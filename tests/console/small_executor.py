@@ -1,4 +1,4 @@
-"""A small executor for the console's tests: one table, a channel that starts and stops, and commands that are slow."""
+"""A small executor for the console's tests: two tables, a channel that starts and stops, and slow commands."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ TABLES = {
 
 
 class SmallExecutor:
-    """Knows the default channel only; STOP REPLICA waits until it is released."""
+    """An executor with the default channel only. Its STOP REPLICA waits for ``release``."""
 
     def __init__(self) -> None:
         self.stopping = threading.Event()

@@ -126,7 +126,7 @@ class Terminal:
         self._seen = ""
 
     def until(self, text: str) -> str:
-        """What was written up to this text, and the text."""
+        """Return the terminal's output up to and with this text."""
         while text not in self._seen:
             ready, _, _ = select.select([self._terminal], [], [], 60)
             assert ready, f"no {text!r} in {self._seen!r}"

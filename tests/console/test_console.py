@@ -492,7 +492,7 @@ class Raw:
         self.send(payload)
 
     def receive(self) -> bytes:
-        """A packet's payload; nothing when the server has closed."""
+        """Return a packet's payload, or nothing when the server has closed the connection."""
         header = self._exactly(4)
         if len(header) < 4:
             return b""
@@ -540,7 +540,7 @@ class Raw:
         assert reply[:1] == b"\0"
 
     def rows(self) -> list[bytes]:
-        """The packets of a result set of one column: count, definition, rows (its EOFs left out)."""
+        """Return the packets of a result with one column, without EOF packets."""
         packets = [self.receive(), self.receive()]
         assert self.receive()[:1] == b"\xfe"
         while (packet := self.receive())[:1] != b"\xfe":
@@ -548,7 +548,7 @@ class Raw:
         return packets
 
     def query(self, statement: str) -> str | int:
-        """What kind of answer came: rows, ok or an error's number."""
+        """Send a statement, and return the kind of its answer: rows, ok or an error's number."""
         self.command(b"\x03" + statement.encode())
         first = self.receive()
         if first[:1] == b"\xff":

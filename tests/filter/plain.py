@@ -1,6 +1,6 @@
-"""The classic filter a second time, as the manual tells it (WL#2516, "current semantics"), without any cleverness.
+"""A plain second implementation of the classic filter by the manual (WL#2516, "current semantics"), for comparison.
 
-Facts that only servers could tell are in two places: :class:`Names` (how names compare) and :func:`database_statement`.
+Facts that only recordings of servers tell are in :class:`Names` (how names compare) and :func:`database_statement`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dumpfilter.statement import Statement
 
 
 def naive_match(pattern: Sequence[object], name: Sequence[object]) -> bool:
-    """Wild matching by its definition. Elements are ("any",), ("one",) or ("is", character)."""
+    """Match a wild pattern by its definition. Elements are ("any",), ("one",) or ("is", character)."""
     if not pattern:
         return not name
     head, rest = pattern[0], pattern[1:]
@@ -27,7 +27,7 @@ def naive_match(pattern: Sequence[object], name: Sequence[object]) -> bool:
 
 
 def parse_pattern(text: Sequence[str]) -> list[tuple[str, ...]]:
-    """``%``, ``_`` and backslash, read from left to right."""
+    """Return the elements of a pattern with ``%``, ``_`` and backslash."""
     made: list[tuple[str, ...]] = []
     k = 0
     while k < len(text):
@@ -46,7 +46,7 @@ def parse_pattern(text: Sequence[str]) -> list[tuple[str, ...]]:
 
 @dataclass(frozen=True)
 class Names:
-    """How one server compares names."""
+    """The comparison of names of one server."""
 
     family: str = "mysql"
     lower: bool = False
@@ -87,7 +87,7 @@ class Names:
 
 
 class PlainFilter:
-    """The manual's steps."""
+    """The classic filter, by the manual's steps."""
 
     def __init__(self, rules: Sequence[Rule], names: Names) -> None:
         self.names = names
@@ -143,12 +143,12 @@ class PlainFilter:
         return not self.of[RuleKind.WILD_DO_TABLE]
 
     def rows(self, database: str, table: str) -> bool:
-        """A row event of a table, by its name on the master."""
+        """Tell whether row events of a table pass, given by its name on the master."""
         database = self.rewrite(database)
         return self.db_ok(database) and (not self.table_rules or self.tables_ok([(database, table)]))
 
     def statement(self, statement: Statement) -> bool | None:
-        """A statement; None when it cannot be said without knowing its tables."""
+        """Tell whether a statement passes. None when the answer depends on tables that are not known."""
         current = statement.current_database
         if not self.db_ok(None if current is None else self.rewrite(current)):
             return False
@@ -157,19 +157,19 @@ class PlainFilter:
         if not self.table_rules:
             return True
         if statement.updated is None:
-            # any of the tables involved may be the ones that are updated
+            # any subset of the involved tables may be updated
             names = [(self._database_of(db, current), self.as_parsed(t)) for db, t in statement.involved]
             subsets = [c for n in range(1, len(names) + 1) for c in combinations(names, n)]
             answers = {self.tables_ok(subset) for subset in subsets}
             return answers.pop() if len(answers) == 1 else None
         for number, tables in enumerate(statement.updated):
             if not self.tables_ok([(self._database_of(db, current), self.as_parsed(t)) for db, t in tables]):
-                # the grant tables come second, and the server may have failed on the table before
+                # a server asks about the grant tables second, and may fail on the first table before
                 return False if number == 0 else None
         return True
 
     def as_parsed(self, name: str) -> str:
-        """MySQL's parser knows no characters beyond three bytes."""
+        """Return a name as the server's parser reads it. MySQL's parser knows no characters beyond three bytes."""
         if self.names.family != "mysql":
             return name
         return "".join("?" if ord(c) > 0xFFFF else c for c in name)
@@ -181,7 +181,7 @@ class PlainFilter:
 
 
 def database_statement(rules: PlainFilter, statement: Statement) -> bool:
-    """CREATE, ALTER or DROP DATABASE whose current database passes: as recorded from the two servers."""
+    """Tell whether CREATE, ALTER or DROP DATABASE passes once its current database passes, as recorded from servers."""
     has_db_rules = bool(rules.of[RuleKind.DO_DB] or rules.of[RuleKind.IGNORE_DB])
     if rules.names.family == "mysql":
         name = statement.database if statement.database is not None else statement.current_database or ""

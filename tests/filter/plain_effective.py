@@ -1,4 +1,4 @@
-"""The effective filter a second time, as WL#2516 tells it ("new semantics"), without any cleverness.
+"""A plain second implementation of the effective filter by WL#2516 ("new semantics"), for comparison.
 
 How names compare is :class:`tests.filter.plain.Names`' business, as for the classic filter's wild rules.
 """
@@ -14,7 +14,7 @@ from tests.filter.plain import Names
 
 
 def at_the_dot(expression: str) -> tuple[str, str]:
-    """Database and table: "the dot between database and table is mandatory"."""
+    """Return the database's and the table's side, where "the dot between database and table is mandatory" (WL#2516)."""
     k = 0
     while expression[k] != ".":
         k += 2 if expression[k] == "\\" else 1
@@ -22,7 +22,7 @@ def at_the_dot(expression: str) -> tuple[str, str]:
 
 
 def simple_pattern(text: str) -> list[str | None]:
-    """A side of a REWRITE: characters, and None for ``%``."""
+    """Return one side of a REWRITE as characters, with None for ``%``."""
     made: list[str | None] = []
     k = 0
     while k < len(text):
@@ -36,7 +36,7 @@ def simple_pattern(text: str) -> list[str | None]:
 
 
 class PlainEffectiveFilter:
-    """The worklog's steps; True: write, False: do not, None: it cannot be said."""
+    """The effective filter, by the worklog's steps. Answers are True (passes), False, or None (cannot be decided)."""
 
     def __init__(self, rules: Sequence[Rule], names: Names) -> None:
         self.names = names
@@ -62,7 +62,7 @@ class PlainEffectiveFilter:
         return not ignored
 
     def same(self, one: str, other: str) -> bool:
-        """Whether two characters compare as equal."""
+        """Tell whether two characters compare as equal."""
         if self.names.family == "mariadb":
             return weight(one, self.names.collation) == weight(other, self.names.collation)
         if self.names.lower:
@@ -70,7 +70,7 @@ class PlainEffectiveFilter:
         return one == other
 
     def renamed(self, name: str, source: str, target: str) -> str | None:
-        """One side of a REWRITE's dot: tries every run of the name for the ``%``."""
+        """Return the new name on one side of a REWRITE's dot, by trying every part of the name for the ``%``."""
         pattern = simple_pattern(source)
         for begin in range(len(name) + 1):
             for end in range(begin, len(name) + 1):
@@ -106,18 +106,18 @@ class PlainEffectiveFilter:
         return database
 
     def rows(self, database: str, table: str) -> bool:
-        """A row event of a table, by its name on the master."""
+        """Tell whether row events of a table pass, given by its name on the master."""
         return self.written(*self.rewrite_table(database, table))
 
     def as_read(self, name: str) -> str:
-        """A name in a text, as MySQL's parser reads it."""
+        """Return a name in a text as the server's parser reads it."""
         return "".join("?" if ord(c) > 0xFFFF and self.names.family == "mysql" else c for c in name)
 
     def whole_database(self, name: str) -> bool:
         return self.written(self.rewrite_db(self.as_read(name)), "")
 
     def statement(self, statement: Statement) -> bool | None:
-        """A statement. Several tables: one that is written is enough, in each list."""
+        """Tell whether a statement passes. In each list of tables one table that passes is enough."""
         current = statement.current_database or ""
         kind = statement.kind
         if kind in (

@@ -1,4 +1,4 @@
-"""The write side a second time: the manual's four steps (WL#2516, "Binlog filtering"), one after the other."""
+"""A plain second implementation of the write side by the manual's four steps (WL#2516, "Binlog filtering")."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ def is_written(
     *,
     worklog: bool,
 ) -> bool:
-    """A statement by its current database, a row event by its table's; None: there is no database."""
+    """Tell whether an event is written. A statement goes by its current database (None: no database), a row event
+    by its table's database."""
     # 1. Are there binlog-do-db or binlog-ignore-db rules?
     if not do_db and not ignore_db:
         return True
@@ -25,7 +26,7 @@ def is_written(
             return False
         if names.family == "mysql":
             return True
-        current_database = ""  # MariaDB goes on, with a name no rule has
+        current_database = ""  # MariaDB goes on with the empty name, which no rule has
     # 3. Are there some binlog-do-db rules?
     if do_db:
         return any(names.databases(current_database, rule) for rule in do_db)

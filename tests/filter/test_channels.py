@@ -1,4 +1,4 @@
-"""Filters with provenance, held to what a real MySQL 9.7 showed and to a plain model."""
+"""Filters of channels agree with the answers of MySQL 9.7 and with a plain model."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CHANGED_CHANNEL = ConfiguredBy.CHANGE_REPLICATION_FILTER_FOR_CHANNEL
 
 
 class Clock:
-    """A second later at each look."""
+    """A clock that goes on by a second at each call."""
 
     def __init__(self) -> None:
         self.now = START
@@ -100,7 +100,7 @@ def test_the_first_example_of_wl7361() -> None:
 
 
 def test_the_long_example_of_wl7361() -> None:
-    """As a real MySQL 9.7 answers it; the worklog's last table has dbA, nothing and db1 where the server has dbB."""
+    """The answers are MySQL 9.7's. The worklog's last table has dbA, nothing and db1 where the server has dbB."""
     filters, warnings = started(
         "--replicate-do-db=db1",
         "--replicate-do-db=:db1",
@@ -362,7 +362,7 @@ def test_counters() -> None:
     assert [setting.counter for setting in filters.settings("ch1")] == [0, 0]
     filters.change([clause(DO_DB, "c")], "")
     assert [setting.counter for setting in filters.settings("")] == [0, 3]
-    # counted under the filter before the change, told after it
+    # these hits are of the filter before the change and are counted after the change
     filters.count("", {DO_DB: 5, IGNORE_DB: 5}, version=old)
     assert [setting.counter for setting in filters.settings("")] == [0, 8]
     filters.count("", {DO_DB: 5, IGNORE_DB: 5}, version=filters.version(""))

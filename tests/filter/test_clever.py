@@ -1,4 +1,4 @@
-"""Clever filtering against a world of tables: what passes runs where it goes, and reaches the right tables."""
+"""Clever filtering, tested on a model of a server: statements that pass succeed and change the right tables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def query(text: str, *, db: str = "d", thread: int = 1, phase: int | None = None
 
 
 class Stream:
-    """A clever filter and the statements asked of it."""
+    """A clever filter, and a builder of the events that it is asked about."""
 
     def __init__(self, *options: str, lower: int = 0) -> None:
         self.warnings: list[str] = []
@@ -60,7 +60,7 @@ class Stream:
     ],
 )
 def test_a_table_made_from_an_ignored_one_is_ignored(creation: str) -> None:
-    """Section 5: (2) is filtered away, and so is (3)."""
+    """WL#40, section 5: the filter drops statements (2) and (3)."""
     stream = Stream("ignore-table=d.t1")
     assert not stream.passes("CREATE TABLE t1 (i INT)")
     assert not stream.passes(creation)
@@ -77,7 +77,7 @@ def test_it_goes_on_from_table_to_table() -> None:
     assert not stream.passes("RENAME TABLE t3 TO t4")
     assert not stream.rows("t4")
     assert stream.rows("t3")
-    assert not stream.passes("CREATE TABLE IF NOT EXISTS t2 (i INT)")  # it is there: nothing was made
+    assert not stream.passes("CREATE TABLE IF NOT EXISTS t2 (i INT)")  # t2 exists, so that nothing is created
     assert not stream.rows("t2")
 
 
@@ -90,12 +90,12 @@ def test_a_table_is_renamed_when_its_alter_is_committed(end: int) -> None:
     assert stream.rows("t2")
     assert not stream.passes(rename, phase=end)
     committed = end == FL_COMMIT_ALTER_E1
-    # another table of the old name goes by its name
+    # a new table with the old name goes by that name
     assert (stream.rows("t1"), stream.rows("t2")) == (False, not committed)
 
 
 def test_a_renamed_table_is_followed() -> None:
-    """Section 6: t and s are the same table."""
+    """WL#40, section 6: t and s are the same table."""
     stream = Stream("do-table=d.t")
     assert stream.passes("RENAME TABLE t TO s")
     assert stream.passes("INSERT INTO s VALUES (1)")
@@ -107,7 +107,7 @@ def test_a_renamed_table_is_followed() -> None:
 
 
 def test_tables_change_places() -> None:
-    """Section 4.2, with either of them ignored: the rows stay with their table."""
+    """WL#40, section 4.2: whichever table is ignored, rows stay with their table."""
     stream = Stream("ignore-table=d.t1")
     assert stream.passes("RENAME TABLE t1 TO tmp, t2 TO t1, tmp TO t2")
     assert (stream.rows("t1"), stream.rows("t2"), stream.rows("tmp")) == (True, False, True)
@@ -196,7 +196,7 @@ def test_a_select_that_cannot_be_read_is_left_to_the_slave() -> None:
 
 @dataclass
 class Table:
-    """A table as an object: whatever it is called, it stays the same."""
+    """A table, which keeps its identity when it is renamed."""
 
     replicated: bool
     rows: int = 0
@@ -204,7 +204,7 @@ class Table:
 
 @dataclass
 class Server:
-    """Knows its tables by name, and fails as a server does."""
+    """A model of a server that knows its tables by name and fails as a server does."""
 
     tables: dict[str, Table] = field(default_factory=dict)
 
@@ -231,8 +231,10 @@ NAMES = ["a", "b", "c", "e", "f"]
 
 @st.composite
 def _histories(draw: st.DrawFn, alike: bool) -> tuple[set[str], list[str], Server]:
-    """Names that are ignored, statements that a source could run, and the source after them. ``alike``: a RENAME
-    is of tables that are all replicated, or all not."""
+    """Draw ignored names, statements that a source can run, and the source after these statements.
+
+    ``alike``: no RENAME mixes replicated and ignored tables.
+    """
     ignored = draw(st.sets(st.sampled_from(NAMES), max_size=3))
     source = Server()
     history: list[str] = []

@@ -1,4 +1,4 @@
-"""How names compare, by family, by version and by lower_case_table_names."""
+"""Comparison of names by family, version and lower_case_table_names."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_a_weight_weighs_itself(character: str) -> None:
 
 @given(character=BMP)
 def test_weights_with_accents_are_upper_case(character: str) -> None:
-    """A character that weighs another one differs from it in case alone."""
+    """A character and its weight differ in case alone."""
     weighs = weight(character, NEW)
     if weighs != character:
         assert weighs.casefold() == character.casefold() or weighs.lower() == character.lower()

@@ -1,4 +1,4 @@
-"""Filters over the wire."""
+"""Filters as messages of the network contract."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_every_kind_has_a_number() -> None:
 
 
 def test_classic_when_nothing_is_said() -> None:
-    """A slave that does not know the field."""
+    """A slave of an older release does not fill in the field ``semantics``."""
     old = pb.FilterDefinition(rules=[pb.Rule(kind=pb.REPLICATE_DO_DB, value="a")])
     assert isinstance(filter_from_proto(old), Filter)
     assert filter_to_proto(filter_from_proto(old)).semantics == pb.CLASSIC

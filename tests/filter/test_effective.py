@@ -1,4 +1,4 @@
-"""The effective filter against the worklog's own steps (tests/filter/plain_effective.py)."""
+"""The effective filter, compared with the worklog's steps (tests/filter/plain_effective.py)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _escaped(name: str) -> str:
 
 
 def _side(names: list[str], *wild: str) -> st.SearchStrategy[str]:
-    """A pattern for one side of the dot: mostly one that a name of the list matches."""
+    """Draw a pattern for one side of the dot, which mostly matches a name of the list."""
     from_pieces = st.lists(st.sampled_from([*_PIECES, *wild]), min_size=1, max_size=3).map("".join)
     whole = st.sampled_from([name for name in names if name]).map(_escaped)
     return st.one_of(st.just("%"), whole, from_pieces, st.sampled_from(["a%", "%b", "_", "t_1", "%_backup"]))
@@ -54,7 +54,7 @@ expressions = st.tuples(_side(DATABASES, "%", "_"), _side(TABLES, "%", "_", ".")
 
 @st.composite
 def _rewritten_side(draw: st.DrawFn, names: list[str]) -> tuple[str, str]:
-    """One side of the dot in FROM and TO."""
+    """Draw one side of the dot in FROM and in TO."""
     name = draw(st.sampled_from([name for name in names if name]))
     new = draw(st.sampled_from(["abc", "new_", "db1", "é", "t"]))
     begin = draw(st.integers(0, len(name)))
@@ -138,7 +138,7 @@ def test_against_the_worklog(
 
 
 def _has_a_reason(decision: Decision, rules: EffectiveFilter) -> None:
-    """The step says what the verdict is; where a rule decided, it is one of the filter's, of the step's kind."""
+    """Check that the step fits the verdict, and that a rule that decided is the filter's and of the step's kind."""
     verdict, kind = {
         Step.NO_RULES: (Verdict.EXECUTE, None),
         Step.EFFECTIVE_DO: (Verdict.EXECUTE, K.DO),
@@ -201,7 +201,7 @@ def test_order_does_not_matter_but_among_rewrites(
 def test_a_statement_of_one_table_is_decided_as_its_rows_are(
     given_rules: list[Rule], family: Family, current: str, name: tuple[str, str]
 ) -> None:
-    """Uniform whatever the format and the current database: the worklog's point."""
+    """The verdict does not depend on the binlog format and the current database, as the worklog wants."""
     rules = EffectiveFilter(given_rules, names=NameRules(family))
     database, table = name
     rows = rules.decide_rows(database, table)
@@ -229,7 +229,7 @@ class TestTheWorklogsExamples:
         assert rules.rows_ok("abc", "EFG")
         assert rules.rows_ok("xyz", "t")
         include = _filter("DO='abc.%'", "IGNORE='%.%'", "IGNORE='%.EFG'")
-        assert include.rows_ok("abc", "EFG")  # DO comes first: it makes the exception
+        assert include.rows_ok("abc", "EFG")  # DO is asked first, so that it makes exceptions
         assert not include.rows_ok("xyz", "EFG")
 
     def test_change_master(self) -> None:
@@ -357,7 +357,7 @@ class TestWhatTheWorklogLeavesOpen:
 
     @pytest.mark.parametrize("expression", ["Shop.%", "Sho_.%", "%.T\u00e9", "Shop.T%"])
     def test_names_compare_as_in_the_familys_wild_rules(self, expression: str) -> None:
-        """Also those of whole databases, which are not matched."""
+        """Names compare so in rules of whole databases, too, which are looked up and not matched."""
         options = [f"--ignore={expression}"]
         assert _filter(*options).rows_ok("shop", "te")
         assert not _filter(*options).rows_ok("Shop", "T\u00e9")
@@ -418,7 +418,7 @@ class TestRewrite:
         rules = _filter("--rewrite=a.%->b.%", "--ignore=a.%", "--ignore=c.%")
         assert rules.rows_ok("a", "t")
         assert not _filter("--rewrite=a.%->b.%", "--ignore=b.%").rows_ok("a", "t")
-        # qualified or not: it is the effective name that counts
+        # the effective name counts, whether the name is qualified or not
         assert rules.statement(_update("a.t", current="c")) is Verdict.EXECUTE
         assert rules.statement(_update("t", current="a")) is Verdict.EXECUTE
 

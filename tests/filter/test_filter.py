@@ -1,4 +1,4 @@
-"""The filter against the manual's own steps (tests/filter/plain.py)."""
+"""The classic filter, compared with the manual's steps (tests/filter/plain.py)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.filter.plain import Names, PlainFilter
 
 Family = Literal["mysql", "mariadb"]
 
-# Names whose case, accents and width matter. What servers make of them is in plain.Names.
+# Names whose case, accents and width matter. plain.Names compares them as the servers do.
 DATABASES = ["shop", "Shop", "logs", "a_b", "axb", "é", "É", "e", "ß", "🙂", ""]
 TABLES = ["t", "T", "t_1", "tx1", "é", "ß", "s", "ſ", "ss", "d.t"]
 

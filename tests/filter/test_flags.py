@@ -1,4 +1,4 @@
-"""The filter's answers as bits."""
+"""Table flags: a filter's verdicts as bits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ALL = FILTER_BINLOG_SEND_F | FILTER_BINLOG_WRITE_F | FILTER_SLAVE_EXECUTE_F
 
 
 def _subjects(tables: int) -> Subjects:
-    """Subjects as a scan of many tables leaves them."""
+    """Return subjects as a scan of many tables leaves them."""
     builder = _Builder(DIALECTS[0])
     builder.add(EventType.QUERY, query_body(b"BEGIN"))
     for n in range(tables):
@@ -55,7 +55,7 @@ def test_bits() -> None:
 
 
 def test_growth() -> None:
-    """New subjects get their flags when they are met; known ones keep theirs and are not asked again."""
+    """Each subject gets its flags when it is met, and the filter is never asked about the subject again."""
     subjects = _subjects(200)
     asked = []
 

@@ -1,4 +1,4 @@
-"""Hits are what a real MySQL 9.7 counts (tests/filter/data/record-hits)."""
+"""Hit counts agree with MySQL 9.7's (recorded by tests/filter/data/record-hits)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _subject(kind: int, body: bytes | memoryview, fd: FormatDescription) -> Subj
 
 
 def _subjects() -> Iterator[tuple[int, Subject]]:
-    """Where each event that a filter is asked about ends, and its subject."""
+    """Yield end position and subject of each event that a filter is asked about."""
     path = DATA / "hits-mysql.000001"
     with path.open("rb") as source:
         for event in iter_events(source, file=path.name):
@@ -65,8 +65,6 @@ def _subjects() -> Iterator[tuple[int, Subject]]:
 SUBJECTS = list(_subjects())
 
 
-# What MySQL counts besides, as it executes: kinds by step. Keywords with a current database that is rewritten; what a
-# function or a trigger does; the grants that DROP PROCEDURE takes back; DROP TRIGGER, whose table only a replica finds.
 _TABLE_KINDS = {
     RuleKind.DO_TABLE,
     RuleKind.IGNORE_TABLE,
@@ -82,10 +80,15 @@ MORE: dict[str, set[RuleKind]] = {
     "drop routines": _TABLE_KINDS,
     "drop trigger": _TABLE_KINDS,
 }
+"""The kinds of hits that MySQL counts besides, by step, since it counts while it executes statements.
+
+Such hits are of keywords with a rewritten current database, of functions, and of triggers. Others are of the grants
+that DROP PROCEDURE revokes, and of DROP TRIGGER, whose table only a replica finds.
+"""
 
 
 def _differences(case: dict[str, Any]) -> Iterator[tuple[str, RuleKind, int, int]]:
-    """Where another count was recorded than is counted: step, kind, recorded, counted."""
+    """Yield the differences from the recorded counts as step, kind, recorded count, count here."""
     rules = Filter.from_options(case["options"])
     begin = 0
     for (name, end), recorded in zip(RECORDED["steps"], case["hits"], strict=False):

@@ -1,4 +1,4 @@
-"""Statement kinds as a filter, and filters put together."""
+"""The filter of kinds of statement, and the filter that combines filters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which origins are wanted."""
+"""The origin filter."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def test_servers() -> None:
     origin = OriginFilter(frozenset({7}), own_server_id=3)
     assert origin.is_on
     assert [origin.wants(server, None, writer=1) for server in (1, 3, 7)] == [True, False, False]
-    # a binlog that the slave's own server wrote is read; IGNORE_SERVER_IDS stays in force
+    # the slave wants its own transactions from its own binlog; IGNORE_SERVER_IDS stays in force
     assert [origin.wants(server, None, writer=3) for server in (1, 3, 7)] == [True, True, False]
     assert OriginFilter(frozenset({7})).wants(7, None, writer=7) is False
 
 
 def test_domains() -> None:
-    """Asked of MariaDB 10.11: what is in no domain is not asked about."""
+    """Domain lists do not apply to events without a domain, as in MariaDB 10.11."""
     do, ignore = OriginFilter(do_domain_ids=frozenset({0, 5})), OriginFilter(ignore_domain_ids=frozenset({3}))
     assert [do.wants(1, domain, writer=1) for domain in (0, 3, 5, None)] == [True, False, True, True]
     assert [ignore.wants(1, domain, writer=1) for domain in (0, 3, 5, None)] == [True, False, True, True]

@@ -1,6 +1,8 @@
-"""Options in a server's spelling."""
+"""Rules from options in the servers' spelling."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 
 from dumpfilter.errors import OptionError
 from dumpfilter.filter.rules import (
+    BaseRuleKind,
     EffectiveRuleKind,
     FilterSemantics,
     Rule,
@@ -44,7 +47,7 @@ def test_every_effective_kind(kind: EffectiveRuleKind) -> None:
 
 @pytest.mark.parametrize("name", ["--binlog-do-db", *(f"--{kind.value}" for kind in RuleKind)])
 def test_old_options_are_unknown_in_effective_semantics(name: str) -> None:
-    """The worklog: they "are all removed in this WL and cause an 'unknown option' error"."""
+    """WL#2516 says of the classic options: they "are all removed in this WL and cause an 'unknown option' error"."""
     with pytest.raises(OptionError, match=f"unknown option '{name[2:]}'"):
         parse_clause(f"{name[2:].upper()}='a.b'")
     with pytest.raises(OptionError, match=f"unknown option '{name}' in effective filter semantics") as raised:
@@ -200,3 +203,11 @@ def test_anything(text: str) -> None:
 def test_unique() -> None:
     a, b = make_rule(RuleKind.DO_DB, "a"), make_rule(RuleKind.DO_DB, "b")
     assert unique([b, a, b, a]) == (b, a)
+
+
+@pytest.mark.parametrize("kinds", [RuleKind, EffectiveRuleKind])
+def test_the_documentation_lists_every_kind(kinds: type[BaseRuleKind]) -> None:
+    page = (Path(__file__).parents[2] / "docs/filters.md").read_text("utf-8")
+    for kind in kinds:
+        row = f"| `--{kind.option}={kind.metavar}` | {kind.help} |"
+        assert row in page, f"docs/filters.md needs this row: {row}"

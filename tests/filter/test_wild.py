@@ -1,4 +1,4 @@
-"""Wild patterns against their definition."""
+"""Wild patterns, compared with their definition."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_escaped_names_match_themselves(name: str) -> None:
 @settings(max_examples=200, deadline=None)
 @given(pattern=texts, name=texts)
 def test_folding(pattern: str, name: str) -> None:
-    """What ``fold`` makes equal is equal; it has no say about what is a wildcard."""
+    """Characters that ``fold`` maps to the same character match. ``fold`` never makes a wildcard."""
     assert WildPattern(pattern, str.upper).matches(name) == naive_match(
         parse_pattern(pattern.upper()), name.upper()
     )

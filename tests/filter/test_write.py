@@ -1,4 +1,4 @@
-"""The write side's filter: against the manual's steps, and what it makes of the dump's flags."""
+"""The write side's filter, compared with the manual's steps, and its effect on table flags."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_against_the_manual(
         decision = rules.decide(subject)
         assert decision.verdict.passes == is_written(do_db, ignore_db, database, plain, worklog=worklog)
         assert decision.verdict is not Verdict.UNDECIDED
-        # the rule that decided is one of the kind that its step names
+        # the rule that decided is of the kind that the step names
         if decision.step in (Step.BINLOG_DO_DB, Step.BINLOG_IGNORE_DB):
             assert decision.rule in rules.rules
             assert decision.rule.kind.name == decision.step.name.removeprefix("BINLOG_")
@@ -98,7 +98,7 @@ def test_what_is_not_written_has_no_flag(
     tables: list[str],
     statement: Statement,
 ) -> None:
-    """And what is written has those of the slave's filter."""
+    """Subjects that are written have the flags of the slave's filter."""
     subjects = Subjects()
     subjects.statement(statement)
     for name in tables:
@@ -120,7 +120,7 @@ def test_what_is_not_written_has_no_flag(
 
 
 class TestDatabaseStatements:
-    """CREATE, ALTER and DROP DATABASE: a server writes the database they name as the current one."""
+    """A server logs CREATE, ALTER and DROP DATABASE with the named database as the current one."""
 
     def test_the_events_database_decides(self) -> None:
         rules = write_filter(["d1"], [])

@@ -7,13 +7,13 @@ from typing import Any
 
 import grpc
 import pytest
-from dumpfilter.master.logs import MOST
 from structlog.testing import capture_logs
 
 from dumpfilter.filter import Filter
 from dumpfilter.index.subjects import Subjects
+from dumpfilter.master.messages import MAX_NAME, MAX_RULES
 from dumpfilter.master.register import MOST_IDLE, MOST_IDLE_WEIGHT, NotRegistered, Register, RegisteredSlave
-from dumpfilter.master.service import MAX_NAME, MAX_RULES
+from dumpfilter.printable import LONGEST_IN_LOG
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.client import Client
 from tests.master.test_service import code_of, dumping, wait_for
@@ -36,7 +36,7 @@ def refused(client: Client, message: pb.RegisterRequest) -> tuple[grpc.StatusCod
     assert line["event"] == "registration refused"
     assert line["log_level"] == "warning"
     assert line["peer"].startswith("ipv")
-    assert sum(len(str(value)) for value in line.values()) < MOST + 200
+    assert sum(len(str(value)) for value in line.values()) < LONGEST_IN_LOG + 200
     code, details = code_of(caught)
     assert len(details) < 2000
     return code, details, line
@@ -109,7 +109,7 @@ def test_a_request_that_is_no_message(client: Client, method: str, body: bytes) 
     assert line["event"] == "malformed request"
     assert line["method"] == f"/dumpfilter.v1.DumpFilter/{method}"
     assert line["peer"].startswith("ipv")
-    assert sum(len(str(value)) for value in line.values()) < MOST + 200
+    assert sum(len(str(value)) for value in line.values()) < LONGEST_IN_LOG + 200
     client.register()  # and the service goes on
 
 

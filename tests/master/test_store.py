@@ -52,7 +52,7 @@ def test_every_byte_is_scanned_once_for_all_slaves() -> None:
         walk(store)
     sizes = sum((ORACLE / "mysql-row" / name).stat().st_size for name in store.binlogs.names)
     heads = sum(store.first_position(name) for name in store.binlogs.names)
-    assert store.bytes_scanned == sizes - heads
+    assert store.scanned[0] == sizes - heads
 
 
 def test_a_file_that_grows_a_byte_at_a_time_gives_whole_transactions(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_file_that_grows_a_byte_at_a_time_gives_whole_transactions(tmp_path: P
             store.check_last("bin.000001")
     assert seen == expected
     # a transaction at a time must not become a segment a transaction
-    assert len(store.open_file("bin.000001").places) == 1
+    assert len(store.open_file("bin.000001")._places) == 1
 
 
 def test_rotation_is_followed(tmp_path: Path) -> None:
@@ -206,6 +206,6 @@ def test_memory_does_not_grow_with_the_number_of_files(tmp_path: Path) -> None:
     (tmp_path / "bin.index").write_text("".join(f"./{name}\n" for name in names))
     store = BinlogStore(tmp_path)
     first = walk(store)
-    held = [store.open_file(name).reader._buffer.size for name in names]
+    held = [store.open_file(name)._reader._buffer.size for name in names]
     assert not any(held[:-1])
     assert walk(store) == first

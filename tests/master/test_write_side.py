@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -19,6 +13,7 @@ from dumpfilter.filter.rules import parse_clause
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.v1 import dumpfilter_pb2 as pb
+from tests.commands.in_process import run as run_in_process
 from tests.master.client import Client
 from tests.master.test_service import files_of
 from tests.oracle.dumping import dump
@@ -84,48 +79,6 @@ def test_effective_rules_of_the_binlog() -> None:
     ],
 )
 def test_the_other_semantics_options_are_unknown(options: list[str]) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "dumpfilter", "master", RECORDING, *options],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    done = run_in_process("master", RECORDING, "--port", "0", *options)
     assert done.returncode == 2
     assert "unknown option" in done.stderr
-
-
-def test_as_a_process(tmp_path: Path) -> None:
-    dumpfilter = [sys.executable, "-m", "dumpfilter"]
-    master = subprocess.Popen(
-        [
-            *dumpfilter,
-            *("master", RECORDING, "--port", "0", "--port-file", tmp_path / "port", "--binlog-do-db=d1"),
-            "--binlog-ignore-db=d1",
-        ],
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        while not (tmp_path / "port").exists():
-            assert master.poll() is None
-            time.sleep(0.02)
-        port = (tmp_path / "port").read_text().strip()
-        slave = subprocess.run(
-            [
-                *dumpfilter,
-                *("slave", "--master", f"127.0.0.1:{port}", "--relay-dir", tmp_path / "slave"),
-                *("--server-id", "7", "--once", "--summary", "json"),
-            ],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            env=os.environ | {"COLUMNS": "120"},
-        )
-    finally:
-        master.send_signal(signal.SIGTERM)
-        _, said = master.communicate(timeout=30)
-    assert slave.returncode == 0, slave.stderr
-    assert "as though written with --binlog-do-db=d1 --binlog-ignore-db=d1" in said
-    relayed = b"".join(path.read_bytes() for path in (tmp_path / "slave").glob("relay-bin.0*"))
-    assert b"\x02d1\x00\x01t\x00" in relayed  # a table map of d1.t
-    assert b"\x02d2\x00\x01t\x00" not in relayed

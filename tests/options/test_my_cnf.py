@@ -1,4 +1,4 @@
-"""Option files and the servers' spellings: the format against a server's own reader, the rest through the real CLI."""
+"""Option files, compared with the servers' own reader, and the servers' spellings on the real command line."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def printed(given: list[tuple[str, str | None]]) -> str:
 
 
 def my_print_defaults(path: Path) -> str:
-    """The same options as MariaDB reads them."""
+    """Return the options as MariaDB's ``my_print_defaults`` prints them."""
     command = ["my_print_defaults", f"--defaults-file={path}", "mysqld"]
     done = subprocess.run(command, capture_output=True, check=True)
     return done.stdout.decode("utf-8", "surrogateescape")
 
 
-# each line with what my_print_defaults of MySQL 9.7 and of MariaDB 10.11 made of it
+# each line with the output of my_print_defaults of MySQL 9.7 and of MariaDB 10.11
 RECORDED = {
     "plain=abc": "--plain=abc",
     "  spaced   =   a b c   ": "--spaced=a b c",
@@ -112,7 +112,7 @@ def test_sections_are_what_both_servers_read(tmp_path: Path) -> None:
 
 
 def comparable(line: str) -> bool:
-    """Whether MariaDB reads the line in one way. Sections have a test of their own.
+    """Tell whether MariaDB reads the line in one way. Sections have a test of their own.
 
     Before an indented ``=`` MariaDB 10.11 and 11.8 look for the name's end in what stands in front of the line.
     """
@@ -225,7 +225,7 @@ def test_what_is_wrong_with_a_file(text: str, said: str, tmp_path: Path) -> None
 def test_a_file_that_anybody_may_write_to(tmp_path: Path) -> None:
     path = write(tmp_path / "my.cnf", "[mysqld]\nx=1\n")
     path.chmod(0o666)
-    assert my_print_defaults(path) == ""  # a server passes over it, with a warning
+    assert my_print_defaults(path) == ""  # a server ignores the file with a warning
     with pytest.raises(OptionFileError, match="chmod o-w"):
         read_options_file(path)
 

@@ -1,4 +1,4 @@
-"""SHOW BINLOG EVENTS, held to what a MySQL 9.7 and a MariaDB 10.11 show of the same files."""
+"""SHOW BINLOG EVENTS shows the rows that MySQL 9.7 and MariaDB 10.11 show of the same files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_every_row_is_the_servers(shown: Path) -> None:
     in_another_charset = 0
     for ours, servers in zip(found, expected, strict=True):
         if any("\udc80" <= c <= "\udcff" for c in servers[5]):
-            # the server passes on the bytes of the session that ran it; here they are characters
+            # the server sends the statement's bytes, this console sends characters
             in_another_charset += 1
             ours, servers = ours[:5], servers[:5]
         assert ours == servers

@@ -1,4 +1,4 @@
-"""Certificates and keys: what is made, and what is said about files that cannot be used."""
+"""Certificates and keys that are made, and errors about files that cannot be used."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ def data() -> Path:
 
 @pytest.fixture(scope="session")
 def masters() -> type:
-    """The helpers of this module, by name."""
+    """Return the classes and functions of this module that tests use."""
 
     class Masters:
         FakeMaster = FakeMaster
@@ -179,7 +179,7 @@ def masters() -> type:
 
 @pytest.fixture(scope="session")
 def address_of() -> Iterator[Callable[[str], str]]:
-    """The address of a master over a recording. Tests share one master for each recording."""
+    """Return the function that starts a master over a recording, once, and returns its address."""
     started: dict[str, Master] = {}
 
     def address(folder: str) -> str:
@@ -195,7 +195,7 @@ def address_of() -> Iterator[Callable[[str], str]]:
 
 @pytest.fixture(scope="session")
 def one_launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
-    """The launcher of all tests, since starting one takes a second."""
+    """Start the launcher of all tests, because a start takes a second."""
     made = Launcher(tmp_path_factory.mktemp("launcher"))
     yield made
     made.close()
@@ -203,7 +203,7 @@ def one_launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]
 
 @pytest.fixture
 def launcher(one_launcher: Launcher, tmp_path: Path) -> Iterator[Launcher]:
-    """A launcher of processes whose files are in the test's directory."""
+    """Return a launcher of processes whose files are in the test's directory."""
     one_launcher.directory = tmp_path
     yield one_launcher
     one_launcher.kill_all()
@@ -211,5 +211,5 @@ def launcher(one_launcher: Launcher, tmp_path: Path) -> Iterator[Launcher]:
 
 @pytest.fixture
 def binlogs(data: Path, tmp_path: Path) -> Path:
-    """A copy of a recording. A test may change the copy."""
+    """Return a copy of a recording. A test may change the copy."""
     return Path(shutil.copytree(data / "mysql-row", tmp_path / "binlogs"))

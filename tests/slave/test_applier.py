@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.errors import BinlogCorrupt, BinlogTruncated
 from dumpfilter.filter import Filter
@@ -21,7 +22,7 @@ FOLDERS = [
 
 
 class Notes:
-    """A target that writes down what it is told."""
+    """A target that records the calls that it receives."""
 
     def __init__(self):
         self.calls = []
@@ -51,7 +52,7 @@ def paths(data, folder):
 
 
 def plain(told):
-    """A GTID as ``SHOW BINLOG EVENTS`` tells it, without its words (MariaDB: ``BEGIN GTID 0-11-5 cid=7``)."""
+    """Return the GTID in the text that ``SHOW BINLOG EVENTS`` shows, for example ``BEGIN GTID 0-11-5 cid=7``."""
     return re.search(r"[0-9a-f]{8}-\S+:\d+|\d+-\d+-\d+", told)[0]
 
 
@@ -70,7 +71,7 @@ def test_every_transaction_is_completed(data, folder):
     calls, gtids = replay(data, folder)
     transactions = oracle["source"]["transactions"]
     assert gtids == [plain(t["gtid"]) for t in transactions]
-    # what the server says is in them
+    # The kinds of events that the server shows in each transaction.
     told = {plain(t["gtid"]): [kind for kind, _ in t["events"]] for t in transactions}
     for gtid, kind, _, what in calls:
         kinds = " ".join(told[gtid])
@@ -103,7 +104,7 @@ def test_rewrite(data):
 
 
 def test_mixed_recordings_of_one_workload_say_the_same_rows(data):
-    """Compressed or not: the mixed recordings' rows are found in payloads and compressed events."""
+    """The mixed recordings have their rows in payloads (MySQL) and compressed events (MariaDB)."""
     for family in ("mysql", "mariadb"):
         calls, _ = replay(data, f"{family}-mixed")
         assert [c for c in calls if c[1] == "rows"]
@@ -113,9 +114,8 @@ def test_mixed_recordings_of_one_workload_say_the_same_rows(data):
 def test_a_file_that_ends_inside_a_transaction(data, tmp_path, masters):
     whole = (data / "mysql-row" / "bin.000001").read_bytes()
     events = masters.events_of(whole)
-    cut = next(
-        sum(map(len, events[: i + 1])) + 4 for i, e in enumerate(events) if e[4] == 19
-    )  # after a table map
+    number = next(i for i, event in enumerate(events) if event[4] == EventType.TABLE_MAP)
+    cut = 4 + sum(map(len, events[: number + 1]))
     path = tmp_path / "bin.000001"
     path.write_bytes(whole[:cut])
     with pytest.raises(BinlogTruncated, match=rf"bin.000001: at {cut}: the file ends inside a transaction"):
@@ -149,7 +149,7 @@ def test_keywords():
 
 
 def test_groups_without_gtids():
-    """As MySQL 5.5 writes: BEGIN … Xid, statements that stand alone, context before them."""
+    """MySQL 5.5 writes BEGIN … Xid, statements outside transactions, and context events before them."""
     groups = Groups()
     assert groups.enter(5) is False
     assert groups.inside

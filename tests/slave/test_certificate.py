@@ -1,4 +1,4 @@
-"""The certificate that a slave makes for its console, and keeps."""
+"""The certificate that a slave makes for its console and keeps."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_one_of_the_two_is_lost(tmp_path: Path, lost: str) -> None:
 
 
 def test_crash_between_the_two(tmp_path: Path) -> None:
-    """The new key is there and the new certificate is not: the old one is of no use."""
+    """A crash after the new key and before the new certificate leaves an old certificate that does not fit."""
     kept_tls(tmp_path, HOST, None)
     other = tmp_path / "other"
     other.mkdir()

@@ -199,7 +199,7 @@ WRITER = 11
 
 @pytest.fixture(params=["mysql-row", "mariadb-mixed"])
 def of_servers(data: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
-    """A recording whose transactions have the server ids of the writer, 1001 (the slave) and 12, in turn."""
+    """Return a recording whose transactions have the server ids of the writer, 1001 (the slave) and 12, in turn."""
     binlogs = Path(shutil.copytree(data / request.param, tmp_path / "binlogs"))
     found = BinlogSet.open(binlogs)
     for name in found.names:

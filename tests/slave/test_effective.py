@@ -1,10 +1,9 @@
-"""Effective filters (WL#2516) end to end: over real gRPC, on the master as on the slave, as the worklog's steps say."""
+"""Effective filters (WL#2516) end to end: master and slave decide as the worklog's steps say."""
 
 from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
@@ -32,6 +31,7 @@ from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
 from tests.filter.plain import Names
 from tests.filter.plain_effective import PlainEffectiveFilter
+from tests.slave.processes import Launcher
 
 FOLDERS = [
     f"{family}-{kind}" for family in ("mysql", "mariadb") for kind in ("row", "statement", "statement-kinds")
@@ -84,8 +84,10 @@ def files_of(folder: Path) -> list[Path]:
 
 
 def expected(folder: Path, options: list[str]) -> tuple[list[list[Any]], int, int]:
-    """What a slave must be told, by the plain filter; how many statements it could not decide, how many events
-    it dropped."""
+    """Return the calls that a target must receive, and the numbers of undecided statements and dropped events.
+
+    The plain filter decides, which implements the worklog's steps one by one.
+    """
     family = folder.name.partition("-")[0]
     plain = PlainEffectiveFilter(EffectiveFilter.from_options(options).rules, Names(family))
     told: list[list[Any]] = []
@@ -120,7 +122,7 @@ def expected(folder: Path, options: list[str]) -> tuple[list[list[Any]], int, in
 
 
 def _text(event: Any) -> str:
-    """A statement's text: what comes after the default database and its zero."""
+    """Return a statement's text, which follows the default database and its zero byte."""
     body = bytes(event.body)
     start = event.fd.post_header_length(event.header.type) + (body[11] | body[12] << 8) + body[8] + 1
     return body[start:].decode()
@@ -159,7 +161,7 @@ def run_slave(address: str, directory: Path, options: list[str], *, on_master: b
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_the_law(serve, data: Path, tmp_path: Path, folder: str) -> None:
-    """Filtered on the master or not, the slave is told the same, and what it is told is what the steps say."""
+    """The target receives the same calls whichever side filters, and these are the calls that the steps demand."""
     address = serve(data / folder)
     any_dropped = 0
     for case, options in CASES.items():
@@ -256,24 +258,20 @@ def test_what_the_command_refuses(
 
 
 @pytest.mark.parametrize("summary", ["json", "table"])
-def test_the_command(serve, data: Path, tmp_path: Path, summary: str) -> None:
-    done = subprocess.run(
-        [
-            *[sys.executable, "-m", "dumpfilter", "slave", "--master", serve(data / "mysql-row"), "--once"],
-            *["--server-id", "9", "--relay-dir", str(tmp_path / "s"), "--summary", summary],
-            *["--filter-semantics", "effective", "--ignore=%.%", "--do=shop.orders"],
-            *["--rewrite=shop.%->store.%", "--do=store.customers"],
-        ],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+def test_the_command(serve, launcher: Launcher, data: Path, summary: str) -> None:
+    launcher.start(
+        "s",
+        *("slave", "--master", serve(data / "mysql-row"), "--once", "--server-id", "9"),
+        *("--relay-dir", str(launcher.directory / "s"), "--summary", summary),
+        *("--filter-semantics", "effective", "--ignore=%.%", "--do=shop.orders"),
+        *("--rewrite=shop.%->store.%", "--do=store.customers"),
     )
-    assert done.returncode == 0, done.stderr
+    assert launcher.wait("s") == 0, launcher.log("s")
+    printed = (launcher.directory / "s.log").read_text()
     if summary == "table":
-        assert "store.customers" in done.stdout
-        assert re.search(r"^undecided +0 of \d+ events sent", done.stdout, re.MULTILINE)
+        assert "store.customers" in printed
+        assert re.search(r"^undecided +0 of \d+ events sent", printed, re.MULTILINE)
     else:
-        report = json.loads(done.stdout)
+        report = json.loads(printed)
         assert set(report["summary"]["tables"]) == {"store.customers"}
         assert report["counts"]["events_undecided"] == 0 < report["counts"]["events_dropped"]

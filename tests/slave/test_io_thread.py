@@ -1,4 +1,4 @@
-"""The I/O thread against a gRPC server in this process that fails as it is told."""
+"""The I/O thread against a gRPC server in this process that fails on request."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ from dumpfilter.slave.threads.receiver import Receiver
 from dumpfilter.slave.threads.relay_end import RelayEnd
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
+from tests.slave.driven import wait_until
 
 SHAPE = [[(True, [20, 30, 40]), (False, [5]), (True, [1])], [(True, [50, 50])] * 5]
 
 
 class Servicer(rpc.DumpFilterServicer):
-    """Each dump plays the next of ``plays``: how many chunks to send, then what to do."""
+    """A master whose dumps follow ``plays``. A play is a number of chunks, and the action after them."""
 
     def __init__(self, master, plays=()):
         self.master = master
@@ -207,15 +208,11 @@ def test_stop(served, tmp_path, whole, then):
     thread = make_thread(tmp_path / "s", servicer.port, once=False)
     running = threading.Thread(target=thread.run)
     running.start()
-    deadline = time.monotonic() + 10
-    while thread.received.chunks < servicer.sent or not servicer.sent:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    # saved although no chunk follows: the ticker does it
+    wait_until(lambda: servicer.sent and thread.received.chunks >= servicer.sent)
+    # No chunk follows, and the ticker saves the file.
     path = tmp_path / "s" / "master.info"
-    while "bin.000002" not in path.read_text() or str(servicer.master.files[1].end) not in path.read_text():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    end = str(servicer.master.files[1].end)
+    wait_until(lambda: "bin.000002" in path.read_text() and end in path.read_text())
     thread.stop()
     running.join(5)
     assert not running.is_alive()
@@ -227,7 +224,7 @@ def test_stop_while_nobody_is_there(tmp_path):
     thread = make_thread(tmp_path / "s", 1, connect_retry=60.0)
     running = threading.Thread(target=thread.run)
     running.start()
-    time.sleep(0.3)
+    wait_until(lambda: thread.last_error)
     thread.stop()
     running.join(5)
     assert not running.is_alive()
@@ -281,18 +278,23 @@ def test_a_full_disk_stops_it(served, tmp_path, monkeypatch):
 
 
 def test_a_slow_disk_holds_the_master_back(served, masters, tmp_path):
-    """What is on the way is bounded by flow control, however long the stream."""
+    """Flow control bounds the chunks in memory, however long the stream."""
     files = masters.synthetic([[(True, [60_000])] * 400])
     servicer = served(files=files)
     servicer.master.chunks = lambda file, position, cuts, real=servicer.master.chunks: real(
         file, position, [60_000]
     )
-    ahead = []
+    sent_meanwhile = []
 
-    def slowly(chunk):
-        if len(ahead) < 20:
-            time.sleep(0.05)
-        ahead.append(servicer.sent - len(ahead))
+    def hold(chunk):
+        """Hold the first chunk until the master has stopped sending."""
+        while not sent_meanwhile:
+            before = servicer.sent
+            threading.Event().wait(0.2)
+            if servicer.sent == before:
+                sent_meanwhile.append(before)
 
-    make_thread(tmp_path / "s", servicer.port, on_chunk=slowly).run()
-    assert max(ahead) < 200, max(ahead)
+    thread = make_thread(tmp_path / "s", servicer.port, on_chunk=hold)
+    thread.run()
+    assert sent_meanwhile[0] < 200
+    assert thread.received.chunks >= 400

@@ -1,4 +1,4 @@
-"""Master and slave compare names alike, whichever version of MariaDB wrote the binlogs, over real gRPC."""
+"""Master and slave compare names by the same collation, whichever version of MariaDB wrote the binlogs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OLD, NEW = NameCollation.GENERAL_CI, NameCollation.GENERAL1400_AS_CI
 WRITTEN_BY = {OLD: RECORDINGS / "mariadb-names", NEW: RECORDINGS / "mariadb118-names"}
 CAFE = ["--replicate-wild-do-table=cafe.%", "--replicate-do-table=È.t", "--replicate-do-table=ПРИВЕТ.t"]
 FOUND = {OLD: {"café.t", "é.t", "привет.t"}, NEW: {"привет.t"}}
-"""The recorded tables that pass CAFE, as real replicas of the two versions decided."""
+"""The recorded tables that pass the rules CAFE, as real replicas of the two versions decided."""
 
 
 @pytest.fixture(params=NameCollation)
@@ -46,7 +46,7 @@ def channel(
     semantics: FilterSemantics = FilterSemantics.CLASSIC,
     filter_on: FilterOn = FilterOn.BOTH,
 ) -> Channel:
-    """A slave in this process, for one round."""
+    """Run a slave in this process to the end of the newest binlog."""
     kind = EffectiveFilter if semantics is FilterSemantics.EFFECTIVE else Filter
     return Channel(
         ChannelOptions(
@@ -67,7 +67,7 @@ def run(one: Channel, threads: Threads = Threads.BOTH) -> Channel:
 
 
 def tables(one: Channel) -> set[str]:
-    """The tables of which the slave has applied rows."""
+    """Return the tables of which the slave has applied rows."""
     return set(one.relay_log_info.target["tables"])
 
 
@@ -77,7 +77,7 @@ def own_filter(options: Sequence[str], names: NameCollation) -> Filter:
 
 @pytest.fixture
 def upgraded(tmp_path: Path) -> Path:
-    """A set that MariaDB 10.11 began; :func:`upgrade` adds what 11.8 wrote after its upgrade."""
+    """Copy the files that MariaDB 10.11 wrote. :func:`upgrade` adds the files that 11.8 wrote after its upgrade."""
     directory = tmp_path / "master"
     directory.mkdir()
     shutil.copy(WRITTEN_BY[OLD] / "bin.000001", directory / "bin.000001")
@@ -108,7 +108,7 @@ def test_wherever_the_filter_is(tmp_path: Path, names: NameCollation, filter_on:
 
 
 def test_a_table_rule_without_accents(tmp_path: Path, names: NameCollation) -> None:
-    """By bytes or by accents, neither version takes ``café`` for ``cafe`` in a table rule."""
+    """In a table rule, neither version takes ``café`` for ``cafe``."""
     with serving(WRITTEN_BY[names]) as master:
         one = run(channel(tmp_path / "slave", master, ["--replicate-do-table=cafe.t"]))
     assert tables(one) == set()
@@ -134,7 +134,7 @@ def test_imposed_filters(tmp_path: Path, names: NameCollation) -> None:
 def test_a_slave_that_restarts_without_its_master(
     tmp_path: Path, names: NameCollation, filter_on: str
 ) -> None:
-    """A process that never hears from a master applies what the I/O thread had relayed."""
+    """A slave without its master applies the events that the I/O thread relayed before."""
     with driven(tmp_path / "slave", *CAFE) as slave:
         with serving(WRITTEN_BY[names]) as master:
             slave.follow(master, FILTER_ON=f"'{filter_on}'")
@@ -149,7 +149,7 @@ def test_a_slave_that_restarts_without_its_master(
 
 
 def test_an_upgrade_in_the_middle_of_a_set(tmp_path: Path, upgraded: Path) -> None:
-    """The slave goes on as it began; one that is set up afterwards compares as the newest binlog's server does."""
+    """The slave keeps its first collation. A slave set up afterwards compares as the newest binlog's server does."""
     directory = tmp_path / "slave"
     with serving(upgraded) as master:
         assert tables(run(channel(directory, master))) == FOUND[OLD]
@@ -186,7 +186,7 @@ def test_reset_replica_takes_the_collation_anew(tmp_path: Path, upgraded: Path) 
 
 
 def test_a_filter_that_changes_keeps_the_collation(tmp_path: Path, upgraded: Path) -> None:
-    """The master keeps to the collation when it sends anew, filtered anew."""
+    """The master keeps the collation when the filter changes and the master sends events again."""
     with serving(upgraded) as master, driven(tmp_path / "slave", *CAFE) as slave:
         slave.follow(master)
         slave.sql("START REPLICA")
@@ -219,7 +219,7 @@ def test_state_of_a_release_that_knew_one_collation(tmp_path: Path, upgraded: Pa
 
 
 def test_a_master_that_does_not_keep_to_it(tmp_path: Path) -> None:
-    """A master that answers with another collation than it was asked for is refused: it would drop other rows."""
+    """The slave refuses a master that answers with another collation, because that master would drop other rows."""
     receiver = Receiver(RelayLog(tmp_path), MasterInfoFile(tmp_path), RelayEnd())
     receiver.begin_stream(master_uuid="m", family="mariadb", names=OLD)
     with pytest.raises(StreamError, match="compares names by general1400_as_ci"):

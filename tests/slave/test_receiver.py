@@ -10,7 +10,7 @@ from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.slave.receiving import Slave
 
 
-def test_what_a_lost_connection_left_incomplete_is_given_up(masters, tmp_path):
+def test_a_transaction_that_a_lost_connection_left_incomplete_is_discarded(masters, tmp_path):
     master = masters.FakeMaster(masters.synthetic([[(True, [10, 10, 10, 10])], [(True, [10])]]))
     slave = Slave(tmp_path, save_period=0.0, sync=0)
     slave.receiver.begin_stream(master_uuid="m", family="mysql")
@@ -26,7 +26,7 @@ def test_what_a_lost_connection_left_incomplete_is_given_up(masters, tmp_path):
 
 
 def test_a_resume_point_that_cannot_be_placed(masters, tmp_path):
-    """An event spread over chunks whose last part tells of a boundary that lay in an earlier one."""
+    """The last chunk of an event names a boundary that lies in an earlier chunk."""
     files = masters.synthetic([[(True, [10]), (True, [500, 10])]])
     first, second = files[0].transactions
     slave = Slave(tmp_path, save_period=0.0, sync=0)

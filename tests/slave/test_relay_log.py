@@ -34,7 +34,9 @@ def test_the_servers_own_reader_reads_it(tmp_path, masters, folder):
     assert complaints([tmp_path / name for name in log.files], family) == ""
 
 
-@pytest.mark.parametrize("folder", [f for f in FOLDERS if f != "mysql-mixed"])  # it knows no payloads
+@pytest.mark.parametrize(
+    "folder", [f for f in FOLDERS if f != "mysql-mixed"]
+)  # MariaDB cannot read MySQL's payloads
 def test_mariadb_binlog_reads_both_families(tmp_path, masters, folder):
     log = write_recording(tmp_path, masters.recorded(folder))
     run = subprocess.run(

@@ -1,4 +1,4 @@
-"""Several channels in one slave: their names, their directories, their masters and their filters (WL#7361)."""
+"""Several channels in one slave: names, directories, masters and filters (WL#7361)."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_each_name_has_a_directory_of_its_own(names: list[str]) -> None:
 
 
 def test_twenty_channels_to_two_masters(data: Path, tmp_path: Path) -> None:
-    """Each with a filter of its own; those whose number is odd also change it on the way."""
+    """Each channel has a filter of its own. Channels with odd numbers also change it while they stream."""
     databases = ["hr", "shop", "logs", "scratch", "a_b"]
     names = [f"ch{number:02}" for number in range(20)]
     options = [f"--replicate-do-db={name}:{databases[n % 5]}" for n, name in enumerate(names)]
@@ -95,7 +95,7 @@ def test_twenty_channels_to_two_masters(data: Path, tmp_path: Path) -> None:
         serving(data / "mysql-mixed") as two,
         driven(tmp_path / "s", *options) as slave,
     ):
-        assert len(slave.warnings) == 20  # there is none of them yet
+        assert len(slave.warnings) == 20  # the options name channels that do not exist yet
         for number, name in enumerate(names):
             slave.follow([one, two][number % 2], name)
         slave.restart(*options)
@@ -119,7 +119,7 @@ def test_twenty_channels_to_two_masters(data: Path, tmp_path: Path) -> None:
             )
             for number, name in enumerate(names)
         ]
-        # all channels' together, as in a server
+        # Every channel shows the GTIDs of all channels, as in a server.
         executed = {slave.status(name)["Executed_Gtid_Set"] for name in names}
         both = parse_gtid_set(slave.executed("ch00")) | parse_gtid_set(slave.executed("ch01"))
         assert executed == {str(both)}
@@ -154,7 +154,7 @@ def test_a_new_channel_has_the_global_filter(data: Path, tmp_path: Path) -> None
 
 
 def test_a_refused_source_changes_nothing(data: Path, tmp_path: Path) -> None:
-    """Neither the filter nor what is written down, from which the slave starts again."""
+    """Neither the filter nor the file ``source.info`` changes."""
     with serving(data / "mysql-row") as master, driven(tmp_path / "s") as slave:
         slave.follow(master, "ch1", DO_DOMAIN_IDS="(1)")
         before = slave.slave.get("ch1").info
@@ -189,7 +189,7 @@ def test_server_ids_that_cannot_be(tmp_path: Path, server_id: int) -> None:
 
 
 def test_what_belongs_to_no_channel_is_left_alone(tmp_path: Path) -> None:
-    """Also a directory that was being made when the process ended."""
+    """A channel's directory may be empty, because the process ended while making it."""
     (tmp_path / "s" / "channels" / "half").mkdir(parents=True)
     (tmp_path / "s" / "channels" / "README").write_text("of the administrator")
     with driven(tmp_path / "s") as slave:

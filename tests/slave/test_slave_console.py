@@ -1,4 +1,4 @@
-"""What a slave shows and does of what its master imposes, and of its threads' errors."""
+"""Filters that a master imposes, and errors of threads, as a slave's console shows them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def imposing(*options: str, name: str = "no logs") -> MasterConfig:
 
 
 def whole(binlogs: Path, *filters: tuple[Place, ReplicationFilter]) -> dict[str, Any]:
-    """The summary of a slave that is sent everything; each filter from a place on."""
+    """Return the summary of a slave that receives everything and uses each filter from its position on."""
     target = SummaryTarget()
     left = list(filters)
     applier = None
@@ -53,7 +53,7 @@ def both(own: list[str], imposed: list[str]) -> ReplicationFilter:
 @pytest.mark.parametrize(
     "imposed", ["--replicate-ignore-table=d1.b", "--replicate-wild-do-table=d1.%", "--replicate-ignore-db=d1"]
 )
-def test_the_slave_asks_what_the_master_could_not_decide(
+def test_the_slave_decides_statements_that_the_master_could_not_decide(
     tmp_path: Path, filter_on: str, imposed: str
 ) -> None:
     own = "--replicate-wild-ignore-table=d2.%"
@@ -65,14 +65,14 @@ def test_the_slave_asks_what_the_master_could_not_decide(
         (row,) = slave.table("dumpfilter", "channels")
         assert (row["IMPOSED_BY"], row["IMPOSED_RULES"]) == ("no logs", imposed)
         assert report(slave.channel())["imposed"] == [imposed]
-        # not among what the slave has configured
+        # The imposed filter is not among the slave's own filters.
         shown = slave.table("performance_schema", "replication_applier_filters")
         assert [one["FILTER_RULE"] for one in shown] == ["d2.%"]
 
 
 @pytest.mark.parametrize("again", [True, False])
-def test_it_is_asked_of_what_was_relayed_also_without_the_master(tmp_path: Path, again: bool) -> None:
-    """A restart does not widen it."""
+def test_an_imposed_filter_stays_in_force_without_the_master(tmp_path: Path, again: bool) -> None:
+    """The slave keeps the imposed filter in a file, and a restart without the master does not lift it."""
     imposed = "--replicate-ignore-table=d1.b"
     with serving(STATEMENTS, imposing(imposed)) as master, driven(tmp_path / "s") as slave:
         slave.follow(master)
@@ -123,7 +123,7 @@ def test_a_master_that_comes_back_with_another_configuration(
         assert wanted != whole(growing.index, (("", 0), alone))
 
 
-def test_a_change_of_the_slaves_filter_does_not_widen_it(data: Path, tmp_path: Path) -> None:
+def test_a_change_of_the_slaves_filter_does_not_lift_an_imposed_one(data: Path, tmp_path: Path) -> None:
     imposed = "--replicate-ignore-db=hr"
     with (
         serving(data / "mysql-row", imposing(imposed)) as master,
@@ -140,7 +140,7 @@ def test_a_change_of_the_slaves_filter_does_not_widen_it(data: Path, tmp_path: P
         assert slave.table("dumpfilter", "channels")[0]["IMPOSED_RULES"] == imposed
 
 
-def test_an_error_of_the_source_is_shown_until_the_next_start(data: Path, tmp_path: Path) -> None:
+def test_an_error_of_the_master_is_shown_until_the_next_start(data: Path, tmp_path: Path) -> None:
     binlogs = Path(shutil.copytree(data / "mysql-row", tmp_path / "binlogs"))
     sound = (binlogs / "bin.000002").read_bytes()
     damaged = bytearray(sound)
@@ -157,7 +157,7 @@ def test_an_error_of_the_source_is_shown_until_the_next_start(data: Path, tmp_pa
         assert shown["Replica_SQL_Running"] == "Yes"
         (row,) = slave.table("performance_schema", "replication_connection_status")
         assert (row["SERVICE_STATE"], row["LAST_ERROR_NUMBER"]) == ("OFF", 1236)
-        # the file is mended, and the master has to read it anew
+        # The file is repaired. The master must be restarted to read it again.
         (binlogs / "bin.000002").write_bytes(sound)
         master.stop()
         master.start()
@@ -167,7 +167,7 @@ def test_an_error_of_the_source_is_shown_until_the_next_start(data: Path, tmp_pa
 
 
 def test_an_error_of_the_applier_is_shown_until_the_next_start(data: Path, tmp_path: Path) -> None:
-    """What was applied before it stays, and nothing is applied twice."""
+    """The slave keeps the transactions applied before the error, and applies none twice."""
     with serving(data / "mysql-row") as master, driven(tmp_path / "s") as slave:
         slave.follow(master)
         slave.sql("START REPLICA IO_THREAD")
@@ -180,10 +180,10 @@ def test_an_error_of_the_applier_is_shown_until_the_next_start(data: Path, tmp_p
         wait_until(lambda: slave.status()["Replica_SQL_Running"] == "No")
         assert slave.status()["Last_SQL_Errno"] == slave.status()["Last_Errno"] == 1594
         assert "relay-bin.000001" in slave.status()["Last_SQL_Error"]
-        # where the next one begins is what the target is like
+        # The target's state belongs to the position at which the next applier begins.
         so_far = expected(master.binlogs, slave.history[""], until=slave.place())
         assert slave.summary() == so_far.summary
-        # a changed filter fetches anew what lies beyond
+        # With another filter the slave fetches the events beyond this position again.
         slave.sql("CHANGE REPLICATION FILTER REPLICATE_IGNORE_DB = (hr)")
         slave.sql("START REPLICA")
         slave.expect_law(master)

@@ -1,4 +1,4 @@
-"""Slaves as processes: several channels, a console, and how they end."""
+"""Slaves as processes: several channels, a console, signals, errors and exit codes."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ UUID = "5a8b8d0a-e543-11f1-9c8d-02fc00000001"
 
 @pytest.fixture
 def masters(address_of: Callable[[str], str]) -> dict[str, int]:
-    """The ports of two masters."""
+    """Return the ports of two masters."""
     return {folder: int(address_of(folder).rpartition(":")[2]) for folder in ("mysql-row", "mysql-mixed")}
 
 
 def start(launcher: Launcher, *options: str, name: str = "s") -> None:
-    """A slave with its report in a file."""
+    """Start a slave that writes its report to a file."""
     directory = launcher.directory
     launcher.start(
         name,
@@ -119,11 +119,11 @@ def test_two_masters_a_console_and_an_end_in_order(
         wanted = expected(data / folder / "bin.index", [Since(("", 0), rules(rule))])
         assert report["channels"][name]["summary"] == wanted.summary
         assert report["channels"][name]["counts"]["events_dropped"] > 0
-    # once more without --master: the channels are known
+    # The slave knows its channels and needs no --master.
     start(launcher, "--once")
     assert launcher.wait("s") == 0
     again = launcher.report("s")["channels"]
-    # without the filters more passes, but nothing is left to pass
+    # Without the filters more would pass, but no events are left.
     assert {name: one["summary"] for name, one in again.items()} == {
         name: one["summary"] for name, one in report["channels"].items()
     }
@@ -133,7 +133,7 @@ def test_two_masters_a_console_and_an_end_in_order(
 def test_killed_and_started_with_other_options(
     launcher: Launcher, masters: dict[str, int], data: Path, until: int
 ) -> None:
-    """The old filter up to the applier's place, the new one from there, whatever had been relayed."""
+    """The old filter is in force up to the applier's position, and the new one beyond, whatever had been relayed."""
     master = ("--master", f"127.0.0.1:{masters['mysql-row']}")
     console = with_console(launcher, *master, "--replicate-ignore-db=hr", "--skip-replica-start")
     console.sql("START REPLICA IO_THREAD")
@@ -224,6 +224,10 @@ def last_line(launcher: Launcher) -> str:
         (["--master", "127.0.0.1:1", "--auto-position", "--start-file", "bin.000001"], "--auto-position"),
         (["--master", "group_replication_applier=127.0.0.1:1"], "group_replication_applier"),
         (["--master", "x" * 65 + "=127.0.0.1:1"], "--master"),
+        (
+            ["--master", "127.0.0.1:1", "--target", "x"],
+            "--target=x: there is no such target; give one of summary",
+        ),
     ],
 )
 def test_wrong_options_are_one_line(launcher: Launcher, options: list[str], text: str) -> None:

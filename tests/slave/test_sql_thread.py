@@ -1,9 +1,8 @@
-"""The SQL thread over relay logs of recordings, with crashes of its own."""
+"""The SQL thread over relay logs of recordings, and crashes of the SQL thread."""
 
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
 
@@ -16,6 +15,7 @@ from dumpfilter.slave.threads import sql_thread
 from dumpfilter.slave.threads.receiver import Receiver
 from dumpfilter.slave.threads.relay_end import RelayEnd
 from dumpfilter.slave.threads.sql_thread import SqlThread
+from tests.slave.driven import wait_until
 
 END = {"mysql-row": ":1-74", "mariadb-row": "0-11-74"}
 
@@ -60,7 +60,7 @@ def family_of(folder):
 
 @pytest.fixture
 def channel(tmp_path, masters):
-    """Chunks of a recording into a directory, and SQL threads over it."""
+    """Return a class with a receiver of a recording's chunks, and SQL threads over its relay logs."""
 
     class Channel:
         def __init__(self, folder):
@@ -70,7 +70,7 @@ def channel(tmp_path, masters):
                 RelayLog(tmp_path), MasterInfoFile(tmp_path), self.relay_end, save_period=0.0
             )
             self.receiver.begin_stream(master_uuid="m", family=family_of(folder))
-            # this master does not tell transactions apart: whole files only
+            # FakeMaster takes each event for a transaction. Only the ends of files are true boundaries.
             self.master = masters.FakeMaster(masters.recorded(folder))
             self.chunks = self.master.chunks("", 4, [1 << 20])
 
@@ -122,11 +122,8 @@ def test_follows_the_relay_log_as_it_grows(channel):
     counts = []
     for chunk in c.chunks:
         c.receiver.receive(chunk)
-        deadline = time.monotonic() + 30
         place = (chunk.file, chunk.resume_position)
-        while (thread.info.source_file, thread.info.source_position) != place:
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
+        wait_until(lambda p=place: (thread.info.source_file, thread.info.source_position) == p)
         counts.append(len(target.told))
     c.relay_end.close()
     running.join(5)
@@ -135,7 +132,7 @@ def test_follows_the_relay_log_as_it_grows(channel):
     assert thread.info.executed.endswith(":1-74")
 
 
-def test_retrieved_gtids_that_held_nothing_are_executed_when_caught_up(channel):
+def test_gtids_that_the_master_dropped_are_executed_when_caught_up(channel):
     c = channel("mysql-row")
     gone = "00000000-0000-0000-0000-000000000001:1-9"
     info = c.receiver.info

@@ -40,7 +40,7 @@ def test_no_flipped_byte_goes_unnoticed(tmp_path_factory, at, flip):
     data[at % len(data)] ^= flip
     where = tmp_path_factory.getbasetemp() / NAME
     if json.loads(state_file.encode(NAME, INFO)) == _json(bytes(data)):
-        return  # white space between the members
+        return  # only white space between the members has changed
     with pytest.raises(StateCorrupt, match=rf"^{where}: .*start afresh"):
         state_file.decode(bytes(data), NAME, MasterInfo, where)
 

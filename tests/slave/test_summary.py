@@ -1,4 +1,4 @@
-"""The summary: counts, digests that do not depend on how rows came, and state that tells the last commit."""
+"""The summary: counts, digests that do not depend on the grouping of rows, and the state of the last commit."""
 
 import json
 import struct
@@ -96,14 +96,16 @@ def test_statements_are_counted_by_their_database():
     again = SummaryTarget()
     for text in (b"CREATE DATABASE b", b"CREATE DATABASE a"):
         again.statement("", text)
-    assert again.state()["databases"][""]["digest"] != databases[""]["digest"]  # the order matters
+    assert (
+        again.state()["databases"][""]["digest"] != databases[""]["digest"]
+    )  # the digest depends on the order
     assert SummaryTarget().state() == EMPTY
 
 
 @settings(deadline=None, max_examples=50)
 @given(st.lists(st.tuples(st.integers(0, 99), st.binary(max_size=5)), min_size=1, max_size=12), st.data())
-def test_the_digest_does_not_depend_on_how_rows_come(rows, data):
-    """Other events, transactions, table ids, versions, compression, runs of the process: the same digest."""
+def test_the_digest_does_not_depend_on_the_grouping_of_rows(rows, data):
+    """Events, transactions, table ids, versions, compression and restarts do not change the digest."""
     images = [row(number, text) for number, text in rows]
     one = SummaryTarget()
     apply(one, (header(30), b"".join(images)))
@@ -180,7 +182,7 @@ def test_a_transaction_that_was_cut_off_leaves_no_trace():
     target.rows("shop", "new", TABLE, header(30), row(2, b"two"))
     target.statement("shop", b"text")
     for one in (target, straight):
-        apply(one, (header(32), row(1, b"one")))  # begins anew
+        apply(one, (header(32), row(1, b"one")))  # apply() begins another transaction
     assert target.state() == straight.state()
     saved = target.state()
     target.begin("gtid")
@@ -234,7 +236,9 @@ def test_names_that_could_be_mistaken_are_told_apart():
     target = SummaryTarget()
     target.rows(raw, raw, TABLE, header(30), row(1, b""))
     target.statement(raw, b"x")
-    assert json.dumps(target.state(), ensure_ascii=False).encode()  # no surrogates are left
+    assert json.dumps(
+        target.state(), ensure_ascii=False
+    ).encode()  # a text with surrogates could not be encoded
 
 
 @pytest.mark.parametrize("name", ["mysql-row", "mariadb-row"])
@@ -265,7 +269,7 @@ def test_row_by_row_a_recording_has_the_same_summary(name):
 
 
 def test_the_two_families_agree_on_the_same_rows():
-    """MySQL's v2 events and MariaDB's v1 events of one workload: the same tables, the same counts."""
+    """MySQL's v2 events and MariaDB's v1 events of one workload give the same tables and counts."""
     states = []
     for name in ("mysql-row", "mariadb-row"):
         target = SummaryTarget()

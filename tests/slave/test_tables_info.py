@@ -1,4 +1,4 @@
-"""The applier over recordings in the extended Query format (WL#40): it does what it does over the recordings."""
+"""The applier over recordings in the extended Query format (WL#40) gives the same results as over the originals."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def applied(paths: list[Path]) -> tuple[dict[str, object], list[str]]:
 
 
 def test_no_keyword_is_seen_where_there_is_none() -> None:
-    """A statement is told from a keyword by where it begins, which is another place in this format."""
+    """The text of a statement begins at another offset in the extended format."""
     body = encode_query(query_body(b"IN", "BEG"), post_header_length=13, to=17)
     fd = announce_tables_info(FormatDescription.parse(DIALECTS[0].format_description()), True)
     assert _short_keyword(EventType.QUERY, body, fd) is Keyword.NONE

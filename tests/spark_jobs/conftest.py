@@ -6,7 +6,6 @@ use a shared resource run in one worker.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ import pytest
 from dumpfilter.spark_jobs.spark.context import spark_session
 from dumpfilter.spark_jobs.spark.environment import package_environment
 from tests.mariadb import MariaDb
-from tests.spark_jobs.here import MEMORY
 
 SHARED = ("spark", "mariadb", "environment")
 
@@ -28,20 +26,6 @@ def pytest_itemcollected(item: pytest.Item) -> None:
             item.add_marker(pytest.mark.xdist_group(name))
 
 
-@pytest.fixture
-def tmp_path() -> Iterator[Path]:
-    """An empty directory in memory, removed after the test."""
-    with tempfile.TemporaryDirectory(dir=MEMORY, prefix="dumpfilter-test-") as name:
-        yield Path(name)
-
-
-@pytest.fixture(scope="session")
-def session_path() -> Iterator[Path]:
-    """A directory in memory for all tests, removed at the end."""
-    with tempfile.TemporaryDirectory(dir=MEMORY, prefix="dumpfilter-test-") as name:
-        yield Path(name)
-
-
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     with spark_session("local[2]") as session:
@@ -49,15 +33,13 @@ def spark() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def mariadb(session_path: Path) -> Iterator[MariaDb]:
-    folder = session_path / "mariadb"
-    folder.mkdir()
-    server = MariaDb(folder, "--skip-log-bin")
+def mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDb]:
+    server = MariaDb(tmp_path_factory.mktemp("mariadb"), "--skip-log-bin")
     yield server
     server.close()
 
 
 @pytest.fixture(scope="session")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The packaged environment."""
+    """Package the environment."""
     return package_environment(tmp_path_factory.mktemp("environment") / "environment.tar.gz").path

@@ -1,4 +1,4 @@
-"""A binlog set that grows as a server's does."""
+"""A binlog set that grows like a server's set."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from pathlib import Path
 
 
 class GrowingFiles:
-    """Writes files into a directory, a piece at a time, the index as a server keeps it; the file that is being written
-    has its flag set (LOG_EVENT_BINLOG_IN_USE_F, byte 21)."""
+    """Writes files piece by piece, with the index file that a server keeps.
+
+    The file that is being written has LOG_EVENT_BINLOG_IN_USE_F set (byte 21).
+    """
 
     def __init__(self, directory: Path, files: Sequence[Path]) -> None:
         self.index = directory / "bin.index"

@@ -1,8 +1,7 @@
-"""Splits in this process, without Spark, and what a split has written as tests look at it."""
+"""Splits in this process, without Spark, and their results in a form for tests."""
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,9 +11,6 @@ from typing import Any
 from dumpfilter.spark_jobs.spark.jobs import Runner, run_here
 from dumpfilter.spark_jobs.split.job import SplitOptions, SplitResult, split
 from dumpfilter.split_set.manifest import Manifest
-
-MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-"""A file system in memory, where synchronizing a file costs nothing. None: the default directory."""
 
 
 @dataclass
@@ -30,7 +26,7 @@ class PartSet:
 
 @dataclass
 class Made:
-    """What is in an output directory."""
+    """A finished split."""
 
     directory: Path
     manifest: Manifest
@@ -50,7 +46,7 @@ class Made:
         ]
 
     def set(self, name: str) -> PartSet:
-        """The set of a name."""
+        """Return the output of this name."""
         return next(one for one in self.sets if one.name == name)
 
 
@@ -68,7 +64,7 @@ def split_here(
 def shuffled(
     function: Callable[[Any], Any], tasks: Sequence[Any], label: str, *, slices: int | None = None
 ) -> list[Any]:
-    """The tasks in another order, as they may end on a cluster."""
+    """Run the tasks in another order, as tasks may end in any order on a cluster."""
     order = list(range(len(tasks)))
     random.Random(len(tasks)).shuffle(order)
     results = dict(zip(order, run_here(function, [tasks[k] for k in order], label), strict=True))

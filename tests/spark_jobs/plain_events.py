@@ -1,4 +1,5 @@
-"""What the data source's rows must be, one event at a time with the project's decoders."""
+"""The data source's rows, computed event by event with the project's decoders. The tests compare Spark's rows with
+these."""
 
 from __future__ import annotations
 
@@ -62,7 +63,7 @@ class RowCount:
 
 
 def events_of(file: bytes, name: str) -> list[dict[str, Any]]:
-    """A row for each event of a file."""
+    """Return a row for each event of a file."""
     events = list(iter_events(BytesIO(file), file=name))
     index = index_events(events)
     fd = events[0].fd
@@ -148,7 +149,7 @@ def _subject(
     if kind in QUERIES and index.role[number] & 0x7F == R.STATEMENT:
         text = bytes(decode_statement_event(T(kind), body, fd).raw)
         if text.upper().startswith(b"XA "):
-            return found  # it stands for what was prepared
+            return found  # the event names a prepared transaction
         assert isinstance(subject, Statement)
     found["database"], found["table"] = (
         None if word is None else word.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -1,5 +1,5 @@
-"""A small object store that speaks the part of S3's protocol by which files are read: HeadObject, GetObject with a
-range, ListObjectsV2. It listens on 127.0.0.1."""
+"""A small object store on 127.0.0.1 with the part of the S3 protocol that reads files: HeadObject, GetObject with a
+range, ListObjectsV2."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from xml.sax.saxutils import escape
 
 
 class ObjectStore:
-    """``objects``: by bucket and key, as in a path. ``reads``: the ranges that were read, (path, first, last)."""
+    """An object store. ``objects`` are by bucket and key; ``reads`` lists the ranges that were read, (path, first,
+    last)."""
 
     def __init__(self, port: int) -> None:
         self.endpoint = f"127.0.0.1:{port}"
@@ -23,7 +24,7 @@ class ObjectStore:
 
 @contextmanager
 def object_store() -> Iterator[ObjectStore]:
-    """A store for the time of the block."""
+    """Run an object store."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

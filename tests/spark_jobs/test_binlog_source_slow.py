@@ -32,7 +32,7 @@ def wanted() -> list[dict[str, Any]]:
 
 
 def collect(frame: Any) -> list[dict[str, Any]]:
-    """The rows as they come; Spark gives times as this machine's."""
+    """Return the rows in their order, with times in UTC. Spark returns times of this machine's time zone."""
     rows = [row.asDict() for row in frame.collect()]
     return [{**row, "timestamp": row["timestamp"].astimezone(datetime.UTC)} for row in rows]
 
@@ -62,7 +62,7 @@ def test_sql_with_filters_answers_as_without(binlog: Any, wanted: list[dict[str,
     assert len(kept) > 2
     assert [tuple(row) for row in found.collect()] == kept
     left = found._jdf.queryExecution().executedPlan().toString()
-    assert "shop" not in left  # handed down: only what the source cannot answer is left
+    assert "shop" not in left  # The data source has taken these filters.
     assert "1000000" in left
 
 
@@ -71,7 +71,7 @@ def test_a_cluster_finds_the_cuts_once(binlog: Any, wanted: list[dict[str, Any]]
     assert len(cuts.ranges()) > len(FILES)
     assert cuts.damages == ()
     assert SetCuts.parse(cuts.option) == cuts
-    # with them nothing else is looked at
+    # With the option cuts, the path is not read.
     frame = binlog.read.format("binlog").option("cuts", cuts.option).option("columns", "inner,size")
     found = frame.load(str(tmp_path / "unread"))
     assert found.columns == ["inner", "size"]
@@ -80,7 +80,7 @@ def test_a_cluster_finds_the_cuts_once(binlog: Any, wanted: list[dict[str, Any]]
 
 @pytest.fixture
 def damaged(tmp_path: Path) -> tuple[Path, int]:
-    """A set of two files, the first with a wrong byte; and where the event with it begins."""
+    """Make a set of two files, the first with a wrong byte. Return its index and the offset of the damaged event."""
     source = DATA / "oracle" / "mysql-row"
     data = bytearray((source / "bin.000001").read_bytes())
     at = [row["position"] for row in events_of(bytes(data), "bin.000001")][-30]
@@ -118,4 +118,4 @@ def test_what_is_not_there_is_told_in_a_sentence(binlog: Any, tmp_path: Path) ->
         Exception, match=f"BinlogMissing: {missing}: cannot read the index: No such file"
     ) as caught:
         binlog.read.format("binlog").load(str(missing)).count()
-    assert "planning.py" not in str(caught.value)  # not the way there
+    assert "planning.py" not in str(caught.value)  # no traceback

@@ -1,4 +1,4 @@
-"""An independent walk over binlog sets: what the split is held to."""
+"""An independent walk over binlog sets, to which the tests compare the outputs of a split."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ DUMMY_IDS = {0xFFFFFF, 0xFFFFFFFF, 0xFFFFFFFFFFFF}
 
 @dataclass
 class Walked:
-    """What a set says: for each schema the changes in order, and all events that are not file-level."""
+    """The content of a set: each schema's changes in order, and all events but file events."""
 
     changes: dict[str, list[tuple[object, ...]]] = field(default_factory=dict)
     events: Counter[tuple[object, ...]] = field(default_factory=Counter)
     order: list[tuple[object, ...]] = field(default_factory=list)
     orphans: Counter[tuple[object, ...]] = field(default_factory=Counter)
-    """What may be in no part: table maps whose table has no rows in the statement, and empty rows events."""
+    """Events that may be in no part: table maps without rows in their statement, and empty rows events."""
 
 
 def plain_events(index: Path) -> Iterator[tuple[int, EventHeader, bytes, FormatDescription, bool]]:
-    """(offset, header, body, format, inner) of a set's events, compressed transactions opened."""
-    binlogs = BinlogSet.open(index)  # or a single file
+    """Yield offset, header, body, format and inner for each event, including events in compressed transactions."""
+    binlogs = BinlogSet.open(index)  # a single file is possible, too
     for name in binlogs.names:
         with open(binlogs.path(name), "rb") as file:
             for event in iter_events(file, file=name):
@@ -68,7 +68,7 @@ def plain_events(index: Path) -> Iterator[tuple[int, EventHeader, bytes, FormatD
 
 
 def walk(index: Path) -> Walked:
-    """Walk a set with none of the split's own code but the rule of what belongs where (schemas_of)."""
+    """Walk a set. Of the split's code the walk uses only ``schemas_of``."""
     found = Walked()
     maps: dict[bytes, tuple[str, str]] = {}
     unused: dict[bytes, tuple[object, ...]] = {}
@@ -81,15 +81,15 @@ def walk(index: Path) -> Walked:
         if kind in ROWS:
             width = 4 if fd.post_header_length(kind) == 6 else 6
             flags = int.from_bytes(body[width : width + 2], "little")
-            # STMT_END_F moves with what is kept
+            # STMT_END_F moves to the last kept rows event.
             what = body[:width] + (flags & ~1).to_bytes(2, "little") + body[width + 2 :]
             if int.from_bytes(body[:width], "little") not in DUMMY_IDS:
                 schema, table = maps.get(body[:width], (REST, ""))
-                # table ids are names here
+                # Use the table's name, since table ids differ between sets.
                 found.changes.setdefault(schema, []).append(("rows", kind, table, what[width:]))
                 unused.pop(body[:width], None)
             else:
-                # it only ends the statement, for those who have something in it
+                # This rows event has no table of its own and only ends the statement.
                 found.orphans[header.timestamp, kind, header.server_id, what, gtid] += 1
         if (kind in ROWS and flags & 1) or kind in (EventType.QUERY, EventType.XID):
             found.orphans.update(unused.values())
@@ -126,7 +126,7 @@ def walk(index: Path) -> Walked:
 
 
 def check_parts(source: Path, result: Made) -> None:
-    """The parts give each schema what the whole gave it, hold every event, and are valid binlogs."""
+    """Check that the parts are valid binlogs, hold every event, and give each schema the changes of the whole set."""
     whole = walk(source)
     events: Counter[tuple[object, ...]] = Counter()
     changes = {}
@@ -134,10 +134,10 @@ def check_parts(source: Path, result: Made) -> None:
         check_set(found)
         part = walk(found.index)
         changes[found.name] = part.changes.get(found.name, [])
-        # the same event in two parts is one; without GTIDs equal events cannot be told from the same
+        # An event in two parts counts once. Without GTIDs equal events cannot be told apart.
         for key, count in part.events.items():
             events[key] = max(events[key], count) if key[-1] else events[key] + count
-        # in the order of the whole
+        # The changes have the order of the whole set.
         rest = iter(whole.order)
         assert all(any(key == other for other in rest) for key in part.order), found.name
     for schema, expected in whole.changes.items():
@@ -147,7 +147,7 @@ def check_parts(source: Path, result: Made) -> None:
 
 
 def check_set(found: PartSet) -> None:
-    """A set that follows on from file to file, with positions and checksums right, read by our own scan."""
+    """Check that a set's files follow one another, with correct positions and checksums, by this project's scan."""
     assert [path.name for path in found.files] == [Path(n).name for n in found.index.read_text().split()]
     events = 0
     for path in found.files:

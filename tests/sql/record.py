@@ -1,9 +1,11 @@
-"""Ask a real server the statements of ``data/statements.sql`` and write down what its parser says to each.
+"""Record what a real server's parser answers to the statements of ``data/statements.sql``.
 
-``python tests/sql/record.py HOST PORT`` (root without a password) writes ``data/answers.json``: by statement the
-number, SQLSTATE and message of its error, or null where the server's parser had nothing to say (it was carried out, or
-an error came from carrying it out). The server should be one of its own for this: it needs a binlog, and replication
-channels are made on it and removed. The recording here is of MySQL 9.7.
+``python tests/sql/record.py HOST PORT`` (root without a password) writes ``data/answers.json``. For each statement the
+file has the number, SQLSTATE and message of its error. It has null where the parser had nothing to say: the server
+carried the statement out, or refused it later.
+
+Use a server of its own for this: it needs a binlog, and the script creates and removes replication channels on it.
+The recording here is of MySQL 9.7.
 """
 
 from __future__ import annotations
@@ -17,11 +19,11 @@ import pymysql
 
 DATA = Path(__file__).parent / "data"
 FROM_EXECUTION = frozenset({1220, 1373, 1742, 1776, 1777, 1794, 3074, 3076, 3139, 3926})
-"""Errors of the commands themselves: the statement was understood."""
+"""Errors that the server raises after its parser has accepted the statement."""
 
 
 def statements() -> list[str]:
-    """The statements to ask: the paragraphs of the file that are no comment of its own."""
+    """Return the statements: the paragraphs of the file except its own comments."""
     text = (DATA / "statements.sql").read_text(encoding="utf-8")
     return [part.strip("\n") for part in text.split("\n\n") if part.strip() and not part.startswith("-- ==")]
 

@@ -1,4 +1,4 @@
-"""Commands, and the many spellings of one: Hypothesis strategies."""
+"""Hypothesis strategies for commands, and for the spellings of a command."""
 
 from __future__ import annotations
 
@@ -141,11 +141,11 @@ commands: st.SearchStrategy[Command] = st.one_of(
 
 
 class Name(str):
-    """A name without quotes: its letters stay as they are."""
+    """A name without quotes, whose letters keep their case."""
 
 
 class Speller:
-    """Draws one spelling of everything."""
+    """Draws a spelling of each part of a statement."""
 
     def __init__(self, draw: DRAW) -> None:
         self.draw = draw
@@ -171,7 +171,7 @@ class Speller:
         return [*words, ")"]
 
     def join(self, words: list[str]) -> str:
-        """The words with anything between them that separates; symbols need nothing."""
+        """Join the words with any text that separates them. Beside a symbol nothing is needed."""
         text = words[0]
         for before, word in pairwise(words):
             needed = "" if {before, word} & set("(),=.") else " "
@@ -182,7 +182,7 @@ class Speller:
 
 @st.composite
 def spelled(draw: DRAW, command: Command) -> str:
-    """A statement that is that command."""
+    """Draw a statement that is this command."""
     speller = Speller(draw)
     words = [
         draw(st.sampled_from([word.lower(), word.upper(), word.capitalize()]))
@@ -198,7 +198,7 @@ def _channel(speller: Speller, channel: str | None) -> list[str]:
 
 
 def _named(speller: Speller, channel: str | None) -> tuple[list[str], list[str]]:
-    """The channel at MariaDB's place, or at MySQL's."""
+    """Return the words for the channel: at MariaDB's place and at MySQL's. One of them is empty."""
     if channel is not None and speller.draw(st.booleans()):
         return [speller.string(channel)], []
     return [], _channel(speller, channel)
@@ -224,7 +224,7 @@ def _clause(speller: Speller, clause: FilterClause) -> list[str]:
 
 
 def _rule_options(speller: Speller, clause: FilterClause) -> list[list[str]]:
-    """The clause as one option, or as one a rule."""
+    """Return the clause as one option, or as one option for each rule."""
     name = clause.kind.value.upper()
     name = speller.one_of(name, name.replace("-", "_"), name.lower())
     if speller.draw(st.booleans()):

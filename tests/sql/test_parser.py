@@ -337,7 +337,7 @@ def test_nothing_is_an_error(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "rest"),
     [
-        # what only the older servers, MariaDB and the worklogs have; the rest is recorded
+        # statements of older servers, MariaDB and the worklogs, which the recorded server does not have
         ("change master", ""),
         ("change master foo to master_host='a'", "foo to master_host='a'"),
         ("change master to", ""),

@@ -1,4 +1,4 @@
-"""What a real MySQL 9.7's parser says to the statements of ``data/statements.sql`` (see ``record.py``), ours says."""
+"""The answers of a real MySQL 9.7's parser to the statements of ``data/statements.sql`` (see record.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values as they are shown."""
+"""Values in results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SELECT with MySQL's meaning. What is expected here is what a real MySQL 9.7 says."""
+"""SELECT with MySQL's meaning. The expected answers are those of a real MySQL 9.7."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def run(text: str, **options: Any) -> Result:
 
 
 def rows(text: str) -> list[Any]:
-    """The rows; of one column its values."""
+    """Return the rows. A row of one column is its value."""
     result = run(text)
     return [row[0] if len(row) == 1 else tuple(row) for row in result.rows]
 
@@ -133,7 +133,8 @@ def failure(text: str, **options: Any) -> SqlError:
         ),
         ("SELECT GROUP_CONCAT(counter) FROM filters WHERE 0", [None]),
         (
-            "SELECT x FROM (SELECT 'b' x UNION SELECT '_' UNION SELECT '-' UNION SELECT '1' UNION SELECT 'A') d ORDER BY x",
+            "SELECT x FROM (SELECT 'b' x UNION SELECT '_' UNION SELECT '-' UNION SELECT '1' UNION SELECT 'A') d "
+            "ORDER BY x",
             ["_", "-", "1", "A", "b"],
         ),
         ("SELECT 'a' = 'A', 'a' = 'a ', 'é' = 'e', 'a' < 'B', NULL <=> NULL, 1 = 1.0", [(1, 0, 1, 1, 1, 1)]),

@@ -3,6 +3,7 @@ finds can be held to what went in."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from hypothesis import strategies as st
@@ -41,7 +42,7 @@ def _quoted(draw: st.DrawFn, name: str) -> str:
 
 @st.composite
 def written(draw: st.DrawFn, name: TableName) -> str:
-    """A table's name as somebody may write it."""
+    """Draw a spelling of a table's name."""
     table = draw(_quoted(name.table))
     if name.database is None:
         return table
@@ -100,18 +101,9 @@ def made_statements(draw: st.DrawFn) -> MadeStatement:
         made = f"UPDATE {maybe('LOW_PRIORITY')}{maybe('IGNORE')}{text} {maybe('AS x', 'x')}SET a = {draw(_values)}"
         made += one("", " WHERE a IN (SELECT a FROM other)", " ORDER BY a LIMIT 5")
     elif shape == "multi update":
-        tables = [name() for _ in range(draw(st.integers(2, 4)))]
-        made = f"UPDATE {tables[0][1]} AS t0"
-        for n, (_, word) in enumerate(tables[1:], 1):
-            on = one("", f" ON t0.a = t{n}.a AND LEFT(t0.b, 2) = t{n}.b", f" ON (t0.a, 1) = (t{n}.a, 1)")
-            made += one(
-                f", {word} AS t{n}",
-                f" LEFT JOIN {word} t{n}{on or ' USING (a, b)'}",
-                f" JOIN ({word} t{n}){on}",
-            )
-        made += " SET t0.a = 1 WHERE t0.b = (SELECT 1 FROM other)"
-        table_map = draw(st.integers(1, (1 << len(tables)) - 1))
-        updated = (tuple(t for n, (t, _) in enumerate(tables) if table_map >> n & 1),)
+        made, table_map, updated = _multi_update(
+            [name() for _ in range(draw(st.integers(2, 4)))], one, lambda most: draw(st.integers(1, most))
+        )
     elif shape == "delete":
         made = f"DELETE {maybe('QUICK', 'IGNORE')}FROM {text} {one('', 'WHERE a = 1', 'ORDER BY a LIMIT 1')}"
     elif shape == "multi delete":
@@ -182,12 +174,8 @@ def made_statements(draw: st.DrawFn) -> MadeStatement:
     elif shape == "grant":
         made = f"{one(f'GRANT SELECT ON {text} TO', f'REVOKE UPDATE (a) ON TABLE {text} FROM')} 'u'@'%'"
     elif shape == "account":
-        made = one(
-            "CREATE USER 'u'@'%' IDENTIFIED BY 'on t'",
-            "DROP USER u",
-            "GRANT ALL ON shop.* TO u",
-            "GRANT r TO u",
-        )
+        users = "CREATE USER 'u'@'%' IDENTIFIED BY 'on t'", "DROP USER u"
+        made = one(*users, "GRANT ALL ON shop.* TO u", "GRANT r TO u")
         updated = ()
     elif shape == "select":
         made, updated = "SELECT `shop`.`f`(1, 'from x')", ()
@@ -196,6 +184,23 @@ def made_statements(draw: st.DrawFn) -> MadeStatement:
         st.sampled_from([("", ""), ("/* c */ ", ""), ("/*!40000 ", " */"), ("", ";"), ("-- x\n", "")])
     )
     return MadeStatement(before + text + after, kind, updated, table_map, shape in ("grant", "account"))
+
+
+def _multi_update(
+    tables: list[tuple[TableName, str]], one: Callable[..., str], number: Callable[[int], int]
+) -> tuple[str, int, tuple[tuple[TableName, ...], ...]]:
+    """Return an UPDATE of several tables, the bits of the tables it updates, and these tables."""
+    made = f"UPDATE {tables[0][1]} AS t0"
+    for n, (_, word) in enumerate(tables[1:], 1):
+        on = one("", f" ON t0.a = t{n}.a AND LEFT(t0.b, 2) = t{n}.b", f" ON (t0.a, 1) = (t{n}.a, 1)")
+        made += one(
+            f", {word} AS t{n}",
+            f" LEFT JOIN {word} t{n}{on or ' USING (a, b)'}",
+            f" JOIN ({word} t{n}){on}",
+        )
+    made += " SET t0.a = 1 WHERE t0.b = (SELECT 1 FROM other)"
+    table_map = number((1 << len(tables)) - 1)
+    return made, table_map, (tuple(t for n, (t, _) in enumerate(tables) if table_map >> n & 1),)
 
 
 _SHAPES = {

@@ -1,4 +1,4 @@
-"""What the head of a statement tells: kind, updated tables in the server's order, databases, renames."""
+"""The parser of binlogged statements: kind, updated tables in the server's order, databases."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def statement(text: str, current: str | None = "now", **event: object) -> Statem
 
 
 def names(*texts: str) -> tuple[TableName, ...]:
-    """``a`` or ``d.a``."""
+    """Return table names from texts ``a`` or ``d.a``."""
     return tuple(TableName(*t.split(".")) if "." in t else TableName(None, t) for t in texts)
 
 
@@ -158,7 +158,7 @@ OBJECTS: list[tuple[str, tuple[str, ...] | None]] = [
 @pytest.mark.parametrize(("text", "databases"), OBJECTS)
 def test_updated_databases(text: str, databases: tuple[str, ...] | None) -> None:
     assert statement(text).updated_databases == databases
-    # what needs the current database cannot be told without one
+    # without a current database, names without a database cannot be told
     without = None if databases is not None and "now" in databases else databases
     assert statement(text, None).updated_databases == without
     for dressed in (f"  {text}  ", f"/* c */ {text}", f"-- c\n{text}", text.replace(" ", "\n\t")):

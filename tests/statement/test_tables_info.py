@@ -1,4 +1,4 @@
-"""What a tables info names: the cases of WL#40's section 4, and the general rule."""
+"""The tables info of statements: the cases of WL#40's section 4, and its general rule."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dumpfilter.statement.tables_info import RowFormat, form_tables_info, qualif
 
 
 def names(text: str) -> tuple[TableName, ...]:
-    """``a`` or ``d.a``, with blanks between."""
+    """Return table names from words ``a`` or ``d.a``."""
     return tuple(TableName(*n.split(".")) if "." in n else TableName(None, n) for n in text.split())
 
 
@@ -82,7 +82,7 @@ def test_what_cannot_be_told_is_not_told(text: str) -> None:
 
 
 def test_an_update_names_its_read_tables_too() -> None:
-    """Which of them are updated is for the event to say; all of them are involved."""
+    """The event tells which of its tables are updated; the tables info names all."""
     parsed = parse_statement("UPDATE a, b SET b.i = a.i")
     assert form_tables_info(parsed, (), current_database=None) is None
     picked = type(parsed)(parsed.kind, updated=(names("b"),), listed=parsed.listed, objects=parsed.objects)

@@ -31,7 +31,7 @@ from dumpfilter.spark_jobs.bandwidth.report.text import (
 from dumpfilter.spark_jobs.bandwidth.results import Results, TableFigures
 
 MOST_LINES = 2000
-"""The most lines of any table in the page. The job's other output files have all lines."""
+"""The largest number of lines of a table in the page. The job's other output files have all lines."""
 
 
 @dataclass(frozen=True)
@@ -132,8 +132,8 @@ def _environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        # Applied to every value in the page, so that no name is forgotten. Markup comes from this package
-        # only.
+        # Jinja applies this function to every value in the page, so that no name is forgotten. Markup objects
+        # are this package's own HTML.
         finalize=lambda value: visible(value) if type(value) is str else value,
     )
     environment.filters |= {
@@ -164,7 +164,7 @@ def _any_cost(results: Results) -> bool:
 def _ways(results: Results, no_filter: int, master: int) -> list[_Way]:
     slaves = results.slaves
     return [
-        _Way("No filter", "each slave gets the whole binlog", no_filter, "whole-line"),
+        _Way("No filter", "the master sends the whole binlog", no_filter, "whole-line"),
         _Way(
             "No filter, compressed",
             "the whole binlog as zstd",
@@ -174,15 +174,20 @@ def _ways(results: Results, no_filter: int, master: int) -> list[_Way]:
         ),
         _Way(
             "Filter on the slave",
-            f"sent in full; of it {human_bytes(sum(s.applied.bytes for s in slaves))} applied",
+            f"the whole binlog; the slaves apply {human_bytes(sum(s.applied.bytes for s in slaves))}",
             no_filter,
             "whole-line",
         ),
-        _Way("Split binlogs", "whole binlogs of the schemas it needs", sum(s.split for s in slaves), "split"),
-        _Way("Filter on the master", "only what the slave needs", master, "master"),
+        _Way(
+            "Split binlogs",
+            "whole binlogs of the schemas that the slave needs",
+            sum(s.split for s in slaves),
+            "split",
+        ),
+        _Way("Filter on the master", "only the events that the filter passes", master, "master"),
         _Way(
             "Filter on the master, compressed",
-            "the same as zstd",
+            "the filtered stream as zstd",
             sum(s.compressed for s in slaves),
             "compressed",
             estimated=True,

@@ -33,17 +33,17 @@ Json = dict[str, Any]
 _Item = TypeVar("_Item")
 
 MOST_SLAVES = 20
-"""The most slaves with a bar of their own."""
+"""The largest number of slaves that have a bar of their own."""
 MOST_TABLES = 20
-"""The most tables with a bar of their own."""
+"""The largest number of tables that have a bar of their own."""
 MOST_COLUMNS = 24
-"""The most slaves in the heat map."""
+"""The largest number of slaves in the heat map."""
 MOST_ROWS = 30
-"""The most tables in the heat map."""
+"""The largest number of tables in the heat map."""
 MOST_CHOICES = 200
-"""The most slaves whose own curves can be chosen. Each curve makes the page larger."""
+"""The largest number of slaves whose own curves a reader can choose. Each curve makes the page larger."""
 MOST_POINTS = 400
-"""The most points of a curve. With more buckets, several buckets are one point."""
+"""The largest number of points of a curve. With more time buckets, several buckets make one point."""
 
 _WIDTHS = [
     60,
@@ -97,9 +97,9 @@ class TimePlot:
 
 
 def savings_plot(results: Results) -> Plot | None:
-    """Return the bytes of each slave without a filter, with a filter and in the other ways; None without traffic.
+    """Return the plot of each slave's bytes without a filter, with a filter, compressed, and as split binlogs.
 
-    The slave with the largest saving comes first.
+    The slave with the largest saving comes first. None without traffic.
     """
     slaves = sorted(results.slaves, key=lambda s: (s.master_side.bytes - s.no_filter.bytes, s.name))
     if not sum(slave.no_filter.bytes for slave in slaves):
@@ -156,8 +156,10 @@ def savings_plot(results: Results) -> Plot | None:
 
 
 def time_plot(results: Results) -> TimePlot | None:
-    """Return the bytes a second over time, with and without the filters. None without a slave, or without traffic
-    that has a time."""
+    """Return the plot of bytes a second over time, with and without the filters.
+
+    None without a slave, or without traffic that has a time.
+    """
     starts = np.array(results.bucket_starts, np.int64)
     if not len(starts) or not results.slaves:
         return None
@@ -169,7 +171,7 @@ def time_plot(results: Results) -> TimePlot | None:
         sums = np.zeros(int(place[-1]) + 1, np.int64)
         np.add.at(sums, place, values)
         rates = np.round(sums / width, 1).tolist()
-        return [*rates, rates[-1]]  # The last value again, so that the last step has an end.
+        return [*rates, rates[-1]]  # Repeat the last rate, so that the last step has an end.
 
     def peak_of(values: npt.NDArray[np.int64]) -> Peak | None:
         at = int(np.argmax(values))
@@ -252,7 +254,7 @@ def time_plot(results: Results) -> TimePlot | None:
 
 
 def tables_plot(results: Results) -> Plot | None:
-    """Return the largest tables with their cumulative share (Pareto); None without traffic."""
+    """Return the plot of the largest tables with their cumulative share (Pareto); None without traffic."""
     whole = sum(table.bytes for table in results.tables)
     if not whole:
         return None
@@ -281,10 +283,9 @@ def tables_plot(results: Results) -> Plot | None:
 
 
 def heat_map(results: Results) -> Plot | None:
-    """Return the bytes of each table that each slave is sent with its filter on the master, on a logarithmic scale of
-    colours.
+    """Return the plot of the bytes of each table that each slave is sent with its filter on the master.
 
-    None if no slave is sent any event of a table.
+    The scale of colours is logarithmic. None if no slave is sent any event of a table.
     """
     slaves, other_slaves = _head(
         sorted(results.slaves, key=lambda s: (-s.master_side.bytes, s.name)), MOST_COLUMNS
@@ -351,12 +352,12 @@ def heat_limits(plot: Plot) -> tuple[float, float, float]:
 
 
 def cost_plot(results: Results) -> Plot:
-    """Return the CPU seconds of the master, with the filters and without."""
+    """Return the plot of the master's CPU seconds, with the filters and without."""
     cost = results.cost
     parts = [
         ("scan", "reading and indexing, once", [cost.scan_seconds, 0.0]),
-        ("decide", "deciding and cutting, for all slaves", [cost.decide_seconds, 0.0]),
-        ("copy", "cutting and copying, for all slaves", [0.0, cost.unfiltered_seconds]),
+        ("decide", "deciding and copying, for all slaves", [cost.decide_seconds, 0.0]),
+        ("copy", "copying, for all slaves", [0.0, cost.unfiltered_seconds]),
     ]
     data = [
         {
@@ -402,7 +403,7 @@ def step_width(seconds: int, bucket: int) -> int:
 
 
 def _head(items: Sequence[_Item], most: int) -> tuple[list[_Item], list[_Item]]:
-    """Return the first ``most`` items and the other items. A single other item joins the first."""
+    """Split ``items`` into the first ``most`` and the rest. A rest of one item joins the first items."""
     at = most if len(items) > most + 1 else most + 1
     return list(items[:at]), list(items[at:])
 

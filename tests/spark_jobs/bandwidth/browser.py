@@ -1,4 +1,4 @@
-"""Headless Chromium, Debian's (or Chrome), for looking at the report; it may not reach any network."""
+"""Headless Chromium (Debian's) or Chrome, without a network, for tests of the report."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _QUIET += ["--disable-sync", "--disable-default-apps", "--proxy-server=127.0.0.1
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """A browser; AssertionError when Chromium is not installed."""
+    """Start a browser. Raises AssertionError when Chromium is not installed."""
     found = shutil.which("chromium") or shutil.which("google-chrome")
     assert found, "no browser: Debian's package chromium is missing (make packages)"
     root = ["--no-sandbox"] if os.geteuid() == 0 else []

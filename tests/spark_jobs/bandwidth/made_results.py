@@ -1,4 +1,4 @@
-"""Results of a bandwidth job that never ran: lifelike ones from a seed, for looking at the report and for tests."""
+"""Generated results of a bandwidth job, for tests of the report."""
 
 from __future__ import annotations
 
@@ -50,8 +50,13 @@ def _peak(starts: tuple[int, ...], values: list[int], bucket: int) -> Peak | Non
     return Peak(start=starts[at], bytes=values[at], bytes_per_second=values[at] / bucket)
 
 
+_SKIPPED = (SkippedFile(file="db1-bin.000815", position=73_220_114, reason="event checksum mismatch"),)
+_WARNINGS = ("3 statements have no default database that can be known: sent to every slave",)
+
+
 def _saving(rule: str, rules: list[str], by_schema: dict[str, int], whole: int, sent: int) -> int:
-    """Of ``--replicate-do-db``: nothing is held back by one of several; else a part."""
+    """Return the saving of a rule ``--replicate-do-db``. One of several such rules saves nothing, since it admits its
+    schema."""
     schema = rule.partition("=")[2]
     if schema not in by_schema:
         return by_schema.get("analytics", 0) // 3
@@ -68,7 +73,8 @@ def made_results(
     troubles: bool = True,
     seed: int = 1,
 ) -> Results:
-    """Some busy tables and a long tail, days and nights with a burst, slaves that need one to a few schemas."""
+    """Return results with a few busy tables and a long tail, days and nights, a burst, and slaves of one to a few
+    schemas."""
     rng = np.random.default_rng(seed)
     weights = np.sort(rng.lognormal(0, 1.7, tables))[::-1]
     sizes = (weights / weights.sum() * hours * 70 * 2**20).astype(np.int64) + 300
@@ -174,17 +180,13 @@ def made_results(
             decide_seconds=sum(s.cpu_seconds for s in found),
             unfiltered_seconds=slaves * whole / 6e9,
         ),
-        skipped=(SkippedFile(file="db1-bin.000815", position=73_220_114, reason="event checksum mismatch"),)
-        if troubles
-        else (),
-        warnings=("3 statements have no default database that can be known: sent to every slave",)
-        if troubles
-        else (),
+        skipped=_SKIPPED if troubles else (),
+        warnings=_WARNINGS if troubles else (),
     )
 
 
 def empty_results(slaves: int = 1) -> Results:
-    """Of a binlog with nothing but its own events, none of which is a slave's traffic."""
+    """Return results of a binlog that has only file events."""
     nothing = Figures(bytes=0, events=0, transactions=0)
     names = [f"slave{i}" for i in range(slaves)]
     return Results(
@@ -249,7 +251,7 @@ HOSTILE = [
 
 
 def with_names(results: Results, names: list[str]) -> Results:
-    """The same results with ``names`` for the tables, the slaves and whatever else has a name, as far as they go."""
+    """Return the results with ``names`` for tables, slaves and all other names, as far as the names go."""
     table = dict(zip([t.name for t in results.tables], names, strict=False))
     slave = dict(zip([s.name for s in results.slaves], names, strict=False))
     plain: dict[str, Any] = json.loads(results.model_dump_json())

@@ -1,4 +1,4 @@
-"""The bandwidth job: every figure against what the real dump sends over gRPC, and against what a split writes."""
+"""The bandwidth job: every figure against the bytes that the dump sends over gRPC and that a split writes."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def measured(name: str) -> Results:
 
 
 class Sent:
-    """What the master sent to a slave over gRPC."""
+    """The stream that the master sent to a slave over gRPC."""
 
     def __init__(self, client: Client, definition: SlaveDefinition, family: str) -> None:
         wanted = filter_to_proto(definition.filter(NameRules(family)))  # type: ignore[arg-type]
-        wanted.names = pb.NAME_COLLATION_UNSPECIFIED  # as the binlog's own server
+        wanted.names = pb.NAME_COLLATION_UNSPECIFIED  # the collation of the server that wrote the binlog
         if definition.origin is not None:
             wanted.origin.CopyFrom(origin_to_proto(definition.origin))
         request = pb.RegisterRequest(
@@ -94,7 +94,8 @@ def test_the_figures_are_what_the_master_then_sends(name: str) -> None:
             assert figures.master_side.events == sent.events
             assert figures.undecided_events == sent.undecided
             if definition.rules:
-                # without rules an empty transaction is sent and counts; its events are no one's to keep
+                # Without rules the master sends empty transactions. The figures count no transaction for
+                # them.
                 assert figures.master_side.transactions == sent.transactions
             without = SlaveDefinition("without", (), CLASSIC, 0, definition.server_id, definition.origin)
             key = (without.server_id, without.origin)

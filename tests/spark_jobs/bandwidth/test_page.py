@@ -16,7 +16,7 @@ from tests.spark_jobs.bandwidth.made_results import CASES, HOSTILE, made_results
 
 
 class Elements(HTMLParser):
-    """The page's elements without what can be any text: tags and the names of their attributes."""
+    """The elements of a page without their texts: tags, and names of attributes."""
 
     def __init__(self, page: str) -> None:
         super().__init__()

@@ -19,7 +19,7 @@ from tests.spark_jobs.bandwidth.made_results import CASES, made_results
 
 
 def drawn(plot: plots.Plot | None) -> dict[str, Any]:
-    """The figure as plotly's own schema takes it; it raises on what the schema does not have."""
+    """Return the plot's figure. plotly's schema raises an error on unknown properties."""
     assert plot
     coloured = json.loads(re.sub(r"var\(--[a-z0-9-]+\)", "#123456", json.dumps(plot.figure)))
     for layout in (coloured["layout"], coloured["narrow"]):

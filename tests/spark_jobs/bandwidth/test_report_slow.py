@@ -21,7 +21,7 @@ pytestmark = pytest.mark.xdist_group("chromium")
 
 @dataclass
 class Visit:
-    """A page that was opened, and all it complained of or asked for."""
+    """An open page, with its error messages and its requests."""
 
     page: Page
     address: str
@@ -54,7 +54,7 @@ PLACES = """[...document.querySelectorAll("h2, .plot, summary, footer")].map((on
 
 
 class Visitor:
-    """Opens each report once and keeps it open: a test says which width and scheme it wants."""
+    """Opens each report once and keeps the page open. Each test sets its width and colour scheme."""
 
     def __init__(self, browser: Browser, directory: Path) -> None:
         self._browser = browser
@@ -200,7 +200,7 @@ def test_hostile_names_are_shown_as_they_are(visit: Visitor) -> None:
 
     tables = [shorten(visible(t.name), 32) for t in results.tables[: plots.MOST_TABLES]]
     slaves = [visible(s.name) for s in results.slaves]
-    # plotly draws no text that is empty or blank
+    # plotly does not draw empty or blank texts.
     assert texts("#plot-tables .ytick text")[: len(tables) - 1] == [name for name in tables if name.strip()]
     assert set(texts("#plot-savings .ytick text")) == {shorten(name, 32) for name in slaves} - {""}
     assert set(texts("#time-slave option")) == {"all slaves together", *slaves}

@@ -1,4 +1,4 @@
-"""Opening files and sets here and on an object store; both are the same to who reads them."""
+"""Opening files and sets on this machine and on an object store."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def query(store: ObjectStore) -> str:
     return f"?endpoint_override={store.endpoint}&scheme=http&region=us-east-1&anonymous=true"
 
 
-# --- here ---
+# On this machine.
 
 
 def test_a_file_uri_is_its_path(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_no_file_at_all() -> None:
         find_set([])
 
 
-# --- on an object store ---
+# On an object store.
 
 
 @pytest.mark.parametrize("scheme", ["s3", "s3a"])
@@ -118,7 +118,7 @@ def test_the_index_pass_reads_whole_blocks(store: ObjectStore, query: str, tmp_p
     assert there.bounds == here.bounds
     assert there.end == here.end == path.stat().st_size
     blocks = -(-path.stat().st_size // INDEX_BLOCK_SIZE)
-    # what a block's last transaction lacks is read again with the next
+    # A transaction that a block cuts is read again with the next block.
     assert len(store.reads) <= blocks + 3, store.reads
     assert sum(last - first + 1 for _, first, last in store.reads) < 1.2 * path.stat().st_size
 

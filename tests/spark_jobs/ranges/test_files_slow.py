@@ -1,4 +1,4 @@
-"""Spark reads a binlog set from an object store."""
+"""A Spark query over a binlog set in an object store."""
 
 from __future__ import annotations
 

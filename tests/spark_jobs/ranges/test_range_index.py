@@ -1,4 +1,4 @@
-"""The index pass: ranges end where transactions do, whatever the sizes, and XA transactions are known in each."""
+"""The index pass: ranges end at transaction boundaries with any sizes, and know their XA transactions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_ranges_are_whole_transactions(made: MadeBinlog, range_size: int, block_
     if len(made.data) > made.first_event:
         assert (bounds[0], bounds[-1]) == (made.first_event, len(made.data))
     for start, end in pairwise(bounds[:-1]):
-        # as large as was asked for, and no larger than the transaction makes it
+        # A range has at least the asked size, and ends with the first transaction that reaches it.
         assert end - start >= range_size
         assert not any(start + range_size <= between < end for between in made.boundaries)
 
@@ -44,7 +44,7 @@ HELD = (TableSubject("shop", "orders"),)
 
 
 def test_following_xa_transactions() -> None:
-    """Each range is told of those that end in it; of those that nobody began, the caller."""
+    """A range lists the transactions that end in it. The caller gets the transactions that no range prepared."""
     ranges = [Range(number, 0, number, number + 1) for number in range(5)]
     looks = [
         XaLook({ONE: HELD}),
@@ -59,7 +59,7 @@ def test_following_xa_transactions() -> None:
 
 
 def test_looking_for_xa_transactions() -> None:
-    """A recording's, range by range, come to the same as in one."""
+    """The ranges of a recording together give the XA transactions of the whole recording."""
     path = str(ORACLE / "mysql-row" / "bin.000002")
     whole = index_file(0, path, last=False)
     assert whole.has_xa

@@ -1,4 +1,5 @@
-"""The data source's rows against a plain walk over the events; ranges joined are the whole file."""
+"""The rows of the data source against a plain walk over the events. The rows of all ranges are the
+rows of the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filters handed down by Spark: the same rows as SQL's three-valued logic gives, one row at a time."""
+"""Filters that Spark pushes down keep the rows that SQL's three-valued logic keeps, row by row."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
 
 
 def plain(filter: D.Filter, value: Any) -> bool | None:
-    """What SQL makes of a filter on one value."""
+    """Evaluate a filter on one value with SQL's logic."""
     other = getattr(filter, "value", None)
     match filter:
         case D.Not(child):

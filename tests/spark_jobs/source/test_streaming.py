@@ -1,4 +1,4 @@
-"""The stream of a growing set: every event once, however it is cut, stopped and begun again."""
+"""The stream of a growing set has every event once, with any sizes, stops and restarts."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_every_event_comes_once(
 
     def batch() -> bool:
         nonlocal offset
-        # each with a reader of its own, as after a restart
+        # Each micro-batch has a new reader, as after a restart.
         reader = reader_of(growing.index, rangeSize=str(range_size))
         if offset is None:
             offset = reader.initialOffset()
@@ -109,9 +109,9 @@ def test_a_file_that_is_purged_before_it_was_read_is_an_error(tmp_path: Path) ->
     start = reader.initialOffset()
     index.write_text(f"./{second}\n")
     (tmp_path / first).unlink()
-    with pytest.raises(BinlogMissing, match=rf"{first}: at 4: .* it was purged before it was read"):
+    with pytest.raises(BinlogMissing, match=rf"{first}: at 4: .* the file was purged before it was read"):
         reader.latestOffset(start, ReadAllAvailable())
-    # and one that has begun anew under its old name
+    # A file that was written anew under an old name is an error, too.
     (tmp_path / second).write_bytes((tmp_path / second).read_bytes()[:300])
     with pytest.raises(PositionError, match="another file of this name"):
         reader.latestOffset({"file": second, "position": 301}, ReadAllAvailable())

@@ -57,7 +57,7 @@ def test_a_query_goes_on_from_its_checkpoint(spark: Any, tmp_path: Path) -> None
     writer = threading.Thread(target=grow)
     writer.start()
     begun.wait()
-    query.stop()  # wherever it is
+    query.stop()  # stop at an arbitrary moment
     writer.join()
     query = start()
     query.processAllAvailable()

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 QUICK = "-XX:TieredStopAtLevel=1"
-"""For Java programs that run for seconds."""
+"""An option for Java programs that run only for seconds."""
 
 
 def spark_home() -> Path:
@@ -34,7 +34,7 @@ class _Daemon:
 
 
 class Cluster:
-    """A master, at the address ``master``; workers when they are asked for."""
+    """A cluster with its master at the address ``master``. Workers are added on request."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -47,7 +47,7 @@ class Cluster:
             raise
 
     def add_worker(self) -> None:
-        """Start one; :meth:`wait_for_workers` waits for it."""
+        """Start a worker. :meth:`wait_for_workers` waits until it is registered."""
         name = f"worker{len(self._workers)}"
         options = ["--cores", "1", "--memory", "1g", "--work-dir", str(self.folder / name), self.master]
         self._workers.append(self._start(name, "worker.Worker", options))
@@ -59,7 +59,8 @@ class Cluster:
     def submit(
         self, script: Path, *arguments: str, environment: Path, settings: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run ``script`` by spark-submit, the driver with this Python, the executors with ``environment``'s."""
+        """Run ``script`` by spark-submit. The driver runs this Python, the executors run the packaged environment's
+        Python."""
         told = {
             "spark.executor.memory": "512m",
             "spark.pyspark.driver.python": sys.executable,
@@ -83,7 +84,7 @@ class Cluster:
         )
 
     def executors(self) -> list[Path]:
-        """The directories that executors ran in, worker by worker."""
+        """Return the working directories of executors, worker by worker."""
         return sorted(path.parent for path in self.folder.glob("worker*/app-*/*/stderr"))
 
     def close(self) -> None:
@@ -130,7 +131,7 @@ class Cluster:
 
 
 def _said(daemon: _Daemon, pattern: str) -> str:
-    """What the pattern's group finds in its log, as soon as it is there."""
+    """Wait until the daemon's log matches ``pattern``, and return the pattern's group."""
     while True:
         ended = daemon.process.poll() is not None
         text = daemon.log.read_text("utf-8", "replace")

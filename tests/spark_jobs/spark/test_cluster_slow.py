@@ -1,4 +1,4 @@
-"""Jobs on a real cluster of two workers that have nothing but Spark, Python and the packaged environment."""
+"""Jobs on a real cluster of two workers that have only Spark, Python and the packaged environment."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ with session.spark_context({master!r}, executor_memory="512m") as context:
 
 @dataclass
 class Waited:
-    """A cluster, and what a job said that was there before its workers."""
+    """A cluster, and the output of a job that started before any worker."""
 
     cluster: Cluster
     notice: str
@@ -62,7 +62,7 @@ def waited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Waited]:
         cluster.close()
 
 
-def test_a_job_that_nobody_takes_says_so_and_goes_on_when_a_worker_comes(waited: Waited) -> None:
+def test_a_job_without_a_worker_says_so_and_continues_with_one(waited: Waited) -> None:
     assert waited.notice.startswith(f"dumpfilter: no executor of {waited.cluster.master} is ready yet")
     assert "512m of memory free (--executor-memory)" in waited.notice
     assert waited.result == f"{waited.cluster.master} 3\n"
@@ -84,19 +84,19 @@ def test_the_split_by_spark_submit(waited: Waited, environment: Path, tmp_path: 
     )
     assert ran.returncode == 0, ran.stderr
 
-    # each worker has run tasks, and of the unpacked environment: Python left its compiled modules there
+    # Each worker has run tasks from the unpacked environment, since Python left its compiled modules there.
     executors = set(waited.cluster.executors()) - before
     assert len({executor.parents[1] for executor in executors}) == 2
     for executor in executors:
         packages = next(executor.glob("environment/lib/python*/site-packages"))
         for module in ("spark_jobs/ranges/__pycache__/range_index", "binlog/__pycache__/reader"):
             assert list(packages.glob(f"dumpfilter/{module}.*.pyc")), f"{executor} has not imported {module}"
-        # and compiled no kernel: those packed were found to fit
+        # No worker has compiled a kernel, so the packed kernels fit.
         kernels = [path for path in packages.rglob("*.nb[ic]") if path.parent.name == "__pycache__"]
         assert kernels
         newest = max(path.stat().st_mtime for path in kernels)
         assert newest < environment.stat().st_mtime
-    # all jobs, and the data source, find in it what they import
+    # The environment has all packages that the jobs and the data source import.
     subprocess.run(
         [executors.pop() / "environment" / "bin" / "python", "-c", f"import {', '.join(JOBS)}"],
         env={"PYTHONPATH": ":".join(map(str, spark_home().glob("python/lib/*.zip")))},

@@ -1,4 +1,4 @@
-"""Where a Spark context runs, and errors of contexts that cannot start."""
+"""Settings of a Spark context, and errors of contexts that cannot start."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from dumpfilter.spark_jobs.spark.context import (
     SparkMissing,
     SparkUnreachable,
     check_java,
+    context_settings,
+    driver_address,
     master_with_retries,
-    reach,
-    settings,
     spark_context,
 )
 
@@ -31,7 +31,7 @@ def listener() -> Iterator[socket.socket]:
 
 @pytest.fixture
 def closed_port() -> Iterator[int]:
-    """One that stays taken, so that nobody listens there in the meantime."""
+    """Return a port that stays bound but does not listen, so that no other process can listen there."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield taken.getsockname()[1]
@@ -49,10 +49,10 @@ def test_a_master_that_says_it_itself_is_left_alone(master: str) -> None:
     assert master_with_retries(master) == master
 
 
-def test_a_master_nobody_listens_for_is_named(closed_port: int) -> None:
+def test_a_master_that_does_not_answer_is_named(closed_port: int) -> None:
     master = f"spark://127.0.0.1:{closed_port}"
     with pytest.raises(SparkUnreachable, match=f"{master}: Connection refused") as caught:
-        reach(master)
+        driver_address(master)
     assert caught.value.exit_code == 3
     with pytest.raises(SparkUnreachable), spark_context(master):
         pass
@@ -60,22 +60,22 @@ def test_a_master_nobody_listens_for_is_named(closed_port: int) -> None:
 
 def test_of_several_masters_one_is_enough(listener: socket.socket, closed_port: int) -> None:
     port = listener.getsockname()[1]
-    assert reach(f"spark://127.0.0.1:{closed_port},127.0.0.1:{port}") == "127.0.0.1"
+    assert driver_address(f"spark://127.0.0.1:{closed_port},127.0.0.1:{port}") == "127.0.0.1"
 
 
 @pytest.mark.parametrize("address", ["", "host", "host:", ":7077", "host:port", "host:0", "host:65536"])
 def test_an_address_without_a_port(address: str) -> None:
     with pytest.raises(OptionError, match="spark://host:port"):
-        reach(f"spark://{address}")
+        driver_address(f"spark://{address}")
 
 
 def test_other_masters_are_sparks_to_judge() -> None:
-    assert reach("local[2]") is None
-    assert reach("yarn") is None
+    assert driver_address("local[2]") is None
+    assert driver_address("yarn") is None
 
 
 def test_a_cluster_finds_the_driver_where_the_driver_found_it(listener: socket.socket) -> None:
-    found = settings(f"spark://127.0.0.1:{listener.getsockname()[1]}", executor_memory="3g")
+    found = context_settings(f"spark://127.0.0.1:{listener.getsockname()[1]}", executor_memory="3g")
     assert found["spark.driver.host"] == found["spark.driver.bindAddress"] == "127.0.0.1"
     assert found["spark.executor.memory"] == "3g"
     assert "spark.archives" not in found
@@ -85,13 +85,13 @@ def test_the_packaged_environment(listener: socket.socket, tmp_path: Path) -> No
     master = f"spark://127.0.0.1:{listener.getsockname()[1]}"
     archive = tmp_path / "environment.tar.gz"
     with pytest.raises(OptionError, match="no such file; dumpfilter package-environment makes one"):
-        settings(master, environment=str(archive))
+        context_settings(master, environment=str(archive))
     archive.touch()
-    assert settings(master, environment=str(archive))["spark.archives"] == f"{archive}#environment"
+    assert context_settings(master, environment=str(archive))["spark.archives"] == f"{archive}#environment"
     url = "hdfs://name/environment.tar.gz"
-    assert settings(master, environment=url)["spark.archives"] == f"{url}#environment"
+    assert context_settings(master, environment=url)["spark.archives"] == f"{url}#environment"
     with pytest.raises(OptionError, match="with a local master there are none"):
-        settings("local[2]", environment=str(archive))
+        context_settings("local[2]", environment=str(archive))
 
 
 def test_without_java_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

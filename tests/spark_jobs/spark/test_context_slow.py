@@ -13,7 +13,7 @@ from dumpfilter.spark_jobs.spark.context import (
     TASK_ATTEMPTS,
     SparkMissing,
     spark_context,
-    submitted,
+    under_spark_submit,
 )
 
 
@@ -24,7 +24,7 @@ def test_a_second_context_would_end_the_first(spark: Any) -> None:
 
 
 def _surroundings(_: int) -> tuple[str, int, bool, bool]:
-    """What a worker finds when it starts: its parent's command and threads, and which modules are there already."""
+    """Return a worker's surroundings: its parent's command and number of threads, loaded kernels, and spark-submit."""
     parent = Path(f"/proc/{os.getppid()}")
     threads = next(
         line for line in (parent / "status").read_text().splitlines() if line.startswith("Threads:")
@@ -32,7 +32,7 @@ def _surroundings(_: int) -> tuple[str, int, bool, bool]:
     from dumpfilter.binlog.rebase import rebase
 
     compiled = bool(rebase.signatures)
-    return (parent / "cmdline").read_text(), int(threads.split()[1]), compiled, submitted()
+    return (parent / "cmdline").read_text(), int(threads.split()[1]), compiled, under_spark_submit()
 
 
 def test_workers_are_forked_with_the_kernels_from_a_process_with_one_thread(spark: Any) -> None:

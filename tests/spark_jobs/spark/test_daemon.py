@@ -1,4 +1,4 @@
-"""The process that workers are forked from refuses tasks of another state of the code."""
+"""The daemon that forks workers refuses tasks of a driver with other code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dumpfilter.spark_jobs.spark.daemon import DRIVERS_CODE, PACKAGE, check_code
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """Our packages' sources in another place."""
+    """Copy the sources of the package to another place."""
     shutil.copytree(package_folder(), tmp_path / PACKAGE, ignore=shutil.ignore_patterns("__pycache__"))
     return tmp_path
 

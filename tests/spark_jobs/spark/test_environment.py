@@ -43,7 +43,7 @@ def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
 
 
 def installed(site: Path, name: str, files: dict[str, str]) -> importlib.metadata.Distribution:
-    """A distribution as an installer leaves it in ``site``."""
+    """Install a distribution in ``site`` as an installer does."""
     info = site / f"{name}-1.0.dist-info"
     for path, text in {
         f"{info.name}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n",
@@ -123,7 +123,7 @@ def test_nothing_is_left_when_the_disk_is_full(tmp_path: Path, monkeypatch: pyte
     output = tmp_path / "e.tar.gz"
     output.write_bytes(b"the last one")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    # the compiled kernels and the interpreter's link are more than this; a signal would come without the handler
+    # The archive is larger than this limit. Without the handler a signal would end the process.
     import signal
 
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -32,7 +32,7 @@ class TestContents:
     def test_what_jobs_need(self, members: dict[str, tarfile.TarInfo]) -> None:
         below = {name.removeprefix(f"{SITE_PACKAGES}/").split("/")[0] for name in members}
         assert {PACKAGE, "numba", "numpy", "pyarrow", "zstandard"} <= below
-        # of dumpfilter the files themselves, also when it is installed in editable mode
+        # The archive has dumpfilter's own files, even if dumpfilter is installed in editable mode.
         assert f"{SITE_PACKAGES}/dumpfilter/spark_jobs/spark/daemon.py" in members
         assert not any("__editable__" in name for name in members)
 
@@ -52,7 +52,7 @@ class TestContents:
             kinds = {Path(member).suffix for member in members if member.startswith(beginning)}
             assert {".nbi", ".nbc"} <= kinds, module
 
-    def test_it_belongs_to_nobody_and_is_readable_by_all(self, members: dict[str, tarfile.TarInfo]) -> None:
+    def test_owners_are_removed_and_all_may_read(self, members: dict[str, tarfile.TarInfo]) -> None:
         for member in members.values():
             assert (member.uid, member.gid, member.uname) == (0, 0, "")
             assert member.issym() or member.mode & 0o444 == 0o444

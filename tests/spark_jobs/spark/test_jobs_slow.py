@@ -29,7 +29,7 @@ def run(spark: Any) -> Runner:
 
 
 def test_waves(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Later tasks are not begun when an earlier wave has failed."""
+    """Later tasks do not start after a task of an earlier wave has failed."""
     monkeypatch.setattr("dumpfilter.spark_jobs.spark.jobs._WAVE", 4)
     done = spark.sparkContext.accumulator(0)
 

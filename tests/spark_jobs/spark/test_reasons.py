@@ -1,4 +1,4 @@
-"""What is told of an error that Spark takes pages for. The texts are Spark 4.3's, with less of their stacks."""
+"""The one-line reason of a Spark error. The texts are Spark 4.3's, with shorter stacks."""
 
 from __future__ import annotations
 

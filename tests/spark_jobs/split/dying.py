@@ -1,4 +1,4 @@
-"""Splits in processes of their own that die, and what they leave."""
+"""Splits in processes that are killed, and checks of the files that they leave."""
 
 from __future__ import annotations
 
@@ -15,41 +15,44 @@ from dumpfilter.split_set.manifest import MANIFEST, Manifest
 from dumpfilter.workload.generate import generate
 
 _SYSTEM_CALLS = frozenset({"open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "shutil.rmtree"})
-"""The audit events (sys.audit) of what changes a directory; opening for writing among them."""
+"""Audit events (sys.audit) of calls that change a directory. "open" counts only if it opens a file for writing."""
 
 _ROOT = str(Path(__file__).parents[3])
 if _ROOT not in sys.path:
-    sys.path.append(_ROOT)  # new processes get it, and find this module
+    sys.path.append(_ROOT)  # Forked processes need the path to find this module.
 
 _processes = multiprocessing.get_context("forkserver")
 _processes.set_forkserver_preload(["tests.spark_jobs.split.preloaded"])
 
 
 def make_source(folder: Path) -> Path:
-    """A set of two files, 600 kB, of five schemas, with transactions over several."""
+    """Write a set of two files, 600 kB, five schemas, with transactions over several schemas."""
     made = generate(folder, 600_000, file_size=300_000, schemas=5, tables=3, seed=5)
     return made.index
 
 
 def options(overwrite: bool = False) -> SplitOptions:
-    """Ten ranges, and several files in each output."""
+    """Return options for ten ranges and several files in each output."""
     return SplitOptions(range_size=60_000, max_binlog_size=50_000, overwrite=overwrite)
 
 
 def start(source: Path, output: Path, options: SplitOptions, dies_at: int = 0) -> Any:
-    """A process that splits. With ``dies_at`` it kills itself with SIGKILL before its so many-th system call that
-    changes something beside or in the output; the exit code is minus the signal."""
+    """Start a process that splits.
+
+    With ``dies_at`` the process kills itself with SIGKILL before that one of its system calls that change the output
+    directory or its parent. The process's exit code is then -SIGKILL.
+    """
     process = _processes.Process(target=_run, args=(source, output, options, dies_at))
     process.start()
     return process
 
 
 def count_calls(source: Path, output: Path, options: SplitOptions) -> int:
-    """Split, and count those calls."""
+    """Split in a process, and count its system calls that change the output directory or its parent."""
     receive, send = _processes.Pipe(duplex=False)
     process = _processes.Process(target=_run, args=(source, output, options, 0, send))
     process.start()
-    send.close()  # or it would be waited for, though the process has died
+    send.close()  # Otherwise recv would wait even after the process died.
     try:
         calls: int = receive.recv()
     except EOFError:
@@ -84,7 +87,7 @@ class _Counter:
 
 
 def contents(output: Path) -> dict[str, bytes]:
-    """Every file of a split, the manifest without when it was made."""
+    """Return all files of a split, by relative path. The manifest is without the time of the split."""
     found = {str(path.relative_to(output)): path.read_bytes() for path in output.rglob("*") if path.is_file()}
     manifest = Manifest.model_validate_json(found[MANIFEST])
     found[MANIFEST] = manifest.model_copy(update={"made": 0}).model_dump_json().encode()
@@ -92,19 +95,19 @@ def contents(output: Path) -> dict[str, bytes]:
 
 
 def check_left(output: Path, *whole: dict[str, bytes]) -> None:
-    """After a death: the output is one of these, or is not there."""
+    """Check after a kill that the output is missing, or equal to one of ``whole``."""
     if output.exists():
         found = contents(output)
         assert any(not different(found, one) for one in whole)
 
 
 def check_alone(output: Path, whole: dict[str, bytes]) -> None:
-    """The output is this, and nothing is beside it."""
+    """Check that the output has exactly these files, and that nothing stands beside it."""
     wrong = different(contents(output), whole)
     assert not wrong, wrong
     assert [path.name for path in output.parent.iterdir()] == [output.name]
 
 
 def different(found: dict[str, bytes], wanted: dict[str, bytes]) -> list[str]:
-    """The files that are not the same."""
+    """Return the names of files that differ."""
     return sorted(name for name in found.keys() | wanted.keys() if found.get(name) != wanted.get(name))

@@ -1,4 +1,4 @@
-"""What goes where: every recording and made binlogs, split in this process and walked."""
+"""Assignment of events to outputs: all recordings and generated binlogs, split in this process and walked."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_an_xa_transaction_goes_where_it_has_something(tmp_path: Path) -> None:
 def test_the_end_of_an_unknown_xa_transaction_goes_to_every_schema(tmp_path: Path) -> None:
     data = (ORACLE / "mariadb-row" / "bin.000002").read_bytes()
     whole = walk(ORACLE / "mariadb-row" / "bin.000002")
-    # what is ended has another name than what was prepared
+    # XA COMMIT names another transaction than XA PREPARE.
     at = data.rfind(b"X'786131'")
     changed = data[:at] + b"X'786132'" + data[at + 9 :]
     source = tmp_path / "bin.000002"

@@ -67,7 +67,7 @@ def test_an_old_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.fixture
 def damaged(tmp_path: Path) -> Path:
-    """A set of three files, the first of which has a flipped bit."""
+    """Make a set of three files with a flipped bit in the first."""
     shutil.copytree(ORACLE / "mysql-row", tmp_path / "set")
     file = tmp_path / "set" / "bin.000001"
     data = bytearray(file.read_bytes())
@@ -91,7 +91,7 @@ def test_named_binlogs_of_what_is_whole(damaged: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     for word in ("binlog set", "sales-bin.index", "people-bin.index", "others-bin.index"):
         assert word in done.stdout
-    assert "warning: bin.000001: from" in said(done)
+    assert "warning: bin.000001: skipped from" in said(done)
     assert "checksum mismatch" in said(done)
     same = SplitOptions(specification=load_specification(specification), on_corrupt="skip")
     for one in split_here(damaged, tmp_path / "here", same).sets:

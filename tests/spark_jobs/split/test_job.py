@@ -1,4 +1,4 @@
-"""What the split refuses, what it passes over when told to, and what it tells; in this process."""
+"""The split without Spark: errors, damaged files, warnings, options."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SET = ["bin.000001", "bin.000002", "bin.000003"]
 
 @pytest.fixture
 def copied(tmp_path: Path) -> Path:
-    """A set of three files that may be spoilt."""
+    """Copy a set of three files, which tests may damage."""
     shutil.copytree(ORACLE / "mysql-row", tmp_path / "set")
     return tmp_path / "set" / "bin.index"
 
@@ -63,10 +63,10 @@ def test_skip_takes_a_damaged_file_as_far_as_it_is_whole(copied: Path, tmp_path:
     assert first.damage is not None
     assert "checksum mismatch" in first.damage
     assert first.damage.startswith("from ")
-    assert made.warnings[0].startswith(f"bin.000001: {first.damage.split(':')[0]} passed over: ")
+    assert made.warnings[0].startswith(f"bin.000001: skipped {first.damage.split(':')[0]}: ")
     assert [one.damage for one in others] == [None, None]
     assert [one.end for one in others] == [one.size for one in others]
-    # the same as of files that are whole, of which the first ends there
+    # The output is the same as that of undamaged files, the first of which ends at the damage.
     cut = tmp_path / "cut"
     shutil.copytree(ORACLE / "mysql-row", cut)
     os.truncate(cut / "bin.000001", first.end)
@@ -85,12 +85,12 @@ def test_a_file_that_is_no_binlog(kind: str, copied: Path, tmp_path: Path) -> No
     assert nothing_but(tmp_path, "set")
     made = split_here(copied, tmp_path / "out", SplitOptions(on_corrupt="skip"))
     assert [one.end > 0 for one in made.manifest.source] == [True, False, True]
-    assert made.warnings[0].startswith("bin.000002: all of it passed over: ")
+    assert made.warnings[0].startswith("bin.000002: skipped all of it: ")
     check_parts_of(made, [copied.with_name("bin.000001"), copied.with_name("bin.000003")], tmp_path)
 
 
 def check_parts_of(made: Made, files: list[Path], tmp_path: Path) -> None:
-    """The output is that of these files."""
+    """Check that the output is that of these files."""
     other = split_here(files, tmp_path / "of these")
     for one, expected in zip(made.sets, other.sets, strict=True):
         assert [path.read_bytes() for path in one.files] == [path.read_bytes() for path in expected.files]
@@ -121,7 +121,7 @@ def test_the_newest_file_may_be_growing(copied: Path, tmp_path: Path) -> None:
     made = split_here(copied, tmp_path / "out")
     assert made.manifest.source[2].damage is None
     assert made.manifest.source[2].end < newest.stat().st_size
-    # when it has grown it is another job
+    # A source that has grown makes another job.
     shutil.copy(ORACLE / "mysql-row" / "bin.000003", newest)
     with pytest.raises(OutputError, match="--overwrite"):
         split_here(copied, tmp_path / "out")
@@ -152,7 +152,7 @@ def test_nothing_can_be_written_there(parent: str, copied: Path, tmp_path: Path)
 
 @contextmanager
 def small_files() -> Iterator[None]:
-    """No file may grow over 20 kB: writing one fails as it does on a full disk."""
+    """Limit files to 20 kB, so that writing a larger file fails as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
@@ -172,7 +172,7 @@ def test_the_disk_is_full(copied: Path, tmp_path: Path) -> None:
 def test_what_is_there_is_replaced_only_when_asked(copied: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     first = split_here(copied, out)
-    assert split_here(copied, out).manifest == first.manifest  # it is done
+    assert split_here(copied, out).manifest == first.manifest  # the job is done already
     one = copied.with_name("bin.000001")
     with pytest.raises(OutputError, match="--overwrite"):
         split_here(one, out)
@@ -186,7 +186,7 @@ def test_what_is_there_is_replaced_only_when_asked(copied: Path, tmp_path: Path)
 def test_what_is_no_split_is_never_replaced(copied: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
-    split_here(copied, out)  # an empty directory is nothing
+    split_here(copied, out)  # an empty directory may be replaced
     other = tmp_path / "other"
     other.mkdir()
     (other / "precious").write_text("data")
@@ -229,7 +229,7 @@ def test_a_spanning_transaction_is_refused(block_size: int, tmp_path: Path) -> N
         split_here(source, tmp_path / "out", refuse)
     assert (caught.value.file, caught.value.position) == ("made.000001", third)
     assert nothing_but(tmp_path, "made.000001")
-    # whole in each is no part
+    # Without STMT_END_F to move, each output receives the whole transaction.
     both = _named(a="--replicate-do-db=shop", b="--replicate-wild-do-table=%.orders")
     split_here(source, tmp_path / "refused", SplitOptions(specification=_named(a="--replicate-do-db=shop")))
     with pytest.raises(TransactionSpans):
@@ -253,7 +253,7 @@ def test_named_binlogs_with_nothing_in_them_exist(tmp_path: Path) -> None:
     assert made.manifest.unassigned_transactions == 0
 
 
-def test_what_is_nobodys_is_told(tmp_path: Path) -> None:
+def test_transactions_without_an_output_are_counted(tmp_path: Path) -> None:
     source = tmp_path / "made.000001"
     source.write_bytes(_spanning())
     parts = _named(shop="--replicate-do-db=shop")

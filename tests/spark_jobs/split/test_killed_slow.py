@@ -8,8 +8,10 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
+from multiprocessing.util import get_temp_dir
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +32,21 @@ from tests.spark_jobs.split.dying import (
 )
 
 DEADLINE = 120.0
-"""Seconds until a process that does not get where it should is given up."""
+"""Seconds to wait until a process reaches the wanted state."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _directory_of_processes() -> None:
+    """Let multiprocessing make its directory in a directory of pytest.
+
+    multiprocessing removes its directory only after pytest has looked for files that tests left.
+    """
+    before = tempfile.tempdir
+    tempfile.tempdir = tempfile.mkdtemp(prefix="pytest-")
+    try:
+        get_temp_dir()
+    finally:
+        tempfile.tempdir = before
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +56,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def whole(source: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """What an undisturbed split writes."""
+    """Return the files of an undisturbed split."""
     output = tmp_path_factory.mktemp("whole") / "out"
     split(source, output, run_here, options())
     return contents(output)
@@ -49,7 +65,7 @@ def whole(source: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, b
 def test_killed_before_any_of_its_steps(source: Path, whole: dict[str, bytes], tmp_path: Path) -> None:
     calls = count_calls(source, tmp_path / "counted" / "out", options())
     moments = random.Random(1).sample(range(1, calls + 1), 9)
-    # the end is where the output appears
+    # Always test the last steps, in which the output directory appears.
     for moment in sorted({*moments, *range(calls - 6, calls + 1)}):
         output = tmp_path / f"{moment}" / "out"
         process = start(source, output, options(), moment)
@@ -95,14 +111,22 @@ def test_only_one_writes_at_a_time(source: Path, whole: dict[str, bytes], tmp_pa
     check_alone(output, whole)
 
 
-def _command(source: Path, output: Path) -> subprocess.Popen[bytes]:
+@pytest.fixture
+def surroundings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Return environment variables with another temporary directory, since killed processes leave files in it."""
+    return {**os.environ, "TMPDIR": str(tmp_path_factory.mktemp("killed"))}
+
+
+def _command(source: Path, output: Path, surroundings: dict[str, str]) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "dumpfilter", "split", str(source), "--output", str(output)]
     command += ["--master", "local[2]", "--range-size", "1", "--max-binlog-size", "50000"]
-    return subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return subprocess.Popen(
+        command, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=surroundings
+    )
 
 
 def _until(process: subprocess.Popen[bytes], folder: Path, pattern: str) -> None:
-    """Until something like this is beside the output."""
+    """Wait until a path matches ``pattern`` in ``folder``."""
     deadline = time.monotonic() + DEADLINE
     while not any(folder.glob(pattern)):
         assert process.poll() is None
@@ -110,12 +134,11 @@ def _until(process: subprocess.Popen[bytes], folder: Path, pattern: str) -> None
         time.sleep(0.002)
 
 
-@pytest.mark.parametrize("state", [".out.split-*/out/*-bin.0*"])
-def test_the_command_is_killed(state: str, source: Path, tmp_path: Path) -> None:
+def test_the_command_is_killed(source: Path, tmp_path: Path, surroundings: dict[str, str]) -> None:
     output = tmp_path / "out"
-    process = _command(source, output)
+    process = _command(source, output, surroundings)
     with process:
-        _until(process, tmp_path, state)
+        _until(process, tmp_path, ".out.split-*/out/*-bin.0*")
         os.killpg(process.pid, signal.SIGKILL)
     wanted = dataclasses.replace(options(), range_size=1 << 20)
     split(source, tmp_path / "whole" / "out", run_here, wanted)
@@ -126,8 +149,8 @@ def test_the_command_is_killed(state: str, source: Path, tmp_path: Path) -> None
     assert {path.name for path in tmp_path.iterdir()} == {"out", "whole"}
 
 
-def test_ctrl_c(source: Path, tmp_path: Path) -> None:
-    with _command(source, tmp_path / "out") as process:
+def test_ctrl_c(source: Path, tmp_path: Path, surroundings: dict[str, str]) -> None:
+    with _command(source, tmp_path / "out", surroundings) as process:
         _until(process, tmp_path, ".out.split-*/plan/*.npz")
         os.killpg(process.pid, signal.SIGINT)
         said = process.communicate()[1]

@@ -1,4 +1,4 @@
-"""The split's law: each named binlog has what the dump thread would send a slave with its filter, in valid sets."""
+"""The law of the split: a named binlog holds the events that the dump thread sends to a slave with its filter."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ from dumpfilter.spark_jobs.split.specification import NamedBinlog, Specification
 from dumpfilter.split_set.manifest import BinlogPart
 from dumpfilter.statement import Statement
 from tests.dump.test_law import EFFECTIVE_RULES
-from tests.spark_jobs.here import MEMORY, Made, PartSet, split_here
+from tests.spark_jobs.here import Made, PartSet, split_here
 from tests.spark_jobs.walking import FILE_LEVEL, GTIDS, check_set
 from tests.spark_jobs.walking import plain_events as events_inside
 from tests.strategies import DIALECTS, UUIDS, Dialect, MadeBinlog, binlogs, rules
 
 Plain = tuple[int, int, int, int, bytes]
-"""An event as it is wherever it stands: time, type, server id, flags, body. No two of a source have the same time."""
+"""An event without its position: time, type, server id, flags, body. All events of a source have different times."""
 
 
 @dataclass
 class Source:
-    """A set of one to three files, and what is known of it. ``transactions``: each one's file, offsets, and events."""
+    """A set of one to three files, with its transactions."""
 
     dialect: Dialect
     files: list[bytes]
@@ -61,7 +61,7 @@ class Source:
     """The GTIDs before the first file."""
     transactions: list[Transaction]
     gtids: dict[int, tuple[object, int]]
-    """By the time of the GTID event."""
+    """The GTIDs by the time of the GTID event."""
 
     def __repr__(self) -> str:
         return f"<{self.dialect.name}, {self.dialect.gtids}: {self.files!r}>"
@@ -83,7 +83,8 @@ def plain(event: Event) -> Plain:
 def _remade(
     made: MadeBinlog, number: int, created: int, before: Sequence[tuple[object, int]]
 ) -> tuple[bytes, list[int]]:
-    """The file with another start of the server, other GTIDs before it and times of its own; and its boundaries."""
+    """Return the file with another start of the server, other earlier GTIDs and times of its own, and the file's
+    boundaries."""
     checksum = made.dialect.checksum
     out, bounds = bytearray(made.data[:4]), []
     for event in iter_events(io.BytesIO(made.data), file="made"):
@@ -94,7 +95,7 @@ def _remade(
             raw[71:75] = created.to_bytes(4, "little")
             if event.fd.ends_in_checksum:
                 raw[-4:] = zlib.crc32(raw[:-4]).to_bytes(4, "little")
-            raw[17] = made.data[21]  # in use or not, which the checksum does not cover
+            raw[17] = made.data[21]  # the in-use flag, which the checksum does not cover
             out += raw
             continue
         raw[:4] = (event.header.timestamp + number * 100_000).to_bytes(4, "little")
@@ -122,7 +123,7 @@ def _set_of(gtids: Sequence[tuple[object, int]], family: Family) -> GtidSet:
 
 @st.composite
 def sources(draw: st.DrawFn) -> Source:
-    """Sets of up to three files, of one server that may have started anew at each."""
+    """Draw a set of up to three files of one server, which may have restarted before each file."""
     dialect = draw(st.sampled_from(DIALECTS))
     count = draw(st.sampled_from([1, 1, 2, 3]))
     mades = [
@@ -160,7 +161,7 @@ _EFFECTIVE = st.tuples(st.just(FilterSemantics.EFFECTIVE), EFFECTIVE_RULES)
 
 @st.composite
 def specifications(draw: st.DrawFn) -> Specification:
-    """One to four filters, with and without a rest."""
+    """Draw one to four filters, with or without a rest."""
     filters = draw(st.lists(st.one_of(_CLASSIC, _CLASSIC, _EFFECTIVE), min_size=1, max_size=4))
     named = tuple(
         NamedBinlog(name=f"n{k}", semantics=semantics, rules=tuple(str(rule) for rule in given))
@@ -170,7 +171,7 @@ def specifications(draw: st.DrawFn) -> Specification:
 
 
 class NoneOf(ReplicationFilter):
-    """Passes what none of the others does."""
+    """A filter that passes the subjects that no other filter passes."""
 
     def __init__(self, others: Sequence[ReplicationFilter]) -> None:
         self.others = others
@@ -199,7 +200,7 @@ def written(folder: Path) -> list[Path]:
 
 
 def plain_events(files: Sequence[Path]) -> list[Plain]:
-    """Of files, without what belongs to the files."""
+    """Return the events of the files, without file events."""
     found = []
     for path in files:
         with open(path, "rb") as file:
@@ -210,7 +211,7 @@ def plain_events(files: Sequence[Path]) -> list[Plain]:
 
 
 def no_xid_twice(index: Path) -> bool:
-    """Whether each XA transaction is prepared in one file only: no server prepares a second of the same name."""
+    """Tell whether each XA transaction is prepared in one file only, since a server never prepares a name twice."""
     seen: dict[Xid, int] = {}
     number = 0
     for _, header, body, _, _ in events_inside(index):
@@ -226,7 +227,7 @@ def no_xid_twice(index: Path) -> bool:
 def expected(
     source: Source, index: Path, specification: Specification, folder: Path
 ) -> dict[str, list[Plain]]:
-    """What the dump thread makes of it, and by it what is left for the rest."""
+    """Return the events of each output, from the dump thread. The rest has the events of no other output."""
     family: Family = source.dialect.family  # type: ignore[assignment]
     binlogs = BinlogSet.open(index)
     filters = specification.filters(NameRules(family))
@@ -253,7 +254,7 @@ def expected(
     max_size=st.sampled_from([1, 300, 700, 1500, 1 << 30]),
 )
 def test_the_law(source: Source, specification: Specification, sizes: tuple[int, int], max_size: int) -> None:
-    with tempfile.TemporaryDirectory(dir=MEMORY) as name:
+    with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         index = folder / "made.index"
         for number, data in enumerate(source.files, 1):
@@ -278,7 +279,7 @@ def test_the_law(source: Source, specification: Specification, sizes: tuple[int,
 def check_counts(
     source: Source, made: Made, wanted: dict[str, list[Plain]], of: dict[int, Transaction]
 ) -> None:
-    """What the manifest counts; with a rest, nobody's is in it."""
+    """Check the manifest's counts of transactions. With a rest, every transaction belongs to an output."""
     had: dict[int, dict[str, list[Plain]]] = {}
     for name, events in wanted.items():
         for event in events:
@@ -295,10 +296,10 @@ def check_counts(
 
 @dataclass
 class Held:
-    """What a file of an output holds: its transactions, each with its bytes there."""
+    """The expected content of an output's file."""
 
     created: int
-    """When a server started that no earlier file tells of, else 0."""
+    """The server's start that the file's format description event tells, or 0 if an earlier file told it."""
     transactions: list[Transaction]
     size: int
 
@@ -306,7 +307,7 @@ class Held:
 def as_a_server_rotates(
     source: Source, transactions: Sequence[tuple[Transaction, int]], heads: Sequence[int], max_size: int
 ) -> list[Held]:
-    """How an output's transactions (each with its bytes) are laid out in files, whose heads have these sizes."""
+    """Return the layout of an output's transactions in files with heads of these sizes, if a server wrote them."""
     created = [next(iter_events(io.BytesIO(data), file="made")).fd.created for data in source.files]
     files = [Held(created[0], [], heads[0])]
     told = 0
@@ -323,7 +324,8 @@ def as_a_server_rotates(
 def check_files(
     source: Source, found: PartSet, made: Made, of: dict[int, Transaction], max_size: int
 ) -> None:
-    """Where files end, what they begin and end with, and what the manifest says of them."""
+    """Check the ends of an output's files, the events at their beginning and end, and their entries
+    in the manifest."""
     parts = made.manifest.binlog(found.name).parts
     contents = []
     sizes: dict[int, int] = {}
@@ -373,7 +375,7 @@ def check_files(
 
 
 def _head(path: Path) -> list[Event]:
-    """The events before the first transaction."""
+    """Return the events before the first transaction."""
     head = []
     with open(path, "rb") as file:
         for event in iter_events(file, file=path.name):
@@ -390,7 +392,7 @@ def _head(path: Path) -> list[Event]:
 def _check_gtids(
     source: Source, head: list[Event], part: BinlogPart, had: Sequence[tuple[object, int]]
 ) -> None:
-    """A file says which GTIDs came before it in its own set."""
+    """Check that a file lists the GTIDs of the output's earlier files."""
     kinds = [event.type for event in head[1:]]
     if source.dialect.gtids == "none":
         assert kinds == []
@@ -404,7 +406,7 @@ def _check_gtids(
             last[domain, server] = newest[domain] = MariadbGtid(domain, server, number)
         found = decode_gtid_list(head[1].body)
         assert sorted(found.gtids) == sorted(last.values())
-        # in each domain the newest comes last
+        # In each domain the newest GTID is the last.
         assert {gtid.domain_id: gtid for gtid in found.gtids} == newest
         assert part.previous_gtids == str(found.position())
     else:
@@ -415,7 +417,7 @@ def _check_gtids(
 
 
 def check_mapping(folder: Path, made: Made) -> None:
-    """The mapping has every byte between a file's head and its Rotate once, and the source has the same there."""
+    """Check that the mapping covers every byte between a file's head and its Rotate event, with the source's bytes."""
     rows: dict[tuple[str, int], list[dict[str, int]]] = {}
     for path in sorted((made.directory / "ranges").iterdir()):
         for row in pq.read_table(path).to_pylist():
@@ -459,7 +461,7 @@ def check_mapping(folder: Path, made: Made) -> None:
 
 
 def _without_end(event: Plain, width: int) -> Plain:
-    """A rows event without STMT_END_F, which moves to the last that is kept."""
+    """Return a rows event without STMT_END_F, which moves to the last rows event that is kept."""
     *head, body = event
     if event[1] not in ROWS:
         return event

@@ -1,4 +1,4 @@
-"""Purging one binlog of a split: what goes, what stays, and what a kill at any moment leaves."""
+"""Purge of one output of a split: the files that go, the files that stay, and the result of a kill at any step."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from dumpfilter.master.store import BinlogStore
 from dumpfilter.spark_jobs.split.job import SplitOptions, split
 from dumpfilter.spark_jobs.split.purge import Purged, purge_split
 from dumpfilter.split_set.manifest import Manifest, NamedBinlog, gtid_source_key, gtid_source_text
-from tests.commands.test_cli import run
+from tests.commands.test_process_slow import run
 from tests.master.client import Client
 from tests.spark_jobs.here import shuffled, split_here
 from tests.spark_jobs.walking import ORACLE
@@ -37,7 +37,7 @@ OPTIONS = SplitOptions(max_binlog_size=1200)
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A split with several files a binlog."""
+    """Split a recording into several files for each output."""
     return split_here(SOURCE, tmp_path_factory.mktemp("split") / "parts", OPTIONS).directory
 
 
@@ -51,7 +51,7 @@ def shop(directory: Path) -> NamedBinlog:
 
 
 def check(directory: Path, others: dict[str, bytes]) -> None:
-    """The shop's set is as the manifest says; nothing else has changed."""
+    """Check the shop's files against the manifest, and that all other outputs are unchanged."""
     present = [part.name for part in shop(directory).present]
     assert BinlogSet.open(directory / "shop-bin.index").names == present
     assert sorted(path.name for path in directory.glob("shop-bin.0*")) == present
@@ -81,7 +81,7 @@ def test_before_a_file(parts: Path) -> None:
     found = purge_split(parts, "shop", names[2])
     assert found == would == Purged("shop", tuple(names[:2]), sum(sizes[:2]), tuple(names[2:]))
     check(parts, others)
-    # what is gone is gone, and what it is named by is no error
+    # A file that has been purged already is no error.
     for before in names[:3]:
         assert purge_split(parts, "shop", before).files == ()
     assert purge_split(parts, "shop", names[-1]).left == (names[-1],)
@@ -107,7 +107,7 @@ def test_before_a_time(parts: Path, spelled: str) -> None:
         expected.append(part.name)
     assert purge_split(parts, "shop", texts[spelled]).files == tuple(expected)
     check(parts, others)
-    # never the newest
+    # The newest file stays.
     assert purge_split(parts, "shop", "2100-01-01").left == (binlog.parts[-1].name,)
     assert purge_split(parts, "shop", "2100-01-01").files == ()
     check(parts, others)
@@ -134,7 +134,7 @@ def test_before_a_place_in_the_source(parts: Path) -> None:
         ),
         ("", "shop", "2026-13-01", OptionError, "no date and time"),
         ("", "shop", "other.000001:4", OptionError, "no place"),
-        ("", "shop", "bin.000001", OptionError, "say where in it, as bin.000001:4"),
+        ("", "shop", "bin.000001", OptionError, "add a position, as in bin.000001:4"),
         ("..", "shop", "2026-01-01", OutputError, "no split was written here"),
         ("nowhere", "shop", "2026-01-01", OutputError, "nowhere: no split was written here"),
     ],
@@ -147,7 +147,7 @@ def test_errors(parts: Path, directory: str, binlog: str, before: str, kind: typ
 
 
 def test_a_purge_that_is_killed_at_any_step_leaves_a_valid_set(whole: Path, tmp_path: Path) -> None:
-    """A child process ends at its first, second, third … step that touches the file system."""
+    """A child process ends before its first, second, third … call that changes a file."""
     steps = 0
     for step in range(1, 200):
         parts = Path(shutil.copytree(whole, tmp_path / str(step)))
@@ -166,7 +166,7 @@ def test_a_purge_that_is_killed_at_any_step_leaves_a_valid_set(whole: Path, tmp_
             purge_split(parts, "shop", names[3])
             os._exit(0)
         _, status = os.waitpid(child, 0)
-        # what the index names is there, and reads
+        # Every file that the index names exists and can be read.
         binlogs = BinlogSet.open(parts / "shop-bin.index")
         assert binlogs.names in (names, names[3:])
         for name in binlogs.names:
@@ -230,13 +230,13 @@ def test_a_master_that_serves_it_goes_on(parts: Path) -> None:
     client = Client(server)
     try:
         before = b"".join(chunk.events for chunk in client.dump(client.register().slave_id))
-        # a dump that stands in the first file has it to its end
+        # A dump that is reading the first file reads it to its end.
         standing = client.dump(client.register(server_id=8).slave_id)
         begun = [next(standing)]
         purge_split(parts, "shop", names[2])
         rest = [*begun, *standing]
         assert b"".join(chunk.events for chunk in rest) == before
-        # the next one begins where the set begins now
+        # The next dump begins at the first file that is left.
         later = list(client.dump(client.register(server_id=9).slave_id))
         assert later[0].file == names[2]
         with pytest.raises(grpc.RpcError) as caught:

@@ -1,5 +1,8 @@
-"""Every recording split by schema and by three specifications: the servers' own readers have no complaint, and parts
-replayed into a real, empty MariaDB give each schema the rows that the source had."""
+"""Every recording is split by schema and by three specifications, and the parts are read by the servers' own tools.
+
+mysqlbinlog and mariadb-binlog read the parts without complaint. The parts are replayed into a real, empty MariaDB,
+which then holds the source's rows of each schema.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ SPECIFICATIONS = {
     path.stem: load_specification(path) for path in sorted(Path(__file__).parent.glob("data/*.toml"))
 }
 SMALL = SplitOptions(range_size=8000, block_size=8192, max_binlog_size=20_000)
-"""Many ranges, and several files in a set."""
+"""Options for many ranges and several files in a set."""
 
 
 def small(specification: Specification) -> SplitOptions:
@@ -34,7 +37,7 @@ def small(specification: Specification) -> SplitOptions:
 @pytest.mark.parametrize("how", ["schemas", *SPECIFICATIONS])
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_parts_are_valid(name: str, how: str, tmp_path: Path) -> None:
-    """Their own readers read them; together with a rest they hold every event."""
+    """The servers' own readers accept the parts. Together with a rest the parts hold every event."""
     made = split_here(
         RECORDINGS[name], tmp_path / "out", SMALL if how == "schemas" else small(SPECIFICATIONS[how])
     )
@@ -43,12 +46,12 @@ def test_parts_are_valid(name: str, how: str, tmp_path: Path) -> None:
         check_set(one)
         assert complaints(one.files, family) == ""
     if how == "schemas":
-        return  # held to the recordings in test_sharing
+        return  # test_assign.py checks the events
     specification = SPECIFICATIONS[how]
     whole = walk(RECORDINGS[name])
     parts = [set(walk(one.index).events) for one in made.sets]
     if specification.rest is not None:
-        # joined again they are the whole
+        # With a rest, the parts together hold every event.
         assert not set(whole.events).difference(whole.orphans, *parts)
 
 
@@ -95,7 +98,7 @@ REPLAYED = [
     for name in RECORDINGS
     if "/mariadb" in name and "lower-case" not in name and source_state(name) and replayable(Path(name).name)
 ]
-# MariaDB's reader takes no compressed transactions, and MariaDB not the collations and the XA forms of the others
+# Other MySQL recordings have compressed transactions, collations or XA forms that MariaDB does not know.
 REPLAYED += ["recordings/mysql-databases"]
 
 
@@ -143,7 +146,7 @@ def test_a_real_server_gets_from_named_parts_what_belongs_to_them(
 
 
 BY_CURRENT_DATABASE = {
-    # USE hr; CREATE TABLE shop.made_from_hr: with do-db=shop no replica creates it
+    # USE hr; CREATE TABLE shop.made_from_hr: a replica with do-db=shop does not create this table either.
     ("oracle/mariadb-row", "mixed"): {("shop", "shop.made_from_hr")},
     ("oracle/mariadb118-row", "mixed"): {("shop", "shop.made_from_hr")},
     ("recordings/mariadb105-row", "mixed"): {("shop", "shop.made_from_hr")},

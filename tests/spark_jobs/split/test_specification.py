@@ -1,4 +1,4 @@
-"""Specification files: what they can say, and what is wrong with those that cannot be."""
+"""Specification files, and errors of files that cannot be used."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def whole(source: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """What an undisturbed split writes."""
+    """Return the files of an undisturbed split."""
     output = tmp_path_factory.mktemp("whole") / "out"
     split(source, output, run_here, options())
     return contents(output)
@@ -38,7 +38,7 @@ def whole(source: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, b
 
 @dataclass(frozen=True)
 class Failing:
-    """A task that dies in its first attempts, in one of many ways."""
+    """A task that fails in its first attempts, at a random step, by an exception or by the end of its process."""
 
     function: Callable[[Any], Any]
 
@@ -69,7 +69,7 @@ def _exit() -> None:
 
 
 def _die_in_write(number: int, how: Callable[[], None]) -> None:
-    """Let the so many-th file that this process opens for writing be its last."""
+    """Fail when this process opens its file number ``number`` for writing."""
     seen = 0
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
@@ -97,7 +97,7 @@ def test_failing_tasks(spark: Any, source: Path, whole: dict[str, bytes], tmp_pa
 def test_tasks_that_run_twice_at_once(
     spark: Any, source: Path, whole: dict[str, bytes], tmp_path: Path
 ) -> None:
-    """As speculation has it: what ends first counts, the other goes on."""
+    """With speculation Spark runs a task twice and uses the first result."""
     runner = SparkRunner(lambda: spark.sparkContext)
 
     def run(

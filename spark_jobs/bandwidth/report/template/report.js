@@ -1,15 +1,15 @@
 "use strict";
-// Draws the figures of the report: colours from the page's style, laid out for the width, again when either changes.
+// Draws the figures of the report with the colours of the page's style and for the width of the page, and again when either changes.
 (() => {
   const report = JSON.parse(document.getElementById("report-data").textContent);
   const narrow = matchMedia("(max-width: 640px)");
   const dark = matchMedia("(prefers-color-scheme: dark)");
-  const config = { displayModeBar: false, responsive: true, typesetMath: false }; // a $ in a name is a $
+  const config = { displayModeBar: false, responsive: true, typesetMath: false }; // show a $ in a name as it is
   let choice = 0;
 
   const isObject = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
 
-  // `over` laid over `base`: objects key by key, anything else replaced
+  // Merge `over` into `base`: objects key by key. Other values of `over` replace those of `base`.
   function laidOver(base, over) {
     if (!isObject(base) || !isObject(over)) return over === undefined ? base : over;
     const both = { ...base };
@@ -17,7 +17,7 @@
     return both;
   }
 
-  // var(--x) as the page's style has it now; only where a colour stands, never in a name
+  // Replace var(--x) by the value in the page's style, in colours only, since a name may contain the same text.
   function coloured(value, style, here = false) {
     if (typeof value === "string") {
       return here ? value.replace(/var\((--[a-z0-9-]+)\)/g, (_, name) => style.getPropertyValue(name).trim()) : value;
@@ -55,7 +55,7 @@
 
   const drawAll = (width) => Object.keys(report.figures).forEach((name) => draw(name, width));
 
-  // Sorting by a column: numbers the greatest first, texts in order; again to turn round
+  // Sort by a column: numbers descending, texts ascending. A second click reverses the order.
   function sortable(table) {
     const body = table.tBodies[0];
     [...table.tHead.rows[0].cells].forEach((head, column) => {
@@ -85,7 +85,7 @@
   }
   document.querySelectorAll("table.sortable").forEach(sortable);
   for (const change of [narrow, dark]) change.addEventListener("change", () => drawAll());
-  // paper is light and as wide as it is
+  // Paper is always light, and 680 pixels wide.
   addEventListener("beforeprint", () => {
     document.documentElement.dataset.paper = "";
     drawAll(680);

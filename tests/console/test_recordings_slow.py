@@ -34,7 +34,7 @@ def ask_slave(name: str, directory: Path) -> list[Deviation]:
 
 
 def ask_running(name: str, directory: Path) -> list[Deviation]:
-    """With a master that serves what the real source had."""
+    """Ask a slave whose master serves the binlogs of the recorded source."""
     recording = load(name)
     with serving(copied(name, directory)) as port, our_slave(directory / "slave") as console:
         return replay(recording, console, source_port=port, undo=undo(recording))
@@ -47,8 +47,10 @@ def ask_master(name: str, directory: Path) -> list[Deviation]:
 
 
 def copied(name: str, directory: Path) -> Path:
-    """The binlogs of a recording, as a server leaves them that has been stopped: they were copied while it ran, and
-    the newest says so in its first event's flags (LOG_EVENT_BINLOG_IN_USE_F)."""
+    """Copy the binlogs of a recording, as a stopped server leaves them.
+
+    They were copied while the server ran, which the newest file tells by LOG_EVENT_BINLOG_IN_USE_F in its first event.
+    """
     folder = directory / "binlogs"
     shutil.copytree(DATA / name, folder)
     for file in folder.glob("*.0*"):
@@ -130,11 +132,11 @@ MARIADB_ONLY = {
     ),
     "SHOW BINARY LOGS": "a slave has no binary log",
 }
-"""What MariaDB accepts and a slave's console refuses."""
+"""The statements that MariaDB accepts and a slave's console refuses, with the reasons."""
 
 
 def test_mariadbs_forms_are_understood(tmp_path: Path) -> None:
-    """What MariaDB accepts is accepted. Answers are MySQL's: see the documentation."""
+    """The console accepts MariaDB's statements. The answers are MySQL's (docs/console-differences.md)."""
     refused = {}
     with our_slave(tmp_path) as console:
         for step in load("mariadb-names")["steps"]:

@@ -1,4 +1,4 @@
-"""Statements written around known tables are read back as what went in; filters decide them as the manual says."""
+"""Statements made around known tables: the parser finds the tables, and filters decide as the manual describes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.strategies import rules
 
 
 def made_subject(made: MadeStatement, family: str, current: str | None) -> Statement:
-    """What the statement touches, from what it was made of."""
+    """Return the subject of the statement, from the parts that it was made of."""
     updated = made.updated
     if made.grants and updated is not None:
         parsed = read_text(made.text, family=family)  # type: ignore[arg-type]
@@ -56,8 +56,10 @@ def test_the_verdict_is_the_manuals(
     involved: tuple[TableName, ...],
     data: st.DataObject,
 ) -> None:
-    """The text through the parser and the filter, against what it was made of through the plain filter; and in
-    whatever order the rules are given (of rewrites the first with one FROM wins)."""
+    """The parser and the filter agree with the plain filter, which gets the parts that the text was made of.
+
+    The verdict does not depend on the order of the rules, except of rewrites with the same FROM: the first counts.
+    """
     parsed = read_text(made.text, family=family)  # type: ignore[arg-type]
     statement = make_statement(
         parsed, current_database=current, table_map_for_update=made.table_map, tables_info=involved

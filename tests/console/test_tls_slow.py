@@ -77,7 +77,7 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture
 def stranger(tmp_path: Path) -> Path:
-    """A certificate that nobody serves with."""
+    """Make a certificate that no server uses."""
     found = self_signed(tmp_path).certificate
     assert found is not None
     return found
@@ -153,7 +153,7 @@ def test_mariadb_refuses_a_man_in_the_middle(console: Served, stranger: Path) ->
 
 @contextlib.contextmanager
 def man_in_the_middle(console: Served, certificate: Path) -> Iterator[tuple[int, list[bytes]]]:
-    """A port where packets are read and passed on, and these packets."""
+    """Listen on a port, pass on the packets, and yield the port and these packets."""
     theirs = load_tls(TlsFiles(certificate, certificate.with_name("key.pem")))
     unverified = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     unverified.check_hostname = False
@@ -556,7 +556,7 @@ def test_however_the_bytes_arrive(sizes: list[int], lengths: list[int], console:
 
 @contextlib.asynccontextmanager
 async def tcp(console: Served) -> AsyncIterator[tuple[TlsChannel, asyncio.StreamWriter, ssl.SSLSocket]]:
-    """Both ends of an encrypted connection."""
+    """Connect both ends of an encrypted connection."""
     accepted: asyncio.Future[tuple[TlsChannel, asyncio.StreamWriter]] = (
         asyncio.get_running_loop().create_future()
     )

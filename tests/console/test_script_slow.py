@@ -1,7 +1,7 @@
 """The ``mariadb`` command-line client runs a script of all commands on real processes' consoles.
 
 ``script.sql`` says what each command does; ``data/script-slave.txt`` and ``data/script-master.txt`` are what the client
-prints then. To record them anew: ``python -c 'from tests.console.test_script import record; record()'``.
+prints then. To record them anew: ``python -c 'from tests.console.test_script_slow import record; record()'``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Process:
     launcher: Launcher
     name: str
     port: int
-    """The console's."""
+    """The console's port."""
     master_port: int
 
     def arguments(self, *more: str, password: str = PASSWORD) -> list[str]:
@@ -57,7 +57,7 @@ class Process:
         return [line.split("\t") for line in done.stdout.splitlines()]
 
     def play(self, script: str) -> str:
-        """What the client prints, without what differs from run to run."""
+        """Return the client's output without the parts that differ from run to run."""
         script = script.replace("3307", str(self.master_port))
         printed = ""
         for number, part in enumerate(re.split(r"^-- wait$", script, flags=re.MULTILINE)):
@@ -73,7 +73,7 @@ class Process:
         return re.sub(r"\b2\d{3}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?\b", "TIME", printed)
 
     def wait(self) -> None:
-        """Until every channel whose threads run has applied everything."""
+        """Wait until every channel with running threads has applied everything."""
         states = (
             "SELECT COUNT(*) FROM performance_schema.replication_connection_status c "
             "JOIN performance_schema.replication_applier_status a ON a.CHANNEL_NAME = c.CHANNEL_NAME "
@@ -98,7 +98,7 @@ class Process:
 
 @contextmanager
 def processes(directory: Path) -> Iterator[tuple[Process, Process]]:
-    """A master and a slave that knows of none."""
+    """Start a master, and a slave without channels."""
     shutil.copytree(RECORDINGS / "oracle" / "mysql-row", directory / "binlogs")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DUMPFILTER_CONSOLE_PASSWORD", PASSWORD)

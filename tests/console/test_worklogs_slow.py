@@ -1,7 +1,7 @@
 """Every example of WL#7361 and WL#7057 through a MySQL client library, with the tables that the worklogs print.
 
-``test_recordings`` asks the same statements and compares with what a real MySQL 9.7 answered. Where a worklog's text
-and the real server disagree the server is followed, and the test says so.
+``test_recordings_slow`` asks the same statements, and compares with the answers of a real MySQL 9.7. Where a
+worklog's text and the real server disagree, the console follows the server, and the test says so.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ STATUS_COLUMNS = (
 
 @contextmanager
 def restarted(directory: Path, options: list[str], *channels: str) -> Iterator[Console]:
-    """A slave whose channels exist before it starts with its options."""
+    """Start a slave, create its channels, and restart it with options."""
     with our_slave(directory) as console:
         for channel in channels:
             console.do(f"{SOURCE} '{channel}'")
@@ -72,7 +72,7 @@ def global_filters(console: Console) -> list[tuple[Any, ...]]:
 
 
 def shown_filters(console: Console, channel: str) -> dict[str, str]:
-    """The filters of SHOW REPLICA STATUS FOR CHANNEL, those that are not empty."""
+    """Return the filters of SHOW REPLICA STATUS FOR CHANNEL that are not empty."""
     answer = console.ask(f"SHOW REPLICA STATUS FOR CHANNEL '{channel}'")
     ((*values,),) = answer["rows"]
     row = dict(zip((name for name, _ in answer["columns"]), values, strict=True))
@@ -422,7 +422,7 @@ def test_changes_are_not_kept(tmp_path: Path) -> None:
         assert filters(console) == []
 
 
-# the same through the processes that a user starts
+# WL#7361 with processes, as a user starts them
 
 
 @contextmanager
@@ -551,7 +551,7 @@ def tables(console: Console, channel: str) -> dict[str, Any]:
 
 
 def relayed(console: Console, channel: str) -> bytes:
-    """All relay logs of a channel."""
+    """Return the content of all relay logs of a channel."""
     assert console.slave is not None
     files = console.slave.get(channel).directory.glob("relay-bin*.0*")
     return b"".join(file.read_bytes() for file in sorted(files))

@@ -1,0 +1,160 @@
+"""From plans of chunks to the contract's chunks, with the bytes, positions, GTIDs and counts of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from dumpfilter.binlog.gtid_sources import SourceKey
+from dumpfilter.dump import ChunkPlan, Counts, DumpThread, render
+from dumpfilter.dump.chunk import GtidRuns, ReadyPlan
+from dumpfilter.filter.convert import hits_to_proto
+from dumpfilter.master.register import Register, RegisteredSlave
+from dumpfilter.master.store import BinlogStore
+from dumpfilter.v1 import dumpfilter_pb2 as pb
+
+_READ_COST = 16 << 10
+"""The bytes that take as long to read as one more call of the system, bytes."""
+
+_LONGEST_READ = 8 << 20
+"""The longest read that a chunk's byte ranges are copied from, bytes."""
+
+_LEAST_SPLIT = 1 << 16
+"""The least size of events that is spread over several chunks, bytes."""
+
+
+class ChunkWriter:
+    """The chunks of one dump. Each chunk is also noted in the register, for SHOW REPLICAS."""
+
+    def __init__(
+        self, store: BinlogStore, register: Register, slave: RegisteredSlave, position: int, chunk_size: int
+    ) -> None:
+        self._store = store
+        self._register = register
+        self._slave = slave
+        self._chunk_size = chunk_size
+        self._buffer: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
+        self._is_first = True
+        self._end = position
+        """The end of the last chunk."""
+        self._resume = position
+        """The resume point of the last chunk."""
+
+    def position(
+        self,
+        file: str,
+        thread: DumpThread,
+        *,
+        announce: bool = False,
+        end_of_file: bool = False,
+        end_of_log: bool = False,
+        heartbeat: bool = False,
+    ) -> pb.Chunk:
+        """Return a chunk without events, at the position of the thread.
+
+        ``announce`` adds the file's format description event and start, as the first chunk of a dump always has them.
+        """
+        position = thread.position
+        chunk = pb.Chunk(
+            file=file,
+            end_position=position,
+            resume_position=position,
+            filter_version=thread.filter_version,
+            end_of_file=end_of_file,
+            end_of_log=end_of_log,
+            heartbeat=heartbeat,
+        )
+        if announce or self._is_first:
+            chunk.format_description = self._store.open_file(file).file.format_description.raw
+            chunk.start_position = position or 0
+            self._is_first = False
+        self._end = self._resume = position or 0
+        self._register.progress(self._slave, file, position or 0, None)
+        return chunk
+
+    def chunks(self, plan: ChunkPlan, filter_version: int) -> Iterator[pb.Chunk]:
+        """Yield the chunk of a plan. An event that is much larger than a chunk is spread over several chunks."""
+        events = self._events(plan) if plan.size else b""
+        self._register.progress(self._slave, plan.file, plan.end, plan.counts)
+        most = max(2 * self._chunk_size, _LEAST_SPLIT)
+        size = self._chunk_size if len(events) > most else max(len(events), 1)
+        for begin in range(0, max(len(events), 1), size):
+            piece = events[begin : begin + size] if size < len(events) else events
+            is_last = begin + size >= len(events)
+            # the piece that holds the resume point, or ends at it, carries it with the GTIDs and hits
+            is_before = begin + size < plan.resume_bytes or (not is_last and not plan.resume_bytes)
+            is_here = not is_before and (begin < plan.resume_bytes or (is_last and not plan.resume_bytes))
+            resume = self._resume if is_before else plan.resume
+            chunk = pb.Chunk(
+                file=plan.file,
+                events=piece,
+                end_position=plan.end if is_last else max(self._end, resume),
+                resume_position=resume,
+                resume_bytes=plan.resume_bytes - begin if is_here and plan.resume_bytes else 0,
+                filter_version=filter_version,
+            )
+            if is_last:
+                chunk.counts.CopyFrom(counts_to_proto(plan.counts))
+            if is_here:
+                if len(plan.completed):
+                    chunk.completed.CopyFrom(self._runs(plan, plan.completed))
+                if len(plan.empty):
+                    chunk.empty.CopyFrom(self._runs(plan, plan.empty))
+                chunk.hits.extend(hits_to_proto(plan.hits))
+            yield chunk
+        self._end, self._resume = plan.end, plan.resume
+
+    def _events(self, plan: ChunkPlan) -> bytes:
+        """Return the bytes of a plan that sends something."""
+        if isinstance(plan, ReadyPlan):
+            return plan.events
+        file = self._store.open_file(plan.file).file
+        ranges = plan.ranges
+        low, high = int(ranges[0, 0]), int(ranges[-1, 0] + ranges[-1, 1])
+        if len(ranges) == 1 and not ranges[0, 2]:
+            return file.read(low, high - low)
+        span = high - low
+        # ranges near one another are copied from one read; ranges far apart are read one by one
+        if ranges[:, 0].min() < low or span > min(_READ_COST * len(ranges), _LONGEST_READ):
+            return render(plan, b"", 0, file.read, file.format_description)
+        if self._buffer.size < span:
+            self._buffer = np.empty(max(span, 1 << 20), np.uint8)
+        got = file.read_into(self._buffer[:span], low)
+        return render(plan, self._buffer[:got], low, file.read, file.format_description)
+
+    def _runs(self, plan: ChunkPlan, runs: GtidRuns) -> pb.GtidRunsSet:
+        if isinstance(plan, ReadyPlan):
+            return runs_to_proto(runs, plan.keys.__getitem__)
+        store = self._store
+        return runs_to_proto(runs, lambda number: store.sources.key(number, store.family))
+
+
+def counts_to_proto(counts: Counts) -> pb.Counts:
+    """Return the contract's form of counts."""
+    return pb.Counts(**{name: getattr(counts, name) for name in counts.__slots__})
+
+
+def runs_to_proto(runs: GtidRuns, key_of: Callable[[int], SourceKey]) -> pb.GtidRunsSet:
+    """Return the contract's form of GTID runs: by source, ascending, as distances (see GtidRuns in the contract).
+
+    ``key_of`` returns the GTID source behind a number.
+    """
+    members = []
+    for source in np.unique(runs[:, 0]).tolist():
+        found = runs[runs[:, 0] == source, 1:]
+        if np.any(found[1:, 0] < found[:-1, 0]):
+            found = found[np.argsort(found[:, 0], kind="stable")]
+        steps = np.empty((len(found), 2), np.int64)
+        steps[0, 0] = found[0, 0]
+        steps[1:, 0] = found[1:, 0] - found[:-1, 1]
+        steps[:, 1] = found[:, 1] - found[:, 0] + 1
+        member = pb.GtidRuns(runs=steps.ravel().tolist())
+        key = key_of(source)
+        if isinstance(key[0], bytes):
+            member.uuid, member.tag = key
+        else:
+            member.domain_id, member.server_id = key
+        members.append(member)
+    return pb.GtidRunsSet(members=members)

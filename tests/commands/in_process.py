@@ -1,0 +1,46 @@
+"""Runs of ``dumpfilter`` in the test's own process. A start of Python with numba takes a second."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import NamedTuple
+from unittest import mock
+
+from dumpfilter.cli import main
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Finished(NamedTuple):
+    """The result of a run, with the names that subprocess gives them."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run(*arguments: str | Path) -> Finished:
+    """Run a command to its end. The signals' handlers, which a master and a slave set, are put back."""
+    out, err = io.TextIOWrapper(io.BytesIO(), write_through=True), io.StringIO()
+    handlers = [signal.getsignal(number) for number in _SIGNALS]
+    code: object = 0
+    try:
+        with (
+            mock.patch.object(sys, "argv", ["dumpfilter", *map(str, arguments)]),
+            mock.patch.dict(os.environ, COLUMNS="120"),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+        ):
+            main()
+    except SystemExit as ended:
+        code = ended.code
+    finally:
+        for number, handler in zip(_SIGNALS, handlers, strict=True):
+            signal.signal(number, handler)
+    stdout = out.buffer.getvalue().decode("utf-8", "surrogateescape")  # type: ignore[attr-defined]
+    return Finished(int(str(code or 0)), stdout, err.getvalue())

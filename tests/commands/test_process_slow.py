@@ -1,0 +1,101 @@
+"""The command as a process: how it ends when a signal comes, or when the reader of its output goes away."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dumpfilter.workload.generate import generate
+
+ORACLE = Path(__file__).parents[1] / "oracle" / "data" / "oracle"
+
+
+def run(*arguments: str | Path, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "dumpfilter", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env=os.environ | {"COLUMNS": "120"},
+    )
+
+
+def test_the_exit_code_is_the_errors() -> None:
+    done = run("inspect", "nowhere.index")
+    assert done.returncode == 1
+    assert done.stderr.startswith("dumpfilter: nowhere.index")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    command = f"{sys.executable} -m dumpfilter inspect {ORACLE / 'mysql-row'} --json | head -n 1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "{\n"
+    assert "Traceback" not in done.stderr
+    assert "Error" not in done.stderr
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_a_master_ends_cleanly(signum: signal.Signals, tmp_path: Path) -> None:
+    port_file = tmp_path / "port"
+    master = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "dumpfilter",
+            "master",
+            ORACLE / "mysql-row",
+            "--port",
+            "0",
+            "--port-file",
+            port_file,
+        ],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 30
+    while not port_file.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    master.send_signal(signum)
+    _, errors = master.communicate(timeout=20)
+    assert master.returncode == 0
+    assert "Traceback" not in errors
+    assert "stopping" in errors
+
+
+def test_binlogs_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
+    made = generate(tmp_path / "in", 3_000_000)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dumpfilter", "binlog", str(made.index)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr is not None
+    assert process.stderr.read() == b""
+    assert process.wait(timeout=60) == 141
+
+
+def test_an_interrupt_ends_binlog_quietly(tmp_path: Path) -> None:
+    made = generate(tmp_path / "in", 3_000_000)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dumpfilter", "binlog", str(made.index)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    # the process prints, and then waits for a reader
+    assert process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert said == b""
+    assert process.returncode == 130
