@@ -55,10 +55,9 @@ def load_config(
     *,
     names: NameRules = DEFAULT_NAMES,
 ) -> MasterConfig:
-    """Read a configuration file. Imposed rules compare names by ``names``, as the binlog's server does.
+    """Read a configuration file.
 
-    Imposed rules compare names as the server that wrote the binlog does: ``family``, ``lower_case_table_names`` and
-    ``names`` are that server's. Raises OptionError with the file and the key, and without any value, which may be a
+    Imposed rules compare names by ``names``, as the server that wrote the binlog does. Raises OptionError with the file and the key, and without any value, which may be a
     password.
     """
     parsed = load_toml(path, _File)
