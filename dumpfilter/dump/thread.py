@@ -44,7 +44,7 @@ class DumpThread:
         flags: the table flags of the slave's filter (see :meth:`change_filter`).
         sources: the set's GTID sources.
         chunk_size: the bytes of events after which a chunk is cut.
-        exclude: the GTIDs that the slave has. Their transactions are passed over.
+        exclude: the GTIDs that the slave has. The thread sends nothing of their transactions.
         origin: which origins the slave wants; None: all.
         other_filters_before: whether the slave may hold transactions from before the start that were chosen with other
             filters.

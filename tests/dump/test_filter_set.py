@@ -1,4 +1,4 @@
-"""A set filtered into files holds the events that the dump thread sends."""
+"""`filter_set` writes files that have the events that the dump thread sends."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _only(name: str) -> Filter:
 
 
 def _rows(index: Path) -> dict[str, list[int]]:
-    """Sizes of the rows events by schema, in order; every end_log_pos and checksum is seen to be right."""
+    """Return the sizes of the rows events by schema, in order. Check every end_log_pos and checksum."""
     found: dict[str, list[int]] = {}
     binlogs = BinlogSet.open(index)
     for name in binlogs.names:
