@@ -1,7 +1,7 @@
-"""The compiled walk over the rows of one rows event: where each row image starts and ends.
+"""The compiled search for the offsets of the row images in one rows event.
 
-Its plain-Python twin is :func:`dumpfilter.binlog.row_image.row_images_reference`; tests hold one to the
-other.
+Tests compare this search with :func:`dumpfilter.binlog.row_image.row_images_reference`, which does the same in plain
+Python.
 """
 
 from __future__ import annotations
@@ -9,22 +9,23 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-# Why a walk came back.
+# The codes with which walk() returns.
 DONE = 0
-FULL = 1  # no room for another row
+FULL = 1  # `out` has no room for another row
 CUT = 2  # the data end inside a row
-EMPTY_ROW = 3  # a row without a byte: the data would never end
-BAD_VALUE_OPTIONS = 4  # an unknown bit in a partial update's value_options
+EMPTY_ROW = 3  # a row has no bytes, and so the walk would never end
+BAD_VALUE_OPTIONS = 4  # the value_options of a partial update have an unknown bit
 
 PARTIAL_JSON_UPDATES = 1
+"""The only known bit of value_options (``PARTIAL_JSON_UPDATES``). The image has ``partial_bits`` when it is set."""
 
 
 @njit(cache=True, nogil=True, inline="always")
 def _skip_image(data, at, end, sizes):
-    """Where the image that starts at ``at`` ends, or -1 when the data end first.
+    """Return the offset of the end of the row image that begins at ``at``, or -1 when the data end inside the image.
 
-    ``sizes``: one int32 for each column present; ``n >= 0`` is a value of n bytes, ``-n`` a length of n bytes
-    (little-endian) and as many bytes as it says.
+    ``sizes`` has one int32 for each column in the image: the size of its values, bytes, or ``-n`` when each value
+    begins with its length in n bytes (little-endian). The data end at offset ``end``.
     """
     count = sizes.size
     nulls = at
@@ -60,11 +61,15 @@ def _skip_image(data, at, end, sizes):
 
 @njit(cache=True, nogil=True)
 def walk(data, at, before, after, has_before, has_after, partial_bytes, out, count):
-    """Walk rows from ``at`` to the end of ``data`` until something needs the caller.
+    """Write the offsets of the row images from ``at`` on to ``out``, up to the end of the data or to a problem.
 
-    ``partial_bytes``: -1, or for a partial update the bytes of its partial_bits. Row k's images go to
-    ``out[k]`` as (before start, before end, after start, after end). Returns ``(code, at, count)``: why it
-    came back, the first byte of the row at hand, and the rows done.
+    ``before`` and ``after`` are the sizes of the columns in the two images. ``has_before`` and ``has_after`` tell which
+    images a row has. ``partial_bytes`` is the size of a partial update's partial_bits, or -1 for other events.
+    ``out[k]`` gets (before start, before end, after start, after end) of row k. ``count`` is the number of rows that
+    ``out`` already has.
+
+    Returns ``(code, at, count)``. The code is DONE or names the problem, ``at`` is the offset of the first row that is
+    not done, and ``count`` is the number of rows done.
     """
     end = np.int64(data.size)
     at = np.int64(at)
@@ -85,7 +90,7 @@ def walk(data, at, before, after, has_before, has_after, partial_bytes, out, cou
                 if here >= end:
                     return CUT, at, count
                 options = data[here]
-                # A packed integer; with one bit defined it never needs a second byte.
+                # value_options is a packed integer, which has one byte as long as only one bit is defined.
                 if options > PARTIAL_JSON_UPDATES:
                     return BAD_VALUE_OPTIONS, at, count
                 here += 1

@@ -1,7 +1,7 @@
-"""Compressed parts of a binlog: MariaDB's rows and MySQL's whole transactions.
+"""Compressed parts of a binlog: MariaDB's rows and statements, and MySQL's whole transactions.
 
-Opening is bounded: an announced size is what the result may have, never more, so that a few bytes cannot
-ask for gigabytes (:data:`MAX_UNCOMPRESSED` bounds the announcement itself).
+Decompression stops at the size that the compressed part announces, and :data:`MAX_UNCOMPRESSED` bounds that size.
+So a malformed event of a few bytes cannot fill the memory.
 """
 
 from __future__ import annotations
@@ -17,12 +17,15 @@ from dumpfilter.binlog.rows import Cursor, RowsHeader, packed_integer
 from dumpfilter.errors import BinlogCorrupt
 
 ZSTD = 0
-"""Compression type of a Transaction_payload: zstd (``compression::type::ZSTD``)."""
+"""The compression type of a Transaction_payload that zstd compressed (``compression::type::ZSTD``)."""
 NONE = 255
-"""Compression type of a Transaction_payload: its events as they are (``compression::type::NONE``)."""
+"""The compression type of a Transaction_payload with uncompressed events (``compression::type::NONE``)."""
 
 MAX_UNCOMPRESSED = 1 << 32
-"""Bytes that a compressed part may announce; more is corruption (servers stop at 4 GiB - 1)."""
+"""The largest uncompressed size that a compressed part may announce, bytes.
+
+A larger size is corruption, because servers write at most 4 GiB - 1.
+"""
 
 # Field types of Transaction_payload (libs/mysql/binlog/event/codecs/binary.cpp).
 _OTW_PAYLOAD_HEADER_END_MARK = 0
@@ -32,8 +35,11 @@ _OTW_PAYLOAD_UNCOMPRESSED_SIZE_FIELD = 3
 
 
 def events_inside(opened: bytes) -> Iterator[tuple[EventHeader, bytes]]:
-    """The events of an opened Transaction_payload, end to end in ``opened``, with their headers. They have no
-    checksums. Raises BinlogCorrupt at one that is not whole."""
+    """Yield header and bytes of each event of an uncompressed payload.
+
+    ``opened`` is the result of :meth:`TransactionPayload.open`. The events of a payload have no checksums. Raises
+    BinlogCorrupt at an incomplete event.
+    """
     at = 0
     while at < len(opened):
         if len(opened) - at < HEADER_LENGTH:
@@ -46,10 +52,11 @@ def events_inside(opened: bytes) -> Iterator[tuple[EventHeader, bytes]]:
 
 
 def uncompress(data: bytes | memoryview) -> bytes:
-    """Open what MariaDB compressed (``binlog_buf_uncompress``): the rows of a rows event, a query's text.
+    """Uncompress the rows or the statement of an event that MariaDB compressed (``binlog_buf_uncompress``).
 
-    Layout: a byte ``0x80 | algorithm << 4 | n``, the uncompressed length in ``n`` bytes (1 to 4, big-endian),
-    the stream (algorithm 0: zlib). Raises BinlogCorrupt when that is not what is there.
+    The data begin with the byte ``0x80 | algorithm << 4 | n``. The uncompressed length follows in ``n`` bytes (1 to 4,
+    big-endian), and then the compressed stream. Algorithm 0 is zlib, and there is no other. Raises BinlogCorrupt when
+    the data do not have this layout.
 
     >>> uncompress(compress(b"rows" * 100)) == b"rows" * 100
     True
@@ -65,7 +72,7 @@ def uncompress(data: bytes | memoryview) -> bytes:
     length = int.from_bytes(data[1 : 1 + width], "big")
     opener = zlib.decompressobj()
     try:
-        # One byte more than announced, so that too long a stream shows.
+        # One byte more than announced shows that a stream is too long.
         out = opener.decompress(data[1 + width :], length + 1)
     except zlib.error as error:
         raise BinlogCorrupt(f"compressed data cannot be opened: {error}") from error
@@ -75,16 +82,20 @@ def uncompress(data: bytes | memoryview) -> bytes:
 
 
 def compress(data: bytes | memoryview, level: int = -1) -> bytes:
-    """``data`` compressed as MariaDB does it (``binlog_buf_compress``). ``data``: less than 4 GiB."""
+    """Compress data as MariaDB compresses rows and statements (``binlog_buf_compress``).
+
+    ``data`` has less than 4 GiB. ``level`` is zlib's level; -1 is zlib's default.
+    """
     length = len(data)
     width = max(1, (length.bit_length() + 7) // 8)
     return bytes((0x80 | width,)) + length.to_bytes(width, "big") + zlib.compress(data, level)
 
 
 def rows_data(rows: RowsHeader, body: bytes | memoryview) -> bytes | memoryview:
-    """The rows of the rows event ``body`` whose header is ``rows``, opened where MariaDB compressed them.
+    """Return the rows of a rows event, uncompressed.
 
-    A view of ``body`` when it is one and nothing has to be opened. Raises BinlogCorrupt.
+    ``body`` is the event without common header and checksum, and ``rows`` is its decoded header. Rows that MariaDB did
+    not compress are a slice of ``body``, without a copy when ``body`` is a memoryview. Raises BinlogCorrupt.
     """
     data = body[rows.rows_offset :]
     return uncompress(data) if rows.compressed and not rows.is_dummy else data
@@ -92,19 +103,20 @@ def rows_data(rows: RowsHeader, body: bytes | memoryview) -> bytes | memoryview:
 
 @dataclass(frozen=True, slots=True)
 class TransactionPayload:
-    """A Transaction_payload event (MySQL 8.0.20 on): all events of a transaction but its GTID.
-
-    ``compression`` is :data:`ZSTD` or :data:`NONE`; ``uncompressed_size`` in bytes.
-    """
+    """A Transaction_payload event (MySQL 8.0.20 and later): all events of a transaction but its Gtid event."""
 
     compression: int
+    """:data:`ZSTD`, :data:`NONE`, or an unknown type, which :meth:`open` refuses."""
     uncompressed_size: int
+    """The size of the payload's events before compression, bytes, as the event announces it."""
     payload: bytes | memoryview
+    """The compressed events."""
 
     def open(self) -> bytes:
-        """The events, end to end, each with its common header and none with a checksum.
+        """Return the uncompressed events as one byte string.
 
-        Raises BinlogCorrupt when the payload is not what the event announces.
+        Each event has its common header, and none has a checksum. Raises BinlogCorrupt when the payload does not have
+        the size that the event announces, or cannot be uncompressed.
         """
         if self.uncompressed_size > MAX_UNCOMPRESSED:
             raise BinlogCorrupt(f"Transaction_payload event announces {self.uncompressed_size} bytes")
@@ -122,8 +134,7 @@ class TransactionPayload:
         return out
 
     def _open_zstd(self) -> bytes:
-        # In pieces: what a frame says about its own size is not to be trusted with memory, and there may be
-        # several frames, one after the other.
+        # Read in pieces. A frame of a malformed event may announce gigabytes, and a payload may have several frames.
         parts: list[bytes] = []
         have = 0
         try:
@@ -140,10 +151,11 @@ class TransactionPayload:
 
 
 def decode_transaction_payload(body: bytes | memoryview) -> TransactionPayload:
-    """The Transaction_payload event whose body is ``body`` (``transaction_payload::decode`` of the codecs).
+    """Decode the body of a Transaction_payload event (``transaction_payload::decode`` of MySQL's codecs).
 
-    Its fields are (type, length, value), each a packed integer, up to an end mark; unknown ones are passed
-    over. The payload is a slice of ``body``. Raises BinlogCorrupt.
+    The body is a list of fields up to an end mark, and then the payload. A field has a type, a length and a value, each
+    a packed integer. Fields of unknown types are skipped, as the server does. The payload of the result is a slice of
+    ``body``. Raises BinlogCorrupt.
     """
     reader = Cursor(body, "Transaction_payload")
     fields: dict[int, int] = {}
@@ -177,10 +189,10 @@ def decode_transaction_payload(body: bytes | memoryview) -> TransactionPayload:
 def encode_transaction_payload(
     events: bytes | memoryview, level: int = 3, *, compression: int = ZSTD
 ) -> bytes:
-    """The body of a Transaction_payload event that holds ``events`` (end to end, without checksums).
+    """Return the body of a Transaction_payload event with these events.
 
-    ``level`` is zstd's, as in ``binlog_transaction_compression_level_zstd`` (default 3). ``compression`` is ZSTD or
-    NONE.
+    ``events`` is one byte string of whole events without checksums. ``level`` is zstd's level, as in
+    ``binlog_transaction_compression_level_zstd`` (default 3). ``compression`` is ZSTD or NONE.
 
     >>> decode_transaction_payload(encode_transaction_payload(b"events")).open()
     b'events'
@@ -192,7 +204,7 @@ def encode_transaction_payload(
         payload = zstandard.ZstdCompressor(level=level).compress(events)
         fields.append((_OTW_PAYLOAD_UNCOMPRESSED_SIZE_FIELD, len(events)))
     head = b""
-    # The server's own order (codecs/binary.cpp, encode).
+    # The server writes the fields in this order (codecs/binary.cpp, encode).
     for field, value in (*fields, (_OTW_PAYLOAD_SIZE_FIELD, len(payload))):
         packed = packed_integer(value)
         head += packed_integer(field) + packed_integer(len(packed)) + packed

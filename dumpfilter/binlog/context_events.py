@@ -1,9 +1,9 @@
-"""The small events: what a statement needs beforehand, what ends a transaction, what ends a file.
+"""Decoders of the small events: context of a statement, ends of transactions, ends of files.
 
-``body`` is the event without its common header and without its checksum. The decoders raise
-BinlogCorrupt for what is too short or cannot be, and nothing else. Sources:
-``libs/mysql/binlog/event/{statement,control,load_data,rows}_events.{h,cpp}``, MariaDB's
-``sql/log_event.cc`` and ``sql/log_event_data_type.h``, recordings of both.
+In every function, ``body`` is an event without its common header and without its checksum. The decoders raise
+BinlogCorrupt for a body that is too short or has an impossible value, and nothing else. Sources:
+``libs/mysql/binlog/event/{statement,control,load_data,rows}_events.{h,cpp}``, MariaDB's ``sql/log_event.cc`` and
+``sql/log_event_data_type.h``, recordings of both.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from dumpfilter.binlog.query import decode_name
 from dumpfilter.errors import BinlogCorrupt
 
 LAST_INSERT_ID_EVENT = 1
-"""Intvar: the value of LAST_INSERT_ID()."""
+"""The type of an Intvar event with the value of LAST_INSERT_ID()."""
 INSERT_ID_EVENT = 2
-"""Intvar: the next AUTO_INCREMENT value."""
+"""The type of an Intvar event with the next AUTO_INCREMENT value."""
 
 STRING_RESULT, REAL_RESULT, INT_RESULT, ROW_RESULT, DECIMAL_RESULT = range(5)
-"""User_var: types of values (``Item_result``)."""
+"""The types of a User_var event's value (``Item_result``)."""
 
 INCIDENT_NONE, INCIDENT_LOST_EVENTS = range(2)
+"""The numbers of an Incident event. Servers write INCIDENT_LOST_EVENTS only."""
 
 _XA_HEAD = struct.Struct("<BiII")
 _RAND = struct.Struct("<QQ")
@@ -37,20 +38,22 @@ def _need(body: bytes | memoryview, length: int, what: str, *, exactly: bool = F
 
 
 class Rotate(NamedTuple):
-    """The stream or file goes on in file ``name`` (no path) at ``position`` (bytes)."""
+    """A Rotate event's content: the place at which the stream or the binlog set continues."""
 
     name: str
+    """The next file's name, without a path."""
     position: int
+    """The offset in the next file, bytes."""
 
 
 def decode_rotate(body: bytes | memoryview) -> Rotate:
-    """Read a Rotate (4) event's body: u64 position, the file's name to the end."""
+    """Read the body of a Rotate (4) event: u64 position, then the next file's name to the end."""
     _need(body, 9, "Rotate")
     return Rotate(decode_name(body[8:]), int.from_bytes(body[:8], "little"))
 
 
 def encode_rotate(rotate: Rotate) -> bytes:
-    """A Rotate event's body.
+    """Return the body of a Rotate event.
 
     >>> decode_rotate(encode_rotate(Rotate("bin.000002", 4)))
     Rotate(name='bin.000002', position=4)
@@ -59,22 +62,28 @@ def encode_rotate(rotate: Rotate) -> bytes:
 
 
 def decode_xid(body: bytes | memoryview) -> int:
-    """Read an Xid (16) event's body, u64: the transaction's number in the server, which means nothing
-    elsewhere. The event is the COMMIT."""
+    """Return the number in an Xid (16) event, which commits its transaction.
+
+    The body is one u64. The number identifies the transaction inside its server only.
+    """
     _need(body, 8, "Xid", exactly=True)
     return int.from_bytes(body, "little")
 
 
 class XaPrepare(NamedTuple):
-    """XA PREPARE, or, with ``one_phase``, XA COMMIT … ONE PHASE."""
+    """An XA_prepare event's content."""
 
     one_phase: bool
+    """True for XA COMMIT … ONE PHASE, False for XA PREPARE."""
     xid: Xid
+    """The name of the XA transaction."""
 
 
 def decode_xa_prepare(body: bytes | memoryview) -> XaPrepare:
-    """Read an XA_prepare (38) event's body: u8 one phase, i32 format id, u32 gtrid length, u32 bqual
-    length, the two."""
+    """Read the body of an XA_prepare (38) event.
+
+    The body has u8 one phase, i32 format id, u32 length of the gtrid, u32 length of the bqual, gtrid, bqual.
+    """
     _need(body, _XA_HEAD.size, "XA_prepare")
     one_phase, format_id, gtrid_length, bqual_length = _XA_HEAD.unpack_from(body)
     data = bytes(body[_XA_HEAD.size :])
@@ -84,14 +93,15 @@ def decode_xa_prepare(body: bytes | memoryview) -> XaPrepare:
 
 
 class Intvar(NamedTuple):
-    """A number the next statement uses: LAST_INSERT_ID_EVENT or INSERT_ID_EVENT."""
+    """A number that the next statement uses."""
 
     type: int
+    """LAST_INSERT_ID_EVENT or INSERT_ID_EVENT."""
     value: int
 
 
 def decode_intvar(body: bytes | memoryview) -> Intvar:
-    """Read an Intvar (5) event's body: u8 type, u64 value."""
+    """Read the body of an Intvar (5) event: u8 type, u64 value."""
     _need(body, 9, "Intvar", exactly=True)
     if body[0] not in (LAST_INSERT_ID_EVENT, INSERT_ID_EVENT):
         raise BinlogCorrupt(f"Intvar event: unknown type {body[0]}")
@@ -99,7 +109,7 @@ def decode_intvar(body: bytes | memoryview) -> Intvar:
 
 
 def encode_intvar(intvar: Intvar) -> bytes:
-    """An Intvar event's body.
+    """Return the body of an Intvar event.
 
     >>> decode_intvar(encode_intvar(Intvar(INSERT_ID_EVENT, 9)))
     Intvar(type=2, value=9)
@@ -115,31 +125,41 @@ class Rand(NamedTuple):
 
 
 def decode_rand(body: bytes | memoryview) -> Rand:
-    """Read a Rand (13) event's body: two u64."""
+    """Read the body of a Rand (13) event: u64 first seed, u64 second seed."""
     _need(body, _RAND.size, "Rand", exactly=True)
     return Rand(*_RAND.unpack(body))
 
 
 class UserVar(NamedTuple):
-    """A user variable the next statement uses. ``value`` is None for NULL, which has no more to it."""
+    """A user variable that the next statement uses. For NULL only the name counts."""
 
     name: str
     value: bytes | None
-    """As in the event: a string's bytes; a double; an i64 or u64; precision, scale and binary decimal."""
+    """The value as in the event; None for NULL.
+
+    By type, the bytes are those of a string, a double, an i64 or u64, or precision, scale and a binary decimal.
+    """
     type: int = STRING_RESULT
     """STRING_RESULT, REAL_RESULT, INT_RESULT or DECIMAL_RESULT."""
     charset: int = 63
-    """Collation id."""
+    """The collation id of the value; 63 is binary."""
     unsigned: bool = False
     data_type_name: str | None = None
-    """MariaDB's type beyond the four, such as ``point``."""
+    """The name of MariaDB's data type, such as ``point``, when the four types above do not tell it."""
 
 
 def decode_user_var(body: bytes | memoryview) -> UserVar:
-    """Read a User_var (14) event's body: u32 length and name, u8 whether NULL; if not u8 type, u32
-    collation id, u32 length and value, then pieces till the end: 0 signed, 1 unsigned (written for
-    integers; the one flag MySQL has), MariaDB's 2, u8 length and name of the data type. What follows
-    an unknown piece is passed over."""
+    """Read the body of a User_var (14) event.
+
+    The body has u32 length of the name, the name, and u8 whether the value is NULL. For a value that is not NULL, u8
+    type, u32 collation id, u32 length and the value follow. Then come pieces, each with a code of one byte:
+
+    - 0: the integer is signed.
+    - 1: the integer is unsigned. MySQL has no other pieces.
+    - 2: u8 length and the name of MariaDB's data type.
+
+    Reading ends at a piece with an unknown code.
+    """
     data = memoryview(body)
     _need(data, 4, "User_var")
     end = 4 + int.from_bytes(data[:4], "little")
@@ -173,7 +193,7 @@ def decode_user_var(body: bytes | memoryview) -> UserVar:
 
 
 def encode_user_var(variable: UserVar) -> bytes:
-    """A User_var event's body.
+    """Return the body of a User_var event.
 
     >>> decode_user_var(encode_user_var(UserVar("i", bytes(8), INT_RESULT))).name
     'i'
@@ -192,15 +212,20 @@ def encode_user_var(variable: UserVar) -> bytes:
 
 
 def decode_rows_query(body: bytes | memoryview) -> bytes:
-    """Read a Rows_query (29) event's body: the statement whose rows follow, in the client's character
-    set, which nothing tells. The first byte is its length cut to 8 bits, and means nothing."""
+    """Return the statement in a Rows_query (29) event. The rows events of this statement follow the event.
+
+    The statement is in the client's character set, which the event does not name. The first byte of the body is the
+    statement's length modulo 256, and is ignored.
+    """
     _need(body, 1, "Rows_query")
     return bytes(body[1:])
 
 
 def decode_annotate_rows(body: bytes | memoryview) -> bytes:
-    """Read MariaDB's Annotate_rows (160) event's body: the statement whose rows follow, in the client's
-    character set, which nothing tells."""
+    """Return the statement in an Annotate_rows (160) event. The rows events of this statement follow the event.
+
+    The statement is in the client's character set, which the event does not name.
+    """
     return bytes(body)
 
 
@@ -208,32 +233,35 @@ class LoadBlock(NamedTuple):
     """A block of the file of a LOAD DATA statement."""
 
     file_id: int
-    """The same as in the Execute_load_query event that uses the file."""
+    """The number that the Execute_load_query event of the statement has, too."""
     data: bytes
 
 
 def decode_begin_load_query(body: bytes | memoryview) -> LoadBlock:
-    """Read a Begin_load_query (17) event's body, the first block: u32 file id, data to the end."""
+    """Read the body of a Begin_load_query (17) event, a file's first block: u32 file id, then data to the end."""
     _need(body, 4, "Begin_load_query")
     return LoadBlock(int.from_bytes(body[:4], "little"), bytes(body[4:]))
 
 
 def decode_append_block(body: bytes | memoryview) -> LoadBlock:
-    """Read an Append_block (9) event's body, a later block: u32 file id, data to the end."""
+    """Read the body of an Append_block (9) event, a file's later block: u32 file id, then data to the end."""
     _need(body, 4, "Append_block")
     return LoadBlock(int.from_bytes(body[:4], "little"), bytes(body[4:]))
 
 
 class Incident(NamedTuple):
-    """Something happened on the master that the binlog cannot tell; a slave stops at it."""
+    """A note in the binlog that the master could not log some changes. A slave stops with an error at an incident."""
 
     number: int
-    """INCIDENT_LOST_EVENTS is the only one."""
+    """INCIDENT_NONE or INCIDENT_LOST_EVENTS."""
     message: str
 
 
 def decode_incident(body: bytes | memoryview) -> Incident:
-    """Read an Incident (26) event's body: u16 number, u8 length and message (absent in some)."""
+    """Read the body of an Incident (26) event: u16 number, u8 length of the message, message.
+
+    Some servers leave out length and message.
+    """
     _need(body, 2, "Incident")
     number = int.from_bytes(body[:2], "little")
     if number > INCIDENT_LOST_EVENTS:
@@ -245,17 +273,19 @@ def decode_incident(body: bytes | memoryview) -> Incident:
 
 
 def decode_binlog_checkpoint(body: bytes | memoryview) -> str:
-    """Read a Binlog_checkpoint (161) event's body: u32 length, and the oldest file that crash recovery needs."""
+    """Return the oldest binlog file that crash recovery needs, from a Binlog_checkpoint (161) event.
+
+    The body has u32 length of the file's name, and the name.
+    """
     return decode_name(bytes(body[4:]))
 
 
 def decode_heartbeat(body: bytes | memoryview) -> str:
-    """Read a Heartbeat (27) event's body: the name of the file the stream is in. The position is the
-    header's ``end_log_pos``."""
+    """Return the binlog file that a Heartbeat (27) event names. The position is ``end_log_pos`` of the header."""
     _need(body, 1, "Heartbeat")
     return decode_name(body)
 
 
 def decode_stop(body: bytes | memoryview) -> None:
-    """Check a Stop (3) event's body, which is empty: the server was shut down."""
+    """Check that the body of a Stop (3) event is empty. The event says that the server was shut down."""
     _need(body, 0, "Stop", exactly=True)

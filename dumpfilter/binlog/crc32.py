@@ -1,7 +1,7 @@
-"""CRC32 (zlib's) over one event at a time, for compiled code.
+"""The CRC32 of events (zlib's function), for compiled code.
 
-A call of zlib from compiled code costs more than most events' checksums, so the fold is done in place:
-with carry-less multiplication where the CPU has it, eight table look-ups at a time where not.
+A call of zlib from compiled code takes longer than the checksum of most events. So the functions here compute the
+checksum themselves. They use carry-less multiplication on a CPU that has it, and else eight table look-ups at a time.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _CLMUL = HAS_CLMUL
 
 @njit(cache=True, nogil=True, inline="never")
 def crc32(address, length):
-    """The CRC32 of the ``length`` bytes at ``address`` (both uintp), as zlib.crc32 gives it."""
+    """Return the CRC32 of the ``length`` bytes at ``address`` (both uintp), like zlib.crc32."""
     return np.uint32(~_append(np.uint32(0xFFFFFFFF), address, length))
 
 
 @njit(cache=True, nogil=True, inline="always")
 def _append(crc, address, length):
-    """The raw register ``crc`` after ``length`` bytes more."""
+    """Return the raw CRC register ``crc`` after the ``length`` bytes at ``address``."""
     at = np.uintp(address)
     left = np.uintp(length)
     if _CLMUL and left >= np.uintp(16):
@@ -88,20 +88,20 @@ def _crc32_wide(address, length):
 
 
 crc32_of_many = _crc32_wide if HAS_WIDE_CLMUL else crc32
-"""As :func:`crc32`, for many kilobytes."""
+"""The function :func:`crc32`, made fast for buffers of many kilobytes."""
 
 
-# Many events at once. A message that ends in its own CRC32 has the CRC32 _RESIDUE, whatever it is; and CRC32
-# is linear. So the CRC32 of events back to back is the sum (exclusive or) over the events of _RESIDUE
-# shifted past the bytes that come after the event. One run over all bytes, which carry-less
-# multiplication does at the speed of memory, then verifies them all. One wrong event is found as surely as
-# by its own CRC32; of several wrong ones, that they cancel out has the chance of any wrong event to pass: 1 in 2**32.
+# The checksums of many events are verified in one pass, because CRC32 is linear. Every message that ends in its own
+# CRC32 has the CRC32 _RESIDUE. So the CRC32 of consecutive events is an exclusive or with one term for each event:
+# _RESIDUE shifted past the bytes that follow the event. Carry-less multiplication computes the CRC32 of all bytes at
+# the speed of memory. A single wrong event is found as surely as by its own CRC32. Several wrong events cancel out with
+# the probability 1 in 2**32, which is also the probability that a wrong event has a right CRC32.
 _RESIDUE = np.uint32(0x2144DF1C)
 _BLOCK = 4096
 
 
 def _shifted_residues() -> np.ndarray:
-    """``_RESIDUE`` shifted past 0 to ``_BLOCK`` bytes."""
+    """Return ``_RESIDUE`` shifted past k bytes, for each k from 0 to ``_BLOCK``."""
     shifted = np.zeros(_BLOCK + 1, np.uint32)
     value = int(_RESIDUE)
     table = _T[0].tolist()
@@ -112,16 +112,20 @@ def _shifted_residues() -> np.ndarray:
 
 
 def _shift_tables() -> np.ndarray:
-    """A register shifted past ``2**k`` bytes, k from 0 to 12: the sum of four look-ups, one a byte of it."""
+    """Return tables that shift a CRC register past ``2**k`` bytes, for each k from 0 to 12.
+
+    The shifted register is the exclusive or of four look-ups, one for each byte of the register.
+    """
     one = np.arange(32, dtype=np.uint32)
-    images = np.uint32(1) << one  # of single bits, shifted past 1 byte
+    # an image is a register with a single bit, shifted past 2**k bytes
+    images = np.uint32(1) << one
     images = (images >> np.uint32(8)) ^ _T[0][images & np.uint32(0xFF)]
     tables = np.zeros((13, 4, 256), np.uint32)
     for k in range(13):
         for bit in range(32):
             mask = (np.arange(256) >> (bit & 7)) & 1 == 1
             tables[k, bit >> 3, mask] ^= images[bit]
-        # shifted twice as far: the map applied to its own images
+        # The shift applied to its own images shifts twice as far.
         images = (
             tables[k, 0][images & np.uint32(0xFF)]
             ^ tables[k, 1][(images >> np.uint32(8)) & np.uint32(0xFF)]
@@ -147,12 +151,15 @@ def _shift(value, k):
 
 @njit(cache=True, nogil=True)
 def all_sound(base, begin, size):
-    """Whether the checksums hold of all whole events from ``begin`` on in the ``size`` bytes at ``base`` (up to
-    one whose length cannot be)."""
+    """Tell whether the checksums of all whole events in a buffer are right.
+
+    The buffer has ``size`` bytes at address ``base``, and the first event begins at offset ``begin``. The check ends at
+    an incomplete event, or at an event with an impossible length.
+    """
     address = np.uintp(base) + np.uintp(begin)
     room = np.int64(size) - np.int64(begin)
     at = np.int64(0)
-    edge = np.int64(_BLOCK)  # the sum is shifted to here
+    edge = np.int64(_BLOCK)  # the terms of `wanted` are shifted to this offset
     wanted = np.uint32(0)
     while at + 19 <= room:
         length = np.int64(load_u32(address + np.uintp(at) + np.uintp(9)))
@@ -164,7 +171,7 @@ def all_sound(base, begin, size):
             edge += _BLOCK
         wanted ^= _SHIFTED[edge - at]
     found = crc32_of_many(address, np.uintp(at))
-    # what was found ends at `at`, not at the edge
+    # `found` is the CRC32 up to `at`; shift it to the offset of `wanted`
     past = edge - at
     for k in range(13):
         if (past >> k) & 1:

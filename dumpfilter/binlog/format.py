@@ -1,4 +1,4 @@
-"""The format description event and what follows from it (``Format_description_log_event``)."""
+"""The format description event (``Format_description_log_event``), and the facts that it tells about its server."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class NameCollation(enum.StrEnum):
     """The collation by which a MariaDB server compares names in table rules and wild rules. MySQL has none."""
 
     GENERAL_CI = "general_ci"
-    """``utf8mb3_general_ci``, before MariaDB 11.5: without case and without accents."""
+    """``utf8mb3_general_ci``, before MariaDB 11.5. Case and accents do not count."""
     GENERAL1400_AS_CI = "general1400_as_ci"
-    """``utf8mb3_general1400_as_ci``, from MariaDB 11.5 on: without case, with accents."""
+    """``utf8mb3_general1400_as_ci``, from MariaDB 11.5 on. Accents count, case does not."""
 
 
 class NameRules(NamedTuple):
@@ -40,18 +40,18 @@ class NameRules(NamedTuple):
     collation: NameCollation = NameCollation.GENERAL_CI
     """The collation of MariaDB's table rules and wild rules. MySQL's rules do not use it."""
     lower_case_table_names: int = 0
-    """The server's setting: 0 compares names as they are, 1 and 2 without case."""
+    """The server's setting. With 0 the case of names counts; with 1 and 2 it does not."""
 
 
 DEFAULT_NAMES = NameRules()
-"""MySQL's comparison of names as they are, for callers that do not know the binlog's server."""
+"""MySQL's comparison of names, in which case counts, for callers that do not know the binlog's server."""
 
 _ACCENTS_COUNT = (11, 5)
-"""The first MariaDB whose names compare with accents (MDEV-31340, in the change log of 11.5.1)."""
+"""The first MariaDB version in which the accents of names count (MDEV-31340, in the change log of 11.5.1)."""
 
 
 def name_collation_of(family: Family, server_version: str) -> NameCollation:
-    """Return the collation for names of a server. A version that cannot be read counts as an old one.
+    """Return the collation by which a server compares names. An unreadable version counts as an old version.
 
     >>> name_collation_of("mariadb", "11.8.9-MariaDB-log").value
     'general1400_as_ci'
@@ -66,7 +66,10 @@ _CHECKSUM_ALGORITHMS = {0: False, 1: True, 255: False}  # OFF, CRC32, UNDEF
 
 
 def check_magic(head: bytes, *, file: str) -> None:
-    """Raise unless ``head`` (the first 4 bytes of a file) is a binlog's, and tell what else it may be."""
+    """Raise an error unless a file begins like a binlog. The error tells which other kind of file it may be.
+
+    ``head`` is the first 4 bytes of the file.
+    """
     if head == MAGIC:
         return
     if head == ENCRYPTED_MAGIC:
@@ -92,26 +95,27 @@ def check_magic(head: bytes, *, file: str) -> None:
 
 @dataclass(frozen=True)
 class FormatDescription:
-    """What a format description event says about the events after it."""
+    """A format description event, which tells how the events after it are to be read."""
 
     server_version: str
     created: int
-    """Unix time at which the server started, seconds; 0 in a file begun by rotation."""
+    """The Unix time at which the server started, seconds; 0 in a file that a rotation began."""
     checksum: bool
-    """Whether events end in a CRC32 of 4 bytes."""
+    """Whether the events after this event end in a CRC32 of 4 bytes."""
     post_header_lengths: bytes
-    """Lengths by event type, the first is type 1's."""
+    """The lengths of the post-headers, one byte for each event type from type 1 on."""
     family: Family
+    """The server's family."""
     raw: bytes
-    """The event itself, LOG_EVENT_BINLOG_IN_USE_F cleared."""
+    """The bytes of the whole event, with LOG_EVENT_BINLOG_IN_USE_F cleared."""
 
     @classmethod
     def parse(
         cls, event: bytes, *, file: str | None = None, position: int | None = None
     ) -> FormatDescription:
-        """Read a whole format description event (its checksum is verified when it has one).
+        """Read a whole format description event, and verify its checksum when the event has one.
 
-        Raises BinlogCorrupt, or BinlogUnsupported for a format other than v4.
+        ``file`` and ``position`` are for errors. Raises BinlogCorrupt, or BinlogUnsupported for a format other than v4.
         """
 
         def corrupt(what: str) -> BinlogCorrupt:
@@ -142,9 +146,10 @@ class FormatDescription:
         raw = bytes(in_use_cleared)
         lengths = event[HEADER_LENGTH + _FIXED.size :]
         checksum = False
-        # servers before checksums knew fewer types of events: a damaged version must not hide the checksum
+        # Servers without checksums knew fewer event types. The number of types tells of a checksum even when the
+        # version is damaged.
         if _knows_checksums(server_version) or len(lengths) > _MOST_TYPES_WITHOUT_CHECKSUMS:
-            # the algorithm's byte and a checksum end this event even where checksums are off
+            # The algorithm's byte and a checksum end this event even when checksums are off.
             if int.from_bytes(raw[-CHECKSUM_LENGTH:], "little") != zlib.crc32(raw[:-CHECKSUM_LENGTH]):
                 raise corrupt("checksum mismatch")
             algorithm = event[-CHECKSUM_LENGTH - 1]
@@ -157,12 +162,14 @@ class FormatDescription:
 
     @property
     def names(self) -> NameRules:
-        """The family and the collation of the server that wrote the file. The event does not tell
-        ``lower_case_table_names``, so that it is 0 here."""
+        """The family of the server that wrote the file, and its collation for names.
+
+        The event does not tell ``lower_case_table_names``, which is therefore 0 in the result.
+        """
         return NameRules(self.family, name_collation_of(self.family, self.server_version))
 
     def post_header_length(self, event_type: int) -> int:
-        """The length of an event type's post-header, bytes; 0 for a type the writer did not know."""
+        """Return the length of an event type's post-header, bytes; 0 for a type that the server did not know."""
         return (
             self.post_header_lengths[event_type - 1]
             if 1 <= event_type <= len(self.post_header_lengths)
@@ -170,7 +177,10 @@ class FormatDescription:
         )
 
     def with_post_header_lengths(self, lengths: Mapping[int, int]) -> FormatDescription:
-        """The same event announcing other post-header lengths, by event type, for the types its writer knew."""
+        """Return a copy of the event that announces other post-header lengths.
+
+        ``lengths`` has the new length by event type. Types that the event does not list are ignored.
+        """
         event = bytearray(self.raw)
         first = HEADER_LENGTH + _FIXED.size
         end = first + len(self.post_header_lengths)
@@ -184,16 +194,19 @@ class FormatDescription:
 
     @property
     def checksum_length(self) -> int:
-        """4 when events end in a CRC32, else 0."""
+        """The length of the checksum of each event, bytes: 4 with CRC32, 0 without checksums."""
         return CHECKSUM_LENGTH if self.checksum else 0
 
     def body(self, event: bytes | memoryview) -> memoryview:
-        """A whole event without its header and without its checksum."""
+        """Return an event without its header and without its checksum. ``event`` follows this format description."""
         return memoryview(event)[HEADER_LENGTH : len(event) - self.checksum_length]
 
     @property
     def ends_in_checksum(self) -> bool:
-        """Whether the event itself ends in a CRC32; from the servers that know them on it always does."""
+        """Whether the format description event itself ends in a CRC32.
+
+        Servers that know checksums always write this CRC32, even when checksums are off.
+        """
         return len(self.raw) > HEADER_LENGTH + _FIXED.size + len(self.post_header_lengths)
 
     @property
@@ -202,13 +215,13 @@ class FormatDescription:
 
 
 def _knows_checksums(server_version: str) -> bool:
-    """Whether this server writes a checksum algorithm (MySQL from 5.6.1, MariaDB from 5.3.0)."""
+    """Tell whether a server of this version names a checksum algorithm (MySQL from 5.6.1, MariaDB from 5.3.0)."""
     first = (5, 3, 0) if "mariadb" in server_version.lower() else (5, 6, 1)
     return _version(server_version) >= first
 
 
 def _version(server_version: str) -> tuple[int, ...]:
-    """The three numbers of a version; 0 for one that cannot be read."""
+    """Return the first three numbers of a version. An unreadable number is 0."""
     numbers = []
     for part in server_version.split("-")[0].split(".")[:3]:
         digits = "".join(c for c in part if c.isdigit())

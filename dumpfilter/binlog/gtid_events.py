@@ -1,9 +1,9 @@
-"""The events that begin a transaction: MySQL's GTID, ANONYMOUS_GTID and GTID_TAGGED, MariaDB's GTID.
+"""Decoders of the events that begin a transaction: MySQL's GTID, ANONYMOUS_GTID, GTID_TAGGED and MariaDB's GTID.
 
-``body`` is everywhere the event without its common header and without its checksum. Every decoder
-raises BinlogCorrupt for what is too short or cannot be, and nothing else. Sources:
-``libs/mysql/binlog/event/control_events.{h,cpp}`` (``Gtid_event``), ``libs/mysql/serialization``,
-MariaDB's ``sql/log_event.cc`` (``Gtid_log_event``), and recordings of MySQL 9.7 and MariaDB 10.11.
+In every function, ``body`` is an event without its common header and without its checksum. The decoders raise
+BinlogCorrupt for a body that is too short or has an impossible value, and nothing else. Sources:
+``libs/mysql/binlog/event/control_events.{h,cpp}`` (``Gtid_event``), ``libs/mysql/serialization``, MariaDB's
+``sql/log_event.cc`` (``Gtid_log_event``), and recordings of MySQL 9.7 and MariaDB 10.11.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ from dumpfilter.binlog.gtid import (
 from dumpfilter.errors import BinlogCorrupt
 
 FLAG_MAY_HAVE_SBR = 1
-"""MySQL: the transaction may hold statements, not only rows (``Gtid_event::FLAG_MAY_HAVE_SBR``)."""
+"""MySQL's flag for a transaction that may have statements besides rows (``Gtid_event::FLAG_MAY_HAVE_SBR``)."""
 
 FL_STANDALONE = 1
-"""MariaDB: the event group is one statement, with no COMMIT at its end."""
+"""MariaDB's flag for an event group of one statement, without a COMMIT at its end."""
 FL_GROUP_COMMIT_ID = 2
-"""MariaDB: a commit id follows; transactions with the same one were committed together."""
+"""MariaDB's flag for an event with a commit id. The transactions of one group commit have the same commit id."""
 FL_TRANSACTIONAL = 4
-"""MariaDB: the group can be rolled back."""
+"""MariaDB's flag for an event group that can be rolled back."""
 FL_ALLOW_PARALLEL = 8
-"""MariaDB: ``@@skip_parallel_replication`` was 0."""
+"""MariaDB's flag for an event group of a session in which ``@@skip_parallel_replication`` was 0."""
 FL_WAITED = 16
-"""MariaDB: the group waited for a row lock of another."""
+"""MariaDB's flag for an event group that waited for a row lock of another transaction."""
 FL_DDL = 32
-"""MariaDB: the group is DDL."""
+"""MariaDB's flag for DDL."""
 FL_PREPARED_XA = 64
-"""MariaDB: the group ends in XA PREPARE."""
+"""MariaDB's flag for an event group that ends in XA PREPARE."""
 FL_COMPLETED_XA = 128
-"""MariaDB: the group is XA COMMIT or XA ROLLBACK."""
+"""MariaDB's flag for XA COMMIT and XA ROLLBACK."""
 
 FL_EXTRA_MULTI_ENGINE_E1 = 1
-"""MariaDB's extra flags: the number of engines of the XA transaction beyond one follows."""
+"""MariaDB's extra flag for an event with the number of engines, less one, that take part in the transaction."""
 FL_START_ALTER_E1 = 2
-"""MariaDB's extra flags: START ALTER, the first half of an ALTER in two phases."""
+"""MariaDB's extra flag for START ALTER, the first half of an ALTER in two phases."""
 FL_COMMIT_ALTER_E1 = 4
-"""MariaDB's extra flags: COMMIT ALTER; the seq_no of its START ALTER follows."""
+"""MariaDB's extra flag for COMMIT ALTER. The event has the seq_no of the START ALTER."""
 FL_ROLLBACK_ALTER_E1 = 8
-"""MariaDB's extra flags: ROLLBACK ALTER; the seq_no of its START ALTER follows."""
+"""MariaDB's extra flag for ROLLBACK ALTER. The event has the seq_no of the START ALTER."""
 FL_EXTRA_THREAD_ID = 16
-"""MariaDB's extra flags (11.5 and later): the thread id follows."""
+"""MariaDB's extra flag (11.5 and later) for an event with the thread id."""
 
 _HEAD = struct.Struct("<B16sqB")  # flags, sid, gno, lt_type
 _HEAD_56 = struct.Struct("<B16sq")
@@ -64,39 +64,45 @@ _ORIGINAL_VERSION_FOLLOWS = 1 << 31
 
 @dataclass(frozen=True)
 class MysqlGtidEvent:
-    """A GTID, ANONYMOUS_GTID or GTID_TAGGED event. What the event does not have is None.
-
-    For an anonymous transaction ``gtid`` is None.
-    """
+    """The content of a GTID, ANONYMOUS_GTID or GTID_TAGGED event. A field that the event does not have is None."""
 
     gtid: MysqlGtid | None
+    """The transaction's GTID; None for an anonymous transaction."""
     flags: int
     """FLAG_MAY_HAVE_SBR or 0."""
     last_committed: int | None = None
-    """Logical clock: the transaction may run together with those after this one (5.7 and later)."""
+    """The sequence number of a transaction that a slave commits before it starts this transaction (5.7 and later)."""
     sequence_number: int | None = None
-    """Logical clock: the transaction's number within its file, from 1 (5.7 and later)."""
+    """The transaction's number within its binlog file, from 1 (5.7 and later)."""
     immediate_commit_timestamp: int | None = None
-    """When this server committed it, microseconds of Unix time (8.0 and later)."""
+    """The time at which the binlog's server committed the transaction, microseconds of Unix time (8.0 and later)."""
     original_commit_timestamp: int | None = None
-    """When the first server committed it, microseconds of Unix time; 0 when unknown (8.0 and later)."""
+    """The time at which the first server committed the transaction, microseconds of Unix time (8.0 and later).
+
+    The time is 0 when it is unknown.
+    """
     transaction_length: int | None = None
-    """Length of the transaction's events with this one, uncompressed sizes not counted, bytes."""
+    """The size of all events of the transaction as the binlog stores them, with this event, bytes."""
     immediate_server_version: int | None = None
-    """Version of this server, as 80034 (8.0.14 and later)."""
+    """The version of the binlog's server, such as 80034 (8.0.14 and later)."""
     original_server_version: int | None = None
-    """Version of the first server, as 80034 (8.0.14 and later)."""
+    """The version of the first server that committed the transaction, such as 80034 (8.0.14 and later)."""
     commit_group_ticket: int | None = None
-    """Number of the commit group within a Group Replication view change (8.0.29 and later)."""
+    """The number of the commit group within a Group Replication view change (8.0.29 and later)."""
 
 
 def decode_mysql_gtid(body: bytes | memoryview, *, anonymous: bool = False) -> MysqlGtidEvent:
-    """Read a GTID (33) or, with ``anonymous``, an ANONYMOUS_GTID (34) event's body.
+    """Read the body of a GTID (33) event or, with ``anonymous``, of an ANONYMOUS_GTID (34) event.
 
-    u8 flags, 16 bytes uuid, i64 gno; from 5.7 on u8 2, i64 last_committed, i64 sequence_number; then
-    each if the event is that long: u56 immediate commit timestamp (bit 55: u56 original follows),
-    length-encoded transaction length, u32 immediate server version (bit 31: u32 original follows),
-    u64 commit group ticket. Raises BinlogCorrupt.
+    All versions write u8 flags, 16 bytes of uuid and i64 gno. MySQL 5.7 and later go on with u8 2, i64 last_committed
+    and i64 sequence_number. Later versions append these fields, and an event may end before any of them:
+
+    - u56 immediate commit timestamp. With bit 55 set, the u56 original commit timestamp follows.
+    - the transaction length, length-encoded.
+    - u32 immediate server version. With bit 31 set, the u32 original server version follows.
+    - u64 commit group ticket.
+
+    Raises BinlogCorrupt.
     """
     data = memoryview(body)
     size = len(data)
@@ -105,7 +111,8 @@ def decode_mysql_gtid(body: bytes | memoryview, *, anonymous: bool = False) -> M
     flags, uuid, gno = _HEAD_56.unpack_from(data)
     gtid = None if anonymous else _mysql_gtid(uuid, gno, "")
     if size < _HEAD.size + _TIMES.size or data[_HEAD_56.size] != _LOGICAL_TIMESTAMP_TYPECODE:
-        return MysqlGtidEvent(gtid, flags)  # 5.6, and previews of 5.7: what follows is of no known form
+        # MySQL 5.6, or a preview of 5.7, whose further fields have no known layout.
+        return MysqlGtidEvent(gtid, flags)
     last_committed, sequence_number = _TIMES.unpack_from(data, _HEAD.size)
     offset = _HEAD.size + _TIMES.size
     immediate_timestamp = original_timestamp = length = immediate_version = original_version = ticket = None
@@ -146,7 +153,7 @@ def decode_mysql_gtid(body: bytes | memoryview, *, anonymous: bool = False) -> M
 
 
 _SERIALIZATION_VERSION = 1
-# ids of the fields, in the order of Gtid_event::define_fields
+# Ids of the fields, in the order of Gtid_event::define_fields.
 _FLAGS, _UUID, _GNO, _TAG, _LAST_COMMITTED, _SEQUENCE_NUMBER = range(6)
 _IMMEDIATE_TIMESTAMP, _ORIGINAL_TIMESTAMP, _LENGTH = range(6, 9)
 _IMMEDIATE_VERSION, _ORIGINAL_VERSION, _TICKET = range(9, 12)
@@ -154,15 +161,27 @@ _SIGNED = frozenset({_GNO, _LAST_COMMITTED, _SEQUENCE_NUMBER})
 
 
 def decode_gtid_tagged(body: bytes | memoryview) -> MysqlGtidEvent:
-    """Read a GTID_TAGGED (42) event's body: one message of ``mysql::serialization``, all in varlen integers.
+    """Read the body of a GTID_TAGGED (42) event, which is one message of ``mysql::serialization``.
 
-    Serialization version (1), size of the message with these first fields, the smallest field id that
-    a reader may not skip over (0: it may skip all it does not know), then fields in the order of their
-    ids, each after its id, absent ones left out: 0 flags, 1 uuid (16 integers), 2 gno, 3 tag (length,
-    characters), 4 last_committed, 5 sequence_number, 6 immediate commit timestamp, 7 original (absent:
-    the same), 8 transaction length, 9 immediate server version, 10 original (absent: the same),
-    11 commit group ticket. 2, 4 and 5 are signed: shifted left by one, the sign in bit 0. Fields with
-    larger ids are passed over, as the server does. Raises BinlogCorrupt.
+    All numbers are varlen integers. The message begins with the serialization version (1) and the size of the whole
+    message. The number after the size says which unknown fields a reader may skip: it is 0, or one more than the id of
+    a field that a reader must know. The fields follow in the order of their ids, each after its id:
+
+    - 0: flags
+    - 1: uuid, 16 integers
+    - 2: gno
+    - 3: tag, its length and its characters
+    - 4: last_committed
+    - 5: sequence_number
+    - 6: immediate commit timestamp
+    - 7: original commit timestamp, absent when equal to field 6
+    - 8: transaction length
+    - 9: immediate server version
+    - 10: original server version, absent when equal to field 9
+    - 11: commit group ticket
+
+    Fields 2, 4 and 5 are signed, with the number shifted left by one and the sign in bit 0. Fields with larger ids
+    are skipped, as the server does. Raises BinlogCorrupt.
     """
     data = memoryview(body)
     version, offset = decode_varlen(data, 0)
@@ -224,7 +243,7 @@ def _mysql_gtid(uuid: bytes, gno: int, tag: str) -> MysqlGtid:
 
 
 def _length_encoded(data: memoryview, offset: int) -> tuple[int, int]:
-    """A length-encoded integer of the client protocol (``net_field_length_ll``) and the offset after it."""
+    """Return a length-encoded integer (``net_field_length_ll``) and the offset after the integer."""
     first = data[offset]
     if first < 251:
         return first, offset + 1
@@ -240,49 +259,58 @@ class Xid:
 
     format_id: int
     gtrid: bytes
+    """The global transaction identifier."""
     bqual: bytes
+    """The branch qualifier."""
 
     def __str__(self) -> str:
-        """As the servers write it: ``X'67',X'62',7``."""
+        """Return the name as the servers write it in statements, such as ``X'67',X'62',7``."""
         return f"X'{self.gtrid.hex()}',X'{self.bqual.hex()}',{self.format_id}"
 
 
 @dataclass(frozen=True)
 class MariadbGtidEvent:
-    """A GTID event of MariaDB, which stands also for the BEGIN of a transaction."""
+    """The content of MariaDB's GTID event, which is also the BEGIN of a transaction."""
 
     gtid: MariadbGtid
     flags: int
-    """FL_STANDALONE … FL_COMPLETED_XA (``flags2``)."""
+    """Any of the flags from FL_STANDALONE to FL_COMPLETED_XA (``flags2``)."""
     commit_id: int | None = None
-    """With FL_GROUP_COMMIT_ID: the number of the group commit."""
+    """The number of the group commit, with FL_GROUP_COMMIT_ID only."""
     xid: Xid | None = None
-    """With FL_PREPARED_XA or FL_COMPLETED_XA: the XA transaction."""
+    """The name of the XA transaction, with FL_PREPARED_XA or FL_COMPLETED_XA only."""
     flags_extra: int = 0
-    """FL_EXTRA_MULTI_ENGINE_E1 … FL_EXTRA_THREAD_ID."""
+    """Any of the flags from FL_EXTRA_MULTI_ENGINE_E1 to FL_EXTRA_THREAD_ID."""
     extra_engines: int | None = None
+    """The number of engines, less one, that take part in the transaction, with FL_EXTRA_MULTI_ENGINE_E1 only."""
     start_alter_seq_no: int | None = None
-    """With FL_COMMIT_ALTER_E1 or FL_ROLLBACK_ALTER_E1: the seq_no of the START ALTER (``sa_seq_no``)."""
+    """The seq_no of the START ALTER (``sa_seq_no``), with FL_COMMIT_ALTER_E1 or FL_ROLLBACK_ALTER_E1 only."""
     thread_id: int | None = None
+    """The thread id of the session, with FL_EXTRA_THREAD_ID only."""
 
     @property
     def standalone(self) -> bool:
-        """Whether the group is a single statement, not ended by COMMIT or an Xid event."""
+        """Whether the event group is a single statement, without a COMMIT or Xid event at its end."""
         return bool(self.flags & FL_STANDALONE)
 
     @property
     def ddl(self) -> bool:
-        """Whether the group is DDL."""
+        """Whether the event group is DDL."""
         return bool(self.flags & FL_DDL)
 
 
 def decode_mariadb_gtid(body: bytes | memoryview, server_id: int) -> MariadbGtidEvent:
-    """Read a MariaDB GTID (162) event's body; ``server_id`` is the one of the event's header.
+    """Read the body of a MariaDB GTID (162) event. ``server_id`` is the server id in the event's header.
 
-    u64 seq_no, u32 domain, u8 flags; by flags u64 commit id, and an XID (u32 format id, u8 gtrid length,
-    u8 bqual length, bytes); then, unless the event ends here, u8 extra flags and by those u8 engines,
-    u64 seq_no of START ALTER, u32 thread id. The event is padded with zeros to 19 bytes, which read as
-    no extra flags. Raises BinlogCorrupt.
+    The body begins with u64 seq_no, u32 domain id and u8 flags. The flags tell which of these fields follow:
+
+    - u64 commit id.
+    - an XID: u32 format id, u8 length of the gtrid, u8 length of the bqual, gtrid, bqual.
+
+    An event that has more bytes goes on with u8 extra flags. The extra flags tell which of these fields follow:
+    u8 number of engines, u64 seq_no of the START ALTER, u32 thread id.
+
+    The server pads the body with zeros to 19 bytes. The padding reads as "no extra flags". Raises BinlogCorrupt.
     """
     data = memoryview(body)
     if len(data) < _MARIADB_HEAD.size:
@@ -322,7 +350,7 @@ def decode_mariadb_gtid(body: bytes | memoryview, server_id: int) -> MariadbGtid
 
 
 def checked_xid(format_id: int, gtrid: bytes, bqual: bytes) -> Xid:
-    """An :class:`Xid`, each part at most 64 bytes (``MAXGTRIDSIZE``). Raises BinlogCorrupt.
+    """Return an :class:`Xid`. Raises BinlogCorrupt when a part has more than 64 bytes (``MAXGTRIDSIZE``).
 
     >>> str(checked_xid(7, b"g", b"b"))
     "X'67',X'62',7"

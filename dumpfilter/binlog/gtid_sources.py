@@ -1,7 +1,7 @@
-"""GTID sources numbered densely, and GTID sets asked in bulk.
+"""GTID sources as numbers, for compiled code, and their translation to and from GTID sets.
 
-A segment's transactions carry a source number and a number within the source; a GTID set speaks of uuids, tags,
-domains and servers. This is where the two meet.
+A segment stores each transaction's GTID as two numbers: that of the GTID source, and that within the source. A GTID set
+has server UUIDs and tags (MySQL), or domain ids and server ids (MariaDB).
 """
 
 from __future__ import annotations
@@ -15,19 +15,22 @@ SourceKey = tuple[bytes, str] | tuple[int, int]
 """``(uuid of 16 bytes, tag)`` for MySQL, ``(domain id, server id)`` for MariaDB."""
 
 _TAGGED = np.iinfo(np.uint64).max
+"""The first of the two words that stand for a source with a tag. No server has such a UUID."""
 
 
 class SourceNumbers:
-    """Numbers GTID sources; shared, like Subjects, by all scans of a set."""
+    """The numbers of a binlog set's GTID sources, from 0. All scans of the binlog set share one object."""
 
     def __init__(self) -> None:
         self.raw: npt.NDArray[np.uint64] = np.zeros((64, 2), np.uint64)
+        """Each source as two words, which the compiled scan compares: a UUID, or domain id and server id."""
         self.count = 0
+        """The number of sources known."""
         self._tagged: dict[tuple[bytes, str], int] = {}
         self._tagged_keys: dict[int, tuple[bytes, str]] = {}
 
     def tagged(self, uuid: bytes, tag: str) -> int:
-        """The number of a MySQL source with a tag. It takes a place that no untagged uuid is found at."""
+        """Return the number of a MySQL source with a tag. A new source gets the next number."""
         key = (uuid, tag)
         number = self._tagged.get(key)
         if number is None:
@@ -41,11 +44,11 @@ class SourceNumbers:
         return number
 
     def grow(self) -> None:
-        """Make room for twice as many."""
+        """Make room for twice as many sources."""
         self.raw = np.concatenate([self.raw, np.zeros_like(self.raw)])
 
     def key(self, number: int, family: str) -> SourceKey:
-        """What a number stands for."""
+        """Return the source that has a number. ``family`` is ``"mysql"`` or ``"mariadb"``."""
         if number in self._tagged_keys:
             return self._tagged_keys[number]
         if family == "mariadb":
@@ -72,7 +75,7 @@ def add_run(gtids: GtidSet, key: SourceKey, first: int, last: int) -> None:
 
 
 class Membership:
-    """Asks a GTID set, which must not change meanwhile, about many GTIDs at once."""
+    """A GTID set prepared for questions about many GTIDs at once. Later changes of the set have no effect."""
 
     def __init__(self, gtids: GtidSet) -> None:
         self.family = gtids.family
@@ -85,7 +88,7 @@ class Membership:
         }
 
     def contains(self, key: SourceKey, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """For each number of a source whether the set has it."""
+        """Tell for each number of a source whether the set contains that GTID."""
         found = self._ranges.get(key[0] if self.family == "mariadb" else key)
         if found is None:
             return np.zeros(len(numbers), np.bool_)
@@ -95,5 +98,5 @@ class Membership:
 
 
 def empty_set(family: str) -> GtidSet:
-    """An empty set of a family."""
+    """Return an empty GTID set of a family, ``"mysql"`` or ``"mariadb"``."""
     return MariadbGtidSet() if family == "mariadb" else MysqlGtidSet()

@@ -1,7 +1,7 @@
-"""The few machine operations that numba does not offer: unaligned loads and the carry-less fold of CRC32.
+"""Machine operations that numba lacks: unaligned loads and stores, copies, and CRC32 by carry-less multiplication.
 
-Each is an LLVM intrinsic, so the kernels that use it stay compiled code without a call. Addresses are
-``uintp`` (``array.ctypes.data``); the caller answers for the bounds.
+Each operation is an LLVM intrinsic, so that compiled code uses it without a call. Addresses are ``uintp``
+(``array.ctypes.data``). The operations check no bounds, so the caller must.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numba.extending import intrinsic
 HAS_CLMUL = bool(llvm.get_host_cpu_features().get("pclmul")) and bool(
     llvm.get_host_cpu_features().get("sse4.1")
 )
-"""Whether this CPU multiplies without carry (x86's PCLMULQDQ); without it CRC32 goes by tables."""
+"""Whether this CPU has carry-less multiplication (x86's PCLMULQDQ). Without it, CRC32 uses tables."""
 
 
 def _load(bits: int, result):
@@ -60,7 +60,7 @@ store_u64 = _store(64, types.uint64)
 
 @intrinsic
 def copy_bytes(typingctx, target, source, length):
-    """``memcpy``: the two must not overlap."""
+    """Copy ``length`` bytes between two addresses (``memcpy``). The two areas must not overlap."""
 
     def codegen(context, builder, signature, args):
         pointer = ir.IntType(8).as_pointer()
@@ -82,10 +82,10 @@ def copy_bytes(typingctx, target, source, length):
 HAS_WIDE_CLMUL = HAS_CLMUL and all(
     bool(llvm.get_host_cpu_features().get(name)) for name in ("vpclmulqdq", "avx512f", "avx512vl")
 )
-"""Whether it does so on four pairs at a time (VPCLMULQDQ on 512 bits)."""
+"""Whether this CPU has carry-less multiplication of four pairs at a time (VPCLMULQDQ on 512 bits)."""
 
-# Folding constants of the reflected polynomial 0xEDB88320: x^n mod P for the distances named
-# (V. Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction", 2009).
+# Folding constants of the reflected polynomial 0xEDB88320 (V. Gopal et al., "Fast CRC Computation for Generic
+# Polynomials Using PCLMULQDQ Instruction", 2009). The names give the distances in bytes.
 _FOLD_64 = (0x0154442BD4, 0x01C6E41596)
 _FOLD_16 = (0x01751997D0, 0x00CCAA009E)
 _FOLD_8 = (0x0163CD6124, 0)
@@ -93,7 +93,7 @@ _BARRETT = (0x01DB710641, 0x01F7011641)
 
 
 def _fold_constant(bits: int) -> int:
-    """``x**bits mod P``, bit-reflected, times x: what a fold over a distance multiplies by."""
+    """Return the factor of a fold over a distance of ``bits`` bits: ``x**bits mod P``, bit-reflected, times x."""
     value = 1
     for _ in range(bits):
         value = (value << 1) ^ (0x104C11DB7 if value & 0x80000000 else 0)
@@ -105,8 +105,12 @@ _FOLD_256 = (_fold_constant(2048 + 32), _fold_constant(2048 - 32))
 
 @intrinsic
 def crc32_fold_wide(typingctx, address, length, crc, out):
-    """Fold ``length`` bytes (a multiple of 256, at least 256) into the raw register ``crc``; the 64 bytes at ``out``
-    have the same raw CRC from a register of 0. Needs :data:`HAS_WIDE_CLMUL`."""
+    """Fold many bytes to 64 bytes that have the same CRC.
+
+    ``length`` is the number of bytes at ``address``, a positive multiple of 256. ``crc`` is the raw CRC register before
+    these bytes. The 64 bytes go to ``out``. Their raw CRC, from a register of 0, is that of all bytes. Needs
+    :data:`HAS_WIDE_CLMUL`.
+    """
     signature = types.void(types.uintp, types.uintp, types.uint32, types.uintp)
 
     def codegen(context, builder, sig, args):
@@ -167,7 +171,10 @@ def crc32_fold_wide(typingctx, address, length, crc, out):
 
 
 def _reduce(builder, clmul, folded):
-    """Emit the reduction of a folded 128-bit value to the raw CRC32 register; ``clmul`` emits a multiplication."""
+    """Emit the code that reduces a folded value of 128 bits to the raw CRC32 register.
+
+    The function ``clmul`` emits a carry-less multiplication.
+    """
     i32, vec, wide = ir.IntType(32), ir.VectorType(ir.IntType(64), 2), ir.IntType(128)
 
     def shift_right(value, n_bytes):
@@ -188,7 +195,10 @@ def _reduce(builder, clmul, folded):
 
 @intrinsic
 def crc32_fold(typingctx, address, length, crc):
-    """Fold ``length`` bytes (a multiple of 16, at least 16) into the raw register ``crc``."""
+    """Return the raw CRC32 register ``crc`` after ``length`` bytes more. ``length`` is a positive multiple of 16.
+
+    Needs :data:`HAS_CLMUL`.
+    """
     signature = types.uint32(types.uintp, types.uintp, types.uint32)
 
     def codegen(context, builder, sig, args):

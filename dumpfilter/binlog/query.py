@@ -1,10 +1,12 @@
-"""Statements in a binlog: Query, MariaDB's QUERY_COMPRESSED, Execute_load_query.
+"""The events that carry a statement: Query, MariaDB's QUERY_COMPRESSED, Execute_load_query.
 
-``body`` is the event without its common header and without its checksum. The decoders raise
-BinlogCorrupt for what is too short or cannot be, BinlogUnsupported for a post-header of an unknown
-length, and nothing else. Sources: ``libs/mysql/binlog/event/statement_events.{h,cpp}``
-(``Query_event``), MariaDB's ``sql/log_event.cc`` (``Query_log_event``), recordings of both; WL#40,
-sections 1 and 2, for the extended format, whose events name the statement's tables.
+In every function, ``body`` is an event without its common header and without its checksum. The decoders raise
+BinlogCorrupt for a body that is too short or has an impossible value, and BinlogUnsupported for a post-header of an
+unknown length. They raise nothing else.
+
+The extended format is that of WL#40, sections 1 and 2: a Query event that also names the statement's tables. Further
+sources: ``libs/mysql/binlog/event/statement_events.{h,cpp}`` (``Query_event``), MariaDB's ``sql/log_event.cc``
+(``Query_log_event``), recordings of both.
 """
 
 from __future__ import annotations
@@ -20,19 +22,25 @@ from dumpfilter.binlog.gtid_events import FL_COMMIT_ALTER_E1, FL_ROLLBACK_ALTER_
 from dumpfilter.errors import BinlogCorrupt, BinlogUnsupported
 
 QUERY_HEADER_LENGTH = 13
-"""Length of a Query event's post-header, bytes (``QUERY_HEADER_LEN``)."""
+"""The length of a Query event's post-header, bytes (``QUERY_HEADER_LEN``)."""
 
 EXTENDED_QUERY_HEADER_LENGTH = QUERY_HEADER_LENGTH + 4
-"""Its length in the extended format (WL#40): u16 length of the statement, u16 length of the tables info."""
+"""The length of a Query event's post-header in the extended format (WL#40), bytes.
+
+The four bytes more are the u16 length of the statement and the u16 length of the tables info.
+"""
 
 EXECUTE_LOAD_QUERY_EXTRA_LENGTH = 13
-"""How much longer an Execute_load_query event's is (``EXECUTE_LOAD_QUERY_EXTRA_HEADER_LEN``)."""
+"""The bytes that an Execute_load_query event's post-header has after the fields of a Query event's post-header.
+
+The server calls the number ``EXECUTE_LOAD_QUERY_EXTRA_HEADER_LEN``.
+"""
 
 MAX_DBS_IN_EVENT_MTS = 16
-"""The most databases Q_UPDATED_DB_NAMES can name."""
+"""The most databases that Q_UPDATED_DB_NAMES can name."""
 
 OVER_MAX_DBS_IN_EVENT_MTS = 254
-"""What Q_UPDATED_DB_NAMES says when there are more."""
+"""The count in Q_UPDATED_DB_NAMES of a statement that updates more databases than the event can name."""
 
 _HEADER = struct.Struct("<IIBHH")
 _EXTENSION = struct.Struct("<HH")
@@ -41,17 +49,19 @@ _LOAD_HEADER = struct.Struct("<IIIB")
 
 
 class TableName(NamedTuple):
-    """A table as a statement names it: ``database`` is None for a name that is not qualified."""
+    """The name of a table in a statement."""
 
     database: str | None
+    """The database before the dot; None for a name without a database."""
     table: str
 
 
 @dataclass(frozen=True)
 class StatusVariables:
-    """The session the statement ran in, as far as it was written; None is: the event does not say.
+    """The variables of a statement's session that a Query event carries. A variable that the event lacks is None.
 
-    The comments have the codes. Both families share 0 to 11, MySQL goes on and MariaDB starts at 128.
+    The comments give the codes of the variables. MySQL and MariaDB share the codes 0 to 11. The codes from 12 on are
+    MySQL's, and those from 128 on are MariaDB's.
     """
 
     flags2: int | None = None  # 0
@@ -78,14 +88,16 @@ class StatusVariables:
     gtid_flags_extra: int | None = None  # MariaDB's Q_GTID_FLAGS3 130; FL_START_ALTER_E1 …
     start_alter_seq_no: int | None = None  # 130, with COMMIT and ROLLBACK ALTER
     character_set_collations: tuple[tuple[int, int], ...] | None = None
-    """MariaDB's Q_CHARACTER_SET_COLLATIONS 131. A pair stands for a character set: the number of any of its collations,
-    and of the collation that the session takes for it."""
+    """The session's default collations, from MariaDB's Q_CHARACTER_SET_COLLATIONS 131.
+
+    A pair stands for a character set: the id of any of its collations, and the id of its default collation.
+    """
     unknown: bytes = b""
-    """From the first variable of an unknown code on. (MySQL 9.7 writes a code 21, of one byte.)"""
+    """All bytes from the first unknown code on. MySQL 9.7 writes a code 21 with one byte, which is unknown here."""
 
 
 class _Reader:
-    """Takes fields off the front of bytes; BinlogCorrupt at the end."""
+    """A reader of the fields in a byte string. Every read raises BinlogCorrupt when the bytes end too early."""
 
     def __init__(self, data: memoryview, what: str) -> None:
         self.data, self.at, self.what = data, 0, what
@@ -102,7 +114,7 @@ class _Reader:
         return int.from_bytes(self.take(width), "little")
 
     def name(self) -> str:
-        """One byte of length, then the characters."""
+        """Read a name: one byte of length, then the characters."""
         return decode_name(self.take(self.number(1)))
 
     def terminated_name(self) -> str:
@@ -133,9 +145,10 @@ _ONE_NUMBER = {
 
 
 def decode_status_variables(data: bytes | memoryview) -> StatusVariables:
-    """Read a Query event's status variables: each a code of one byte, then a value whose length only
-    the code tells, mostly in the order of their codes. So an unknown code ends the reading, as in the server.
-    Raises BinlogCorrupt.
+    """Read the status variables of a Query event. Raises BinlogCorrupt.
+
+    A variable is a code of one byte and a value. Only the code tells the value's length. So the reading ends at an
+    unknown code, as it does in the server. Most servers write the variables in the order of their codes.
 
     >>> decode_status_variables(bytes.fromhex("0c02610062006366")).updated_dbs
     ('a', 'b')
@@ -143,7 +156,7 @@ def decode_status_variables(data: bytes | memoryview) -> StatusVariables:
     return _status_variables(bytes(data))
 
 
-@functools.lru_cache(1024)  # one session's statements mostly say the same
+@functools.lru_cache(1024)  # most statements of a session have the same variables
 def _status_variables(data: bytes) -> StatusVariables:
     reader = _Reader(memoryview(data), "status variables")
     found: dict[str, Any] = {}
@@ -171,14 +184,14 @@ def _status_variables(data: bytes) -> StatusVariables:
             found["invoker"] = (reader.name(), reader.name())
         elif code == 12:  # Q_UPDATED_DB_NAMES
             count = reader.number(1)
-            # no names follow 254, nor, as the server reads it, any number beyond 16
+            # The server reads no names after a count over 16. The only such count that servers write is 254.
             if count <= MAX_DBS_IN_EVENT_MTS:
                 found["updated_dbs"] = tuple(reader.terminated_name() for _ in range(count))
         elif code == 130:  # Q_GTID_FLAGS3
             found["gtid_flags_extra"] = reader.number(1)
             if found["gtid_flags_extra"] & (FL_COMMIT_ALTER_E1 | FL_ROLLBACK_ALTER_E1):
                 found["start_alter_seq_no"] = reader.number(8)
-        elif code == 131:  # Q_CHARACTER_SET_COLLATIONS; stands before Q_CHARSET_CODE
+        elif code == 131:  # Q_CHARACTER_SET_COLLATIONS, which MariaDB writes before Q_CHARSET_CODE
             count = reader.number(1)
             found["character_set_collations"] = tuple(
                 (reader.number(2), reader.number(2)) for _ in range(count)
@@ -191,64 +204,73 @@ def _status_variables(data: bytes) -> StatusVariables:
 
 @dataclass(frozen=True)
 class QueryEvent:
-    """A statement."""
+    """The content of a Query event: a statement and its session."""
 
     thread_id: int
-    """The session's id on the server that ran it (``slave_proxy_id``): temporary tables belong to it."""
+    """The session's id on the server that ran the statement (``slave_proxy_id``). Temporary tables belong to it."""
     exec_time: int
-    """Seconds."""
+    """The time that the statement took on the master, seconds."""
     error_code: int
-    """The error the statement ended with on the master, which a slave must meet too; 0 for none."""
+    """The error with which the statement ended on the master; 0 for none. A slave must get the same error."""
     db: str
-    """The default database, ``""`` for none; utf-8 with surrogateescape."""
+    """The default database, decoded from utf-8 with surrogateescape; ``""`` for none."""
     status: StatusVariables
     raw: bytes
-    """The statement in the client's character set, uncompressed."""
+    """The uncompressed statement in the client's character set."""
     text: str
-    """The statement decoded; bytes that are no characters of that set are surrogateescape'd."""
+    """The decoded statement. Bytes that are not valid in the client's character set are kept by surrogateescape."""
     text_exact: bool
-    """False when Python does not know the client's character set; ``text`` is then ``raw`` as latin-1."""
+    """Whether Python knows the client's character set. If not, ``text`` is ``raw`` decoded as latin-1."""
     tables_info: tuple[TableName, ...] | None
-    """The tables the event names, ``database`` None: in the default database. None in the usual format, which
-    names none; empty when the statement has no tables *or its writer could not tell them*."""
+    """The tables that the event names in the extended format; None in the usual format.
+
+    A table without a database is in the default database. The list is empty when the statement has no tables, and also
+    when the writer of the event *did not know* the tables.
+    """
 
     @property
     def is_committed_later(self) -> bool:
-        """Whether this is MariaDB's START ALTER or ROLLBACK ALTER, which change no data. COMMIT ALTER has the statement
-        again."""
+        """Whether the event is MariaDB's START ALTER or ROLLBACK ALTER, which change no data.
+
+        The COMMIT ALTER event carries the statement again.
+        """
         return bool((self.status.gtid_flags_extra or 0) & (FL_START_ALTER_E1 | FL_ROLLBACK_ALTER_E1))
 
     @property
     def updated_dbs(self) -> tuple[str, ...] | None:
-        """The databases the statement updates; None when it is not said, or over 16."""
+        """The databases that the statement updates; None when they are unknown or more than 16."""
         return self.status.updated_dbs
 
 
 @dataclass(frozen=True)
 class ExecuteLoadQueryEvent(QueryEvent):
-    """A LOAD DATA statement whose file came in Begin_load_query and Append_block events before it."""
+    """The content of an Execute_load_query event: a LOAD DATA statement.
+
+    Begin_load_query and Append_block events before the statement carry the content of its file.
+    """
 
     file_id: int
+    """The number of the file, as in the events that carry its content."""
     fn_pos_start: int
-    """Where ``INFILE 'name' INTO`` begins in ``raw``, bytes: a slave puts its own file there."""
+    """The offset of ``INFILE 'name' INTO`` in ``raw``, bytes. A slave puts the name of its own file there."""
     fn_pos_end: int
-    """Where it ends, bytes."""
+    """The offset of the end of ``INFILE 'name' INTO`` in ``raw``, bytes."""
     dup_handling: int
-    """0 error, 1 ignore, 2 replace (``enum_load_dup_handling``)."""
+    """The treatment of duplicate rows: 0 error, 1 ignore, 2 replace (``enum_load_dup_handling``)."""
 
 
 def decode_query(
     body: bytes | memoryview, *, post_header_length: int = QUERY_HEADER_LENGTH, compressed: bool = False
 ) -> QueryEvent:
-    """Read a Query (2) or, with ``compressed``, a QUERY_COMPRESSED (165) event's body.
+    """Read the body of a Query (2) event or, with ``compressed``, of a QUERY_COMPRESSED (165) event.
 
-    Post-header: u32 thread id, u32 exec_time, u8 length of the database, u16 error code, u16 length of
-    the status variables. Then the status variables, the database with a NUL, the statement to the end.
+    The post-header has u32 thread id, u32 exec_time, u8 length of the database, u16 error code and u16 length of the
+    status variables. After the post-header come the status variables, the database with a NUL, and the statement.
 
-    In the extended format (``post_header_length`` 17) the post-header goes on with u16 length of the
-    statement, u16 length of the tables info; the database has no NUL, and after the statement comes the tables
-    info (:func:`decode_tables_info`). A statement longer than 65535 bytes has 65535 there: it goes on up to the
-    tables info, as every statement does (WL#40 does not say what it has).
+    In the extended format (``post_header_length`` 17) the post-header has two fields more: u16 length of the statement
+    and u16 length of the tables info. The database has no NUL, and the tables info follows the statement
+    (:func:`decode_tables_info`). The length of a statement over 65535 bytes is written as 65535, since WL#40 does not
+    define it. Every statement ends where the tables info begins.
     """
     return QueryEvent(**_decode("Query", body, post_header_length, compressed))
 
@@ -258,8 +280,11 @@ def decode_execute_load_query(
     *,
     post_header_length: int = QUERY_HEADER_LENGTH + EXECUTE_LOAD_QUERY_EXTRA_LENGTH,
 ) -> ExecuteLoadQueryEvent:
-    """Read an Execute_load_query (18) event's body: a Query event's whose post-header goes on with u32
-    file id, u32 start and u32 end of the file name's place in the statement, u8 duplicate handling."""
+    """Read the body of an Execute_load_query (18) event.
+
+    The layout is that of a Query event with four fields more at the end of the post-header. The fields are u32 file id,
+    u32 start and u32 end of ``INFILE 'name' INTO`` in the statement, and u8 duplicate handling.
+    """
     extra = EXECUTE_LOAD_QUERY_EXTRA_LENGTH
     made = _decode("Execute_load_query", body, post_header_length - extra, False, extra)
     file_id, start, end, dup = _LOAD_HEADER.unpack_from(body, post_header_length - extra)
@@ -277,10 +302,11 @@ def encode_query(
     to: int,
     tables: Iterable[TableName] = (),
 ) -> bytes:
-    """A Query or QUERY_COMPRESSED event's body with a post-header of ``to`` bytes instead of
-    ``post_header_length``: 17 is the extended format and names ``tables``, 13 the usual one.
+    """Translate the body of a Query or QUERY_COMPRESSED event into the usual or the extended format.
 
-    What :func:`encode_tables_info` cannot say is not said: then the tables info is empty.
+    ``post_header_length`` is the length of the post-header in ``body``. ``to`` is its length in the result: 13 for the
+    usual format, 17 for the extended format, which names ``tables``. The tables info is empty when
+    :func:`encode_tables_info` cannot name the tables.
     """
     parts = _split("Query", body, post_header_length)
     head = bytes(parts.header)
@@ -294,10 +320,12 @@ def encode_query(
 
 
 def decode_tables_info(data: bytes | memoryview) -> tuple[TableName, ...]:
-    """Read a tables info: for each table u8 length and name of its database (none: the default database),
-    u8 length and name of the table. Raises BinlogCorrupt when it ends inside a name.
+    r"""Read a tables info, the list of table names in a Query event of the extended format.
 
-    >>> decode_tables_info(b"\\0\\2t1\\4shop\\2t2")
+    Each table has u8 length and name of its database, then u8 length and name of the table. A database of length 0
+    stands for the default database. Raises BinlogCorrupt when the list ends inside a name.
+
+    >>> decode_tables_info(b"\0\2t1\4shop\2t2")
     (TableName(database=None, table='t1'), TableName(database='shop', table='t2'))
     """
     reader = _Reader(memoryview(data), "tables info")
@@ -309,11 +337,13 @@ def decode_tables_info(data: bytes | memoryview) -> tuple[TableName, ...]:
 
 
 def encode_tables_info(tables: Iterable[TableName]) -> bytes | None:
-    """The tables info that names ``tables``; None when it would be longer than 65535 bytes, or one of the names
-    longer than 255 (no server has such names). Part of a list is never written: a reader takes it for all.
+    r"""Return the tables info that names these tables; None when the format cannot express it.
+
+    A tables info has at most 65535 bytes. A name has at most 255 bytes, which is more than any server allows. Part of
+    a list is never written, because a reader would take the part for the whole.
 
     >>> encode_tables_info([TableName(None, "t1")])
-    b'\\x00\\x02t1'
+    b'\x00\x02t1'
     """
     names = [encode_name(name) for table in tables for name in (table.database or "", table.table)]
     if any(len(name) > 255 for name in names):
@@ -323,9 +353,10 @@ def encode_tables_info(tables: Iterable[TableName]) -> bytes | None:
 
 
 class _Parts(NamedTuple):
-    """A Query event's body cut up: ``header`` are the 13 bytes that both formats have."""
+    """The parts of a Query event's body."""
 
     header: memoryview
+    """The 13 bytes of the post-header that the usual and the extended format have in common."""
     status: memoryview
     db: memoryview
     statement: memoryview
@@ -333,7 +364,11 @@ class _Parts(NamedTuple):
 
 
 def _split(what: str, body: bytes | memoryview, post_header_length: int, extra_length: int = 0) -> _Parts:
-    """``extra_length`` bytes of another event's post-header are passed over; such an event is never extended."""
+    """Split the body of a Query event into its parts.
+
+    ``extra_length`` is the number of bytes that an Execute_load_query event's post-header has more. These bytes are
+    skipped. An event with them is never in the extended format.
+    """
     extended = post_header_length == EXTENDED_QUERY_HEADER_LENGTH and not extra_length
     if post_header_length != QUERY_HEADER_LENGTH and not extended:
         raise BinlogUnsupported(
@@ -362,7 +397,7 @@ def _split(what: str, body: bytes | memoryview, post_header_length: int, extra_l
 def _decode(
     what: str, body: bytes | memoryview, post_header_length: int, compressed: bool, extra_length: int = 0
 ) -> dict[str, Any]:
-    """The fields of a QueryEvent."""
+    """Return the fields of a QueryEvent."""
     parts = _split(what, body, post_header_length, extra_length)
     thread_id, exec_time, _, error_code, _ = _HEADER.unpack(parts.header)
     status = decode_status_variables(parts.status)
@@ -382,19 +417,22 @@ def _decode(
 
 
 def decode_name(raw: bytes | memoryview) -> str:
-    """A name of the server's (database, user, variable): utf-8, other bytes kept by surrogateescape."""
+    """Decode the name of a database, user or variable from utf-8. Other bytes are kept by surrogateescape."""
     return bytes(raw).decode("utf-8", "surrogateescape")
 
 
 def encode_name(name: str) -> bytes:
-    """The bytes of which :func:`decode_name` made ``name``."""
+    """Return the bytes from which :func:`decode_name` made a name."""
     return name.encode("utf-8", "surrogateescape")
 
 
 def decode_statement(raw: bytes, charset_client: int | None) -> tuple[str, bool]:
-    """A statement's text by its client's collation id (None: not told), and whether the set is known.
+    r"""Return a statement's text, and whether Python knows the client's character set.
 
-    >>> decode_statement(b"\\xd6\\xd0", 28)
+    ``charset_client`` is the client's collation id; None when the event does not tell it. A statement in an unknown
+    character set is decoded as latin-1.
+
+    >>> decode_statement(b"\xd6\xd0", 28)
     ('中', True)
     """
     codec = "ascii" if charset_client is None and raw.isascii() else charset_codec(charset_client or 0)
@@ -403,10 +441,10 @@ def decode_statement(raw: bytes, charset_client: int | None) -> tuple[str, bool]
     return raw.decode(codec, "surrogateescape"), True
 
 
-# Python's codec by collation id (INFORMATION_SCHEMA.COLLATIONS of MySQL 9.7 and MariaDB 10.11); the
-# server's latin1 is Windows' cp1252. A client that says binary sends what it likes, mostly utf-8, and
-# that is how the server takes the names in it. Not here: dec8, swe7, armscii8, keybcs2 and geostd8,
-# which Python lacks, and ucs2, utf16, utf16le and utf32, which no client can have.
+# Python's codecs by collation id, from INFORMATION_SCHEMA.COLLATIONS of MySQL 9.7 and MariaDB 10.11. The server's
+# latin1 is Windows' cp1252. Binary (63) counts as utf-8, because the server reads names in binary statements as utf-8.
+# The character sets dec8, swe7, armscii8, keybcs2 and geostd8 are missing, since Python lacks them. The sets ucs2,
+# utf16, utf16le and utf32 are missing, since no client can have them.
 _CODECS: dict[int, str] = {
     number: codec
     for codec, numbers in {
@@ -442,13 +480,15 @@ _CODECS: dict[int, str] = {
     }.items()
     for number in numbers
 }
-_CODECS.update(dict.fromkeys((576, 577, 578, 579, 608, 609, 610, 611), "utf-8"))  # MariaDB's own
-_NOPAD = range(1025, 2048)  # MariaDB: the collation 1024 lower, without padding
-_UCA1400_UTF8 = range(2048, 2048 + 2 * 256)  # MariaDB: utf8mb3, then utf8mb4; ucs2 and so on follow
+_CODECS.update(dict.fromkeys((576, 577, 578, 579, 608, 609, 610, 611), "utf-8"))  # collations of MariaDB only
+_NOPAD = range(1025, 2048)
+"""The ids of MariaDB's collations without padding. Each is 1024 more than the id of the collation with padding."""
+_UCA1400_UTF8 = range(2048, 2048 + 2 * 256)
+"""The ids of MariaDB's uca1400 collations of utf8mb3 and utf8mb4. Those of ucs2 and others have larger ids."""
 
 
 def charset_codec(collation: int) -> str | None:
-    """Python's codec for a collation id's character set; None when Python has none.
+    """Return the name of Python's codec for the character set of a collation id; None when Python has none.
 
     >>> charset_codec(8), charset_codec(255), charset_codec(10)
     ('cp1252', 'utf-8', None)

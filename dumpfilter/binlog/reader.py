@@ -1,6 +1,7 @@
-"""Plain reading of a binlog or relay log, one event object at a time.
+"""The reader of a binlog or relay log that makes one object of each event.
 
-For cold paths (the applier, inspect, tests): the dump thread uses :mod:`dumpfilter.index.scanner`.
+The applier, the inspection of files and the tests use this reader. The dump thread uses the faster
+:mod:`dumpfilter.index.scanner`.
 """
 
 from __future__ import annotations
@@ -15,18 +16,20 @@ from dumpfilter.binlog.format import FormatDescription, check_magic
 from dumpfilter.errors import BinlogCorrupt, BinlogTruncated
 
 MAX_EVENT = 0x7FFFFFFF
-"""The largest length an event can announce and be believed, bytes (servers stop at 1 GiB)."""
+"""The largest length that an event can have, bytes. Servers write events of at most 1 GiB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event. ``offset`` is where it stands in its file; ``raw`` is all of it."""
+    """One event of a binlog or relay log."""
 
     offset: int
+    """The event's position in its file, bytes."""
     header: EventHeader
     raw: bytes
+    """All bytes of the event, with header and checksum."""
     fd: FormatDescription
-    """The format description in force (for a format description event: itself)."""
+    """The format description by which the event is read. That of a format description event is the event itself."""
 
     @property
     def type(self) -> int:
@@ -38,7 +41,7 @@ class Event:
 
     @property
     def body(self) -> memoryview:
-        """The event without its header and checksum."""
+        """The event without its header and without its checksum."""
         length = len(self.raw)
         of_format = self.type == EventType.FORMAT_DESCRIPTION
         if self.fd.ends_in_checksum if of_format else self.fd.checksum:
@@ -47,7 +50,11 @@ class Event:
 
 
 def read_format_description(source: BinaryIO, *, file: str) -> FormatDescription:
-    """Check the magic number and read the format description event of a file opened at its start."""
+    """Check the magic number of a file and return its format description event.
+
+    ``source`` is a binary file opened at its start, and ``file`` is its name for errors. Raises BinlogCorrupt,
+    BinlogTruncated or BinlogUnsupported.
+    """
     check_magic(source.read(4), file=file)
     raw = _read_event(source, 4, file)
     if raw is None:
@@ -63,10 +70,14 @@ def iter_events(
     verify: bool = True,
     end: int | None = None,
 ) -> Iterator[Event]:
-    """The events of a file from offset ``start`` on (4: with its format description event), up to ``end``.
+    """Yield the events of a file that begin at offset ``start`` or later, and before ``end``.
 
-    ``source`` is a seekable binary file. Raises BinlogCorrupt, BinlogTruncated or BinlogUnsupported with file
-    and position; an incomplete event at the end is BinlogTruncated.
+    The format description event comes first when ``start`` is 4, and is left out for a larger ``start``. Without
+    ``end`` the reading goes on to the end of the file.
+
+    ``source`` is a seekable binary file, and ``file`` is its name for errors. Without ``verify`` the checksums are not
+    checked. Raises BinlogCorrupt, BinlogTruncated or BinlogUnsupported with file and position. An incomplete event at
+    the end is BinlogTruncated.
     """
     source.seek(0)
     fd = read_format_description(source, file=file)

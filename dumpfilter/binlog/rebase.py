@@ -1,4 +1,4 @@
-"""Compiled: move events to another position of a binlog."""
+"""The compiled change of end_log_pos and checksums when events move to another position of a binlog."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ _U = np.uintp
 
 @njit(cache=True, nogil=True)
 def rebase(data, position, checksum, fill):
-    """Give the events in ``data`` (uint8) the end_log_pos they have when the first stands at ``position``, and
-    the checksum that goes with it. Without ``fill`` an end_log_pos of 0 stays: MariaDB 11.8 writes no other in the
-    midst of a transaction. Returns -1, or where an event does not fit."""
+    """Change end_log_pos and checksum of consecutive events for a file in which they begin at ``position``.
+
+    ``data`` (uint8) is changed in place. ``checksum`` tells whether the events have checksums. Without ``fill``, an
+    end_log_pos of 0 stays 0, because MariaDB 11.8 writes 0 for the inner events of a transaction. Returns -1, or the
+    offset of an event that is incomplete or too short.
+    """
     base = _U(data.ctypes.data)
     at = np.int64(0)
     while at < data.size:

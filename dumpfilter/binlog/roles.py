@@ -64,7 +64,7 @@ ROLE_MASK = 0x7F
 # Values of the columns `subject` and `txn_subject` that are not the number of a subject.
 
 NOTHING = -1
-"""Of an event: it needs no verdict. Of a transaction: none of its events needs a verdict."""
+"""The event needs no verdict, or no event of the transaction needs a verdict."""
 
 MIXED = -2
 """The transaction has several subjects. The master decides its events separately."""

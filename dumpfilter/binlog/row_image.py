@@ -1,15 +1,15 @@
-"""Where every row image of a rows event starts and ends.
+"""The offsets of the row images in a rows event.
 
-A row image is a null bitmap over the columns *present* and the values of those that are not NULL, one after
-the other; how long a value is follows from the column's type and metadata (``calc_field_size`` in
-``libs/mysql/binlog/event/binary_log_funcs.cpp``, ``Table_map_event``'s metadata as ``read_field_metadata``
-in ``sql/rpl_utility.cc`` reads it; MariaDB's ``sql/rpl_utility.cc``). On the wire there are only two kinds
-of value: so many bytes, or a length of 1 to 4 bytes and that many bytes. That is all a :class:`ColumnPlan`
-keeps.
+A row image is a null bitmap over the columns that are *present*, and the values of those columns that are not NULL. A
+value either has a fixed number of bytes, or begins with its length in 1 to 4 bytes. The column's type and metadata tell
+which. A :class:`ColumnPlan` keeps this fact for each column.
 
-Known limit, which it shares with ``mariadb-binlog``: MariaDB's old temporal types *with* fractions of a
-second (``mysql56_temporal_format=OFF``) do not tell their precision in the binlog. Without fractions they are
-fine.
+Sources: ``calc_field_size`` in ``libs/mysql/binlog/event/binary_log_funcs.cpp``, ``read_field_metadata`` in
+``sql/rpl_utility.cc``, MariaDB's ``sql/rpl_utility.cc``.
+
+Known limit: the binlog does not tell the precision of MariaDB's old temporal types with fractions of a second
+(``mysql56_temporal_format=OFF``). Row images with such values are split wrongly, as in ``mariadb-binlog``. The same
+types without fractions are split correctly.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dumpfilter.errors import BinlogCorrupt, BinlogUnsupported
 Int64 = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
 
-# enum_field_types (include/field_types.h); 140 and 141 are MariaDB's.
+# The names and numbers are those of enum_field_types (include/field_types.h). Only MariaDB has 140 and 141.
 DECIMAL, TINY, SHORT, LONG, FLOAT, DOUBLE, NULL, TIMESTAMP, LONGLONG, INT24 = range(10)
 DATE, TIME, DATETIME, YEAR, NEWDATE, VARCHAR, BIT, TIMESTAMP2, DATETIME2, TIME2, TYPED_ARRAY = range(10, 21)
 BLOB_COMPRESSED, VARCHAR_COMPRESSED = 140, 141
@@ -56,7 +56,9 @@ _DIGIT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)  # bytes of 0 to 9 decimal digits
 
 
 def decimal_binary_size(precision: int, scale: int) -> int:
-    """Bytes of a DECIMAL(precision, scale) (``decimal_binary_size``): 4 for each 9 digits on either side.
+    """Return the size of a DECIMAL(precision, scale), bytes (``decimal_binary_size``).
+
+    On either side of the point, each group of 9 digits takes 4 bytes. The remaining digits take 1 to 4 bytes.
 
     >>> decimal_binary_size(10, 2), decimal_binary_size(65, 30), decimal_binary_size(9, 9)
     (5, 30, 4)
@@ -70,7 +72,7 @@ def _bad(column: int, kind: int, why: str) -> BinlogCorrupt:
 
 
 def _metadata_width(kind: int) -> int:
-    """Bytes of metadata that a column of this type has in a table map."""
+    """Return the size of a column's metadata in a Table_map event, bytes."""
     if kind in _BLOBS or kind in _TEMPORAL2 or kind in (FLOAT, DOUBLE):
         return 1
     if kind in _VARCHARS or kind in _STRINGS or kind in (BIT, NEWDECIMAL):
@@ -79,7 +81,10 @@ def _metadata_width(kind: int) -> int:
 
 
 def _value_size(column: int, kind: int, metadata: bytes) -> int:
-    """The size of a value as a plan keeps it: ``n`` bytes, or ``-n`` for a length of n bytes before it."""
+    """Return the size of a column's values, bytes, or ``-n`` when each value begins with its length in n bytes.
+
+    ``kind`` is the type of the column. ``column`` is its number, for errors.
+    """
     fixed = _FIXED.get(kind)
     if fixed is not None:
         return fixed
@@ -113,29 +118,30 @@ def _value_size(column: int, kind: int, metadata: bytes) -> int:
             if not 1 <= length <= 8:
                 raise _bad(column, kind, f"has {length} bytes")
             return length
-        # Bits 8 and 9 of a CHAR's length stand inverted in bits 4 and 5 of its real type.
+        # The server stores bits 8 and 9 of a CHAR's length inverted in bits 4 and 5 of the real type.
         return -2 if ((real << 4 & 0x300) ^ 0x300) + length > 255 else -1
     raise _bad(column, kind, "is not one that servers write rows of")
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnPlan:
-    """How long the values of a table's columns are.
+    """The sizes of the values in a table's columns.
 
-    ``sizes``: int32, one for each column: ``n >= 0`` for values of n bytes, ``-n`` for values with a length
-    of n bytes before them. ``json_columns``: how many columns are JSON, so have a bit in ``partial_bits``.
-    Make one for each table map and keep it: it remembers what it worked out for the bitmaps it has met.
+    A caller makes one plan for each table map and keeps the plan, because the plan caches its results by column bitmap.
     """
 
     sizes: Int32
+    """The size of each column's values, bytes, int32; ``-n`` when each value begins with its length in n bytes."""
     json_columns: int
+    """The number of JSON columns. Each of them has a bit in ``partial_bits`` of a partial update."""
     _present: dict[bytes, Int32] = field(default_factory=dict, repr=False, compare=False)
+    """The results of :meth:`present` by bitmap."""
 
     @classmethod
     def from_table_map(cls, table: TableMap) -> ColumnPlan:
-        """The plan of ``table``. Raises BinlogCorrupt when types and metadata do not fit together.
+        r"""Return the plan of a table map. Raises BinlogCorrupt when column types and metadata do not fit together.
 
-        >>> table = TableMap(1, 0, "d", "t", bytes([LONG, VARCHAR]), b"\\xc8\\0", b"")
+        >>> table = TableMap(1, 0, "d", "t", bytes([LONG, VARCHAR]), b"\xc8\0", b"")
         >>> ColumnPlan.from_table_map(table).sizes
         array([ 4, -1], dtype=int32)
         """
@@ -143,7 +149,8 @@ class ColumnPlan:
         sizes = np.empty(len(table.column_types), dtype=np.int32)
         for column, kind in enumerate(table.column_types):
             if kind == TYPED_ARRAY:
-                # The element's type and its metadata (a VARCHAR's in 3 bytes); values are stored as JSON is.
+                # The metadata of a typed array is the type of its elements and the metadata of that type, which has
+                # 3 bytes for VARCHAR. The values are stored like JSON values.
                 if at >= len(metadata):
                     raise _bad(column, kind, "has no metadata")
                 element = metadata[at]
@@ -160,14 +167,15 @@ class ColumnPlan:
         return cls(sizes, table.column_types.count(JSON))
 
     def present(self, bitmap: bytes) -> Int32:
-        """The sizes of the columns whose bit is set in ``bitmap``, in the table's order (int32)."""
+        """Return the sizes of the columns whose bit is set in a column bitmap, in the table's order (int32)."""
         sizes = self._present.get(bitmap)
         if sizes is None:
             if len(bitmap) != (self.sizes.size + 7) // 8:
                 raise BinlogCorrupt(f"rows event: bitmap of {len(bitmap)} bytes, {self.sizes.size} columns")
             bits = np.unpackbits(np.frombuffer(bitmap, np.uint8), count=self.sizes.size, bitorder="little")
             sizes = self.sizes[bits.astype(np.bool_)]
-            if len(self._present) >= 64:  # minimal images make many bitmaps; a few of them make most events
+            # binlog_row_image=MINIMAL makes many bitmaps, but few of them are frequent.
+            if len(self._present) >= 64:
                 self._present.clear()
             self._present[bitmap] = sizes
         return sizes
@@ -175,11 +183,11 @@ class ColumnPlan:
 
 @dataclass(frozen=True, slots=True)
 class RowImages:
-    """The row images of one rows event: int64 offsets into its rows data, one entry for each row.
+    """The offsets of the row images in the rows data of one rows event.
 
-    An image is its null bitmap and values. Inserts have no before-images and deletes no after-images: their
-    arrays are empty. The after-image of a partial update starts with its value_options. The images
-    follow one another without gaps and fill the data.
+    Each array has one int64 for each row. The arrays of images that the event does not have are empty: inserts have no
+    before-images, and deletes have no after-images. An image begins with its null bitmap. The after-image of a partial
+    update begins with its value_options instead. The images follow one another without gaps and fill the data.
     """
 
     before_start: Int64
@@ -188,7 +196,7 @@ class RowImages:
     after_end: Int64
 
     def __len__(self) -> int:
-        """Number of rows."""
+        """Return the number of rows."""
         return max(self.before_start.size, self.after_start.size)
 
 
@@ -198,16 +206,19 @@ _NO_SIZES: Int32 = np.empty(0, dtype=np.int32)
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
-    """What a walk needs to know of an event: the present columns' sizes, and -1 or partial_bits' bytes."""
+    """The facts about a rows event with which its rows can be walked over."""
 
     before: Int32 | None
+    """The sizes of the columns in the before-image, int32; None for inserts."""
     after: Int32 | None
+    """The sizes of the columns in the after-image, int32; None for deletes."""
     partial_bytes: int
+    """The size of ``partial_bits``, bytes; -1 when the event is not a partial update."""
 
 
 def _prepare(plan: ColumnPlan, rows: RowsHeader) -> _Walk:
     if is_pre_ga(rows.type):
-        # Their null bits are those of the table's record, whose layout the binlog does not tell.
+        # The null bits are laid out as in the table's record, and the binlog does not tell this layout.
         raise BinlogUnsupported("rows events of servers before 5.1.18 cannot be taken apart")
     if rows.column_count != plan.sizes.size:
         raise BinlogCorrupt(f"rows event of {rows.column_count} columns, Table_map of {plan.sizes.size}")
@@ -240,21 +251,25 @@ def _images(out: Int64, has_before: bool, has_after: bool) -> RowImages:
 def row_images(
     table: TableMap | ColumnPlan, rows: RowsHeader, data: bytes | bytearray | memoryview
 ) -> RowImages:
-    """Where the row images are in ``data``, the rows data of the event (opened, if it was compressed).
+    """Return the offsets of the row images in the rows data of a rows event.
 
-    ``table``: the table map the event refers to, or better its plan, made once. Offsets count from the start
-    of ``data``. Raises BinlogCorrupt when the data do not consist of whole rows and BinlogUnsupported for
-    the pre-GA rows events of 5.1.
+    Parameters:
+        table: the table map of the event, or its plan, which saves time when several events have the same table map.
+        rows: the decoded header of the event.
+        data: the uncompressed rows data (:func:`dumpfilter.binlog.compression.rows_data`).
+
+    Raises BinlogCorrupt when the data do not consist of whole rows, and BinlogUnsupported for rows events of servers
+    before 5.1.18.
     """
     if rows.is_dummy:
         return RowImages(_NONE, _NONE, _NONE, _NONE)
     plan = table if isinstance(table, ColumnPlan) else ColumnPlan.from_table_map(table)
     walk = _prepare(plan, rows)
     view = np.frombuffer(data, dtype=np.uint8)
-    view.flags.writeable = False  # one compiled version serves all kinds of buffers
+    view.flags.writeable = False  # compiled code has one version for writable and read-only buffers
     before = walk.before if walk.before is not None else _NO_SIZES
     after = walk.after if walk.after is not None else _NO_SIZES
-    # Room for rows of a middling size; no row takes less than its null bitmaps.
+    # The array grows when the rows are smaller than this guess.
     likely = 1 + sum(int(np.abs(sizes).sum()) // 2 + 1 for sizes in (before, after))
     out: Int64 = np.empty((view.size // likely + 8, 4), dtype=np.int64)
     at = count = 0
@@ -280,7 +295,10 @@ def row_images(
 def row_images_reference(
     table: TableMap | ColumnPlan, rows: RowsHeader, data: bytes | bytearray | memoryview
 ) -> RowImages:
-    """:func:`row_images` in plain Python, slow and easy to check: same results, same errors."""
+    """Return the result of :func:`row_images`, computed in plain Python, for tests.
+
+    Results and errors are equal. The code is slow and easy to check.
+    """
     if rows.is_dummy:
         return RowImages(_NONE, _NONE, _NONE, _NONE)
     plan = table if isinstance(table, ColumnPlan) else ColumnPlan.from_table_map(table)

@@ -1,7 +1,7 @@
-"""Table_map and rows events: their headers, without a look at any row.
+"""Decoders of Table_map events, and of the part of rows events before the rows.
 
-What is decoded here is the *body* of an event: everything between the common header (19 bytes) and the
-checksum. Where one row ends and the next begins is :mod:`dumpfilter.binlog.row_image`'s to tell.
+In every function, ``body`` is an event without its common header (19 bytes) and without its checksum. The module
+:mod:`dumpfilter.binlog.row_image` finds the rows.
 
 Sources: ``Table_map_event`` and ``Rows_event`` in MySQL's ``libs/mysql/binlog/event/rows_event.cpp``,
 ``Old_rows_log_event`` in ``sql/log_event_old.cc`` (MySQL 5.1 to 5.7, MariaDB), MariaDB's
@@ -16,27 +16,30 @@ from dumpfilter.binlog.events import ROWS, ROWS_V2, STMT_END_F, EventType, RowsK
 from dumpfilter.errors import BinlogCorrupt
 
 ROWS_HEADER_LENGTH_V0 = 6
-"""Post-header of an intermediate 5.1: the table id has 4 bytes there."""
+"""The length of the post-header of early 5.1 servers, bytes: a table id of 4 bytes, and flags."""
 ROWS_HEADER_LENGTH_V1 = 8
-"""``ROWS_HEADER_LEN_V1``: table id and flags."""
+"""The length of the post-header of version 1, bytes: table id and flags (``ROWS_HEADER_LEN_V1``)."""
 ROWS_HEADER_LENGTH_V2 = 10
-"""``ROWS_HEADER_LEN_V2``: table id, flags and the length of the extra data."""
+"""The length of the post-header of version 2, bytes (``ROWS_HEADER_LEN_V2``).
+
+The post-header has the table id, the flags and the length of the extra data.
+"""
 
 MAX_NAME_BYTES = 64 * 3
-"""``NAME_LEN``: bytes of the longest database or table name (64 characters)."""
+"""The length of the longest name of a database or table, bytes: 64 characters (``NAME_LEN``)."""
 MAX_COLUMNS = 4096
-"""``MAX_FIELDS``: no table has more columns."""
+"""The most columns of a table (``MAX_FIELDS``)."""
 
-# What servers put where the table id of an event without a table goes: all ones, in the width of the day.
 _DUMMY_IDS = frozenset({0xFFFFFF, 0xFFFFFFFF, 0xFFFFFFFFFFFF})
+"""The table ids of rows events without a table. Server versions differ in the number of bits that they set."""
 
 
 class Cursor:
-    """Reads little-endian and packed integers off a body and says what is missing where it is too short.
+    r"""A reader of the integers in an event's body. Its errors name the field at which the body ends.
 
-    >>> Cursor(b"\\xfc\\x00\\x01!", "Table_map").packed("a length")
+    >>> Cursor(b"\xfc\x00\x01!", "Table_map").packed("a length")
     256
-    >>> Cursor(b"\\xfc\\x00", "Table_map").packed("a length")
+    >>> Cursor(b"\xfc\x00", "Table_map").packed("a length")
     Traceback (most recent call last):
     dumpfilter.errors.BinlogCorrupt: Table_map event ends inside a length
     """
@@ -51,11 +54,11 @@ class Cursor:
 
     @property
     def left(self) -> int:
-        """Bytes not read yet."""
+        """The number of bytes that are not read yet."""
         return self.end - self.at
 
     def take(self, length: int, field: str) -> bytes:
-        """The next ``length`` bytes. Raises BinlogCorrupt when there are fewer."""
+        """Read the next ``length`` bytes. Raises BinlogCorrupt when there are fewer."""
         if length > self.end - self.at:
             raise BinlogCorrupt(f"{self.what} event ends inside {field}")
         start = self.at
@@ -63,11 +66,14 @@ class Cursor:
         return bytes(self.body[start : self.at])
 
     def integer(self, width: int, field: str) -> int:
-        """An unsigned little-endian integer of ``width`` bytes."""
+        """Read an unsigned little-endian integer of ``width`` bytes."""
         return int.from_bytes(self.take(width, field), "little")
 
     def packed(self, field: str) -> int:
-        """A packed integer (``net_field_length_ll``). Raises BinlogCorrupt for 251 (NULL) and 255 too."""
+        """Read a packed integer (``net_field_length_ll``).
+
+        Raises BinlogCorrupt when the body ends inside the integer, and for the first bytes 251 (NULL) and 255.
+        """
         first = self.integer(1, field)
         if first < 251:
             return first
@@ -78,7 +84,7 @@ class Cursor:
 
 
 def packed_integer(value: int) -> bytes:
-    """``value`` as the servers pack integers (``net_store_length``).
+    """Return an integer in the servers' packed form (``net_store_length``).
 
     >>> packed_integer(250).hex(), packed_integer(251).hex(), packed_integer(1 << 16).hex()
     ('fa', 'fcfb00', 'fd000001')
@@ -94,12 +100,9 @@ def packed_integer(value: int) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class TableMap:
-    """A Table_map event: what the rows events with ``table_id`` after it are about.
+    """The content of a Table_map event, which describes the table of the rows events with the same table id.
 
-    ``column_types`` has one byte for each column (``MYSQL_TYPE_*``), ``metadata`` the columns' metadata end
-    to end, ``null_bitmap`` one bit for each column (least significant first; 1: may be NULL), ``optional``
-    the optional metadata (names, signedness …) as it stands. Names are UTF-8; bytes that are not are kept
-    as surrogates (``surrogateescape``).
+    Names are decoded from utf-8. Other bytes are kept by surrogateescape.
     """
 
     table_id: int
@@ -107,20 +110,25 @@ class TableMap:
     database: str
     table: str
     column_types: bytes
+    """The type of each column, one byte each (``MYSQL_TYPE_*``)."""
     metadata: bytes
+    """The metadata of all columns, one after the other. The column's type tells the length of its metadata."""
     null_bitmap: bytes
+    """One bit for each column, from the least significant bit on. The bit of a column that may be NULL is set."""
     optional: bytes = b""
+    """The undecoded optional metadata, such as column names and signedness."""
 
     @property
     def column_count(self) -> int:
-        """Number of columns."""
+        """The number of columns."""
         return len(self.column_types)
 
 
 def decode_table_map(body: bytes | memoryview, post_header_length: int = ROWS_HEADER_LENGTH_V1) -> TableMap:
-    """The table map whose body is ``body``. Raises BinlogCorrupt when it is short or impossible.
+    """Decode the body of a Table_map event. Raises BinlogCorrupt for a body that is too short or impossible.
 
-    ``post_header_length`` is the format description's for Table_map: 6 means a table id of 4 bytes.
+    ``post_header_length`` is the length for Table_map events in the format description event. With the length 6 the
+    table id has 4 bytes.
     """
     reader = Cursor(body, "Table_map")
     table_id = reader.integer(4 if post_header_length == ROWS_HEADER_LENGTH_V0 else 6, "the table id")
@@ -151,9 +159,9 @@ def decode_table_map(body: bytes | memoryview, post_header_length: int = ROWS_HE
 
 
 def encode_table_map(table: TableMap, post_header_length: int = ROWS_HEADER_LENGTH_V1) -> bytes:
-    """The body of ``table``: :func:`decode_table_map` reversed.
+    r"""Return the body of a Table_map event, the inverse of :func:`decode_table_map`.
 
-    >>> t = TableMap(7, 1, "db", "t", bytes([3, 15]), b"\\x50\\x00", b"\\x02")
+    >>> t = TableMap(7, 1, "db", "t", bytes([3, 15]), b"\x50\x00", b"\x02")
     >>> decode_table_map(encode_table_map(t)) == t
     True
     """
@@ -175,27 +183,29 @@ def encode_table_map(table: TableMap, post_header_length: int = ROWS_HEADER_LENG
 
 @dataclass(frozen=True, slots=True)
 class RowsHeader:
-    """What a rows event says before its rows.
+    """The content of a rows event before its rows.
 
-    ``type`` is the event's type; ``extra`` the extra data of v2 (NDB's, partition ids) without its length;
-    ``columns_before`` and ``columns_after`` one bit for each column of the table (1: in the image). An
-    insert's only bitmap is ``columns_before``, as in the servers (``m_cols``); ``columns_after`` is None but
-    for updates. ``rows_offset`` is where the rows start in the body; ``compressed`` says that they are
-    MariaDB's compressed ones (:func:`dumpfilter.binlog.compression.rows_data` opens them).
+    A column bitmap has one bit for each column of the table. The bits of columns that are in the row image are set.
     """
 
     table_id: int
     flags: int
     extra: bytes
+    """The extra data of version 2 (of NDB, or partition ids), without their length."""
     column_count: int
     columns_before: bytes
+    """The column bitmap of the before-image of an update or delete, or of an insert's only image (``m_cols``)."""
     columns_after: bytes | None
+    """The column bitmap of the after-image of an update; None for inserts and deletes."""
     rows_offset: int
+    """The offset of the first row in the body, bytes."""
     kind: RowsKind
     compressed: bool
+    """Whether MariaDB compressed the rows. Then :func:`dumpfilter.binlog.compression.rows_data` uncompresses them."""
     type: int
+    """The type of the event."""
     is_dummy: bool = False
-    """The event has neither table nor rows: it only ends a statement."""
+    """Whether the event has no table and no rows. Such an event only ends a statement."""
 
     @property
     def statement_ends(self) -> bool:
@@ -219,15 +229,15 @@ def rows_kind(type: int) -> RowsKind:
 def decode_rows_header(
     type: int, body: bytes | memoryview, post_header_length: int | None = None
 ) -> RowsHeader:
-    """The header of the rows event of ``type`` whose body is ``body``.
+    r"""Decode the part of a rows event's body before the rows.
 
-    ``post_header_length`` is the format description's for this type: 6 (table id of 4 bytes), 8 (v1) or 10
-    (v2, with extra data); None stands for what every released server says. Raises BinlogCorrupt when the
-    body is short or impossible and ValueError when ``type`` is not a rows event's.
+    ``post_header_length`` is the length for this event type in the format description event: 6 (table id of 4 bytes), 8
+    (version 1) or 10 (version 2, with extra data). None stands for the length that all released servers use. Raises
+    BinlogCorrupt for a body that is too short or impossible, and ValueError when ``type`` is not that of a rows event.
 
     >>> h = decode_rows_header(30, bytes.fromhex("0700000000000100020001" "01" "00" "05000000"))
     >>> h.table_id, h.kind, h.column_count, h.columns_before, h.rows_offset, h.statement_ends
-    (7, 'insert', 1, b'\\x01', 12, True)
+    (7, 'insert', 1, b'\x01', 12, True)
     """
     kind = rows_kind(type)
     if post_header_length is None:
@@ -237,7 +247,7 @@ def decode_rows_header(
     table_id = reader.integer(id_width, "the table id")
     flags = reader.integer(2, "the flags")
     extra = b""
-    # The server goes by the post-header's length, not by the type.
+    # The post-header's length decides about extra data, and not the event's type, as in the server.
     if post_header_length == ROWS_HEADER_LENGTH_V2:
         length = reader.integer(2, "the length of the extra data")
         if length < 2:  # the length counts itself
@@ -251,7 +261,7 @@ def decode_rows_header(
             raise BinlogCorrupt(f"{reader.what} event: {columns} columns")
         before = reader.take((columns + 7) // 8, "the columns bitmap")
     if kind == "update":
-        # Before 5.1.18 an update had one bitmap for both of its images.
+        # In servers before 5.1.18, both images of an update share one bitmap.
         shared = is_pre_ga(type) or columns == 0
         after = before if shared else reader.take((columns + 7) // 8, "the columns bitmap (after)")
     return RowsHeader(

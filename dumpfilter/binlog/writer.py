@@ -1,4 +1,4 @@
-"""Writing binlogs: single events, and whole sets that never look finished before they are."""
+"""The writing of binlogs: single events, and whole binlog sets whose index file appears last."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def make_event(
     flags: int = 0,
     checksum: bool = True,
 ) -> bytes:
-    """One event around a body, with a CRC32 when ``checksum``."""
+    """Return an event with this body. ``kind`` is its type. With ``checksum`` the event ends in a CRC32."""
     size = HEADER_LENGTH + len(body) + (CHECKSUM_LENGTH if checksum else 0)
     event = EventHeader(timestamp, kind, server_id, size, end_log_pos, flags).pack() + body
     if checksum:
@@ -38,7 +38,10 @@ def make_event(
 
 
 def with_body(header: EventHeader, body: bytes, *, checksum: bool) -> bytes:
-    """The event of a header with another body: its length and checksum are made right, end_log_pos stays."""
+    """Return an event with a given header and another body.
+
+    Length and checksum are those of the new event. The other fields of the header stay, also end_log_pos.
+    """
     return make_event(
         header.type,
         body,
@@ -51,15 +54,21 @@ def with_body(header: EventHeader, body: bytes, *, checksum: bool) -> bytes:
 
 
 def rebase(events: bytes | bytearray, position: int, *, checksum: bool) -> bytearray:
-    """The events as they stand in a file where the first begins at ``position``: end_log_pos and checksums
-    are made right. Raises BinlogCorrupt when ``events`` is not a run of whole events."""
+    """Return a copy of consecutive events for a file in which they begin at ``position``.
+
+    The copy has the end_log_pos and the checksums that belong to that position. Raises BinlogCorrupt when ``events``
+    does not consist of whole events.
+    """
     data = bytearray(events)
     _rebase(np.frombuffer(data, np.uint8), position, checksum=checksum, fill=True)
     return data
 
 
 def rebase_array(events: npt.NDArray[np.uint8], position: int, *, checksum: bool) -> None:
-    """Rebase events of another file in place (uint8), as :func:`rebase` does. An end_log_pos of 0 stays 0."""
+    """Change end_log_pos and checksums of events in place (uint8), as :func:`rebase` does in a copy.
+
+    An end_log_pos of 0 stays 0.
+    """
     _rebase(events, position, checksum=checksum, fill=False)
 
 
@@ -70,16 +79,16 @@ def _rebase(events: npt.NDArray[np.uint8], position: int, *, checksum: bool, fil
 
 
 class BinlogSetWriter:
-    """Writes ``<base>.000001`` … and ``<base>.index`` into a directory.
+    """A writer of a binlog set: the files ``<base>.000001`` … and ``<base>.index`` in a directory.
 
-    Every file is written beside its name, synchronized and renamed when it is complete; the index appears
-    last, so a set whose writing was cut off has none. Use as a context manager: on an error what was begun
-    is removed. OutputError when the disk refuses.
+    The writer writes each file under a temporary name, synchronizes it, and renames it when it is complete. The index
+    appears last. So an interrupted writer leaves no index. As a context manager, the writer removes its files when an
+    error is raised. Raises OutputError when a file cannot be written.
 
     Parameters:
-        directory: made when it does not exist.
-        base: such as ``shop-bin``.
-        overwrite: whether an index of that name may be there already. It goes before a file is replaced.
+        directory: the directory of the binlog set, which the writer makes when it does not exist.
+        base: the files' name without number, such as ``shop-bin``.
+        overwrite: whether the writer replaces a binlog set of this name. It removes the old index before the files.
     """
 
     def __init__(self, directory: Path, base: str, *, overwrite: bool = False) -> None:
@@ -98,11 +107,11 @@ class BinlogSetWriter:
 
     @property
     def position(self) -> int:
-        """Where the next event will stand in the open file."""
+        """The position of the next event in the open file, bytes."""
         return self._position
 
     def begin(self, fd: FormatDescription) -> None:
-        """Open the next file with this format description event."""
+        """Open the next file and write its format description event."""
         if self._file is not None:
             raise OutputError(f"{self.names[-1]}: still open")
         self.names.append(f"{self.base}.{len(self.names) + 1:06}")
@@ -117,11 +126,11 @@ class BinlogSetWriter:
         self._position = 4 + len(head)
 
     def append(self, events: bytes | bytearray) -> None:
-        """Add whole events; their end_log_pos (but not 0) and checksums become this file's."""
+        """Write whole events with the end_log_pos and checksums of their new position. An end_log_pos of 0 stays 0."""
         self.append_array(np.frombuffer(bytearray(events), np.uint8))
 
     def append_array(self, events: npt.NDArray[np.uint8]) -> None:
-        """As :meth:`append`, without a copy: ``events`` itself is changed."""
+        """Write whole events as :meth:`append` does, but without a copy. The method changes ``events`` (uint8)."""
         if self._file is None or self._fd is None:
             raise OutputError(f"{self.base}: no file is open")
         rebase_array(events, self._position, checksum=self._fd.checksum)
@@ -130,7 +139,7 @@ class BinlogSetWriter:
         self._position += events.size
 
     def rotate(self, timestamp: int = 0) -> None:
-        """End the open file with a Rotate event that names the next one."""
+        """Complete the open file with a Rotate event that names the next file."""
         assert self._fd is not None
         following = f"{self.base}.{len(self.names) + 1:06}"
         event = make_event(
@@ -144,7 +153,7 @@ class BinlogSetWriter:
         self.end()
 
     def end(self) -> None:
-        """End the open file as it is."""
+        """Complete the open file without a Rotate event."""
         assert self._file is not None
         final = self.directory / self.names[-1]
         with writing(final):
@@ -158,7 +167,7 @@ class BinlogSetWriter:
         self._done.append(final)
 
     def close(self) -> None:
-        """Write the index: the set is whole now."""
+        """Complete the open file, if any, and write the index."""
         if self._file is not None:
             self.end()
         beside = self._beside_index
@@ -194,7 +203,7 @@ class BinlogSetWriter:
 
     def _discard(self) -> None:
         if self._file is not None:
-            with contextlib.suppress(OSError):  # what it had not written yet cannot be written now either
+            with contextlib.suppress(OSError):  # closing writes buffered bytes, which may fail once more
                 self._file.close()
             self._file = None
         begun = [self._beside] if self.names else []
@@ -205,7 +214,7 @@ class BinlogSetWriter:
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """While ``path`` is written to: an OSError becomes an OutputError that names it."""
+    """Turn an OSError of the block into an OutputError that names ``path``."""
     try:
         yield
     except OSError as error:
@@ -213,7 +222,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def sync_path(path: Path) -> None:
-    """Make a file's data, or the renames in a directory, durable."""
+    """Synchronize a file's data, or a directory's renames, to disk."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(handle)

@@ -1,1 +1,1 @@
-"""Synthetic binlogs of any size, for benchmarks and load tests."""
+"""The generator of synthetic binlog sets, for benchmarks and load tests."""

@@ -14,73 +14,78 @@ from dumpfilter.binlog.native import copy_bytes, store_u8, store_u16, store_u32,
 
 _U = np.uintp
 
-# Settings of a binlog (int64 array).
-P_MARIADB = 0
-P_CHECKSUM = 1  # bytes of a checksum: 4 or 0
+# Indexes of the settings of a binlog set (int64 array).
+P_MARIADB = 0  # 1 for MariaDB, 0 for MySQL
+P_CHECKSUM = 1  # the size of a checksum, bytes: 4 or 0
 P_SERVER_ID = 2
-P_SCHEMAS = 3
-P_TABLES = 4  # of each schema
-P_STATEMENTS = 5  # most statements of a transaction
-P_FOREIGN = 6  # of 256 statements, how many are about another schema than the transaction's
-P_TRIGGERS = 7  # of 256 statements, how many touch a second table
-P_BULK = 8  # of 1024 statements, how many have several rows events
+P_SCHEMAS = 3  # the number of schemas
+P_TABLES = 4  # the number of tables in each schema
+P_STATEMENTS = 5  # the most statements of a transaction
+P_FOREIGN = 6  # the number of statements in 256 that change another schema than the transaction's first
+P_TRIGGERS = 7  # the number of statements in 256 that change a second table
+P_BULK = 8  # the number of statements in 1024 that have several rows events
 SETTINGS = 16
 
-# What goes on from transaction to transaction (int64 array).
+# Indexes of the counters that advance with each transaction (int64 array).
 G_GNO = 0
 G_XID = 1
 G_TIME = 2  # microseconds since 1970
 G_ROW = 3
-G_SEQUENCE = 4  # sequence_number, from 1 in each file
+G_SEQUENCE = 4  # sequence_number, which begins with 1 in each file
 STATE = 8
 
-# A kind of table: the columns of `kinds`.
+# The columns of the array `kinds`, which has one row for each kind of table.
 K_COLUMNS = 0
-K_TAIL = 1  # bytes after the three columns that all kinds begin with
-K_VARIABLE = 2  # columns of variable length, at the end
-K_PREFIX = 3  # bytes of their lengths: 1 or 2
-K_MOST = 4  # most bytes in one of them
-K_ROW = 5  # bytes of a usual row
+K_TAIL = 1  # the size of the columns of fixed length after the first three, bytes
+K_VARIABLE = 2  # the number of columns of variable length, which are the last
+K_PREFIX = 3  # the size of the length that begins a value of variable length, bytes: 1 or 2
+K_MOST = 4  # the size of the longest value of variable length, bytes
+K_ROW = 5  # the size of a usual row, bytes
 KIND_COLUMNS = 6
 
-# An event of the transaction being made: the columns of `plan`.
+# The columns of the array `plan`, which has one row for each event of a transaction.
 E_TABLE = 0
-E_MAP = 1  # 1: a Table_map
+E_MAP = 1  # 1 for a Table_map event
 E_TYPE = 2
 E_ROWS = 3
-E_LENGTH = 4  # bytes in each column of variable length
+E_LENGTH = 4  # the size of each value of variable length, bytes
 E_SIZE = 5
-E_END = 6  # 1: STMT_END_F
-E_NOTE = 7  # 1: MariaDB's Annotate_rows
+E_END = 6  # 1 for a rows event with STMT_END_F
+E_NOTE = 7  # 1 for MariaDB's Annotate_rows event
 PLAN_COLUMNS = 8
 
 
 class World(NamedTuple):
-    """The templates that transactions are made from."""
+    """The templates of a binlog set's transactions."""
 
     sizes: npt.NDArray[np.int64]
-    """Sizes of rows events, bytes. One is drawn for each event."""
+    """Sizes of rows events, bytes. The writer draws one of them for each rows event."""
     pick_schema: npt.NDArray[np.int32]
+    """Numbers of schemas. A popular schema occurs often. The writer draws one of the numbers."""
     pick_table: npt.NDArray[np.int32]
-    """Schemas and tables to draw from, each as often as it is popular."""
+    """Numbers of tables within a schema. A popular table occurs often. The writer draws one of the numbers."""
     kinds: npt.NDArray[np.int64]
     """The kinds of tables, with the columns ``K_*``."""
     table_kind: npt.NDArray[np.int64]
     """The kind of each table."""
     maps: npt.NDArray[np.int64]
-    """The start and length of each table's Table_map body in ``map_bytes``."""
+    """The start and the length of each table's Table_map body in ``map_bytes``."""
     map_bytes: npt.NDArray[np.uint8]
+    """The bodies of all Table_map events."""
     tails: npt.NDArray[np.uint8]
-    """The fixed columns of each kind of table."""
+    """The values of the columns of fixed length after the first three, for each kind of table."""
     text: npt.NDArray[np.uint8]
-    """The text that variable columns are cut from."""
+    """The text from which the values of variable length are taken."""
     uuid: npt.NDArray[np.uint8]
+    """The server's UUID."""
     begin: npt.NDArray[np.uint8]
+    """The bodies of the BEGIN events, one for each schema."""
     begin_start: npt.NDArray[np.int64]
-    """The start of each schema's BEGIN body in ``begin``, with one entry more than schemas."""
+    """The start of each schema's BEGIN body in ``begin``. The last entry is the end of the last body."""
 
 
-_HEAD = 16  # every row begins with BIGINT, INT, TIMESTAMP
+_HEAD = 16
+"""The size of the columns BIGINT, INT and TIMESTAMP, with which every row begins, bytes."""
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -122,7 +127,7 @@ def _seal(at, size, settings):
 
 @njit(cache=True, nogil=True)
 def _rows_event(plan, row, target, table, kind, event_type, end, images, kinds, settings):
-    """Plan a rows event of about ``target`` bytes in row ``row`` of the plan."""
+    """Plan a rows event of about ``target`` bytes, as row ``row`` of the plan."""
     header = 8 if settings[P_MARIADB] else 10
     bitmap = (kinds[kind, K_COLUMNS] + 7) >> 3
     base = 19 + header + 1 + bitmap * images + settings[P_CHECKSUM]
@@ -145,11 +150,11 @@ def _rows_event(plan, row, target, table, kind, event_type, end, images, kinds, 
 
 @njit(cache=True, nogil=True)
 def _plan_transaction(plan, rng, settings, world, counts):
-    """Draw a transaction's events into ``plan``; return their number and bytes, and the first schema."""
+    """Draw a transaction's events into ``plan``, and return their number, their size in bytes and the first schema."""
     sizes, pick_schema, pick_table, kinds, table_kind, maps = world[:6]
     statements = np.int64(1)
     while statements < settings[P_STATEMENTS] and _random(rng) & np.uint64(3):
-        statements += 1  # geometric: 4 on average where there is no bound
+        statements += 1  # a geometric distribution, with a mean of 4 before the bound
     home = np.int64(pick_schema[_below(rng, pick_schema.size)])
     n = np.int64(0)
     total = np.int64(0)
@@ -245,7 +250,7 @@ def _write_rows(at, plan, row, seconds, rng, state, settings, world):
         at += _U(bitmap)
     tail = kinds[kind, K_TAIL]
     length = plan[row, E_LENGTH]
-    # bits past the last column are set in a row's null bitmap by MariaDB and clear in MySQL's
+    # In a row's null bitmap, MariaDB sets the bits after the last column, and MySQL clears them.
     spare = np.uint8((0xFF << (columns & 7)) & 0xFF) if columns & 7 and settings[P_MARIADB] else np.uint8(0)
     for _ in range(plan[row, E_ROWS]):
         state[G_ROW] += 1
@@ -299,7 +304,7 @@ def stamp(out, offset, stop, rng, state, settings, world, plan, counts):
             gtid_size += _packed_size(gtid_size + begin_size + inner + xid_size + 4)
         total = gtid_size + begin_size + inner + xid_size
         if used + total > out.size:
-            # the same random numbers make the same transaction again in the next buffer
+            # Undo the transaction. The same random numbers make it again for the next buffer.
             for k in range(n):
                 counts[plan[k, E_TABLE] // settings[P_TABLES]] -= plan[k, E_SIZE]
             rng[0] = before
@@ -369,7 +374,7 @@ def _write_mysql_gtid(at, seconds, size, position, total, state, settings, uuid)
     store_u8(at + _U(44), np.uint8(2))
     store_u64(at + _U(45), np.uint64(state[G_SEQUENCE] - 1))
     store_u64(at + _U(53), np.uint64(state[G_SEQUENCE]))
-    # immediate_commit_timestamp has 7 bytes; its clear top bit says that the original timestamp is the same
+    # immediate_commit_timestamp has 7 bytes. Its top bit is clear when the original timestamp is equal.
     store_u64(at + _U(61), np.uint64(state[G_TIME]))
     place = at + _U(68)
     width = _packed_size(total)

@@ -1,15 +1,19 @@
-"""Synthetic binlogs of any size: valid, realistic, and fast to make (for benchmarks and load tests).
+"""The generator of synthetic binlog sets of any size.
 
-A set is what a busy server with ``schemas`` × ``tables`` tables writes with ``binlog_format=ROW``: GTIDs that are
-consecutive, timestamps that advance, table maps before every statement's rows, rows that decode by them.
+A set looks like the binlog of a busy server with ``binlog_format=ROW``. GTIDs are consecutive, timestamps advance,
+each statement has its table maps, and the rows can be decoded.
 
-The figures, with the defaults: a transaction has 4 statements on average (geometric, at most 16), most of
-them on its own schema (1 in 20 is not), 1 in 50 touches a second table, 2 in 1,000 spread over 2 to 9 rows events
-of 8 KB. Rows events' sizes are log-normal between 60 bytes and 8 KB, median 250, mean about 440 bytes; all events
-together (GTID, BEGIN, Table_map and Xid are small) have a mean of about 200 bytes with MySQL and 190 with
-MariaDB. Schemas and the tables in each are as popular as Zipf has it: 1, 1/2, 1/3 …
+With the defaults, a transaction has 4 statements on average and 16 at most (a geometric distribution).
 
-From the shell::
+- 1 statement in 20 changes another schema than its transaction's first schema.
+- 1 statement in 50 changes a second table.
+- 2 statements in 1,000 have 2 to 9 rows events of 8 KB.
+
+The sizes of rows events are log-normal between 60 bytes and 8 KB, with a median of 250 and a mean of about 440 bytes.
+The mean over all events is about 200 bytes with MySQL and 190 with MariaDB, because the other events are small. The
+popularity of schemas, and of the tables in a schema, follows Zipf's law: 1, 1/2, 1/3 …
+
+In the shell::
 
     python -m dumpfilter.workload.generate DIRECTORY --size 512M --style mysql
 """
@@ -44,10 +48,10 @@ from dumpfilter.workload import _stamp as G
 Style = Literal["mysql", "mariadb"]
 
 UUID = uuids.UUID("5e1ec7ed-b109-11f1-a980-0002fc000000")
-"""The server_uuid of MySQL style."""
+"""The server_uuid in sets of the style ``mysql``."""
 SERVER_ID = 1
 START = 1_790_000_000
-"""Unix time of the first event."""
+"""The Unix time of the first event, seconds."""
 
 _BUFFER = 8 << 20
 _TEXT = 1 << 16
@@ -69,13 +73,22 @@ _LONGLONG, _LONG, _DOUBLE, _TINY, _TIMESTAMP2, _NEWDECIMAL, _VARCHAR, _BLOB = 8,
 
 @dataclass(frozen=True)
 class _Kind:
-    """Columns after (BIGINT, INT, TIMESTAMP), which every table begins with: fixed ones, then variable ones."""
+    """A kind of table.
+
+    Every table begins with the columns BIGINT, INT and TIMESTAMP. The fields describe the columns that follow: first
+    those of fixed length, then those of variable length.
+    """
 
     fixed: bytes
+    """The values of all columns of fixed length."""
     variable: int
+    """The number of columns of variable length."""
     prefix: int
+    """The size of the length that begins a value of variable length, bytes."""
     most: int
+    """The size of the longest value of variable length, bytes."""
     row: int
+    """The size of a usual row, bytes."""
     types: bytes
     metadata: bytes
 
@@ -94,22 +107,23 @@ _KINDS = (
 
 @dataclass
 class GeneratedSet:
-    """What was made."""
+    """A generated binlog set."""
 
     index: Path
     files: list[Path] = field(default_factory=list)
     bytes: int = 0
+    """The size of all binlog files, bytes."""
     transactions: int = 0
     schemas: dict[str, int] = field(default_factory=dict)
-    """Bytes by schema; a transaction's frame counts with the schema that it began with."""
+    """The bytes of each schema. Gtid, BEGIN and Xid of a transaction count with its first schema."""
 
     def fraction(self, wanted: float) -> list[str]:
-        """Schemas that hold about this share of the bytes together: the names for a filter's do-db."""
+        """Return schemas that together have about this share (0 to 1) of the bytes, for do-db rules of a filter."""
         return schemas_for(self.schemas, wanted)
 
 
 def schemas_for(sizes: dict[str, int], wanted: float) -> list[str]:
-    """Names whose sizes add up to about ``wanted`` (0 to 1) of the total.
+    """Return names whose sizes add up to about the share ``wanted`` (0 to 1) of the total.
 
     >>> schemas_for({"a": 50, "b": 25, "c": 15, "d": 10}, 0.4)
     ['b', 'c']
@@ -129,7 +143,7 @@ def schemas_for(sizes: dict[str, int], wanted: float) -> list[str]:
 
 
 def schema_names(number: int) -> list[str]:
-    """The schemas' names: ``shop_00`` …"""
+    """Return the names of the first ``number`` schemas: ``shop_00``, ``shop_01`` and so on."""
     return [f"shop_{k:02}" for k in range(number)]
 
 
@@ -149,13 +163,14 @@ def generate(
     """Write a binlog set of about ``size`` bytes into ``directory``: ``<base>.000001`` … and ``<base>.index``.
 
     Parameters:
-        style: whose binlogs they look like: MySQL 9.7 (Gtid, Query BEGIN, rows v2) or MariaDB 10.11
-            (Gtid, Annotate_rows, rows v1).
-        checksum: ``binlog_checksum=CRC32`` or NONE.
-        schemas, tables: how many schemas, and tables in each (at least 2).
-        statements: most statements of one transaction.
-        file_size: ``max_binlog_size``: a file ends with the transaction that passes it.
-        seed: the same seed makes the same bytes.
+        style: the server that would write such a set. ``mysql`` is MySQL 9.7 (Gtid, Query BEGIN, rows events of version
+            2), and ``mariadb`` is MariaDB 10.11 (Gtid, Annotate_rows, rows events of version 1).
+        checksum: whether events have checksums, as with ``binlog_checksum=CRC32``.
+        schemas, tables: the number of schemas, and the number of tables in each schema (at least 2).
+        statements: the most statements of one transaction.
+        file_size: the size after which the next transaction begins a new file (``max_binlog_size``), bytes.
+        base: the files' name without number.
+        seed: a number from which all random choices follow. Two calls with equal arguments write equal files.
     """
     directory.mkdir(parents=True, exist_ok=True)
     made = GeneratedSet(directory / f"{base}.index")
@@ -211,7 +226,7 @@ def generate(
 
 
 def _world(schemas: int, tables: int, *, mariadb: bool, seed: int) -> G.World:
-    """Make the templates of a binlog set with so many schemas and tables in each."""
+    """Return the templates of a binlog set. ``tables`` is the number of tables in each schema."""
     random = np.random.default_rng(seed)
     normal = NormalDist()
     quantiles = (np.arange(4096) + 0.5) / 4096
@@ -264,7 +279,7 @@ def _world(schemas: int, tables: int, *, mariadb: bool, seed: int) -> G.World:
 
 
 def _zipf(number: int) -> npt.NDArray[np.int32]:
-    """65,536 numbers from 0 on, number k as often as 1 / (k + 1)."""
+    """Return 65,536 numbers below ``number`` by Zipf's law: the frequency of k is proportional to 1 / (k + 1)."""
     weights = 1 / np.arange(1, number + 1)
     ends = np.cumsum(weights) / weights.sum()
     return np.searchsorted(ends, (np.arange(65536) + 0.5) / 65536).astype(np.int32)
@@ -277,7 +292,7 @@ def _starts(pieces: Sequence[bytes]) -> list[int]:
 def _table_map(table_id: int, schema: str, table: str, kind: _Kind, mariadb: bool) -> bytes:
     types = bytes([_LONGLONG, _LONG, _TIMESTAMP2]) + kind.types
     nullable = ((1 << len(types)) - 2).to_bytes((len(types) + 7) // 8, "little")
-    # optional metadata: SIGNEDNESS of the numeric columns, all signed
+    # MySQL's optional metadata has the field SIGNEDNESS, with a zero bit for each signed numeric column.
     numeric = sum(t in (_LONGLONG, _LONG, _TINY, _DOUBLE, _NEWDECIMAL) for t in types)
     optional = b"" if mariadb else b"\x01" + bytes([(numeric + 7) // 8]) + bytes((numeric + 7) // 8)
     return encode_table_map(
@@ -295,7 +310,10 @@ def _seconds(state: npt.NDArray[np.int64]) -> int:
 
 
 def _file_head(name: str, state: npt.NDArray[np.int64], *, mariadb: bool, checksum: bool) -> bytes:
-    """Magic, format description, and what came before (with MariaDB a checkpoint too)."""
+    """Return the beginning of a binlog file: the events before the first transaction.
+
+    They are the format description event and the GTIDs of earlier files, and in MariaDB also a Binlog_checkpoint event.
+    """
     now, last = _seconds(state), int(state[G.G_GNO])
     version, lengths = (_MARIADB_VERSION, _MARIADB_LENGTHS) if mariadb else (_MYSQL_VERSION, _MYSQL_LENGTHS)
     created = now if not last else 0
@@ -319,7 +337,7 @@ def _file_head(name: str, state: npt.NDArray[np.int64], *, mariadb: bool, checks
             )
         )
 
-    # the format description has a checksum even where the other events have none
+    # A format description event has a checksum even when the other events have none.
     add(EventType.FORMAT_DESCRIPTION, body, checksum=True)
     if mariadb:
         add(
@@ -336,7 +354,7 @@ def _file_head(name: str, state: npt.NDArray[np.int64], *, mariadb: bool, checks
 
 
 def main(arguments: Iterator[str] | Sequence[str] | None = None) -> None:
-    """The module's command line."""
+    """Generate a binlog set as the command line asks, and print its size or, with ``--fraction``, its schemas."""
     parser = argparse.ArgumentParser(
         prog="python -m dumpfilter.workload.generate", description="Makes a binlog set."
     )

@@ -1,4 +1,4 @@
-"""The generated binlogs are valid for the real program, decodable row by row, and repeatable."""
+"""Tests of the generator: mariadb-binlog reads its binlogs, every row can be decoded, and a seed repeats the bytes."""
 
 from __future__ import annotations
 
