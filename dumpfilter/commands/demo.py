@@ -24,8 +24,9 @@ def demo_command(
 ) -> None:
     """Run a master, three slaves with filters and one without, then the split and the bandwidth report.
 
-    A table at the end shows the bytes saved for each slave and its position. The demo checks that every slave ended in
-    the state of a slave that received everything and filtered for itself.
+    A table at the end shows the bytes saved for each slave and its position.
+
+    Each slave must end in the state of a slave that received everything and filtered for itself.
 
     Example:
 

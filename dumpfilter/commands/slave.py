@@ -48,8 +48,11 @@ def slave_command(
 ) -> None:
     r"""Read filtered binlogs from masters, keep relay logs, and apply them to a summary.
 
-    The slave remembers its position: start it again with the same relay directory and it goes on. A rule may begin
-    with a channel's name and a colon; without one it is for all channels that have none of its kind.
+    A slave that is started again with the same relay directory resumes at its position.
+
+    A rule that begins with a channel's name and a colon is for that channel.
+
+    A rule without a name is for all channels that have no rule of the same kind.
 
     Examples:
 

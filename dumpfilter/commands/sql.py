@@ -48,8 +48,11 @@ def sql_command(
 ) -> None:
     r"""Run statements on the console of a slave or a master, and print what they answer.
 
-    Ends with the first error, as the mysql client does. A statement that ends with \G is printed one line a
-    column. With --format json each result is one line: an array with an object a row.
+    The script ends at the first error, as in the mysql client.
+
+    A statement that ends with \G prints its result with one line for each column.
+
+    With --format json each result is one line: an array with an object for each row.
 
     Example:
 

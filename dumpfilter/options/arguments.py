@@ -106,7 +106,7 @@ def _from_file(
     commands: Mapping[str, CommandOptions],
     server_options: frozenset[str],
 ) -> Iterator[Argument]:
-    """Yield the arguments for ``command``. An option for another command alone is passed over."""
+    """Yield the arguments for ``command``. Skip options for other commands."""
     options = commands[command]
     for option in file_options:
         section = option.section.lower()

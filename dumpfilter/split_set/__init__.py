@@ -1,1 +1,1 @@
-"""The output directory of a split, as other programs read it."""
+"""The output directory of a split, as the master, the purge and the `manifest` command read it."""

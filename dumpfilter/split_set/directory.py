@@ -1,6 +1,7 @@
 """A split's directory as a master reads it: the tables beside the binlogs, and the binlogs' bytes.
 
-The directory may be replaced by another split, or purged, while it is read. Then this raises SplitGone.
+Another split may replace the directory, or a purge may delete files, while a master reads the directory. The functions
+of this module then raise SplitGone.
 """
 
 from __future__ import annotations
@@ -38,28 +39,35 @@ Flags = npt.NDArray[np.bool_]
 
 
 class SplitGone(DumpfilterError):
-    """The split is not, or no longer, what its manifest says."""
+    """The split's directory differs from the manifest that was read: replaced, purged or damaged."""
 
 
 @dataclass(frozen=True)
 class Transactions:
-    """The transactions of a range, and what stands between them, in order; one entry each. See TRANSACTIONS_SCHEMA."""
+    """The transactions of a range and the events between transactions, in the source's order.
+
+    Each array has one entry for each of them. TRANSACTIONS_SCHEMA explains the columns.
+    """
 
     end: Ints
     source: npt.NDArray[np.int32]
-    """A number in :attr:`SplitDirectory.sources`; -1: it has no GTID."""
+    """The GTID source, as an index into :attr:`SplitDirectory.sources`; -1 for a transaction without a GTID."""
     number: Ints
     server_id: Ints
     events: Ints
     of_file: Flags
     exact: Flags
     undecided: Ints
-    """How many of its events a named binlog has because they could not be decided."""
+    """The number of the transaction's events that the named binlog has because its filter could not decide them."""
 
 
 @dataclass(frozen=True)
 class Stretches:
-    """What a named binlog has of a range, in order; one entry a stretch. See RANGES_SCHEMA."""
+    """The stretches of a range that a named binlog has, in the source's order.
+
+    A stretch is consecutive bytes of a named binlog that are consecutive in the source, too. Each array has one entry
+    for each stretch. RANGES_SCHEMA explains the columns.
+    """
 
     file: Ints
     start: Ints
@@ -69,11 +77,14 @@ class Stretches:
 
     @property
     def size(self) -> Ints:
-        """Bytes in the named binlog."""
+        """The size of each stretch in the named binlog, bytes."""
         return self.end - self.start
 
     def cut_at(self, places: Ints) -> Stretches:
-        """The same in stretches of which none goes on beyond one of these places in the source, which ascend."""
+        """Divide the stretches at these offsets in the source, and return them all.
+
+        ``places`` must ascend.
+        """
         if not len(self.start):
             return self
         row = np.searchsorted(self.source_start, places, "right") - 1
@@ -81,7 +92,8 @@ class Stretches:
         begins = np.sort(np.concatenate([self.source_start, places[inside]]))
         row = np.searchsorted(self.source_start, begins, "right") - 1
         stops = np.minimum(self.source_end[row], np.append(begins[1:], np.iinfo(np.int64).max))
-        # what is cut is as long as it was in the source
+        # An offset in the source can lie only inside a stretch that is as long in the named binlog as in the source.
+        # Therefore both lengths are equal up to the cut.
         shift = self.start[row] - self.source_start[row]
         whole = stops == self.source_end[row]
         return Stretches(
@@ -99,25 +111,28 @@ class Stretches:
 
 
 class SplitDirectory:
-    """A split, opened. Raises OutputError when there is none."""
+    """An open directory of a split. Its creation raises OutputError if the directory has no manifest.
+
+    Threads must not share an object of this class. Each thread calls :meth:`again` for an object of its own.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._identity = _identity(path)
         self.manifest = Manifest.load(path)
         self.sources: list[SourceKey] = []
-        """The GTID sources met so far, by number."""
+        """The GTID sources of the transactions that were read so far, by number."""
         self._numbers: dict[str, int] = {}
 
     def again(self) -> SplitDirectory:
-        """The same, for another reader: one is not for several threads."""
+        """Return another reader of the same directory, for use in another thread."""
         other = copy.copy(self)
         other.sources, other._numbers = [], {}
         return other
 
     @property
     def is_current(self) -> bool:
-        """Whether it is the same directory still, with the same manifest."""
+        """Whether the path still leads to the same directory with the same manifest."""
         return _identity(self.path) == self._identity
 
     @cached_property
@@ -128,14 +143,14 @@ class SplitDirectory:
         }
 
     def source(self, name: str) -> tuple[SourceFile, range] | None:
-        """A file of the source, and the numbers of its ranges; None when it was not split."""
+        """Return a file of the source and the numbers of its ranges, or None if the file was not split."""
         return self._of_source.get(name)
 
     def transactions(self, number: int, binlog: str) -> Transactions:
-        """Of a range. Raises SplitGone."""
+        """Read the transactions of a range, with the undecided events of a named binlog. Raises SplitGone."""
         table = self._table(TRANSACTIONS, number, TRANSACTIONS_SCHEMA)
         if not len(table):
-            raise SplitGone(f"range {number} has no transactions")
+            raise SplitGone(f"{self.path}: the table of range {number} lists no transactions")
         source = table["gtid_source"].combine_chunks()
         keys = np.array([self._number(text) for text in source.dictionary.to_pylist()] or [-1], np.int32)
         known = source.indices.fill_null(0).to_numpy(zero_copy_only=False)
@@ -154,7 +169,7 @@ class SplitDirectory:
         )
 
     def stretches(self, number: int, binlog: str) -> Stretches:
-        """Of a range. Raises SplitGone."""
+        """Read the stretches of a range that a named binlog has. Raises SplitGone."""
         table = self._table(RANGES, number, RANGES_SCHEMA)
         table = table.filter(pc.equal(table["binlog"], binlog))
         order = np.argsort(_ints(table["source_start"]), kind="stable")
@@ -173,36 +188,48 @@ class SplitDirectory:
         try:
             table = pq.read_table(path, schema=schema, memory_map=False)
         except (OSError, pa.ArrowException) as error:
-            raise SplitGone(f"{path}: cannot be read: {error}") from None
+            raise SplitGone(f"{path}: the table cannot be read: {error}") from None
         self._check()
         return table
 
     def open(self, binlog: NamedBinlog, number: int) -> BinlogFile:
-        """A file of a named binlog, from 1. Raises SplitGone when it was purged or is not as it was written."""
+        """Open a file of a named binlog. Numbers of files begin at 1.
+
+        Raises SplitGone if the file was purged, cannot be opened, or is shorter than the manifest says.
+        """
         part = binlog.parts[number - 1]
         if part.purged is not None:
-            raise SplitGone(f"{part.name}: was purged")
+            raise SplitGone(f"{part.name}: the file was purged")
         try:
             file = BinlogFile(self.path / part.name)
         except BinlogError as error:
             raise SplitGone(str(error)) from None
         if file.size < part.size:
             file.close()
-            raise SplitGone(f"{part.name}: has {file.size} bytes, not {part.size}")
+            raise SplitGone(f"{part.name}: the file has {file.size} bytes; the manifest says {part.size}")
         self._check()
         return file
 
     def _check(self) -> None:
-        # what was opened before this is of the directory that was looked at in the beginning
+        # Callers check after they have opened a file. If the path leads to the first directory even then, the file
+        # belongs to that directory.
         if _directory(self.path) != self._identity[:2]:
-            raise SplitGone(f"{self.path}: holds another split now")
+            raise SplitGone(f"{self.path}: another split has replaced the directory")
 
 
 def read_stretches(
     out: npt.NDArray[np.uint8], wanted: Stretches, files: dict[int, BinlogFile], *, checksum: bool
 ) -> int:
-    """Fill ``out`` (uint8, of their size) with stretches' events as the source has them; how many events they are.
-    ``files``: of the named binlog, by number. Raises SplitGone."""
+    """Read the events of stretches, restore the form that they have in the source, and return their number.
+
+    Args:
+        out: the buffer to fill, uint8. Its size is the sum of the stretches' sizes.
+        wanted: the stretches.
+        files: the open files of the named binlog, by number.
+        checksum: whether the source's events end with a checksum.
+
+    Raises SplitGone.
+    """
     at = 0
     sizes = wanted.size
     cuts = np.flatnonzero((wanted.file[1:] != wanted.file[:-1]) | (wanted.start[1:] != wanted.end[:-1])) + 1
@@ -210,12 +237,12 @@ def read_stretches(
         length = int(sizes[first:last].sum())
         file = files[int(wanted.file[first])]
         if file.read_into(out[at : at + length], int(wanted.start[first])) < length:
-            raise SplitGone(f"{file.name}: is shorter than it was")
+            raise SplitGone(f"{file.name}: at {int(wanted.start[first])}: the file has become shorter")
         at += length
-    # an event that went out in part ends where the whole one did
+    # The parts of a divided compressed transaction are shorter than the whole event, but have its end_log_pos.
     found = int(restore(out, sizes, wanted.source_end - sizes, checksum))
     if found < 0:
-        raise SplitGone("a stretch of a named binlog is not whole events")
+        raise SplitGone("a stretch of a named binlog does not consist of whole events")
     return found
 
 

@@ -1,10 +1,11 @@
-"""What a split has written: the manifest, which says what it was made of and which part of the source each output file
-holds, and the tables beside it.
+"""The manifest of a split, and the schemas of the tables beside the manifest.
 
-The manifest lies beside the binlogs as ``manifest.json``. In ``ranges/`` (Parquet, :data:`RANGES_SCHEMA`) every stretch
-of bytes stands with its place in the source, in ``transactions/`` (:data:`TRANSACTIONS_SCHEMA`) every transaction of
-the source. A directory with a manifest is whole: all appear together. WL#2387, "Binlog extensions": backup and purge of
-different binlogs at different times.
+The manifest is the file ``manifest.json`` beside the binlogs. It names the source and the options of the split, and the
+part of the source that each output file holds. The tables are Parquet files. ``ranges/`` (:data:`RANGES_SCHEMA`) has
+the place in the source of every stretch of bytes. ``transactions/`` (:data:`TRANSACTIONS_SCHEMA`) has every transaction
+of the source. A directory with a manifest is complete, because one rename makes all files of a split appear together.
+The manifest serves WL#2387, "Binlog extensions", which asks for backup and purge of different binlogs at different
+times.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ MANIFEST = "manifest.json"
 
 RANGES = "ranges"
 TRANSACTIONS = "transactions"
-"""The directories of the tables, a file for each range of the source: ``000000.parquet`` …"""
+"""The directories of the tables. Each has one file for each range of the source, ``000000.parquet`` and so on."""
 
 RANGES_SCHEMA = pa.schema(
     [
@@ -41,10 +42,18 @@ RANGES_SCHEMA = pa.schema(
         ("source_end", pa.int64()),
     ]
 )
-"""A row a stretch of bytes that an output has as the source has them, but for end_log_pos, checksums, and STMT_END_F on
-the last rows event that is kept of a statement: the output's name, the number of its file and the offsets there; the
-number of the source's file (from 0) and the offsets there. They differ in length where a compressed transaction went
-out in part."""
+"""The columns of ``ranges/``. Each row is a stretch, which is consecutive bytes of an output and of the source.
+
+The bytes of both differ in end_log_pos, in checksums, and in STMT_END_F on the last rows event that the output keeps of
+a statement.
+
+- ``binlog``, ``file``, ``start``, ``end``: the output's name, the number of its file from 1, and the offsets in that
+  file.
+- ``source_file``, ``source_start``, ``source_end``: the number of the source's file from 0, and the offsets in that
+  file.
+
+The lengths in output and source differ only where the output has a part of a compressed transaction.
+"""
 
 TRANSACTIONS_SCHEMA = pa.schema(
     [
@@ -59,17 +68,26 @@ TRANSACTIONS_SCHEMA = pa.schema(
         ("undecided", pa.list_(pa.string())),
     ]
 )
-"""A row a transaction of the source, in its order; each begins where the one before ended. The number of the source's
-file, the offset there where it ends; its GTID (:func:`gtid_source_text` and a number; null: it has none), the server id
-in its first event's header, how many events it has. ``of_file``: it is no transaction but an event that belongs to the
-file, which no output has. ``exact``: what an output has of it can be made again as a dump of the source has it: in it
-every event says the end_log_pos that it has in the file, or 0. None belongs to the file, and none stands where no
-server writes it (a table map without rows at a statement's end). ``undecided``: for each event that a named binlog has
-because its filter could not decide it, the binlog's name (null: there is none)."""
+"""The columns of ``transactions/``. Each row is a transaction of the source, or an event between two transactions.
+
+The rows have the source's order. Each transaction begins at the end of the transaction before it.
+
+- ``source_file``: the number of the source's file, from 0.
+- ``end``: the offset in that file at which the transaction ends.
+- ``gtid_source``, ``gtid_number``: the GTID, as :func:`gtid_source_text` and a number. Both are null without a GTID.
+- ``server_id``: the server id in the header of the transaction's first event.
+- ``events``: the number of the transaction's events.
+- ``of_file``: whether the row is an event of the source's file (Rotate, Stop, Gtid_list …), which no output has.
+- ``exact``: whether a master can restore the source's bytes from the bytes in an output. Every event of the transaction
+  then has 0 or its own end as end_log_pos. The transaction has no event of the file, and no event where no server
+  writes one, such as a table map without rows at the end of a statement.
+- ``undecided``: the names of binlogs, once for each event that the binlog has because its filter could not decide the
+  event. Null without such events.
+"""
 
 
 def gtid_source_text(key: SourceKey) -> str:
-    """A GTID source in a table.
+    """Return a GTID source as the tables spell it.
 
     >>> gtid_source_text((0, 11)), gtid_source_text((bytes(16), "tag"))
     ('0-11', '00000000-0000-0000-0000-000000000000:tag')
@@ -81,7 +99,7 @@ def gtid_source_text(key: SourceKey) -> str:
 
 
 def gtid_source_key(text: str) -> SourceKey:
-    """The reverse of :func:`gtid_source_text`."""
+    """Return the GTID source that :func:`gtid_source_text` spelled."""
     if text.count("-") == 1:
         domain, server = text.split("-")
         return int(domain), int(server)
@@ -90,8 +108,12 @@ def gtid_source_key(text: str) -> SourceKey:
 
 
 def beginning_digest(format_description: bytes, prolog: bytes) -> str:
-    """Tells a binlog file from another one of the same name: of its format description event (``raw``, in which a file
-    that is in use does not say so) and its Previous_gtids or Gtid_list event, SHA-256."""
+    """Return a SHA-256 digest of a binlog file's first events, which tells the file from others with the same name.
+
+    Args:
+        format_description: the format description event, without the flag LOG_EVENT_BINLOG_IN_USE_F.
+        prolog: the Previous_gtids or Gtid_list event.
+    """
     return hashlib.sha256(format_description + prolog).hexdigest()
 
 
@@ -100,27 +122,29 @@ class _Model(BaseModel):
 
 
 class Place(_Model):
-    """A place in the source."""
+    """A place in the source: a file and a position in it, bytes."""
 
     file: str
     position: int
 
 
 class SourceFile(_Model):
-    """A file of the source, as it was when it was split."""
+    """A file of the source, in the state that the split read. ``size`` is in bytes."""
 
     name: str
     size: int
     end: int
-    """Up to where it was taken: what is incomplete or damaged was left out."""
+    """The offset up to which the split used the file. The split leaves out incomplete and damaged events."""
     transactions: int
     damage: str | None = None
-    """Why it was not taken to its end."""
+    """The damage because of which the split did not use the rest of the file, or None."""
     beginning: str = ""
     """:func:`beginning_digest`."""
     ranges: int = 0
-    """How many ranges it was cut into: so many files in :data:`RANGES` and in :data:`TRANSACTIONS` are about it, after
-    those of the files before."""
+    """The number of ranges that the split divided the file into.
+
+    :data:`RANGES` and :data:`TRANSACTIONS` have one file for each range, in the order of the source's files.
+    """
 
 
 class BinlogPart(_Model):
@@ -129,32 +153,32 @@ class BinlogPart(_Model):
     name: str
     size: int
     events: int
-    """Of the source; format description, Previous_gtids or Gtid_list and Rotate are not counted."""
+    """The number of events from the source, without format description, Previous_gtids, Gtid_list and Rotate."""
     transactions: int
     previous_gtids: str | None
-    """What came before it in this binlog."""
+    """The GTID set of everything before this file in the named binlog, as text. None without GTIDs."""
     first_time: int | None
     last_time: int | None
-    """When its first and last transaction were written."""
+    """The times at which the server wrote the file's first and last transaction. None without transactions."""
     source_start: Place
     source_end: Place
-    """It holds everything of this binlog in the source from ``source_start`` up to ``source_end``."""
+    """The file holds all events of its binlog that the source has from ``source_start`` up to ``source_end``."""
     purged: int | None = None
-    """When it was purged; None: it is there."""
+    """The time of the purge, or None if the file exists."""
 
 
 class NamedBinlog(_Model):
-    """A named binlog: a set with an index file."""
+    """A binlog set that the split wrote, with an index file."""
 
     name: str
-    """Of the files: ``<name>-bin.000001`` … and ``<name>-bin.index``."""
+    """The base of the file names: ``<name>-bin.000001`` and so on, and ``<name>-bin.index``."""
     schema_name: str | None = None
-    """The schema it is of, in a split by schema."""
+    """The schema whose events the binlog has, in a split by schema."""
     rules: tuple[str, ...] = ()
-    """The filter that says what is in it, as options."""
+    """The rules of the filter that chose the binlog's events, as options."""
     semantics: str | None = None
     rest: bool = False
-    """Whether it has what no other has."""
+    """Whether the binlog has the events that no other binlog has."""
     parts: list[BinlogPart]
 
     @property
@@ -169,30 +193,30 @@ class NamedBinlog(_Model):
 
 
 class Manifest(_Model):
-    """See the module."""
+    """The contents of ``manifest.json``."""
 
     format: int = 1
     job: str
-    """A digest of the source, the specification and the options: equal jobs make equal sets."""
+    """A digest of the source, the specification and the options. Jobs with equal digests write equal sets."""
     made: int
-    """Unix seconds."""
+    """The time at which the split was written, Unix seconds."""
     family: str
     names: NameCollation = NameCollation.GENERAL_CI
-    """The collation by which the rules compared names."""
+    """The collation with which the rules compared names."""
     lower_case_table_names: int = 0
     max_binlog_size: int
     source: list[SourceFile]
     binlogs: list[NamedBinlog]
     cut_transactions: int
-    """Of which a binlog has a part only, while another has something of them, too."""
+    """The number of spanning transactions, which several binlogs have in part."""
     unassigned_transactions: int
-    """That are in no binlog."""
+    """The number of transactions that no binlog has."""
     warnings: list[str]
     verified: bool = False
-    """Whether the events' checksums were verified when the source was read."""
+    """Whether the split verified the checksums of the source's events."""
 
     def binlog(self, name: str) -> NamedBinlog:
-        """A binlog by its name or its schema's. Raises OutputError."""
+        """Return the binlog with this name or of this schema. Raises OutputError if there is none."""
         for one in self.binlogs:
             if name in (one.name, one.schema_name):
                 return one
@@ -201,9 +225,11 @@ class Manifest(_Model):
         )
 
     def save(self, directory: Path) -> None:
-        """Write it into a directory: beside, synchronized, renamed. Raises OutputError."""
+        """Write the manifest into a directory, atomically and synchronized. Raises OutputError."""
         target = directory / MANIFEST
-        beside = directory / f".{MANIFEST}.tmp"  # always the same: what a killed process left is replaced
+        beside = (
+            directory / f".{MANIFEST}.tmp"
+        )  # A fixed name, so that the file of a killed process is replaced.
         with writing(target):
             try:
                 with open(beside, "w", encoding="utf-8", errors="surrogateescape") as file:
@@ -218,7 +244,7 @@ class Manifest(_Model):
 
     @classmethod
     def load(cls, directory: Path) -> Manifest:
-        """Read it from a split's directory. Raises OutputError when there is none, or it cannot be read."""
+        """Read the manifest of a split's directory. Raises OutputError if the manifest is missing or cannot be read."""
         path = directory / MANIFEST
         try:
             found = cls.model_validate_json(path.read_bytes())
@@ -235,5 +261,5 @@ class Manifest(_Model):
 
 
 def now() -> int:
-    """Unix seconds."""
+    """Return the present time, Unix seconds."""
     return int(time.time())

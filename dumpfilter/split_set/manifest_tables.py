@@ -13,7 +13,7 @@ from dumpfilter.split_set.manifest import BinlogPart, Manifest, NamedBinlog, Pla
 
 
 def render_manifest(manifest: Manifest, binlogs: Iterable[NamedBinlog], console: Console) -> None:
-    """Print the source of a split, and the files of some of its binlogs. Times are UTC."""
+    """Print the source of a split, and a table of the files of each of ``binlogs``. Times are UTC."""
     source = manifest.source
     console.print(
         f"split {_time(manifest.made)} from {escape(source[0].name)} to {escape(source[-1].name)} "

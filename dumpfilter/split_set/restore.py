@@ -1,4 +1,4 @@
-"""Events of one binlog put back to where they stood in another."""
+"""The reverse of rebasing: events of a split's output get the end_log_pos that they have in the source."""
 
 from __future__ import annotations
 
@@ -11,10 +11,16 @@ from dumpfilter.binlog.rebase import rebase
 
 @njit(cache=True, nogil=True)
 def restore(data, sizes, positions, checksum):
-    """Give the events in ``data`` (uint8), which are stretches of these sizes (int64), one after the other, the
-    end_log_pos that they have when each stretch stands at its position (int64), or 0 where they have none, and the
-    checksum that goes with it.
-    Returns how many events there are, or -1 when a stretch is not whole events."""
+    """Set end_log_pos and checksum of the events in ``data``, as if each stretch began at its position.
+
+    An end_log_pos of 0 stays 0. Return the number of events, or -1 if a stretch does not consist of whole events.
+
+    Args:
+        data: the stretches, one after the other, uint8. They are changed in place.
+        sizes: the sizes of the stretches, bytes, int64.
+        positions: the file offset at which each stretch begins, int64.
+        checksum: whether the events end with a checksum.
+    """
     base = np.uintp(data.ctypes.data)
     events = np.int64(0)
     start = np.int64(0)

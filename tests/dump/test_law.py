@@ -1,4 +1,4 @@
-"""The law: what is dropped on the master, the slave would not have executed; and the stream stays a valid one."""
+"""The law: the master drops only events that the slave would not execute, and it sends a valid stream."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def plain(made: MadeBinlog, given_rules: list[Rule]) -> PlainFilter | PlainEffec
 
 
 def meaning(effects: list[Effects]) -> list[tuple[object, ...]]:
-    """Return the transactions with effects. The slave gets only the GTIDs of the others."""
+    """Return the transactions that have effects. Of other transactions the slave gets only the GTIDs."""
     return [(e.gtid, e.items, e.frame) for e in effects if e.items]
 
 
@@ -139,16 +139,16 @@ def _check_law(made: MadeBinlog, given_rules: list[Rule], *, segment_size: int) 
     full = reference.execute(fd, source, own)
     filtered = reference.execute(fd, dumped.stream, own)
     assert meaning(filtered) == meaning(full)
-    # nothing that surely would be ignored is sent, and no transaction for nothing
+    # The master sends no event that the slave would surely ignore, and no transaction without effects.
     if of_rules(given_rules, fd.family).is_on:
-        # but for compressed transactions that would not be smaller for it
+        # The exception is a compressed transaction that would not become smaller.
         whole = {e.payload for e in full}
         assert sum(e.ignored for e in filtered if e.payload is None or e.payload not in whole) == 0
         assert all(e.items for e in filtered)
         assert dumped.counts.events_undecided == sum(e.undecided for e in full)
     else:
         assert dumped.stream == source
-    # GTIDs: all of them, in order; "empty" says of which there is nothing
+    # The chunks name all GTIDs in order. ``empty`` has those of transactions that the master dropped.
     assert dumped.completed == made.gtids == [e.gtid for e in full if e.gtid is not None]
     in_stream = [e.gtid for e in filtered if e.gtid is not None]
     assert dumped.empty == [gtid for gtid in made.gtids if gtid not in in_stream]
@@ -164,7 +164,7 @@ def _check_law(made: MadeBinlog, given_rules: list[Rule], *, segment_size: int) 
 
 
 def _of_the_file(effects: Effects) -> bool:
-    """Tell whether it is one event between transactions that belongs to the file."""
+    """Tell whether these are the effects of an event of the file, which stands between transactions."""
     return len(effects.items) == 1 and effects.items[0][0] in reference._FILE and len(effects.items[0]) == 2
 
 
@@ -183,7 +183,7 @@ def test_other_positions_are_refused(made: MadeBinlog, segment_size: int, data: 
 @settings(max_examples=60, deadline=None)
 @given(made=BINLOGS, first=rules(), second=rules(), segment_size=st.integers(1, 1200))
 def test_change_of_filter(made: MadeBinlog, first: list[Rule], second: list[Rule], segment_size: int) -> None:
-    """A new filter takes over at a transaction's boundary; before it the old one's stream, after it the new one's."""
+    """The stream is the old filter's up to a transaction boundary, and the new filter's from there on."""
     file = MemoryFile(made.data)
     fd = file.format_description
     subjects, sources = Subjects(), SourceNumbers()
@@ -198,7 +198,7 @@ def test_change_of_filter(made: MadeBinlog, first: list[Rule], second: list[Rule
         if asked and switched is None and not thread.in_transaction:
             switched = thread.position
             if segment.earlier_ends or prepared:
-                return  # its end goes where its beginning went: see test_xa
+                return  # The end of an XA transaction follows the old filter. test_xa checks this.
         for plan in thread.plan(segment):
             stream += render(plan, memoryview(reader.data), reader.data_offset, file.read, fd)
         assert (thread.filter_version == 2) == (switched is not None)

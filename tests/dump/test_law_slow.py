@@ -37,7 +37,7 @@ from tests.support import RECORDED, MemoryFile, recording_id
 @settings(max_examples=250, deadline=None)
 @given(made=BINLOGS, given_rules=rules())
 def test_the_law(made: MadeBinlog, given_rules: list[Rule]) -> None:
-    """A slave that filters for itself executes the same from the filtered stream as from the full one."""
+    """A slave that filters for itself executes the same transactions from the filtered stream and the full stream."""
     _check_law(made, given_rules, segment_size=1 << 16)
 
 
@@ -94,14 +94,14 @@ def test_the_cut_does_not_matter(
     sizes=st.tuples(st.integers(1, 1200), st.integers(1, 1200)),
 )
 def test_resuming(made: MadeBinlog, given_rules: list[Rule], chunk_size: int, sizes: tuple[int, int]) -> None:
-    """From any chunk's resume position a fresh dump thread goes on with the same bytes and GTIDs."""
+    """From the boundary of any chunk a new dump thread continues with the same bytes and GTIDs."""
     dumped = dump(made.data, given_rules, chunk_size=chunk_size, segment_size=sizes[0])
     sent = 0
     for plan in dumped.plans:
         again = dump(made.data, given_rules, segment_size=sizes[1], start=plan.resume)
         assert dumped.stream.endswith(again.stream)
         if plan.resume > plan.end - plan.counts.bytes_read:
-            # the resume position lies in this chunk, after resume_bytes of it
+            # The boundary lies in this chunk, after ``resume_bytes`` bytes.
             assert again.stream == dumped.stream[sent + plan.resume_bytes :]
         else:
             assert plan.resume_bytes == 0
@@ -120,16 +120,16 @@ def test_resuming(made: MadeBinlog, given_rules: list[Rule], chunk_size: int, si
 def test_auto_position(
     made: MadeBinlog, given_rules: list[Rule], chunk_size: int, segment_size: int, data: st.DataObject
 ) -> None:
-    """Transactions that the slave has are treated as if the binlog lacked them."""
+    """The master treats transactions that the slave already has as if the binlog lacked them."""
     had = data.draw(st.lists(st.sampled_from(made.gtids), unique=True))
-    # a slave that has one half of an XA transaction has more than the stream tells: see test_xa
+    # A slave that has only XA PREPARE of a transaction is left to test_xa.
     kinds = {event.type for event in iter_events(io.BytesIO(made.data), file="made")}
     assume(not had or EventType.XA_PREPARE not in kinds)
     exclude = empty_set(made.dialect.family)
     for key, number in had:
         add_run(exclude, key, number, number)  # type: ignore[arg-type]
     got = dump(made.data, given_rules, chunk_size=chunk_size, segment_size=segment_size, exclude=exclude)
-    # MariaDB's sets know domains, not the servers in them
+    # GTID sets of MariaDB name domains, but not the servers in a domain.
     missing = [gtid for gtid in made.gtids if not _has(exclude, gtid)]
     fd, own = made.fd, plain(made, given_rules)
     source = made.data[made.first_event :]
@@ -144,7 +144,7 @@ def test_auto_position(
 
 
 def _is_valid(fd: FormatDescription, source: bytes) -> bool:
-    """Tell whether an odd binlog is a valid stream before anything is taken out of it."""
+    """Tell whether an odd binlog is a valid stream even before a filter drops events."""
     try:
         reference.validate(fd, source, source)
     except AssertionError:
@@ -160,7 +160,7 @@ def _has(gtids: GtidSet, gtid: tuple[object, int]) -> bool:
 
 @pytest.mark.parametrize("path", RECORDED, ids=recording_id)
 def test_recordings(path: object) -> None:
-    """Recordings, under rules that split their transactions."""
+    """Recordings obey the law under rules that drop parts of their transactions."""
     data = path.read_bytes()  # type: ignore[attr-defined]
     file = MemoryFile(data)
     fd = file.format_description
@@ -188,7 +188,7 @@ def test_recordings(path: object) -> None:
     "dialect", [d for d in DIALECTS if d.checksum and d.gtids in ("mysql", "mariadb")], ids=lambda d: d.name
 )
 def test_large_transactions(dialect: Dialect) -> None:
-    """More ranges, chunks and events put aside than there is room for at first."""
+    """The dump thread enlarges its arrays of byte ranges, chunks and buffered events when they are full."""
     builder = _Builder(dialect)
     kind = dialect.rows_types[0]
     for number in (1, 2):

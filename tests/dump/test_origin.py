@@ -1,4 +1,4 @@
-"""The law with origins: what the master drops by origin is what the slave's own side would pass over."""
+"""The law with origins: the master drops by origin the transactions that the slave itself would ignore by origin."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SERVERS = [10, 11, 12, 13]
 
 @st.composite
 def from_servers(draw: st.DrawFn) -> MadeBinlog:
-    """Draw a binlog with transactions of several servers. MariaDB's GTIDs hold the server already."""
+    """Draw a binlog with transactions of several servers. The GTIDs of MariaDB already name the server."""
     made = draw(binlogs(odd=False))
     if made.dialect.family == "mariadb":
         return made
@@ -86,9 +86,9 @@ class Dumped:
 
 
 def wanted_part(made: MadeBinlog, origin: OriginFilter) -> tuple[list[bool], bytes]:
-    """Tell for each transaction, and each event of the file, whether a slave that is sent everything takes it.
+    """Tell for each transaction, and each event of the file, whether an unfiltered slave accepts it by origin.
 
-    Return these answers and the bytes that the slave takes.
+    Return these answers and the bytes that the slave accepts.
     """
     fd = made.fd
     takes, taken = [], b""
@@ -145,7 +145,7 @@ def test_the_law(
     filtered = reference.execute(fd, got.stream, own)
     assert meaning(filtered) == meaning(expected)
     reference.validate(fd, got.stream, source)
-    # MariaDB takes note of what it passes over, MySQL does not
+    # A MariaDB slave adds the GTIDs of ignored transactions to its set; a MySQL slave does not.
     noted = full if family == "mariadb" else expected
     in_stream = [e.gtid for e in filtered if e.gtid is not None]
     assert got.completed == [e.gtid for e in noted if e.gtid is not None]
@@ -156,21 +156,21 @@ def test_the_law(
 
 @settings(max_examples=60, deadline=None)
 @given(made=from_servers().filter(lambda m: m.dialect.gtids != "none"), origin=origins(), given_rules=rules())
-def test_what_is_passed_over_hits_nothing(
+def test_transactions_dropped_by_origin_hit_no_rule(
     made: MadeBinlog, origin: OriginFilter, given_rules: list[Rule]
 ) -> None:
-    """As in a binlog without it: the rules are not asked."""
+    """The rules are not asked about a transaction that its origin excludes, so no rule is hit."""
     family = made.dialect.family
     takes, taken = wanted_part(made, origin)
     assume(_xa_transactions_are_of_one_server(made, takes))
-    # end_log_pos is another, which nothing here looks at
+    # The shorter binlog has wrong values of end_log_pos, which do not matter to hits.
     rest = made.data[: made.first_event] + taken
     without_them = Dumped(rest, given_rules, None, family=family)
     assert Dumped(made.data, given_rules, origin, family=family).hits == without_them.hits
 
 
 def test_only_its_first_event_says_where_a_transaction_comes_from() -> None:
-    """MariaDB's slaves write events of other server ids than the GTID's into one transaction."""
+    """A MariaDB slave can write a transaction whose later events have a server id other than the GTID event's."""
     dialect = next(d for d in DIALECTS if d.family == "mariadb")
     builder = _Builder(dialect)
     for server in (7, 8):

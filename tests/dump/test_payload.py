@@ -1,4 +1,4 @@
-"""Compressed transactions: sent as they are, cut, or dropped."""
+"""The master sends a compressed transaction unchanged, sends it in part, or drops it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def rules(*options: str) -> list[Rule]:
 
 
 def transaction(builder: _Builder, *databases: str) -> None:
-    """BEGIN, one statement of rows for all the databases, each with its rows, Xid."""
+    """Add BEGIN, a row format statement that changes a table in each database, and Xid."""
     random_ = random.Random(7)
     builder.add(T.QUERY, query_body(b"BEGIN"))
     for number, database in enumerate(databases, 1):
@@ -97,7 +97,7 @@ def test_the_index_of_what_is_inside_counts_as_memory() -> None:
 
 @BOTH
 def test_chunks_of_one_event(compression: int) -> None:
-    """An event that got smaller stands where it stood: positions are those of the source."""
+    """Positions are the source's, even after an event that has become smaller."""
     binlog = made(DIALECTS[0], compression, *[("shop", "logs")] * 5, ("logs",))
     for segment_size in (1, 1 << 16):
         cut = dump(binlog.data, rules("do-db=shop"), chunk_size=1, segment_size=segment_size)
@@ -133,7 +133,7 @@ def test_what_is_undecided_inside_counts() -> None:
 
 @pytest.mark.parametrize("checksum", [True, False])
 def test_what_is_not_shorter_is_not_made(checksum: bool) -> None:
-    """Never more bytes than the source has."""
+    """`close_payload` returns None if the new event would not be smaller than the source's event."""
     fd = made(next(d for d in SEVERAL if d.checksum == checksum), ZSTD).fd
     events = random.Random(1).randbytes(500)
 
@@ -154,7 +154,7 @@ def test_what_is_not_shorter_is_not_made(checksum: bool) -> None:
 
 
 def test_compressed_events_of_mariadb() -> None:
-    """A transaction of compressed rows and statements of which a part is kept stays a valid one."""
+    """A transaction of compressed rows events and statements stays valid when a part of it is dropped."""
     from dumpfilter.binlog.compression import compress
 
     dialect = next(d for d in DIALECTS if d.family == "mariadb" and d.checksum)

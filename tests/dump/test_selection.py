@@ -1,4 +1,4 @@
-"""Selections against a plain list of transactions, whatever the segments they come in."""
+"""A selection takes the transactions that a plain loop takes, for any size of the segments."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Transaction(NamedTuple):
 
 
 def transactions(data: bytes, sources: SourceNumbers) -> tuple[list[Transaction], str]:
-    """Return each transaction, and each event of the file, of a whole file, and the file's family."""
+    """Return the transactions and the events of the file, in order, and the file's server family."""
     ((_, segment),) = segments(data, 1 << 24, sources=sources)
     first = segment.txn_event[:-1]
     columns = (segment.offset[first], segment.time[first], segment.txn_source, segment.txn_number)

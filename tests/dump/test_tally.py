@@ -1,4 +1,4 @@
-"""One pass that knows what a dump sends with any filter: held to dumps with each."""
+"""One tally gives for every filter the numbers that a dump with this filter gives."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SlaveFilter = tuple[ReplicationFilter, OriginFilter | None]
 
 @dataclass
 class Figures:
-    """The figures of what one slave is sent."""
+    """The bytes, events, transactions and undecided events that the master sends to one slave."""
 
     bytes: int = 0
     events: int = 0
@@ -65,7 +65,7 @@ class Figures:
 
 
 class Both:
-    """A tally for filters, and a dump thread for each, that are given the same."""
+    """A tally for several filters, and for comparison a dump thread for each filter."""
 
     def __init__(self, filters: Sequence[SlaveFilter], *, bucket_seconds: int = 60) -> None:
         self.subjects, self.sources = Subjects(), SourceNumbers()
@@ -83,7 +83,7 @@ class Both:
         prepared: object = NONE_PREPARED,
         take: int = 1 << 20,
     ) -> SegmentReader:
-        """Give them a file; what was found is taken every ``take`` segments."""
+        """Read a file with the tally and the dump threads. Take the tally's result every ``take`` segments."""
         for thread in self.threads:
             thread.start_file(file.first_event, file.read)
         reader = SegmentReader(
@@ -102,7 +102,7 @@ class Both:
         return reader
 
     def check(self) -> Tallied:
-        """Hold the sums to the dumps'; what was found in all."""
+        """Check that the tally's sums are those of the dump threads, and return the merged result."""
         found = merge([*self.found, self.tally.take()])
         expected = [Figures.of_counts(counts) for counts in self.counts]
         assert self.sums(found) == expected
@@ -151,7 +151,7 @@ def _end(builder: _Builder) -> None:
 
 @SMALL_AND_LARGE
 def test_what_each_is_about(segment_size: int) -> None:
-    """A table map goes with its own table and any rows after it, the frame with any table."""
+    """A table map is sent with its own table or with later rows of its statement, BEGIN and Xid with any table."""
     builder = _Builder(DIALECTS[0])
     _begin(builder)
     builder.add(T.ROWS_QUERY, b"\x10UPDATE something", flags=0x80)
@@ -291,7 +291,7 @@ def test_without_a_timestamp_the_last_known_time_counts() -> None:
 
 
 def test_many_tables_at_once() -> None:
-    """More conditions, members and units than there is room for at first, found in the middle of a transaction."""
+    """The tally enlarges its arrays of conditions, members and units in the middle of a transaction."""
     builder = _Builder(DIALECTS[0])
     for first in range(0, 60, 20):
         _begin(builder)
@@ -317,13 +317,14 @@ def test_folded_conditions_are_as_many_as_the_filters_tell_apart() -> None:
     found = check(bytes(builder.data), [(each, None) for each in filters])
     folded = found.folded([found.flags(TableFlags(each, Subjects())) for each in filters])
     assert np.count_nonzero(found.conditions.kind == ANY) == 40
-    assert np.count_nonzero(folded.conditions.kind == ANY) == 3  # 5 or other, 20 or other, others
+    # "d5 or another table", "d20 or another table", "only other tables"
+    assert np.count_nonzero(folded.conditions.kind == ANY) == 3
     assert [folded.table_of(c) for c in np.flatnonzero(folded.conditions.kind == ANY)] == [None] * 3
     assert np.count_nonzero(folded.conditions.kind == ONE) == 41
 
 
 def test_an_origin_is_where_and_by_whom() -> None:
-    """The slave's own transactions are told apart from those of a binlog that it wrote itself."""
+    """A slave ignores transactions with its own server id, unless the server with that id wrote the binlog file."""
     data = _from_servers(7, 11)
     both = Both([(SHOP, OriginFilter(own_server_id=7)), (SHOP, OriginFilter(own_server_id=11)), (SHOP, None)])
     both.file(MemoryFile(data))

@@ -80,7 +80,7 @@ RECORDINGS = {recording.path: recording for recording in all_recordings()}
 
 
 def filters_of(recording: Recording) -> list[Filter]:
-    """Return the filters of its replicas, each once."""
+    """Return the different filters of a recording's replicas."""
     replicas = [recording.replica(case) for case in recording.oracle["cases"]]
     different = {(tuple(replica.options), replica.lower_case_table_names) for replica in replicas}
     return [
@@ -92,7 +92,7 @@ def filters_of(recording: Recording) -> list[Filter]:
 @pytest.mark.parametrize("path", RECORDED_SETS, ids=recording_id)
 @pytest.mark.parametrize("segment_size", [5000, 1 << 20])
 def test_recordings(path: Path, segment_size: int) -> None:
-    """Sets of real servers with the filters that their replicas had, and others."""
+    """Tallies of recordings, with their replicas' filters and the general filters, agree with dumps."""
     binlogs = BinlogSet.open(binlogs_in(path))
     family = binlogs.file(binlogs.names[0]).format_description.family
     filters: list[ReplicationFilter] = [
@@ -117,7 +117,7 @@ def test_recordings(path: Path, segment_size: int) -> None:
     parts=st.lists(binlogs(), min_size=2, max_size=3), each_rules=st.lists(rules(), min_size=1, max_size=3)
 )
 def test_what_several_found_can_be_added_up(parts: list[MadeBinlog], each_rules: list[list[Rule]]) -> None:
-    """Each numbers its subjects for itself."""
+    """Tallies whose subjects have different numbers can be merged."""
     found, expected = [], [Counts() for _ in each_rules]
     filters = [(Filter(each), None) for each in each_rules]
     for made in parts:
@@ -149,7 +149,7 @@ PIECES = st.one_of(
     st.tuples(st.just("statement"), st.integers(0, 3)),
     st.tuples(st.sampled_from(["dummy", "context", "savepoint", "unknown"]), st.just(0)),
 )
-"""Something in a transaction, of one of the databases; rows of the last have no table map."""
+"""An event of a transaction, and the number of its database. Rows events of number 4 have no table map."""
 
 
 def _add_piece(builder: _Builder, piece: str, number: int) -> None:
@@ -176,7 +176,7 @@ def _add_piece(builder: _Builder, piece: str, number: int) -> None:
     segment_size=st.sampled_from([1, 150, 1 << 16]),
 )
 def test_any_order_of_events(transactions: list[list[tuple[str, int]]], segment_size: int) -> None:
-    """Also what no server is known to write is sent as the dump thread sends it."""
+    """Tally and dump thread agree even about sequences of events that no server is known to write."""
     builder = _Builder(DIALECTS[0])
     for pieces in transactions:
         _begin(builder)

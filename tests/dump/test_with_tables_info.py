@@ -1,4 +1,4 @@
-"""Tables info (WL#40): the worklog's example byte for byte, and whole sets there and back."""
+"""Tables info (WL#40): the worklog's example, byte for byte, and the conversion of sets into the format and back."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from tests.support import RECORDED_SETS, segments
 T = EventType
 MYSQL_55 = next(dialect for dialect in DIALECTS if dialect.name == "mysql 5.5")
 
-# WL#40, section 2: the event at 00000294
+# The event at 00000294 in section 2 of WL#40.
 EXAMPLE = bytes.fromhex(
     """
     2F A1 00 4B
@@ -119,7 +119,7 @@ def test_the_example_is_read() -> None:
 
 
 def test_the_example_is_written() -> None:
-    """From the usual event of the same statement; the tables are what section 4.2 makes of it."""
+    """The encoder makes the worklog's event from the usual event, with the tables that section 4.2 gives."""
     usual = FormatDescription.parse(MYSQL_55.format_description())
     extended = announce_tables_info(usual, True)
     plain = encode_query_event(EXAMPLE, extended, usual)
@@ -167,7 +167,7 @@ _tables = st.lists(st.builds(TableName, st.none() | _names, _names), max_size=5)
 def test_any_body_there_and_back(
     head: bytes, status: bytes, db: bytes, text: bytes, tables: tuple[TableName, ...]
 ) -> None:
-    """The bytes are what they were; status variables that nobody knows are in nobody's way."""
+    """Encoding with tables info and back restores the bytes, even with unknown status variables."""
     header = head + bytes([len(db)]) + b"\x10\x04" + len(status).to_bytes(2, "little")
     usual = header + status + db + b"\0" + text
     extended = encode_query(usual, post_header_length=13, to=17, tables=tables)
@@ -215,7 +215,7 @@ def test_format_description_events(dialect: Dialect) -> None:
     usual = FormatDescription.parse(dialect.format_description())
     extended = announce_tables_info(usual, True)
     assert (has_tables_info(usual), has_tables_info(extended)) == (False, True)
-    assert FormatDescription.parse(extended.raw) == extended  # the parser verifies the checksum
+    assert FormatDescription.parse(extended.raw) == extended  # FormatDescription.parse verifies the checksum.
     assert extended.post_header_length(T.QUERY) == 17
     assert extended.post_header_length(T.EXECUTE_LOAD_QUERY) == 26
     compressed = {"mariadb": 17, "mysql": 0}[dialect.family]
@@ -224,7 +224,7 @@ def test_format_description_events(dialect: Dialect) -> None:
 
 
 def plain(data: bytes) -> Iterator[tuple[object, ...]]:
-    """Yield the events of a file without the fields that depend on their places. Compressed transactions are opened."""
+    """Yield the events of a file without their positions and checksums. Open compressed transactions."""
     for event in iter_events(BytesIO(data), file="made"):
         header = event.header._replace(end_log_pos=0, size=0)
         if event.type == T.TRANSACTION_PAYLOAD:
@@ -232,7 +232,7 @@ def plain(data: bytes) -> Iterator[tuple[object, ...]]:
         elif event.type == T.FORMAT_DESCRIPTION:
             yield (event.raw,)
         elif event.type == T.ROTATE:
-            # the writer's own, which names its own next file
+            # The writer adds this Rotate event, which names the writer's own next file.
             yield event.header.timestamp, bytes(event.body[:8])
         else:
             yield header, bytes(event.body)
@@ -247,7 +247,7 @@ def whole_events(data: bytes) -> Iterator[bytes]:
 
 
 def queries(data: bytes, unpacked: bool = True) -> Iterator[QueryEvent]:
-    """Yield the Query events of a file, those in compressed transactions, too."""
+    """Yield the Query events of a file, also from compressed transactions."""
     for event in iter_events(BytesIO(data), file="made"):
         if event.type in (T.QUERY, T.QUERY_COMPRESSED):
             yield decode_statement_event(T(event.type), event.body, event.fd)
@@ -258,7 +258,7 @@ def queries(data: bytes, unpacked: bool = True) -> Iterator[QueryEvent]:
 
 
 def same_scan(usual: bytes, extended: bytes) -> None:
-    """Check that both are indexed alike, by the compiled scan and by its twin: same types, roles and subjects."""
+    """Check that scan and plain index each find equal types, roles and subjects in both files."""
     scans, twins = [], []
     for data in (usual, extended):
         subjects = Subjects()
@@ -266,7 +266,7 @@ def same_scan(usual: bytes, extended: bytes) -> None:
         for _, segment in segments(data, SEGMENT_SIZE, subjects=subjects):
             for column, found in zip(columns, (segment.type, segment.role, segment.subject), strict=True):
                 column += found.tolist()
-        # within one segment subjects are numbered as they are met
+        # Within one segment, subjects have numbers in the order of their first events.
         scans.append((columns, list(subjects.since(0))))
         twin = index_events(iter_events(BytesIO(data), file="made"))
         twins.append((twin.type, twin.role, twin.subject))
@@ -282,7 +282,7 @@ def made_file(dialect: Dialect, events: Iterable[tuple[int, bytes]]) -> bytes:
 
 
 def converted(data: bytes, directory: Path) -> list[tuple[str, str, tuple[TableName, ...] | None]]:
-    """Text, default database and tables info of each Query event, when the file is converted."""
+    """Convert a file and return text, default database and tables info of each Query event."""
     (directory / "made.000001").write_bytes(data)
     with_tables_info(BinlogSet.open(directory / "made.000001"), directory / "out", "x")
     told = queries((directory / "out" / "x.000001").read_bytes())
@@ -300,7 +300,7 @@ HERE = (TableName(None, "t"),)
 
 @pytest.mark.parametrize("end", ["COMMIT", "rollback"])
 def test_the_frame_of_create_select_in_row_format(end: str, tmp_path: Path) -> None:
-    """BEGIN and COMMIT name the table as it is seen from their own default databases, and no other frame does."""
+    """BEGIN and COMMIT around CREATE … SELECT name the new table, each relative to its own default database."""
     frame = [query("BEGIN"), query("INSERT INTO u VALUES (1)", "d"), query("COMMIT", "d")]
     create = [query("BEGIN", "e"), query("CREATE TABLE t (i INT)", "d"), query("DO 1"), query(end, "d")]
     told = converted(made_file(MYSQL_55, [*frame, *create, *frame, query("BEGIN", "d"), XID]), tmp_path)
@@ -320,8 +320,10 @@ def test_the_frame_of_create_select_in_row_format(end: str, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "create",
     [
-        "CREATE TEMPORARY TABLE t (i INT)",  # commits nothing, and stands in transactions
-        "CREATE TABLE t SELECT 1 AS i",  # as it was binlogged, it was statement-based
+        # CREATE TEMPORARY TABLE does not commit, and may be part of a larger transaction.
+        "CREATE TEMPORARY TABLE t (i INT)",
+        # Row format has no SELECT in this statement, so the server wrote statement format.
+        "CREATE TABLE t SELECT 1 AS i",
     ],
 )
 def test_other_creates_leave_the_frame_alone(create: str, tmp_path: Path) -> None:
@@ -370,7 +372,7 @@ def test_compressed_transactions_are_converted_inside(tmp_path: Path) -> None:
 
 
 def test_nothing_inside_a_compressed_transaction_is_lost(tmp_path: Path) -> None:
-    """Not even a BEGIN that nothing follows."""
+    """A compressed transaction keeps a BEGIN that is its only event."""
     begin = make_event(T.QUERY, query_body(b"BEGIN"), checksum=False)
     gtid = T.GTID, b"\1" + bytes(16) + (1).to_bytes(8, "little") + b"\2" + bytes(16)
     data = made_file(DIALECTS[0], [gtid, (T.TRANSACTION_PAYLOAD, encode_transaction_payload(begin))])
@@ -378,7 +380,7 @@ def test_nothing_inside_a_compressed_transaction_is_lost(tmp_path: Path) -> None
 
 
 def test_a_create_in_another_segment_than_its_begin(tmp_path: Path) -> None:
-    """Its event is larger than what is read at once; BEGIN waits for it. A file cut there keeps BEGIN."""
+    """The converter holds BEGIN until a CREATE larger than a segment is read. At the end of a file it writes BEGIN."""
     create = query("CREATE TABLE t (i INT) COMMENT '" + "x" * SEGMENT_SIZE + "'", "d")
     data = made_file(MYSQL_55, [query("BEGIN"), create, query("COMMIT", "d")])
     assert [q[2] for q in converted(data, tmp_path)] == [DST, HERE, HERE]
@@ -390,7 +392,7 @@ def test_a_create_in_another_segment_than_its_begin(tmp_path: Path) -> None:
 
 
 def test_the_scan_sees_lengths_that_contradict_the_event() -> None:
-    """In a transaction's keyword too, whose event is never decoded otherwise."""
+    """The scan checks the lengths even of a BEGIN, whose event it does not decode otherwise."""
     fd = announce_tables_info(FormatDescription.parse(MYSQL_55.format_description()), True)
     for change in (b"\6\0\0\0", b"\5\0\1\0", b"\5\0\xff\xff"):
         begin = bytearray(encode_query(query_body(b"BEGIN", "d"), post_header_length=13, to=17))
@@ -429,7 +431,7 @@ def test_names_in_an_unknown_character_set_are_not_told() -> None:
 
 
 def test_what_is_not_told_is_counted(tmp_path: Path) -> None:
-    """Neither tables that cannot be read from the text, nor more of them than an event can name."""
+    """The counter ``untold`` has statements with unknown tables, and with more tables than an event can name."""
     many = "DROP TABLE " + ",".join(f"t{n:x}" for n in range(11_000))
     data = made_file(MYSQL_55, [query("DROP TRIGGER r", "d"), query(many, "d"), query("DROP TABLE t", "d")])
     assert [q[2] for q in converted(data, tmp_path)] == [(), (), HERE]
@@ -456,7 +458,7 @@ def test_errors_name_the_event_and_leave_nothing(tmp_path: Path) -> None:
             convert(source, tmp_path / "out", "x")
         assert raised.value.file == "made.000001"
         assert list((tmp_path / "out").iterdir()) == []
-    # a status variable that ends too early: only reading the statement shows it
+    # The scan does not notice a status variable that ends too early. The statement's decoder does.
     (tmp_path / "made.000001").write_bytes(made_file(MYSQL_55, [query("DO 1"), (T.QUERY, _bad_status())]))
     with pytest.raises(BinlogError) as raised:
         with_tables_info(source, tmp_path / "out", "x")
@@ -473,7 +475,7 @@ def _bad_status() -> bytes:
 
 @pytest.mark.parametrize("second_checksum", [True, False])
 def test_a_relay_log(second_checksum: bool, tmp_path: Path) -> None:
-    """Its second format description event is the master's: it is in the other format too, or nothing is."""
+    """Both format description events of a relay log announce tables info, or the file is refused."""
     dialect = replace(DIALECTS[0], gtids="none")
     head = dialect.format_description()
     second = replace(dialect, checksum=second_checksum).format_description()

@@ -29,7 +29,7 @@ from tests.support import RECORDED_SETS, binlogs_in, recording_id
 
 
 def there_and_back(source: BinlogSet, directory: Path) -> tuple[list[Path], list[Path], Converted]:
-    """Convert, and convert back; the files of both."""
+    """Convert a set and convert it back. Return the files of both sets, and the counts."""
     counts = with_tables_info(source, directory / "extended", "x")
     back = without_tables_info(BinlogSet.open(directory / "extended"), directory / "usual", "x")
     assert (back.queries, back.untold) == (counts.queries, 0)
@@ -40,7 +40,7 @@ def there_and_back(source: BinlogSet, directory: Path) -> tuple[list[Path], list
 
 
 def positions_are_right(data: bytes, source: bytes) -> None:
-    """Compare every end_log_pos, which is 0 where the source's is; iter_events verifies every checksum."""
+    """Check every end_log_pos, which must be 0 where the source has 0. iter_events verifies every checksum."""
     pairs = zip(
         iter_events(BytesIO(data), file="made"), iter_events(BytesIO(source), file="source"), strict=True
     )
@@ -81,7 +81,7 @@ def test_any_binlog_there_and_back(made: MadeBinlog, tmp_path_factory: pytest.Te
 
 
 def test_what_recorded_statements_name(tmp_path: Path) -> None:
-    """A row format CREATE … SELECT of MySQL: BEGIN is told with the table (and Xid ends it)."""
+    """The BEGIN before a row format CREATE … SELECT of MySQL names the new table. Its transaction ends with Xid."""
     (folder,) = (path for path in RECORDED_SETS if path.name == "mysql-row")
     with_tables_info(BinlogSet.open(folder), tmp_path, "x")
     told = [q for path in sorted(tmp_path.glob("x.0*")) for q in queries(path.read_bytes())]
@@ -103,7 +103,7 @@ RULES = [
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule[0].value)
 @pytest.mark.parametrize("folder", RECORDED_SETS, ids=recording_id)
 def test_filtered_alike(rule: tuple[RuleKind, str], folder: Path, tmp_path: Path) -> None:
-    """The law: what a slave is sent does not depend on the format."""
+    """The master sends the same events, whether the binlog has tables info or not."""
     source = BinlogSet.open(binlogs_in(folder))
     with source.file(source.names[0]) as file:
         family = file.format_description.family

@@ -1,4 +1,4 @@
-"""XA transactions: the end goes exactly where the prepared part went, whatever lies between them."""
+"""The master sends XA COMMIT and XA ROLLBACK exactly if it sent part of the prepared transaction."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ XIDS = {name: Xid(1, name.encode(), b"") for name in "abcdef"}
 
 
 class Made:
-    """A set of binlogs, file by file; transactions are remembered by their GTIDs' numbers."""
+    """A binlog set under construction. Methods that add a transaction return the number in its GTID."""
 
     def __init__(self) -> None:
         self.files = [_Builder(DIALECT)]
@@ -83,9 +83,9 @@ class Made:
 
 
 def sent(store: BinlogStore, first_file: str, then: Filter | None = None) -> tuple[list[int], Counts]:
-    """Return the numbers of the transactions that a slave is sent from a file on, filtered by SHOP.
+    """Return the GTID numbers of the transactions that the master sends, and the counts.
 
-    From the second file on the filter is ``then``, if given.
+    The dump begins at ``first_file`` with the filter SHOP. In the following files the filter is ``then``, if given.
     """
     thread = DumpThread(TableFlags(SHOP, store.subjects), store.sources)
     numbers: list[int] = []
@@ -115,7 +115,10 @@ def sent(store: BinlogStore, first_file: str, then: Filter | None = None) -> tup
     ],
 )
 def test_what_a_real_server_wrote(schema: str, dropped: str) -> None:
-    """Compressed XA transactions of three schemas; what is left was replayed into a real server (see there)."""
+    """The master drops compressed XA transactions of other schemas.
+
+    When the recording was made, a real server replayed the events that are left.
+    """
     files = sorted((DATA / "recordings" / "mysql-payloads").glob("bin.0*"))
     stream = oracle_dump(files, Filter.from_options([f"--replicate-wild-do-table={schema}.%"]))
     assert str(stream.empty).partition(":")[2] == dropped
@@ -145,7 +148,10 @@ def test_the_end_goes_with_the_prepared_part(tmp_path: Path, verb: str, payload:
 
 
 def three_files() -> tuple[Made, list[int]]:
-    """XA transactions that go on from file to file, one name used over and over; what SHOP keeps."""
+    """Return three files with XA transactions that end in later files, and the numbers that SHOP sends.
+
+    Several transactions have the xid ``a``, one after the other.
+    """
     made = Made()
     kept = [made.prepare("a", "shop"), made.finish("a")]
     made.prepare("a", "logs")
@@ -163,7 +169,7 @@ def three_files() -> tuple[Made, list[int]]:
 @pytest.mark.parametrize("order", list(permutations(["bin.000001", "bin.000002", "bin.000003"])))
 @pytest.mark.parametrize("cache_bytes", [1, 1 << 20])
 def test_other_slaves_make_no_difference(tmp_path: Path, order: tuple[str, ...], cache_bytes: int) -> None:
-    """The order in which files are scanned and forgotten does not change the result."""
+    """The result does not depend on the order in which the store scans files and drops them from its cache."""
     made, kept = three_files()
     store = BinlogStore(made.write(tmp_path), cache_bytes=cache_bytes)
     before = {"bin.000001": 0, "bin.000002": 4, "bin.000003": 7}
@@ -256,8 +262,9 @@ def test_followed_transactions() -> None:
     assert dict(before) == {a: 3}
     assert not followed.prepared
     assert XaTransactions(before).end(a) == 3
-    followed.prepare(Xid(-1, b"", b""), 5)  # as XA_prepare has it
-    assert followed.end(Xid((1 << 32) - 1, b"", b"")) == 5  # as the text has it
+    # The format id is a signed number in XA_prepare, and an unsigned number in the text of a statement.
+    followed.prepare(Xid(-1, b"", b""), 5)
+    assert followed.end(Xid((1 << 32) - 1, b"", b"")) == 5
 
 
 @pytest.mark.parametrize(
@@ -280,7 +287,10 @@ def test_ended_xid(text: bytes, xid: Xid | None) -> None:
 def test_ends_after_another_filter_are_sent(
     tmp_path: Path, other_filters_before: bool, next_file: bool
 ) -> None:
-    """A dump that goes on where another filter was in force does not know what of that was prepared."""
+    """The master sends the end of an XA transaction if another filter decided its prepared part.
+
+    The dump begins after that part, and does not know whether the slave has it.
+    """
     made = Made()
     made.prepare("a", "shop")
     made.prepare("b", "logs")
@@ -296,7 +306,9 @@ def test_ends_after_another_filter_are_sent(
     kept.append(made.finish("c"))
     last = made.finish("d")
     if other_filters_before:
-        kept.append(last)  # in the segment where the dump begins, what is before it is not told apart
+        kept.append(
+            last
+        )  # The dump does not distinguish transactions before and after its start in the first segment.
     store = BinlogStore(made.write(tmp_path))
     thread = DumpThread(
         TableFlags(SHOP, store.subjects), store.sources, other_filters_before=other_filters_before

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.filter.rules import FilterOn
-from tests.binlog_tools import complaints
+from tests.binlog_tools import complaints, local_load_directory
 from tests.slave.once import AddressOf, start_slave
 
 FOLDERS = [
@@ -24,8 +24,11 @@ def read_by_real_servers(directory: Path, folder: str) -> None:
     """Read the relay logs with the client programs of MariaDB and, where installed, of MySQL."""
     names = [p.name for p in sorted(directory.glob("relay-bin.0*"))]
     if folder != "mysql-mixed":  # MariaDB cannot read MySQL's compressed transactions
-        tool = ["mariadb-binlog", "--verify-binlog-checksum"]
-        run = subprocess.run([*tool, *(directory / name for name in names)], capture_output=True, check=False)
+        with local_load_directory() as local_load:
+            tool = ["mariadb-binlog", "--verify-binlog-checksum", local_load]
+            run = subprocess.run(
+                [*tool, *(directory / name for name in names)], capture_output=True, check=False
+            )
         assert run.returncode == 0, run.stderr[-500:]
         assert b"ERROR" not in run.stderr
     if folder.startswith("mysql"):  # MariaDB's relay logs were read above

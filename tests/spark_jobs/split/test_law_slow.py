@@ -176,9 +176,7 @@ class NoneOf(ReplicationFilter):
     def __init__(self, others: Sequence[ReplicationFilter]) -> None:
         self.others = others
         self.rules = ()
-        self.family = others[0].family
         self.names = others[0].names
-        self.lower_case_table_names = 0
 
     @property
     def is_on(self) -> bool:
