@@ -46,7 +46,9 @@ def events_inside(opened: bytes) -> Iterator[tuple[EventHeader, bytes]]:
             raise BinlogCorrupt("a compressed transaction ends inside an event's header")
         header = EventHeader.unpack(opened, at)
         if not HEADER_LENGTH <= header.size <= len(opened) - at:
-            raise BinlogCorrupt(f"a compressed transaction has an event of {header.size} bytes")
+            raise BinlogCorrupt(
+                f"a compressed transaction has an event with the impossible length {header.size}"
+            )
         yield header, opened[at : at + header.size]
         at += header.size
 
@@ -66,9 +68,9 @@ def uncompress(data: bytes | memoryview) -> bytes:
     first = data[0]
     algorithm, width = first >> 4 & 7, first & 7
     if not first & 0x80 or not 1 <= width <= 4 or len(data) < 1 + width:
-        raise BinlogCorrupt(f"compressed data start with byte 0x{first:02x}")
+        raise BinlogCorrupt(f"compressed data start with byte 0x{first:02x}, which no server writes")
     if algorithm != 0:
-        raise BinlogCorrupt(f"compressed data of unknown algorithm {algorithm}")
+        raise BinlogCorrupt(f"compressed data have the unknown algorithm {algorithm}")
     length = int.from_bytes(data[1 : 1 + width], "big")
     opener = zlib.decompressobj()
     try:
@@ -119,13 +121,15 @@ class TransactionPayload:
         the size that the event announces, or cannot be uncompressed.
         """
         if self.uncompressed_size > MAX_UNCOMPRESSED:
-            raise BinlogCorrupt(f"Transaction_payload event announces {self.uncompressed_size} bytes")
+            raise BinlogCorrupt(
+                f"Transaction_payload event announces {self.uncompressed_size} bytes, more than {MAX_UNCOMPRESSED}"
+            )
         if self.compression == NONE:
             out = bytes(self.payload)
         elif self.compression == ZSTD:
             out = self._open_zstd()
         else:
-            raise BinlogCorrupt(f"Transaction_payload event of unknown compression {self.compression}")
+            raise BinlogCorrupt(f"Transaction_payload event has the unknown compression {self.compression}")
         if len(out) != self.uncompressed_size:
             raise BinlogCorrupt(
                 f"Transaction_payload event announces {self.uncompressed_size} bytes and holds "
@@ -171,18 +175,20 @@ def decode_transaction_payload(body: bytes | memoryview) -> TransactionPayload:
         ):
             fields[field] = reader.packed("a field's value")
             if reader.at != end:
-                raise BinlogCorrupt(f"Transaction_payload event: field {field} has {length} bytes")
+                raise BinlogCorrupt(f"Transaction_payload event: field {field} has the wrong length {length}")
         reader.at = end
     size = fields.get(_OTW_PAYLOAD_SIZE_FIELD)
     compression = fields.get(_OTW_PAYLOAD_COMPRESSION_TYPE_FIELD)
     if size is None or compression is None:
-        raise BinlogCorrupt("Transaction_payload event without its size or its compression")
+        raise BinlogCorrupt("Transaction_payload event lacks the size or the compression of its payload")
     if size > reader.left:
-        raise BinlogCorrupt(f"Transaction_payload event: payload of {size} bytes, {reader.left} there")
+        raise BinlogCorrupt(
+            f"Transaction_payload event: the payload has {reader.left} bytes instead of {size}"
+        )
     # Servers leave the uncompressed size out when nothing is compressed, and only then.
     uncompressed = fields.get(_OTW_PAYLOAD_UNCOMPRESSED_SIZE_FIELD, size if compression == NONE else None)
     if uncompressed is None:
-        raise BinlogCorrupt("Transaction_payload event without its uncompressed size")
+        raise BinlogCorrupt("Transaction_payload event lacks the uncompressed size of its payload")
     return TransactionPayload(compression, uncompressed, body[reader.at : reader.at + size])
 
 

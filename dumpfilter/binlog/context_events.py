@@ -34,7 +34,9 @@ _CHUNK_SIGNED, _CHUNK_UNSIGNED, _CHUNK_DATA_TYPE_NAME = range(3)
 
 def _need(body: bytes | memoryview, length: int, what: str, *, exactly: bool = False) -> None:
     if len(body) < length or (exactly and len(body) != length):
-        raise BinlogCorrupt(f"{what} event: {len(body)} bytes, not {length}{'' if exactly else ' or more'}")
+        raise BinlogCorrupt(
+            f"{what} event: its body has {len(body)} bytes instead of {length}{'' if exactly else ' or more'}"
+        )
 
 
 class Rotate(NamedTuple):
@@ -88,7 +90,9 @@ def decode_xa_prepare(body: bytes | memoryview) -> XaPrepare:
     one_phase, format_id, gtrid_length, bqual_length = _XA_HEAD.unpack_from(body)
     data = bytes(body[_XA_HEAD.size :])
     if len(data) != gtrid_length + bqual_length:
-        raise BinlogCorrupt(f"XA_prepare event: XID of {gtrid_length} + {bqual_length} bytes in {len(data)}")
+        raise BinlogCorrupt(
+            f"XA_prepare event: its XID has {len(data)} bytes instead of {gtrid_length} + {bqual_length}"
+        )
     return XaPrepare(bool(one_phase), checked_xid(format_id, data[:gtrid_length], data[gtrid_length:]))
 
 
@@ -175,7 +179,7 @@ def decode_user_var(body: bytes | memoryview) -> UserVar:
     _need(data, end, "User_var")
     value = bytes(data[start:end])
     if kind in (REAL_RESULT, INT_RESULT) and length != 8:
-        raise BinlogCorrupt(f"User_var event: a number of {length} bytes")
+        raise BinlogCorrupt(f"User_var event: its number has {length} bytes instead of 8")
     unsigned, type_name = False, None
     while end < len(data):
         piece = data[end]

@@ -80,13 +80,13 @@ def check_magic(head: bytes, *, file: str) -> None:
         )
     if head == GTID_INDEX_MAGIC:
         raise BinlogUnsupported(
-            "a GTID index, which MariaDB keeps beside a binlog: name the binlog, without .idx",
+            "a GTID index, which MariaDB keeps beside a binlog: name the binlog itself, without .idx",
             file=file,
             position=0,
         )
     if len(head) < 4:
         raise BinlogTruncated(
-            f"only {len(head)} bytes: not even a binlog's magic number", file=file, position=0
+            f"the file has only {len(head)} bytes, less than a binlog's magic number", file=file, position=0
         )
     raise BinlogCorrupt(
         f"not a binlog: it starts with {head.hex(' ')}, not fe 62 69 6e", file=file, position=0
@@ -132,14 +132,18 @@ class FormatDescription:
                 position=position,
             )
         if header.type != EventType.FORMAT_DESCRIPTION:
-            raise corrupt(f"event type {header.type} stands in its place")
+            raise corrupt(f"an event of type {header.type} is in its place")
         if len(event) < HEADER_LENGTH + _FIXED.size + EventType.TABLE_MAP:
             raise corrupt(f"only {len(event)} bytes")
         version, server, created, header_length = _FIXED.unpack_from(event, HEADER_LENGTH)
         if version != 4:
-            raise BinlogUnsupported(f"binlog format version {version}, not 4", file=file, position=position)
+            raise BinlogUnsupported(
+                f"the binlog's format version is {version}; only version 4 is read",
+                file=file,
+                position=position,
+            )
         if header_length != HEADER_LENGTH:
-            raise corrupt(f"header length {header_length}, not {HEADER_LENGTH}")
+            raise corrupt(f"the header length is {header_length} instead of {HEADER_LENGTH}")
         server_version = server.rstrip(b"\0").decode("ascii", "replace")
         in_use_cleared = bytearray(event)
         in_use_cleared[17] &= ~LOG_EVENT_BINLOG_IN_USE_F & 0xFF

@@ -122,7 +122,7 @@ def decode_mysql_gtid(body: bytes | memoryview, *, anonymous: bool = False) -> M
         if immediate_timestamp & _ORIGINAL_TIMESTAMP_FOLLOWS:
             immediate_timestamp &= ~_ORIGINAL_TIMESTAMP_FOLLOWS
             if size - offset < 7:
-                raise BinlogCorrupt("GTID event: ends before its original commit timestamp")
+                raise BinlogCorrupt("GTID event: it ends before its original commit timestamp")
             original_timestamp = int.from_bytes(data[offset : offset + 7], "little")
             offset += 7
     if size > offset:
@@ -133,7 +133,7 @@ def decode_mysql_gtid(body: bytes | memoryview, *, anonymous: bool = False) -> M
         if immediate_version & _ORIGINAL_VERSION_FOLLOWS:
             immediate_version &= ~_ORIGINAL_VERSION_FOLLOWS
             if size - offset < 4:
-                raise BinlogCorrupt("GTID event: ends before its original server version")
+                raise BinlogCorrupt("GTID event: it ends before its original server version")
             original_version = _U32.unpack_from(data, offset)[0]
             offset += 4
     if size - offset >= 8:
@@ -186,14 +186,16 @@ def decode_gtid_tagged(body: bytes | memoryview) -> MysqlGtidEvent:
     data = memoryview(body)
     version, offset = decode_varlen(data, 0)
     if version != _SERIALIZATION_VERSION:
-        raise BinlogCorrupt(f"GTID_TAGGED event: serialization version {version}")
+        raise BinlogCorrupt(f"GTID_TAGGED event: unknown serialization version {version}")
     size, offset = decode_varlen(data, offset)
     if size > len(data) or size < offset:
-        raise BinlogCorrupt(f"GTID_TAGGED event: a message of {size} bytes in {len(data)}")
+        raise BinlogCorrupt(f"GTID_TAGGED event: its body has {len(data)} bytes and its message {size}")
     data = data[:size]
     last_non_ignorable, offset = decode_varlen(data, offset)
     if last_non_ignorable > _TICKET + 1:
-        raise BinlogCorrupt(f"GTID_TAGGED event: field {last_non_ignorable - 1} is needed, and unknown")
+        raise BinlogCorrupt(
+            f"GTID_TAGGED event: field {last_non_ignorable - 1} is unknown and must not be skipped"
+        )
     values: dict[int, int] = {}
     uuid = b""
     tag = ""
@@ -201,7 +203,7 @@ def decode_gtid_tagged(body: bytes | memoryview) -> MysqlGtidEvent:
     while offset < size:
         field, offset = decode_varlen(data, offset)
         if field <= before:
-            raise BinlogCorrupt(f"GTID_TAGGED event: field {field} after field {before}")
+            raise BinlogCorrupt(f"GTID_TAGGED event: field {field} comes after field {before}")
         before = field
         if field > _TICKET:
             break
@@ -211,7 +213,7 @@ def decode_gtid_tagged(body: bytes | memoryview) -> MysqlGtidEvent:
                 octet, offset = decode_varlen(data, offset)
                 octets.append(octet)
             if max(octets) > 255:
-                raise BinlogCorrupt("GTID_TAGGED event: its uuid has a byte beyond 255")
+                raise BinlogCorrupt("GTID_TAGGED event: its uuid has a number over 255")
             uuid = bytes(octets)
         elif field == _TAG:
             tag, offset = decode_tag(data, offset)
@@ -249,7 +251,7 @@ def _length_encoded(data: memoryview, offset: int) -> tuple[int, int]:
         return first, offset + 1
     width = {252: 2, 253: 3, 254: 8}.get(first)
     if width is None or len(data) - offset <= width:
-        raise BinlogCorrupt("GTID event: its transaction length is broken")
+        raise BinlogCorrupt("GTID event: its transaction length is malformed")
     return int.from_bytes(data[offset + 1 : offset + 1 + width], "little"), offset + 1 + width
 
 
@@ -323,7 +325,9 @@ def decode_mariadb_gtid(body: bytes | memoryview, server_id: int) -> MariadbGtid
     def take(width: int) -> memoryview:
         nonlocal offset
         if len(data) - offset < width:
-            raise BinlogCorrupt(f"GTID event: ends at byte {len(data)}, inside a field its flags promise")
+            raise BinlogCorrupt(
+                f"GTID event: its {len(data)} bytes end inside a field that its flags announce"
+            )
         offset += width
         return data[offset - width : offset]
 
@@ -356,5 +360,5 @@ def checked_xid(format_id: int, gtrid: bytes, bqual: bytes) -> Xid:
     "X'67',X'62',7"
     """
     if len(gtrid) > 64 or len(bqual) > 64:
-        raise BinlogCorrupt(f"XID with {len(gtrid)} and {len(bqual)} bytes, 64 at most")
+        raise BinlogCorrupt(f"an XID has parts of {len(gtrid)} and {len(bqual)} bytes; each has 64 at most")
     return Xid(format_id, gtrid, bqual)

@@ -105,7 +105,7 @@ class _Reader:
     def take(self, width: int) -> memoryview:
         end = self.at + width
         if end > len(self.data):
-            raise BinlogCorrupt(f"{self.what}: ends at byte {len(self.data)}, inside a field")
+            raise BinlogCorrupt(f"{self.what}: the {len(self.data)} bytes end inside a field")
         taken = self.data[self.at : end]
         self.at = end
         return taken
@@ -121,7 +121,7 @@ class _Reader:
         rest = bytes(self.data[self.at :])
         length = rest.find(0)
         if length < 0:
-            raise BinlogCorrupt(f"{self.what}: a name without an end")
+            raise BinlogCorrupt(f"{self.what}: a name does not end with a zero byte")
         self.at += length + 1
         return decode_name(rest[:length])
 
@@ -289,7 +289,10 @@ def decode_execute_load_query(
     made = _decode("Execute_load_query", body, post_header_length - extra, False, extra)
     file_id, start, end, dup = _LOAD_HEADER.unpack_from(body, post_header_length - extra)
     if not start <= end <= len(made["raw"]) or dup > 2:
-        raise BinlogCorrupt(f"Execute_load_query event: file name at {start} to {end}, handling {dup}")
+        raise BinlogCorrupt(
+            f"Execute_load_query event: impossible place {start} to {end} of the file's name, "
+            f"or unknown duplicate handling {dup}"
+        )
     return ExecuteLoadQueryEvent(
         **made, file_id=file_id, fn_pos_start=start, fn_pos_end=end, dup_handling=dup
     )
@@ -313,7 +316,7 @@ def encode_query(
     if to == QUERY_HEADER_LENGTH:
         return b"".join((head, parts.status, parts.db, b"\0", parts.statement))
     if to != EXTENDED_QUERY_HEADER_LENGTH:
-        raise BinlogUnsupported(f"Query event with a post-header of {to} bytes")
+        raise BinlogUnsupported(f"a Query event cannot have a post-header of {to} bytes")
     info = encode_tables_info(tables) or b""
     lengths = _EXTENSION.pack(min(len(parts.statement), _U16_MAX), len(info))
     return b"".join((head, lengths, parts.status, parts.db, parts.statement, info))
@@ -372,7 +375,7 @@ def _split(what: str, body: bytes | memoryview, post_header_length: int, extra_l
     extended = post_header_length == EXTENDED_QUERY_HEADER_LENGTH and not extra_length
     if post_header_length != QUERY_HEADER_LENGTH and not extended:
         raise BinlogUnsupported(
-            f"{what} event with a post-header of {post_header_length + extra_length} bytes"
+            f"{what} event: a post-header of {post_header_length + extra_length} bytes is not known"
         )
     reader = _Reader(memoryview(body), f"{what} event")
     header = reader.take(QUERY_HEADER_LENGTH)
@@ -382,14 +385,15 @@ def _split(what: str, body: bytes | memoryview, post_header_length: int, extra_l
     db = reader.take(db_length)
     if not extended:
         if reader.number(1):
-            raise BinlogCorrupt(f"{what} event: no NUL after the default database")
+            raise BinlogCorrupt(f"{what} event: its default database does not end with a zero byte")
         return _Parts(header, status, db, reader.data[reader.at :], None)
     query_length, info_length = _EXTENSION.unpack(extension)
     rest = reader.data[reader.at :]
     length = len(rest) - info_length
     if length < 0 or query_length != min(length, _U16_MAX):
         raise BinlogCorrupt(
-            f"{what} event: {len(rest)} bytes for a statement of {query_length} and tables info of {info_length}"
+            f"{what} event: it has {len(rest)} bytes for a statement of {query_length} bytes "
+            f"and tables info of {info_length} bytes"
         )
     return _Parts(header, status, db, rest[:length], rest[length:])
 

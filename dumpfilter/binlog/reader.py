@@ -94,7 +94,11 @@ def iter_events(
             fd = FormatDescription.parse(raw, file=file, position=offset)
             raw = fd.raw
         elif header.size < HEADER_LENGTH + fd.checksum_length:
-            raise BinlogCorrupt(f"an event's length is {header.size}", file=file, position=offset)
+            raise BinlogCorrupt(
+                f"an event's length is {header.size}, less than its header and checksum",
+                file=file,
+                position=offset,
+            )
         elif fd.checksum and verify:
             stored = int.from_bytes(raw[-CHECKSUM_LENGTH:], "little")
             if zlib.crc32(raw[:-CHECKSUM_LENGTH]) != stored:
@@ -119,7 +123,9 @@ def _read_event(source: BinaryIO, offset: int, file: str) -> bytes | None:
     if size < HEADER_LENGTH:
         raise BinlogCorrupt(f"an event's length is {size}, less than its header", file=file, position=offset)
     if size > MAX_EVENT:
-        raise BinlogCorrupt(f"an event's length is {size}", file=file, position=offset)
+        raise BinlogCorrupt(
+            f"an event's length is {size}, more than any event has", file=file, position=offset
+        )
     rest = source.read(size - HEADER_LENGTH)
     if len(rest) < size - HEADER_LENGTH:
         raise BinlogTruncated(

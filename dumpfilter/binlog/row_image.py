@@ -120,7 +120,7 @@ def _value_size(column: int, kind: int, metadata: bytes) -> int:
             return length
         # The server stores bits 8 and 9 of a CHAR's length inverted in bits 4 and 5 of the real type.
         return -2 if ((real << 4 & 0x300) ^ 0x300) + length > 255 else -1
-    raise _bad(column, kind, "is not one that servers write rows of")
+    raise _bad(column, kind, "cannot be in a rows event")
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,9 @@ class ColumnPlan:
                 sizes[column] = _value_size(column, kind, metadata[at : at + width])
                 at += width
         if at != len(metadata):
-            raise BinlogCorrupt(f"Table_map event: {len(metadata)} bytes of metadata, {at} used")
+            raise BinlogCorrupt(
+                f"Table_map event: {len(metadata)} bytes of metadata, of which the columns use {at}"
+            )
         return cls(sizes, table.column_types.count(JSON))
 
     def present(self, bitmap: bytes) -> Int32:
@@ -171,7 +173,9 @@ class ColumnPlan:
         sizes = self._present.get(bitmap)
         if sizes is None:
             if len(bitmap) != (self.sizes.size + 7) // 8:
-                raise BinlogCorrupt(f"rows event: bitmap of {len(bitmap)} bytes, {self.sizes.size} columns")
+                raise BinlogCorrupt(
+                    f"rows event: its bitmap has {len(bitmap)} bytes for {self.sizes.size} columns"
+                )
             bits = np.unpackbits(np.frombuffer(bitmap, np.uint8), count=self.sizes.size, bitorder="little")
             sizes = self.sizes[bits.astype(np.bool_)]
             # binlog_row_image=MINIMAL makes many bitmaps, but few of them are frequent.
@@ -219,9 +223,11 @@ class _Walk:
 def _prepare(plan: ColumnPlan, rows: RowsHeader) -> _Walk:
     if is_pre_ga(rows.type):
         # The null bits are laid out as in the table's record, and the binlog does not tell this layout.
-        raise BinlogUnsupported("rows events of servers before 5.1.18 cannot be taken apart")
+        raise BinlogUnsupported("rows events of servers before 5.1.18 cannot be split into rows")
     if rows.column_count != plan.sizes.size:
-        raise BinlogCorrupt(f"rows event of {rows.column_count} columns, Table_map of {plan.sizes.size}")
+        raise BinlogCorrupt(
+            f"rows event: it has {rows.column_count} columns, and its Table_map event has {plan.sizes.size}"
+        )
     image = plan.present(rows.columns_before)
     partial = (plan.json_columns + 7) // 8 if rows.type == EventType.PARTIAL_UPDATE_ROWS else -1
     if rows.kind == "insert":
@@ -233,8 +239,8 @@ def _prepare(plan: ColumnPlan, rows: RowsHeader) -> _Walk:
 
 _PROBLEMS = {
     K.CUT: "the rows data end inside a row",
-    K.EMPTY_ROW: "rows data for rows without columns",
-    K.BAD_VALUE_OPTIONS: "unknown value_options",
+    K.EMPTY_ROW: "there are rows data for rows without columns",
+    K.BAD_VALUE_OPTIONS: "an update has unknown value_options",
 }
 
 

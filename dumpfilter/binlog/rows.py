@@ -137,7 +137,7 @@ def decode_table_map(body: bytes | memoryview, post_header_length: int = ROWS_HE
     for field in ("the database's name", "the table's name"):
         length = reader.packed(field)
         if length > MAX_NAME_BYTES:
-            raise BinlogCorrupt(f"Table_map event: {field} has {length} bytes")
+            raise BinlogCorrupt(f"Table_map event: {field} has {length} bytes, more than {MAX_NAME_BYTES}")
         name = reader.take(length + 1, field)
         if name[-1] != 0:
             raise BinlogCorrupt(f"Table_map event: {field} does not end with a zero byte")
@@ -251,7 +251,7 @@ def decode_rows_header(
     if post_header_length == ROWS_HEADER_LENGTH_V2:
         length = reader.integer(2, "the length of the extra data")
         if length < 2:  # the length counts itself
-            raise BinlogCorrupt(f"{reader.what} event: extra data of {length} bytes")
+            raise BinlogCorrupt(f"{reader.what} event: extra data of {length} bytes lack their own length")
         extra = reader.take(length - 2, "the extra data")
     no_table = table_id in _DUMMY_IDS
     columns, before, after = 0, b"", None

@@ -75,7 +75,7 @@ def rebase_array(events: npt.NDArray[np.uint8], position: int, *, checksum: bool
 def _rebase(events: npt.NDArray[np.uint8], position: int, *, checksum: bool, fill: bool) -> None:
     wrong = kernel.rebase(events, position, checksum, fill)
     if wrong >= 0:
-        raise BinlogCorrupt("not a whole event", position=position + int(wrong))
+        raise BinlogCorrupt("an event is incomplete or too short", position=position + int(wrong))
 
 
 class BinlogSetWriter:
@@ -101,7 +101,9 @@ class BinlogSetWriter:
         self._done: list[Path] = []
         self.index = directory / f"{base}.index"
         if self.index.exists() and not overwrite:
-            raise OutputError(f"{self.index}: there already; name another output directory or remove it")
+            raise OutputError(
+                f"{self.index}: it is there already; name another output directory or remove it"
+            )
         with writing(directory):
             directory.mkdir(parents=True, exist_ok=True)
 
@@ -113,7 +115,7 @@ class BinlogSetWriter:
     def begin(self, fd: FormatDescription) -> None:
         """Open the next file and write its format description event."""
         if self._file is not None:
-            raise OutputError(f"{self.names[-1]}: still open")
+            raise OutputError(f"{self.names[-1]}: the file is still open; end it before the next one begins")
         self.names.append(f"{self.base}.{len(self.names) + 1:06}")
         self._fd = fd
         head = bytearray(fd.raw)
@@ -132,7 +134,7 @@ class BinlogSetWriter:
     def append_array(self, events: npt.NDArray[np.uint8]) -> None:
         """Write whole events as :meth:`append` does, but without a copy. The method changes ``events`` (uint8)."""
         if self._file is None or self._fd is None:
-            raise OutputError(f"{self.base}: no file is open")
+            raise OutputError(f"{self.base}: no file is open; begin one first")
         rebase_array(events, self._position, checksum=self._fd.checksum)
         with writing(self._beside):
             self._file.write(events.data)

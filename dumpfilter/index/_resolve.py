@@ -25,12 +25,17 @@ from dumpfilter.index.subjects import Subjects
 from dumpfilter.index.xa import ALWAYS, NONE_PREPARED, Prepared, XaTransactions, ended_xid
 
 ScanInside = Callable[[bytes, Prepared], Segment | None]
-"""Scans the opened bytes of a compressed transaction, before which these XA transactions are prepared; None when they
-are not one whole transaction. Raises BinlogError."""
+"""A function that scans an uncompressed payload, given the transactions that are prepared before the payload.
+
+The function returns None when the payload is not exactly one transaction. Raises BinlogError.
+"""
 
 
 class Resolved:
-    """The parts of a segment besides its columns. ``prepared`` are the xids that are prepared before the segment."""
+    """The parts of a segment that a resolver finds: payloads and the ends of XA transactions.
+
+    ``prepared`` are the transactions that are prepared before the segment.
+    """
 
     def __init__(self, prepared: Iterable[Xid] = ()) -> None:
         self._before = set(prepared)
@@ -52,32 +57,35 @@ class Resolved:
 
 
 class _Held:
-    """The subjects of an XA transaction, up to the event at hand."""
+    """The subjects of an XA transaction that the resolver has read in part."""
 
     def __init__(self) -> None:
         self._subjects: set[int] = set()
         self._always = False
 
     def add(self, columns: EventColumns, first: int, end: int) -> None:
-        """Add the events from number ``first`` up to ``end``. A table map alone is never sent."""
+        """Add the subjects of the events from number ``first`` up to ``end``.
+
+        Table maps do not count, because the master never sends a table map alone.
+        """
         role = columns.role[first:end] & R.ROLE_MASK
         found = columns.subject[first:end][(role >= R.ROWS) & (role <= R.STATEMENT)]
         self._subjects.update(np.unique(found[found >= 0]).tolist())
         self._always |= bool((found < 0).any() or (role >= R.KEEP).any())
 
     def number(self, subjects: Subjects) -> int:
-        """Return the value for :data:`~dumpfilter.index.xa.Prepared`."""
+        """Return the number of the set of subjects, or ALWAYS when the master sends some events in any case."""
         return ALWAYS if self._always else subjects.any_of(self._subjects)
 
 
 class Resolver:
-    """A resolver of pending events, which goes with a scan from segment to segment.
+    """A resolver of the events that a scan leaves pending. It remembers XA transactions from segment to segment.
 
     Parameters:
-        subjects: the set's.
-        prepared: the XA transactions prepared where the scan begins; None to leave XA transactions and
-            compressed ones alone.
-        scan_inside: None inside a compressed transaction, where there is no other.
+        subjects: the subjects of the binlog set.
+        prepared: the transactions that are prepared before the scan. With None, the resolver follows no XA
+            transactions and opens no payloads.
+        scan_inside: the scan of a payload; None for the resolver of a payload, since payloads are not nested.
     """
 
     def __init__(
@@ -91,7 +99,7 @@ class Resolver:
 
     @property
     def prepared(self) -> Prepared:
-        """The XA transactions that are prepared now."""
+        """The transactions that are prepared after the events resolved so far."""
         return NONE_PREPARED if self._xa is None else self._xa.prepared
 
     def resolve(
@@ -103,11 +111,13 @@ class Resolver:
         *,
         open_xa: bool,
     ) -> Resolved:
-        """Resolve events whose bytes are in ``data``, which stands at file offset ``offset``.
+        """Resolve the pending events of a segment, and change their roles and subjects in ``columns``.
 
-        ``open_xa``: an XA transaction goes on after them. Raises BinlogError, with the position, for an event that
-        cannot be read in a file without checksums, which may be damaged there. With a checksum such an event is as
-        it was written: the slave's to judge.
+        ``data`` has the bytes of the events, and begins at file offset ``offset``. ``open_xa`` tells whether an XA
+        transaction goes on after the segment.
+
+        Raises BinlogError, with the position, for an unreadable event in a file without checksums, because the file may
+        be damaged. An unreadable event with a right checksum is as the server wrote it. The master sends such an event.
         """
         made = Resolved(self.prepared)
         ends = np.flatnonzero(columns.role & R.ENDS)
@@ -170,7 +180,7 @@ class Resolver:
     def _prepare(
         self, columns: EventColumns, first: int, i: int, event: bytes, fd: FormatDescription
     ) -> None:
-        """Event ``i`` ends an XA transaction whose events in this segment begin at ``first``."""
+        """Resolve the XA_prepare event ``i``. ``first`` is the transaction's first event in the segment."""
         assert self._xa is not None
         held = self._held if first == 0 else _Held()
         self._held = _Held()
@@ -197,6 +207,6 @@ class Resolver:
 
 
 def _set(columns: EventColumns, i: int, role: int, subject: int = R.NOTHING) -> None:
-    """Give event ``i`` its role and subject; whether it ends a transaction stays."""
+    """Set role and subject of event ``i``, but keep the mark ENDS of the event."""
     columns.role[i] = role | (columns.role[i] & R.ENDS)
     columns.subject[i] = subject

@@ -27,7 +27,10 @@ from dumpfilter.index.xa import NONE_PREPARED, Prepared
 
 
 class BinlogFile:
-    """One file of a set, read by offset. It is not mapped into memory: truncating a mapped file kills its readers."""
+    """One file of a binlog set, read by offset.
+
+    The file is not mapped into memory, because a process that reads a mapped file dies when the file is truncated.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -123,7 +126,7 @@ class SegmentReader:
         self.data = self._buffer[:0]
         self.data_offset = self.position
         self.limit: int | None = None
-        """The file offset, the end of a segment found before, at which the reader stops."""
+        """The file offset at which the reader stops, for example the end of another scan's segment; None for none."""
 
     def next(self) -> Segment | None:
         """Return the next segment; None while the file holds no further whole event."""
@@ -156,10 +159,10 @@ class SegmentReader:
             self._buffer = np.empty(needed, np.uint8)
 
     def check_end(self, *, last: bool) -> None:
-        """Raise BinlogTruncated when the file ends where no server ends one.
+        """Raise BinlogTruncated when the file ends inside an event or inside a transaction.
 
-        To be called when :meth:`next` gave None. The last file of a set may be open for writing
-        (LOG_EVENT_BINLOG_IN_USE_F); then what is incomplete at its end is still to come.
+        The method is to be called after :meth:`next` has returned None. ``last`` tells whether the file is the last of
+        its set. The last file may end anywhere while a server writes to it (LOG_EVENT_BINLOG_IN_USE_F).
         """
         if last and self.file.in_use:
             return
@@ -182,17 +185,20 @@ class SegmentReader:
         )
 
     def release(self) -> None:
-        """Give back the memory of a reader that has come to its file's end; :meth:`next` takes it again."""
+        """Free the buffers of a reader that waits at the end of its file. :meth:`next` allocates them again."""
         self.data = self._buffer = np.empty(0, np.uint8)
         self.scanner.release()
 
     @property
     def prepared(self) -> Prepared:
-        """The XA transactions that are prepared where the last segment ended."""
+        """The transactions that are prepared at the end of the last segment."""
         return self.scanner.prepared
 
     def rewind(self, position: int, prepared: Prepared = NONE_PREPARED) -> None:
-        """Go back to a transaction boundary, where these XA transactions are prepared, to read again what follows."""
+        """Go back to a boundary, to read the events after the boundary again.
+
+        ``prepared`` are the transactions that are prepared at the boundary.
+        """
         self.position = position
         self.scanner.reset(prepared)
 

@@ -27,23 +27,26 @@ from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects, TableSubject
 
 STATEMENTS = "(statements)"
-"""Stands for a table in the figures of a schema's statements."""
+"""The name in place of a table's name for the figures of a schema's statements."""
 
 FRAMING = "(framing)"
-"""Stands for a schema in the figures of what belongs to none: GTIDs, BEGIN, Xid, files' own events."""
+"""The name in place of a schema's name for the events without a schema: GTIDs, BEGIN, Xid, files' own events."""
 
 
 @dataclass
 class Inspection:
-    """The figures. Sizes are bytes of whole events, times Unix seconds."""
+    """The figures of a binlog set. Sizes are in bytes of whole events, and times in Unix seconds."""
 
     server_version: str
     family: str
     files: list[tuple[str, int]] = field(default_factory=list)
     events: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """By type: number and bytes."""
+    """The number and the bytes of the events of each type, by the type's name."""
     tables: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
-    """By schema and table: events (rows, table maps; statements under STATEMENTS) and bytes."""
+    """The number and the bytes of the events of each table, by schema and table.
+
+    Table maps and rows events count for their table. A schema's statements count under the table STATEMENTS.
+    """
     transactions: int = 0
     gtids: str = ""
     purged_gtids: str = ""
@@ -51,7 +54,7 @@ class Inspection:
     last_time: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the figures as JSON has them."""
+        """Return the figures as a dictionary, for output as JSON."""
         return {
             "server_version": self.server_version,
             "family": self.family,
@@ -70,7 +73,7 @@ class Inspection:
         }
 
     def schemas(self) -> dict[str, tuple[int, int]]:
-        """Events and bytes by schema, the largest first."""
+        """Return the number and the bytes of the events of each schema, with the largest schema first."""
         sums: dict[str, tuple[int, int]] = {}
         for (schema, _), (n, size) in self.tables.items():
             before = sums.get(schema, (0, 0))
@@ -79,7 +82,7 @@ class Inspection:
 
 
 class _Sums:
-    """Running sums by subject and type."""
+    """The sums of events and bytes so far, by subject and by type."""
 
     def __init__(self) -> None:
         self.by_type: npt.NDArray[np.int64] = np.zeros((2, 256), np.int64)
@@ -100,8 +103,10 @@ class _Sums:
 
 
 def inspect_set(binlogs: BinlogSet, *, verify: bool = True, progress: Console | None = None) -> Inspection:
-    """Scan a whole set. Raises BinlogError where it is damaged. ``progress``: a bar while it lasts, on a
-    terminal."""
+    """Return the figures of a binlog set, from a scan of all its files. Raises BinlogError for a damaged file.
+
+    Without ``verify`` the checksums are not checked. ``progress`` is a terminal on which a bar shows the progress.
+    """
     subjects, sources, sums = Subjects(), SourceNumbers(), _Sums()
     names = binlogs.names
     with binlogs.file(names[0]) as first:

@@ -27,21 +27,32 @@ from dumpfilter.index.subjects import Subjects
 from dumpfilter.index.xa import Prepared
 
 SEGMENT_SIZE = 4 << 20
-"""The bytes of a file that one scan takes. So many bytes stay in the CPU's cache while they are read, scanned and sent,
-and make the Python calls between scans cheap (measured in bench/scan.py)."""
+"""The size of the part of a file that one scan takes, bytes.
+
+A part of this size stays in the CPU's cache while it is read, scanned and sent. It is also large enough that the Python
+calls between two scans cost little (measured in bench/scan.py).
+"""
 
 _TABLE_IDS = 4096
-"""The room for table maps at first. A quarter of it is used before the scan forgets old table ids, and to meet a table
-again costs a scan more than to remember it."""
+"""The first size of the map of table ids, entries.
+
+The scan forgets old table ids when a quarter of the entries is used. A small map would make the scan look up the same
+tables by name again and again.
+"""
 
 
 class FileScanner:
-    """A scan of one file in order. ``subjects`` and ``sources`` are those of the whole set.
+    """A scan of one file in order.
 
-    Without ``statements`` the subjects of statements stay PENDING, for callers that only need the ends of transactions.
-    ``prepared`` are the prepared transactions where the scan begins. Without ``prepared``, the scan follows no XA
-    transactions (their frames have the role XA) and opens no payloads (role KEEP). From one segment to the next, the
-    object remembers whether a transaction is open, the table maps in force, and the prepared transactions.
+    From one segment to the next, the scan remembers the open transaction, the table maps in force, and the prepared
+    transactions.
+
+    Parameters:
+        subjects, sources: the subjects and GTID sources of the whole binlog set.
+        verify: whether the scan checks the checksums of events.
+        statements: False leaves the subjects of statements PENDING, for callers that only need boundaries.
+        prepared: the transactions that are prepared where the scan begins. With None, the scan follows no XA
+            transactions (XA statements have the role XA) and opens no payloads (role KEEP).
     """
 
     def __init__(
@@ -67,13 +78,13 @@ class FileScanner:
         self._table_ids = K.TableIds(np.zeros(_TABLE_IDS, np.uint64), np.zeros(_TABLE_IDS, np.int32))
         self._columns = Columns(8192)
         self._open_head = (R.NOTHING, 0, 0)
-        """GTID and server id of the transaction that goes on in the next segment."""
+        """The GTID and the server id of the transaction that goes on in the next segment."""
         self._state["resolve"] = prepared is not None
         self._use(format_description)
 
     @property
     def prepared(self) -> Prepared:
-        """The XA transactions that are prepared where the last segment ended."""
+        """The transactions that are prepared at the end of the last segment."""
         return self._resolver.prepared
 
     @property
@@ -82,12 +93,14 @@ class FileScanner:
         return bool(self._state["place"][0])
 
     def release(self) -> None:
-        """Give back the scratch memory; the next scan takes it again."""
+        """Free the columns that scans write into. The next scan allocates them again."""
         self._columns = Columns(64)
 
     def reset(self, prepared: Prepared) -> None:
-        """Forget the open transaction: the next bytes begin at a transaction boundary, where these XA transactions
-        are prepared."""
+        """Forget the open transaction, so that the next scan may begin at any boundary.
+
+        ``prepared`` are the transactions that are prepared at that boundary.
+        """
         self._state["place"] = 0
         if self._state["resolve"][0]:
             self._resolver = Resolver(self._subjects, prepared, self._scan_inside)
@@ -100,14 +113,14 @@ class FileScanner:
         self._state["query_header_length"] = fd.post_header_length(EventType.QUERY)
 
     def scan(self, data: npt.NDArray[np.uint8], offset: int, *, at_end: bool = False) -> Segment | None:
-        """Scan ``data`` (uint8, C-contiguous), which stands at file offset ``offset``.
+        """Scan the next bytes of the file and return a segment.
 
-        The segment ends at the last transaction boundary in ``data`` or, when there is none, at the last
-        whole event. None when there is not one whole event or, with ``at_end`` (the file holds nothing after
-        ``data``), not one whole transaction: what is left is still being written, or cut off.
+        ``data`` (uint8, C-contiguous) begins at file offset ``offset``. The segment ends at the last boundary in
+        ``data`` or, without a boundary, at the last whole event. The result is None when ``data`` has no whole event.
+        With ``at_end`` the file ends with ``data``, and the result is also None when ``data`` has no whole transaction.
 
-        Raises BinlogCorrupt or BinlogUnsupported, with file and position, when the *first* event of
-        ``data`` (or of a transaction) is bad; what is whole before a bad event is given first.
+        Raises BinlogCorrupt or BinlogUnsupported, with file and position, when the first event of ``data`` is bad.
+        A segment ends before a later bad event, or before the transaction of that event.
         """
         with self._subjects.lock:
             return self._scan(data, offset, at_end)
@@ -119,7 +132,7 @@ class FileScanner:
         at = count = boundary = boundary_count = 0
         buffer = K.Buffer(data.ctypes.data, data.size, offset)
         if self._verify and self._state["checksum"][0]:
-            # all at once; one by one only to find the one that is bad
+            # One pass checks all checksums. Only when it fails does the scan check each event, to find the bad one.
             self._state["verify"] = not all_sound(buffer.address, 0, data.size)
         while True:
             self._subjects.load(self._state)

@@ -41,7 +41,7 @@ class Subjects:
         self._known: list[Subject | None] = []
         self._statements: dict[Statement, int] = {}
         self._tables: dict[TableSubject, int] = {}
-        """The numbers that :meth:`number_of` gave to tables."""
+        """The numbers of the tables that :meth:`number_of` has numbered."""
         self._sets: dict[tuple[int, ...], int] = {}
         self._members: dict[int, tuple[int, ...]] = {}
         self.names = K.Names(

@@ -15,7 +15,7 @@ from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.gtid_events import Xid
 
 ALWAYS = R.KEPT
-"""The value for a prepared transaction of which the master sends some events whatever the filter says."""
+"""The value for a prepared transaction of which the master sends some events in any case."""
 
 Prepared = Mapping[Xid, int]
 """The prepared transactions at a place of the stream, by canonical xid.

@@ -39,7 +39,10 @@ class StatementText:
     database: str | None = None
     """The database that CREATE, ALTER or DROP DATABASE names."""
     updated: TableLists | None = None
-    """As :attr:`Statement.updated`. None also for an UPDATE of several tables, which has ``listed`` instead."""
+    """The lists of updated tables, as in :attr:`Statement.updated`; None when the text does not tell them.
+
+    It is also None for an UPDATE of several tables, which has ``listed`` instead.
+    """
     listed: tuple[TableName, ...] | None = None
     """The start of the global table list of an UPDATE of several tables; else None.
 

@@ -40,7 +40,7 @@ class TokenReader:
 
     @property
     def at_end(self) -> bool:
-        """Whether no token is left; an opened quote or comment that is not closed is none."""
+        """Whether no token is left. The rest of a text after an unclosed quote or comment is no token."""
         return self.token.kind in _ENDS
 
     def sees(self, *words: str) -> bool:
@@ -49,7 +49,7 @@ class TokenReader:
         return token.word in words or (token.kind is TokenKind.SYMBOL and token.value in words)
 
     def accept(self, *words: str) -> str:
-        """Take the next token if it is one of these keywords or symbols, and return it; else return ""."""
+        """Take and return the next token if it is one of these keywords or symbols. Otherwise return ""."""
         if not self.sees(*words):
             return ""
         token = self.advance()
@@ -61,7 +61,7 @@ class TokenReader:
             pass
 
     def skip_to(self, *words: str) -> str:
-        """Skip to the first of these words outside parentheses, take it and return it; "" if there is none."""
+        """Skip to the first of these words outside parentheses. Take and return the word, or return "" without one."""
         depth = 0
         while not self.at_end:
             token = self.advance()
@@ -74,7 +74,7 @@ class TokenReader:
         return ""
 
     def skip(self) -> int:
-        """Skip one token. Return 1 for an opening parenthesis, -1 for a closing one, else 0."""
+        """Skip one token. Return 1 for an opening parenthesis, -1 for a closing parenthesis, and else 0."""
         token = self.advance()
         return _DEPTH.get(token.value, 0) if token.kind is TokenKind.SYMBOL else 0
 
@@ -94,7 +94,7 @@ class TokenReader:
         return False
 
     def name(self) -> TableName | None:
-        """Take ``db.object`` or ``object``. None when no name stands here."""
+        """Take a name ``db.object`` or ``object`` and return it. Return None when the next token is no name."""
         if not self.token.is_name:
             return None
         first = self.advance().value
@@ -105,7 +105,10 @@ class TokenReader:
         return TableName(None, first)
 
     def names(self, most: int = 0) -> tuple[TableName, ...] | None:
-        """Take a list of names with commas between them: at most ``most``, or with 0 all. None when it is no list."""
+        """Take a list of names with commas between them, at most ``most`` of them (0: any number).
+
+        Return None when the next tokens are no such list.
+        """
         found = []
         while True:
             name = self.name()

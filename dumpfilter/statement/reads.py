@@ -97,7 +97,7 @@ def _read(statement: _Text, family: Family) -> tuple[TableName, ...] | None:
 
 
 def _parse(text: str) -> exp.Expr | None:
-    """Sqlglot's tree; None for what it does not understand."""
+    """Return sqlglot's tree of a statement; None for a statement that sqlglot does not understand."""
     code = _VERSION_COMMENTS.sub(lambda found: found[1] or " ", text)
     # sqlglot does not know these words, and they do not change the tables
     code = _REPLACE.sub("INSERT", _MODIFIERS.sub(r"\1", _SET_STATEMENT.sub("", code)))
@@ -110,7 +110,7 @@ def _parse(text: str) -> exp.Expr | None:
 
 
 def _is_cte(table: exp.Table) -> bool:
-    """Tell whether the name is that of a common table expression that is visible here."""
+    """Tell whether a table's name stands for a common table expression of the query around it."""
     if table.db:
         return False
     wanted = table.name.lower()

@@ -42,17 +42,17 @@ class References:
     """The tables that a clause names."""
 
     top: list[tuple[TableName, str]] = field(default_factory=list)
-    """The clause's own tables, not those inside derived tables, each with its alias. A derived table is DERIVED."""
+    """The clause's own tables, each with its alias. DERIVED stands for a derived table, whose tables are left out."""
     listed: list[TableName] = field(default_factory=list)
     """All tables, also those inside derived tables, in the order of the text."""
     first: int | None = None
     """The index of the clause's own first table in ``listed``."""
     whole: bool = True
-    """Whether ``listed`` goes on to the end; otherwise what follows it is not known."""
+    """Whether ``listed`` is complete. Otherwise it has the first tables of the clause only."""
 
     @property
     def in_order(self) -> tuple[TableName, ...]:
-        """The global table list."""
+        """The tables in the order of the server's global table list."""
         if not self.first:
             return tuple(self.listed)
         return (self.listed[self.first], *self.listed[: self.first], *self.listed[self.first + 1 :])

@@ -137,12 +137,12 @@ class Lexer:
         self._at = start
         self._in_conditional = False
         self._behind_name = -1
-        """The end of the last name. A point directly there separates names; it does not begin a number."""
+        """The position after the last name. A point at this position separates names and does not begin a number."""
         self._behind_point = -1
-        """The end of such a point. A word directly there is a NAME."""
+        """The position after the last point that separates names. A word at this position is a NAME."""
 
     def next(self) -> Token:
-        """Return the next token; at the end of the text END, any number of times."""
+        """Return the next token. At the end of the text, every call returns END."""
         text = self.text
         while True:
             at = self._at

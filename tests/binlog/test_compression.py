@@ -124,11 +124,11 @@ def test_frames_one_after_the_other_unknown_fields_and_what_follows():
         (payload((2, ZSTD), end=False), "field's type"),
         (b"\2", "field's length"),
         (b"\2\1", "inside a field"),
-        (b"\2\2\0\0\0", "field 2 has 2 bytes"),
-        (payload((2, ZSTD), (3, 1)), "without its size"),
-        (payload((1, 0)), "without its size or its compression"),
-        (payload((2, ZSTD), (1, 0)), "without its uncompressed size"),
-        (payload((2, ZSTD), (3, 1), (1, 2), rest=b"x"), "payload of 2 bytes, 1 there"),
+        (b"\2\2\0\0\0", "field 2 has the wrong length 2"),
+        (payload((2, ZSTD), (3, 1)), "lacks the size or the compression"),
+        (payload((1, 0)), "lacks the size or the compression"),
+        (payload((2, ZSTD), (1, 0)), "lacks the uncompressed size"),
+        (payload((2, ZSTD), (3, 1), (1, 2), rest=b"x"), "has 1 bytes instead of 2"),
     ],
 )
 def test_what_is_wrong_with_a_payload_is_said(body, text):

@@ -126,18 +126,18 @@ def test_the_size_of_a_value(kind, metadata, size):
 @pytest.mark.parametrize(
     ("kind", "metadata", "text"),
     [
-        (T.DECIMAL, b"", "not one that servers write"),
-        (T.VAR_STRING, b"", "not one that servers write"),
-        (T.BOOL, b"", "not one that servers write"),
-        (T.INVALID, b"", "not one that servers write"),
-        (99, b"", "not one that servers write"),
+        (T.DECIMAL, b"", "cannot be in a rows event"),
+        (T.VAR_STRING, b"", "cannot be in a rows event"),
+        (T.BOOL, b"", "cannot be in a rows event"),
+        (T.INVALID, b"", "cannot be in a rows event"),
+        (99, b"", "cannot be in a rows event"),
         (T.BLOB, b"\0", "length of 0 bytes"),
         (T.BLOB, b"\5", "length of 5 bytes"),
         (T.BLOB, b"", "no metadata"),
         (T.VARCHAR, b"\5", "no metadata"),
         (T.TYPED_ARRAY, b"", "no metadata"),
         (T.TYPED_ARRAY, b"\x0f\5", "bytes of metadata"),
-        (T.LONG, b"\5", "1 bytes of metadata, 0 used"),
+        (T.LONG, b"\5", "1 bytes of metadata, of which the columns use 0"),
         (T.FLOAT, b"\5", "has 5 bytes"),
         (T.TIME2, b"\7", "7 decimals"),
         (T.NEWDECIMAL, b"\0\0", "precision 0"),
@@ -297,7 +297,7 @@ def header_of(kind: int, columns: int, before: bytes, after: bytes | None = None
         (header_of(31, 2, b"\1", b"\1"), b"\0\1\2\3\4", "end inside a row"),
         (header_of(39, 2, b"\1", b"\1"), b"\1", "end inside a row"),
         (header_of(39, 2, b"\1", b"\1"), b"\1\2\1", "unknown value_options"),
-        (header_of(30, 3, b"\7"), b"", "3 columns, Table_map of 2"),
+        (header_of(30, 3, b"\7"), b"", "3 columns, and its Table_map event has 2"),
     ],
 )
 def test_what_is_wrong_with_rows_is_said(find, header, data, text):
