@@ -9,30 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
 from dumpfilter.binlog.events import ROWS, EventType
 from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.binlog.query import decode_query
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.binlog.rows import decode_table_map
-from dumpfilter.cli import app, main
+from dumpfilter.cli import main
 from dumpfilter.dump.with_tables_info import has_tables_info
-from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.workload.generate import generate
-from tests.binlog_tools import HARMLESS, complaints
-from tests.commands.in_process import Finished
-from tests.commands.in_process import run as run_in_process
-
-ORACLE = Path(__file__).parents[1] / "oracle" / "data" / "oracle"
-MYSQL, MARIADB = ORACLE / "mysql-statement", ORACLE / "mariadb-statement"
-
-_GTID = re.compile(r"\tGtid\t(\S+)")
-_NOTES = re.compile(r"^(?:# at|#\d).*\n", re.MULTILINE)
-
-
-def run(*arguments: str | Path) -> Finished:
-    return run_in_process("binlog", *arguments)
+from tests.commands.binlog_runs import MARIADB, MYSQL, ORACLE, gtids, invoke, printed, run, undecided
 
 
 @pytest.fixture(autouse=True)
@@ -42,43 +27,6 @@ def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     monkeypatch.undo()
     time.tzset()
-
-
-def invoke(*arguments: str | Path) -> Result:
-    """Run the command in this process, and demand that it succeeds."""
-    done = CliRunner().invoke(app, ["binlog", *map(str, arguments)], catch_exceptions=False)
-    assert done.exit_code == 0, done.stderr
-    return done
-
-
-def printed(*arguments: str | Path) -> str:
-    done = invoke(*arguments)
-    assert done.stderr == ""
-    return done.stdout_bytes.decode("utf-8", "surrogateescape")
-
-
-def undecided(*arguments: str | Path) -> str:
-    """Return the text of a run that warns of undecided events."""
-    done = invoke(*arguments)
-    assert "could not be decided and are in the output" in done.stderr
-    return done.stdout_bytes.decode("utf-8", "surrogateescape")
-
-
-def gtids(text: str) -> list[str]:
-    return _GTID.findall(text)
-
-
-def kept_tables(index: Path) -> set[str]:
-    """Return the tables of the row events in a set."""
-    binlogs = BinlogSet.open(index)
-    found = set()
-    for name in binlogs.names:
-        with binlogs.path(name).open("rb") as source:
-            for event in iter_events(source, file=name):
-                if event.type == EventType.TABLE_MAP:
-                    table = decode_table_map(event.body)
-                    found.add(f"{table.database}.{table.table}")
-    return found
 
 
 @pytest.mark.parametrize(
@@ -216,46 +164,6 @@ def test_a_stop_inside_a_transaction_leaves_it_out() -> None:
     assert "CREATE DATABASE shop" in done.stdout
     assert "CREATE DATABASE hr" not in done.stdout
     assert len(gtids(done.stdout)) == 1
-
-
-@pytest.mark.parametrize("recording", ["mysql-row", "mysql-mixed", "mariadb-row", "mariadb-mixed"])
-@pytest.mark.parametrize("options", [[], ["--clever"]], ids=["plain", "clever"])
-def test_a_raw_set_prints_as_the_source_does_filtered(
-    tmp_path: Path, recording: str, options: list[str]
-) -> None:
-    source = ORACLE / recording
-    rules = ["--wild-ignore-table=shop.o%", "--ignore-db=logs", *options]
-    assert printed(source, *rules, "--raw", "--output", tmp_path / "out") == ""
-    made = tmp_path / "out"
-    assert sorted(path.name for path in made.iterdir()) == sorted(p.name for p in source.glob("bin.*"))
-    family = recording.partition("-")[0]
-    assert complaints(sorted(made.glob("bin.0*")), family) in ("", *HARMLESS)
-    said = {table.partition(".")[0] for table in kept_tables(made / "bin.index")}
-    assert said >= {"hr", "scratch"} - (set() if "row" in recording else {"hr", "scratch"})
-    assert "logs" not in said
-    # only places, and what stands for the whole file, differ
-    texts = [_NOTES.sub("", printed(index, *rules)) for index in (source, made)]
-    statements = [re.sub(r"BINLOG '.*?'", "BINLOG", text, flags=re.DOTALL) for text in texts]
-    assert statements[0] == statements[1]
-
-
-def test_a_raw_set_of_a_part_is_valid(tmp_path: Path) -> None:
-    made = generate(tmp_path / "in", 300_000, style="mariadb", file_size=90_000)
-    names = sorted(made.files)
-    assert len(names) > 2
-    text = printed(made.index)
-    middle = gtids(printed(names[1]))[5]
-    out = tmp_path / "out"
-    printed(made.index, f"--stop-position={middle}", "--raw", "--output", out, "--base-name", "part")
-    part = sorted(out.glob("part.0*"))
-    assert complaints(part, "mariadb") in ("", *HARMLESS)
-    every = gtids(text)
-    assert gtids(printed(out / "part.index")) == every[: every.index(middle) + 1]
-    again = run(made.index, "--raw", "--output", out, "--base-name", "part")
-    assert again.returncode == 1
-    assert "there already" in again.stderr
-    printed(made.index, "--raw", "--output", out, "--base-name", "part", "--overwrite")
-    assert gtids(printed(out / "part.index")) == every
 
 
 def test_where_nothing_is_renamed_clever_is_plain(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.console.test_clients import Terminal, dumpfilter_sql
+from tests.console.programs import Terminal, dumpfilter_sql
 from tests.slave.driven import wait_until
 from tests.slave.processes import Launcher
 from tests.support import DATA as RECORDINGS

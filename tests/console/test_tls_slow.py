@@ -29,8 +29,8 @@ from dumpfilter.console.tls_channel import TlsChannel, TlsFailed
 from dumpfilter.console.wire import PacketStream
 from dumpfilter.security.tls import ServerTls, TlsFiles, client_context, load_tls, make_key_pair
 from tests.certificates import Authority
+from tests.console.programs import dumpfilter_sql
 from tests.console.small_executor import SmallExecutor
-from tests.console.test_clients import dumpfilter_sql
 from tests.console.test_console import Raw, answer
 from tests.slave.driven import wait_until
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -27,6 +25,8 @@ from dumpfilter.filter import (
 )
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.statement import Statement, StatementKind, TableName
+from tests.commands.in_process import Finished
+from tests.commands.in_process import run as run_in_process
 from tests.oracle.recordings import DATA
 
 STATEMENTS = DATA / "recordings" / "mysql-statements"
@@ -206,13 +206,8 @@ class TestStatements:
         assert describe(found.statement) == "UNKNOWN (tables not known)"
 
 
-def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "dumpfilter", "explain", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+def run(*arguments: str | Path) -> Finished:
+    return run_in_process("explain", *arguments)
 
 
 class TestCommand:

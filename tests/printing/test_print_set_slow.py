@@ -1,7 +1,8 @@
-"""Printed text that a real MariaDB server runs gives the recorded data."""
+"""Printed text lists the events that the servers' programs list, and gives a real server the recorded data."""
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
 import subprocess
@@ -21,9 +22,38 @@ from dumpfilter.binlog.format import NameRules
 from dumpfilter.filter import Filter
 from dumpfilter.printing.literals import user_variable
 from dumpfilter.workload.generate import generate
+from tests.binlog_tools import MYSQLBINLOG, local_load_directory
 from tests.mariadb import MariaDb, mariadb_version
+from tests.oracle.recordings import Recording, all_recordings
 from tests.printing.printed import BINLOG, events_in, printed, recording
 from tests.support import binlogs_in
+
+_POSITIONS = re.compile(rb"^#\d.*end_log_pos (\d+)", re.MULTILINE)
+
+
+def positions(text: bytes) -> list[bytes]:
+    """Return the end positions of the listed events.
+
+    Events in a compressed transaction have no position of their own. The position is 0 here, and the transaction's in
+    MySQL's program.
+    """
+    return [place for place, _ in itertools.groupby(p for p in _POSITIONS.findall(text) if p != b"0")]
+
+
+READABLE = [one for one in all_recordings() if one.family == "mariadb" or one.rows_v1 or MYSQLBINLOG]
+
+
+@pytest.mark.parametrize("one", READABLE, ids=lambda one: one.name)
+def test_lists_the_events_that_the_servers_program_lists(one: Recording, tmp_path: Path) -> None:
+    text, warnings = printed(one.files, tmp_path)
+    by_mariadb = one.family == "mariadb" or one.rows_v1
+    command = ["mariadb-binlog", "--no-defaults"] if by_mariadb else [*MYSQLBINLOG, "-vv"]
+    with local_load_directory() as local_load:
+        theirs = subprocess.run(
+            [*command, local_load, *map(str, one.files)], capture_output=True, check=True
+        ).stdout
+    assert positions(text) == positions(theirs)
+    assert warnings == []
 
 
 @pytest.fixture(scope="module")

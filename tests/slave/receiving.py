@@ -1,4 +1,4 @@
-"""A receiver in a relay directory, without a network."""
+"""Relay logs and a receiver in a relay directory, without a network."""
 
 from __future__ import annotations
 
@@ -26,3 +26,16 @@ class Slave:
         for chunk in master.chunks(info.source_file, info.source_position or 4, cuts):
             self.receiver.receive(chunk)
         self.receiver.close()
+
+
+def write_recording(directory: Path, files) -> RelayLog:
+    """Write recorded binlog files into a new relay log."""
+    log = RelayLog(directory)
+    log.recover(None)
+    for file in files:
+        log.rotate(file.name, 4, file.format_description)
+        for transaction in file.transactions:
+            for event in transaction.events:
+                log.append(event, events=1)
+    log.close()
+    return log

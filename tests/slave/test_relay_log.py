@@ -1,52 +1,11 @@
 from __future__ import annotations
 
-import subprocess
-from pathlib import Path
-
 import pytest
 
 from dumpfilter.binlog.events import EventHeader
 from dumpfilter.errors import StateCorrupt
 from dumpfilter.slave.state.relay_log import RelayLog, RelayPosition, header_bytes, read_index
-from tests.binlog_tools import complaints
-
-FOLDERS = ["mysql-row", "mysql-mixed", "mysql-statement", "mariadb-row", "mariadb-mixed", "mariadb-statement"]
-
-
-def write_recording(directory: Path, files) -> RelayLog:
-    log = RelayLog(directory)
-    log.recover(None)
-    for file in files:
-        log.rotate(file.name, 4, file.format_description)
-        for transaction in file.transactions:
-            for event in transaction.events:
-                log.append(event, events=1)
-    log.close()
-    return log
-
-
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_the_servers_own_reader_reads_it(tmp_path, masters, folder):
-    files = masters.recorded(folder)
-    log = write_recording(tmp_path, files)
-    assert log.files == tuple(f"relay-bin.{n:06d}" for n in range(1, len(files) + 1))
-    family = folder.partition("-")[0]
-    assert complaints([tmp_path / name for name in log.files], family) == ""
-
-
-@pytest.mark.parametrize(
-    "folder", [f for f in FOLDERS if f != "mysql-mixed"]
-)  # MariaDB cannot read MySQL's payloads
-def test_mariadb_binlog_reads_both_families(tmp_path, masters, folder):
-    log = write_recording(tmp_path, masters.recorded(folder))
-    run = subprocess.run(
-        ["mariadb-binlog", "--verify-binlog-checksum", *(str(tmp_path / name) for name in log.files)],
-        capture_output=True,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr[-500:]
-    assert b"ERROR" not in run.stderr
-    assert b"Rotate to bin.000001  pos: 4" in run.stdout
+from tests.slave.receiving import write_recording
 
 
 def test_header_is_an_artificial_rotate(masters):

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import re
-import select
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from dumpfilter.console.rendering import Format, render
-from dumpfilter.console.script import script_statements
 from dumpfilter.console.server import ConsoleServer
+from tests.console.programs import Terminal, dumpfilter_sql, mariadb, mariadb_arguments
 from tests.console.small_executor import SmallExecutor
 
 
@@ -26,23 +20,6 @@ def console() -> Iterator[ConsoleServer]:
     executor.release.set()
     with ConsoleServer(executor, users={"root": "secret"}) as server:
         yield server
-
-
-def mariadb_arguments(console: ConsoleServer, *arguments: str, password: str = "secret") -> list[str]:
-    address = ["--protocol=tcp", "-h127.0.0.1", f"-P{console.port}", "-uroot", f"-p{password}"]
-    return ["mariadb", "--no-defaults", *address, *arguments]
-
-
-def mariadb(
-    console: ConsoleServer, *arguments: str, script: str = "", password: str = "secret"
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        mariadb_arguments(console, *arguments, password=password),
-        input=script,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
 
 
 SCRIPT = """\
@@ -115,34 +92,6 @@ def test_either_plugin(console: ConsoleServer, plugin: str) -> None:
     assert done.stdout == "u\nroot@localhost\n"
 
 
-class Terminal:
-    """A program at a terminal."""
-
-    def __init__(self, arguments: list[str]) -> None:
-        self.pid, self._terminal = pty.fork()
-        if not self.pid:
-            os.environ["TERM"] = "dumb"
-            os.execvp(arguments[0], arguments)
-        self._seen = ""
-
-    def until(self, text: str) -> str:
-        """Return the terminal's output up to and with this text."""
-        while text not in self._seen:
-            ready, _, _ = select.select([self._terminal], [], [], 60)
-            assert ready, f"no {text!r} in {self._seen!r}"
-            self._seen += os.read(self._terminal, 1 << 16).decode("utf-8", "replace")
-        before, _, self._seen = self._seen.partition(text)
-        return before + text
-
-    def type(self, text: str) -> None:
-        os.write(self._terminal, text.encode())
-
-    def close(self) -> int:
-        status = os.waitpid(self.pid, 0)[1]
-        os.close(self._terminal)
-        return status
-
-
 def test_control_c_ends_the_statement_and_not_the_session(console: ConsoleServer) -> None:
     terminal = Terminal(mariadb_arguments(console, "performance_schema"))
     terminal.until("[performance_schema]>")
@@ -158,23 +107,6 @@ def test_control_c_ends_the_statement_and_not_the_session(console: ConsoleServer
     terminal.type("exit\n")
     terminal.until("Bye")
     assert terminal.close() == 0
-
-
-# dumpfilter sql
-
-
-def dumpfilter_sql(
-    console: ConsoleServer | int, *arguments: str, script: str = "", password: str = "secret"
-) -> subprocess.CompletedProcess[str]:
-    port = console if isinstance(console, int) else console.port
-    return subprocess.run(
-        [sys.executable, "-m", "dumpfilter", "sql", "--slave", f"127.0.0.1:{port}", *arguments],
-        input=script,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env=os.environ | {"DUMPFILTER_PASSWORD": password},
-    )
 
 
 def test_sql_table_is_the_one_of_the_mysql_client(console: ConsoleServer) -> None:
@@ -228,38 +160,3 @@ def test_sql_where_nobody_listens() -> None:
     assert done.returncode == 3
     assert done.stderr.startswith("dumpfilter: 127.0.0.1:1: ")
     assert done.stderr.count("\n") == 1
-
-
-@pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:", "127.0.0.1:0", ":1", "127.0.0.1:99999"])
-def test_sql_address(address: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "dumpfilter", "sql", "--master", address],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 2
-    assert f"--master={address}: it is HOST:PORT" in done.stderr
-
-
-def test_statements_of_a_script() -> None:
-    script = "/*!40000 A */ x;;\n#c;\nselect '\\';', `a;``b`\\gB\\G c /* ; */ d\n;'unclosed;"
-    assert [(s.text, s.line, s.vertical) for s in script_statements(script)] == [
-        ("/*!40000 A */ x", 1, False),
-        ("select '\\';', `a;``b`", 3, False),
-        ("B", 3, True),
-        ("c /* ; */ d", 3, False),
-        ("'unclosed;", 4, False),
-    ]
-
-
-def test_wide_characters_and_control_characters() -> None:
-    assert render(Format.TABLE, ["名前"], [False], [["é"]]).splitlines() == [
-        "+------+",
-        "| 名前 |",
-        "+------+",
-        "| é    |",
-        "+------+",
-    ]
-    assert render(Format.TSV, ["a"], [False], [["x\ty\\z\n"], [None], [1.0]]) == "a\nx\\ty\\\\z\\n\nNULL\n1\n"
-    assert render(Format.TABLE, ["a"], [True], []) == ""
