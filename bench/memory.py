@@ -39,7 +39,7 @@ def run(options: Options) -> bool:
     for part in ("master", "slave"):
         report.target(f"{part}: most / 64 MiB's", max(peaks[part]) / peaks[part][0], 1.2, at_most=True)
     report.note(
-        f"peaks (VmHWM) of processes that dump everything once. For the target, --cache-size is {_CACHE} MiB instead of "
+        f"peaks (VmHWM) of processes that dump everything once. For the target, --cache-size is {_CACHE} MiB, not "
         f"{_DEFAULT_CACHE}, so that the smallest binlog fills the index cache, too."
     )
     return report.print()

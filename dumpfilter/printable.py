@@ -21,10 +21,10 @@ def printable(text: str, most: int = LONGEST_IN_LOG) -> str:
 
 
 def visible(name: str) -> str:
-    """Return ``name`` with invisible characters escaped: controls, direction marks, lone surrogates.
+    r"""Return ``name`` with invisible characters escaped: controls, direction marks, lone surrogates.
 
-    >>> visible("a\\u202eb\\n")
-    'a\\\\u202eb\\\\n'
+    >>> visible("a\u202eb\n")
+    'a\\u202eb\\n'
     """
     return "".join(
         c.encode("unicode_escape").decode("ascii") if unicodedata.category(c) in _UNSEEN else c for c in name
@@ -32,9 +32,9 @@ def visible(name: str) -> str:
 
 
 def replace_invalid_utf8(name: str) -> str:
-    """Return a name with each byte that is not UTF-8 (surrogateescape) replaced by a question mark.
+    r"""Return a name with each byte that is not UTF-8 (surrogateescape) replaced by a question mark.
 
-    >>> replace_invalid_utf8("caf\\udce9")
+    >>> replace_invalid_utf8("caf\udce9")
     'caf?'
     """
     return name.encode("utf-8", "replace").decode("utf-8")

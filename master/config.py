@@ -57,8 +57,8 @@ def load_config(
 ) -> MasterConfig:
     """Read a configuration file.
 
-    Imposed rules compare names by ``names``, as the server that wrote the binlog does. Raises OptionError with the file and the key, and without any value, which may be a
-    password.
+    Imposed rules compare names by ``names``, as the server that wrote the binlog does. Raises
+    OptionError with the file and the key, and without any value, which may be a password.
     """
     parsed = load_toml(path, _File)
     users = _passwords(path, "user", parsed.user)

@@ -15,13 +15,6 @@ RUN_SOURCE = 0
 RUN_FIRST = 1
 RUN_LAST = 2
 
-# The columns of a chunk's summary.
-SUMMARY_COMPLETED = 0  # the number of the run after the chunk's last run in `completed`
-SUMMARY_EMPTY = 1  # the number of the run after its last run in `empty`
-SUMMARY_READ = 2  # transactions that the chunk completes
-SUMMARY_DROPPED = 3  # transactions among them of which nothing is sent
-SUMMARY_COLUMNS = 4
-
 
 @njit(cache=True, nogil=True)
 def gtid_runs(sources, numbers, is_kept, only_dropped, out):
@@ -46,11 +39,11 @@ def gtid_runs(sources, numbers, is_kept, only_dropped, out):
 
 
 @njit(cache=True, nogil=True)
-def summarize_chunks(chunks, first, sources, numbers, is_kept, completed, empty, summary):
+def summarize_chunks(chunks, first, sources, numbers, is_kept, completed, empty):
     """Collect the GTIDs and count the transactions of each chunk, from transaction ``first`` on.
 
     The runs of all transactions go into ``completed``, the runs of those that are not kept into ``empty``
-    (:func:`gtid_runs`). Each chunk's row of ``summary`` says where the chunk's runs end in both, and has the counts.
+    (:func:`gtid_runs`). Set the fields of ``chunks`` that :func:`~dumpfilter.dump.decide.decide` leaves undefined.
     """
     n_completed = np.int64(0)
     n_empty = np.int64(0)
@@ -70,10 +63,10 @@ def summarize_chunks(chunks, first, sources, numbers, is_kept, completed, empty,
         n_empty += gtid_runs(
             sources[begin:end], numbers[begin:end], is_kept[begin:end], True, empty[n_empty:]
         )
-        summary[c, SUMMARY_COMPLETED] = n_completed
-        summary[c, SUMMARY_EMPTY] = n_empty
-        summary[c, SUMMARY_READ] = n_read
-        summary[c, SUMMARY_DROPPED] = n_dropped
+        chunks[c].completed = n_completed
+        chunks[c].empty = n_empty
+        chunks[c].transactions_read = n_read
+        chunks[c].transactions_dropped = n_dropped
         begin = end
 
 
@@ -96,13 +89,15 @@ def count_hits(
             is looked at.
         ranges: the ranges that are sent, then those that are buffered at the segment's end. They ascend.
     """
+    roles, subjects, offsets = events.role, events.subject, events.offset
+    first_events, decided_subjects = transactions.event, transactions.subject
     c = 0
     r = 0
     found = False
-    for t in range(first, transactions.subject.size):
+    for t in range(first, decided_subjects.size):
         while c < chunks.size and t >= chunks[c].transactions:
             c += 1
-        s = transactions.subject[t]
+        s = decided_subjects[t]
         if s == R.SKIP or s == R.KEPT:
             continue
         is_walked = s == R.MIXED
@@ -114,15 +109,15 @@ def count_hits(
                     continue
             elif txn_subject[t] != R.MIXED:
                 continue
-        for i in range(transactions.event[t], transactions.event[t + 1]):
-            role = events.role[i] & ~R.ENDS
+        for i in range(first_events[t], first_events[t + 1]):
+            role = roles[i] & ~R.ENDS
             if role != R.TABLE_MAP and role != R.STATEMENT:
                 continue
-            subject = events.subject[i]
+            subject = subjects[i]
             if subject < 0 or flags[subject] & hit_bit == 0:
                 continue
             if is_walked:
-                offset = events.offset[i]
+                offset = offsets[i]
                 while r < ranges.shape[0] and ranges[r, RANGE_OFFSET] + ranges[r, RANGE_SIZE] <= offset:
                     r += 1
                 if r < ranges.shape[0] and ranges[r, RANGE_OFFSET] <= offset:

@@ -373,7 +373,7 @@ def _one_of(m, conditions, wanted, n):
     return intern(conditions, ANY, np.int64(-1), wanted, n)
 
 
-@kernel
+@inlined
 def _buffer(m, subject, size):
     """Buffer a context event (subject -1) or a table map."""
     state = m.state[0]
@@ -401,7 +401,7 @@ def _decides(m, subject):
         state.deciding += 1
 
 
-@kernel
+@inlined
 def _count_buffered(m, conditions, units, n_extra, always, bucket):
     """Count the buffered events under their conditions, and forget them.
 
@@ -552,7 +552,7 @@ def _count_end(m, conditions, units, bucket, transactions):
     close(m)
 
 
-@kernel
+@inlined
 def _count_event(columns, m, conditions, units, payloads, p, i, bucket):
     """Count event ``i``, in the order of the grammar. ``p`` is the number of its payload, if it is one."""
     state = m.state[0]

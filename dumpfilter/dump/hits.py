@@ -16,6 +16,7 @@ from dumpfilter.filter.flags import FILTER_HIT_F, TableFlags
 from dumpfilter.filter.hits import COLUMN, KINDS, Hits
 from dumpfilter.index.segment import Segment
 
+_HIT_BIT = np.uint32(FILTER_HIT_F)
 _NO_HITS: npt.NDArray[np.int64] = np.zeros(len(KINDS), np.int64)
 _NO_HITS.flags.writeable = False
 _NO_RANGES: npt.NDArray[np.int64] = np.empty((0, RANGE_COLUMNS), np.int64)
@@ -63,7 +64,8 @@ class HitCounter:
         buffered = walker.buffered() if segment.open else _NO_RANGES
         counts = np.zeros((len(chunks) + 1, len(KINDS)), np.int64)
         self._open = _OpenTransaction()
-        if not earlier.is_empty:
+        goes_on = not earlier.is_empty
+        if goes_on:
             self._open.buffered = _settle(earlier, decided, buffered, flags, counts)
         found = K.count_hits(
             _with_frames_for_xa_ends(segment, decided),
@@ -71,7 +73,7 @@ class HitCounter:
             txn_subject,
             decided.first,
             flags.array(),
-            np.uint32(FILTER_HIT_F),
+            _HIT_BIT,
             flags.hits(),
             flags.drops_hits,
             np.concatenate([ranges, buffered]) if len(buffered) else ranges,
@@ -85,7 +87,7 @@ class HitCounter:
         if segment.open:
             self._open.counts = counts[-1]
             self._open.buffered += _table_maps_among(buffered, segment, flags)
-        if found or payload_hits or not earlier.is_empty:
+        if found or payload_hits or goes_on:
             rows, columns = np.nonzero(counts[:-1])
             figures = counts[rows, columns].tolist()
             for row, column, count in zip(rows.tolist(), columns.tolist(), figures, strict=True):

@@ -11,6 +11,8 @@ from dumpfilter.dump import decide as K
 from dumpfilter.filter.flags import FILTER_UNDECIDED_F, TableFlags
 from dumpfilter.index.segment import Segment
 
+_UNDECIDED_BIT = np.uint32(FILTER_UNDECIDED_F)
+
 
 class Decided(NamedTuple):
     """A filter's decision about a segment. The arrays are valid until the walker's next decision."""
@@ -35,9 +37,7 @@ def collapse(
     if not flags.is_on:
         return txn_subject
     out = np.empty_like(txn_subject)
-    K.collapse_uniform(
-        txn_subject, segment.txn_set, segment.set_subject, flags.array(), np.uint32(FILTER_UNDECIDED_F), out
-    )
+    K.collapse_uniform(txn_subject, segment.txn_set, segment.set_subject, flags.array(), _UNDECIDED_BIT, out)
     return out
 
 
@@ -77,7 +77,7 @@ class SegmentWalker:
             segment.subject,
         )
         transactions = K.Transactions(segment.txn_event, txn_subject, segment.open, segment.end)
-        verdicts = K.Verdicts(flags.array(), np.uint32(FILTER_UNDECIDED_F), not flags.is_on)
+        verdicts = K.Verdicts(flags.array(), _UNDECIDED_BIT, not flags.is_on)
         is_kept = np.zeros(len(txn_subject), np.bool_)
         was_open = self.in_transaction
         while True:

@@ -332,7 +332,8 @@ def kept_beside(name: str, others: Collection[str]) -> bool:
 def find_index(directory: Path) -> Path:
     """Return the one index file of binlogs in a directory.
 
-    A replica keeps the index of its relay logs beside it. That index does not count. Raises BinlogMissing when there is none, or
+    A replica keeps the index of its relay logs beside it. That index does not count. Raises BinlogMissing when there
+    is none, or
     more than one.
     """
     found = sorted(directory.glob("*.index"))

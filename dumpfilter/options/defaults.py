@@ -8,7 +8,7 @@ NET_TIMEOUT = 60.0
 HEARTBEAT_PERIOD = NET_TIMEOUT / 2
 """The default time between heartbeats when a master has nothing to send, seconds.
 
-MySQL's default is half of ``replica_net_timeout``, too. A slave that sets another ``--replica-net-timeout`` asks for half
+MySQL's default is half of ``replica_net_timeout``, too. A slave with another ``--replica-net-timeout`` asks for half
 of that.
 """
 

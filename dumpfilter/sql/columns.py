@@ -36,7 +36,8 @@ _STATUS_NUMBERS = frozenset(
 )
 _MARIADB_STATUS = _words(f"""
     Slave_IO_State Master_Host Master_User Master_Port Connect_Retry Master_Log_File Read_Master_Log_Pos
-    Relay_Log_File Relay_Log_Pos Relay_Master_Log_File Slave_IO_Running Slave_SQL_Running {_RULES} Last_Errno Last_Error Skip_Counter Exec_Master_Log_Pos Relay_Log_Space
+    Relay_Log_File Relay_Log_Pos Relay_Master_Log_File Slave_IO_Running Slave_SQL_Running {_RULES}
+    Last_Errno Last_Error Skip_Counter Exec_Master_Log_Pos Relay_Log_Space
     Until_Condition Until_Log_File Until_Log_Pos Master_SSL_Allowed Master_SSL_CA_File Master_SSL_CA_Path
     Master_SSL_Cert Master_SSL_Cipher Master_SSL_Key Seconds_Behind_Master Master_SSL_Verify_Server_Cert
     Last_IO_Errno Last_IO_Error Last_SQL_Errno Last_SQL_Error Replicate_Ignore_Server_Ids Master_Server_Id

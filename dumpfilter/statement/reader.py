@@ -9,6 +9,7 @@ MOST_TOKENS = 100_000
 """The most tokens that the parser of binlogged statements reads, to bound its time."""
 
 _DEPTH = {"(": 1, ")": -1}
+_ENDS = (TokenKind.END, TokenKind.BAD)
 
 
 class TokenReader:
@@ -18,21 +19,19 @@ class TokenReader:
         """Read at most ``most`` tokens, or all of them."""
         self.text = text
         self._lexer = Lexer(text, dialect=dialect)
-        self._left = -1 if most is None else most
-        self.token = self._next()
+        self._left = -1 if most is None else most - 1
+        self.token = self._lexer.next()
         """The next token."""
 
     def advance(self) -> Token:
         """Take the next token."""
         taken = self.token
-        self.token = self._next()
+        if self._left:
+            self._left -= 1
+            self.token = self._lexer.next()
+        else:
+            self.token = Token(TokenKind.END, "", len(self.text), len(self.text))
         return taken
-
-    def _next(self) -> Token:
-        if not self._left:
-            return Token(TokenKind.END, "", len(self.text), len(self.text))
-        self._left -= 1
-        return self._lexer.next()
 
     @property
     def cut(self) -> bool:
@@ -42,7 +41,7 @@ class TokenReader:
     @property
     def at_end(self) -> bool:
         """Whether no token is left; an opened quote or comment that is not closed is none."""
-        return self.token.kind in (TokenKind.END, TokenKind.BAD)
+        return self.token.kind in _ENDS
 
     def sees(self, *words: str) -> bool:
         """Tell whether the next token is one of these keywords or symbols."""
@@ -65,11 +64,13 @@ class TokenReader:
         """Skip to the first of these words outside parentheses, take it and return it; "" if there is none."""
         depth = 0
         while not self.at_end:
-            if depth == 0:
-                found = self.accept(*words)
-                if found:
-                    return found
-            depth += self.skip()
+            token = self.advance()
+            if token.kind is TokenKind.SYMBOL:
+                if depth == 0 and token.value in words:
+                    return token.value
+                depth += _DEPTH.get(token.value, 0)
+            elif depth == 0 and token.word in words:
+                return token.word
         return ""
 
     def skip(self) -> int:
@@ -81,7 +82,9 @@ class TokenReader:
         """Skip to the end of a group whose opening parenthesis is already taken."""
         depth = 1
         while depth and not self.at_end:
-            depth += self.skip()
+            token = self.advance()
+            if token.kind is TokenKind.SYMBOL:
+                depth += _DEPTH.get(token.value, 0)
 
     def exists(self) -> bool:
         """Take IF EXISTS or IF NOT EXISTS, and tell whether it was there."""

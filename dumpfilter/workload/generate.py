@@ -3,12 +3,11 @@
 A set looks like the binlog of a busy server with ``binlog_format=ROW``. GTIDs are consecutive, timestamps advance,
 each statement has its table maps, and the rows can be decoded.
 
-With the defaults, a transaction has 4 statements on average and 16 at most (a geometric distribution). Of the
-statements,
+With the defaults, a transaction has 4 statements on average and 16 at most (a geometric distribution).
 
-- 1 in 20 changes another schema than its transaction's first schema,
-- 1 in 50 changes a second table,
-- 2 in 1,000 have 2 to 9 rows events of 8 KB.
+- 1 statement in 20 changes another schema than its transaction's first schema.
+- 1 statement in 50 changes a second table.
+- 2 statements in 1,000 have 2 to 9 rows events of 8 KB.
 
 The sizes of rows events are log-normal between 60 bytes and 8 KB, with a median of 250 and a mean of about 440 bytes.
 The mean over all events is about 200 bytes with MySQL and 190 with MariaDB, because the other events are small. The
@@ -144,7 +143,7 @@ def schemas_for(sizes: dict[str, int], wanted: float) -> list[str]:
 
 
 def schema_names(number: int) -> list[str]:
-    """Return the names of so many schemas: ``shop_00``, ``shop_01`` …"""
+    """Return the names of the first ``number`` schemas: ``shop_00``, ``shop_01`` and so on."""
     return [f"shop_{k:02}" for k in range(number)]
 
 

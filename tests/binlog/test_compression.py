@@ -1,4 +1,4 @@
-"""MariaDB's compressed rows and MySQL's compressed transactions, both ways."""
+"""Tests of compression and decompression: MariaDB's compressed rows and MySQL's compressed transactions."""
 
 import struct
 import zlib
@@ -29,7 +29,7 @@ DATA = Path(__file__).parents[1] / "oracle" / "data"
 
 
 def bodies(path: Path, wanted: int) -> list[bytes]:
-    """The bodies of all events of a type."""
+    """Return the bodies of all events of one type in a binlog file."""
     data, at, checksum, found = path.read_bytes(), 4, False, []
     while at < len(data):
         _, kind, _, size, _, _ = struct.unpack_from("<IBIIIH", data, at)
@@ -178,14 +178,14 @@ def test_the_server_s_payloads(name):
             at += size
         assert at == len(events)
         assert kinds[0] == EventType.QUERY  # BEGIN
-        # ours has the server's fields, in the server's order
+        # The encoder writes the server's fields in the server's order.
         ours = encode_transaction_payload(events)
         assert ours[:4] == body[:4] == b"\2\1\0\3"
         assert decode_transaction_payload(ours).open() == events
 
 
 def test_the_server_s_compressed_rows():
-    """What is inside is as long as the server says; ours starts as the server's does."""
+    """Compare recorded rows with the same rows compressed here: header and content are equal, the stream may differ."""
     path = DATA / "recordings" / "mariadb-types" / "bin.000001"
     kinds = (
         EventType.WRITE_ROWS_COMPRESSED_V1,

@@ -1,4 +1,4 @@
-"""The small events: round trips, and every recorded one against what its server said of it."""
+"""Tests of the small events: round trips, and every recorded event against its server's SHOW BINLOG EVENTS."""
 
 import json
 import struct
@@ -66,7 +66,7 @@ DECODERS: dict[int, Callable[[bytes], object]] = {
 
 
 def events(path: Path) -> Iterator[tuple[EventHeader, bytes]]:
-    """Header and body of a file's events, and of those inside Transaction_payload events."""
+    """Yield header and body of a file's events, and of the events inside Transaction_payload events."""
     data = path.read_bytes()
     position, checksum = 4, 4
     while position < len(data):
@@ -88,7 +88,7 @@ def events(path: Path) -> Iterator[tuple[EventHeader, bytes]]:
 
 
 def value_text(variable: UserVar, family: str) -> str:
-    """A user variable's value as SHOW BINLOG EVENTS has it; decimals are left to others."""
+    """Return a user variable's value as SHOW BINLOG EVENTS shows it. Decimals are not shown in the server's form."""
     if variable.value is None:
         return "NULL"
     if variable.type == INT_RESULT:
@@ -99,7 +99,7 @@ def value_text(variable: UserVar, family: str) -> str:
 
 
 def described(header: EventHeader, body: bytes, family: str) -> tuple[str, str] | None:
-    """Type and info as SHOW BINLOG EVENTS has them, shortened to what is compared; None for the rest."""
+    """Return an event's type and the compared part of its info in SHOW BINLOG EVENTS; None for other events."""
     if header.type not in DECODERS:
         return None
     event = DECODERS[header.type](body)
@@ -129,7 +129,7 @@ COMPARED = {
 
 
 def shortened(kind: str, info: str) -> tuple[str, str]:
-    """What a server said, with the character set and collation of user variables cut out."""
+    """Return a row of the server's SHOW BINLOG EVENTS without the character set and collation of user variables."""
     if kind == "User var" and " COLLATE " in info:
         name, value = info.split("=", 1)
         info = name + "=" + value.split(" ")[1]
@@ -160,7 +160,7 @@ def test_recorded_events_are_what_the_server_told(folder: Path) -> None:
     ]
     assert len(found) == len(told_all)
     for mine, theirs in zip(found, told_all, strict=True):
-        assert [*dict.fromkeys(mine)] == [*dict.fromkeys(theirs)]  # the oracle folds what repeats
+        assert [*dict.fromkeys(mine)] == [*dict.fromkeys(theirs)]  # the recording has repeated lines once
 
 
 def test_recorded_events_of_every_kind() -> None:
@@ -206,7 +206,7 @@ def test_recorded_events_of_every_kind() -> None:
 POINT = bytes.fromhex(
     "0100000067 00 00 3f000000 19000000 000000000101000000000000000000f03f0000000000000040 02 05 706f696e74"
 )
-XA_PREPARE = bytes.fromhex("00 07000000 01000000 01000000 6762")  # MySQL 9.7.4 and MariaDB alike
+XA_PREPARE = bytes.fromhex("00 07000000 01000000 01000000 6762")  # from MySQL 9.7.4, equal in MariaDB
 
 
 def test_user_variable_of_a_mariadb_type() -> None:
@@ -223,7 +223,7 @@ def test_user_variable_of_a_mariadb_type() -> None:
 
 
 def test_dummy_user_variable() -> None:
-    """What MariaDB puts in the place of an event that the slave is too old for."""
+    """Read the User_var event that MariaDB sends to an old slave in place of an event that the slave does not know."""
     assert decode_user_var(b"\1\0\0\0!\1") == UserVar("!", None)
 
 

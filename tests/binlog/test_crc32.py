@@ -1,4 +1,4 @@
-"""The compiled CRC32 against zlib's, by carry-less multiplication and by tables."""
+"""Tests of the compiled CRC32, with carry-less multiplication and with tables, against zlib."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dumpfilter.binlog import crc32 as _crc32
 
 
 def _by_tables() -> Callable[[int, int], int]:
-    """The same function compiled as on a CPU without carry-less multiplication."""
+    """Compile ``crc32`` as for a CPU without carry-less multiplication."""
     plain = _crc32.crc32.py_func
     return njit(types.FunctionType(plain.__code__, {**plain.__globals__, "_CLMUL": False}))
 

@@ -1,4 +1,4 @@
-"""The table of events, held to sets that are written out here by hand."""
+"""Tests of the table of events against sets of event types that are written here by hand."""
 
 from __future__ import annotations
 

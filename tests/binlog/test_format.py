@@ -1,4 +1,4 @@
-"""The format description event and the magic number."""
+"""Tests of the format description event and of the magic number."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_recordings(path: Path) -> None:
     fd = FormatDescription.parse(data[4 : 4 + size])
     name = path.parent.name
     assert fd.family == name.partition("-")[0].rstrip("0123456789")
-    # MySQL 5.5 knows no checksums, and the mixed recordings were made without them
+    # MySQL 5.5 has no checksums, and the mixed recordings were made with binlog_checksum=NONE.
     without = name.startswith("mysql55-") or re.fullmatch(r"(mysql|mariadb)\d*-mixed", name)
     assert fd.checksum == (not without)
     assert fd.post_header_length(EventType.TABLE_MAP) == 8
@@ -62,7 +62,7 @@ def test_who_knows_checksums(version: str, checksum: bool) -> None:
     dialect = Dialect("x", version, DIALECTS[-2].lengths, "none", False)
     event = dialect.format_description()
     if event[-4:] == b"\0" * 4 or checksum:
-        # as such a server writes it: the algorithm and the checksum of this event
+        # A server that knows checksums ends this event with the algorithm and a checksum.
         body_end = 19 + 57 + len(dialect.lengths)
         event = bytearray(event[:body_end] + b"\1" + bytes(4))
         event[9:13] = len(event).to_bytes(4, "little")
@@ -74,7 +74,7 @@ def test_who_knows_checksums(version: str, checksum: bool) -> None:
 
 @pytest.mark.parametrize("dialect", [d for d in DIALECTS if d.checksum], ids=lambda d: f"{d.name}-{d.gtids}")
 def test_every_flipped_bit(dialect: Dialect) -> None:
-    """Damage is an error that says where; only the in-use flag may change."""
+    """Every flipped bit is an error with file and position, except the in-use flag, which servers change."""
     event = dialect.format_description()
     for position in range(len(event)):
         for bit in range(8):
@@ -110,7 +110,7 @@ def test_errors() -> None:
 
 @pytest.mark.parametrize(("version", "server", "header"), [(1, b"3.23.58-log", 13), (3, b"4.1.22-log", 19)])
 def test_a_binlog_before_v4_is_refused(version: int, server: bytes, header: int, tmp_path: Path) -> None:
-    """Its first event (Start_v3) as the servers wrote it, with the header of its version."""
+    """A file of an old format begins with a Start_v3 event, here as old servers wrote it."""
     rest = struct.pack("<H50sI", version, server, 1_100_000_000)
     start = struct.pack("<IBII", 1_100_000_000, EventType.START_V3, 1, header + len(rest))
     if header == 19:

@@ -1,4 +1,4 @@
-"""GTID sets: the servers' text and binary forms, and the algebra against Python's own set."""
+"""Tests of GTID sets: the servers' text and binary forms, and the set operations against Python's sets."""
 
 import itertools
 import json
@@ -37,7 +37,7 @@ DATA = Path(__file__).parents[1] / "oracle" / "data"
 U = "3E11fa47-71ca-11e1-9e33-c80aa9429562"
 LOW = U.lower()
 
-# what MySQL 9.7.4 answered to SELECT GTID_SUBTRACT('…', ''); None: error 1772
+# MySQL 9.7.4's answers to SELECT GTID_SUBTRACT('…', ''). None stands for error 1772.
 MYSQL_ANSWERS = {
     "": "",
     f"{U}:1-5": f"{LOW}:1-5",
@@ -224,7 +224,7 @@ MODELS = {
 
 
 def made(kind: type[GtidSet], model: set[tuple[object, int]], how: int) -> GtidSet:
-    """The same set, filled in one of three ways."""
+    """Return the GTID set that equals a Python set, filled in one of three ways."""
     gtids = kind()
     if how == 0:
         for key, number in model:
@@ -243,7 +243,7 @@ def made(kind: type[GtidSet], model: set[tuple[object, int]], how: int) -> GtidS
 
 
 def members(gtids: GtidSet) -> set[tuple[object, int]]:
-    """Python's set of the same; intervals must be sorted, disjoint and not adjacent."""
+    """Return a GTID set as a Python set. Its intervals must be sorted, disjoint and not adjacent."""
     found = list(gtids)
     assert found == sorted(found)
     for (key, _, last), (next_key, first, _) in itertools.pairwise(found):
@@ -322,7 +322,7 @@ def test_varlen_round_trip(before: bytes, value: int) -> None:
 
 
 def bodies(path: Path, kind: int) -> list[bytes]:
-    """The bodies of a file's events of one type."""
+    """Return the bodies of all events of one type in a binlog file."""
     data = path.read_bytes()
     found, position, checksum = [], 4, 4
     while position < len(data):
@@ -359,7 +359,7 @@ def test_every_recorded_set_is_read_and_written_again(folder: Path) -> None:
             last = listed.position()
             assert encode_gtid_list(listed) == body
         assert last in final
-    assert last == final  # the last file begins where everything is done
+    assert last == final  # the last file has no transactions
     assert str(last) == oracle["gtid"]
 
 
@@ -374,7 +374,7 @@ def test_recorded_sets_with_tags() -> None:
 
 
 def test_a_million_intervals() -> None:
-    """Linear work: generous bounds that anything quadratic misses by hours."""
+    """Operations on a million intervals take linear time. Quadratic time would exceed the bound by hours."""
     key = (parse_uuid(U), "")
     begun = time.monotonic()
     a, b = MysqlGtidSet(), MysqlGtidSet()

@@ -1,4 +1,4 @@
-"""GTID events: bytes of real servers, every recorded event against what its server said of it."""
+"""Tests of GTID events: bytes of real servers, and every recorded event against its server's SHOW BINLOG EVENTS."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -37,7 +37,7 @@ SERVER = "0e39f2bd-e58f-11f1-b6bb-02fc00000001"
 
 
 def events(path: Path) -> Iterator[tuple[EventHeader, bytes]]:
-    """Header and body of a file's events."""
+    """Yield header and body of a file's events."""
     data = path.read_bytes()
     position, checksum = 4, 4
     while position < len(data):
@@ -50,7 +50,7 @@ def events(path: Path) -> Iterator[tuple[EventHeader, bytes]]:
 
 
 def decode(header: EventHeader, body: bytes) -> MysqlGtidEvent | MariadbGtidEvent | None:
-    """A GTID event of any kind; None for other events."""
+    """Decode a GTID event of any kind. Return None for other events."""
     match header.type:
         case EventType.GTID:
             return decode_mysql_gtid(body)
@@ -61,7 +61,7 @@ def decode(header: EventHeader, body: bytes) -> MysqlGtidEvent | MariadbGtidEven
     return None
 
 
-# what mysqlbinlog of MySQL 9.7.4 said of the first two, and of the same transaction as in the others
+# The values are those that mysqlbinlog of MySQL 9.7.4 printed for these events.
 TAGGED = MysqlGtidEvent(
     MysqlGtid(parse_uuid(SERVER), 2, "a"), 0, 2, 11, 1795253804592466, 1000000, 318, 90704, 90704
 )
@@ -87,7 +87,7 @@ def test_mysql_gtid_of_every_age() -> None:
     assert decode_mysql_gtid(UNTAGGED_BODY) == UNTAGGED
     assert decode_mysql_gtid(memoryview(UNTAGGED_BODY)) == UNTAGGED
     gtid = UNTAGGED.gtid
-    # 5.6; 5.7; 8.0.1; 8.0.2; 8.0.14; each event ends where the next version's begins to go on
+    # The event as MySQL 5.6, 5.7, 8.0.1 and 8.0.2 write it. Each version appends fields to those of the version before.
     for length, fields in {
         25: (),
         42: (2, 6),
@@ -108,7 +108,7 @@ def test_mysql_gtid_of_every_age() -> None:
     assert decode_mysql_gtid(replicated) == expected
     for length in (*range(25), *range(49, 56), 50 + 7 + 4):
         if length == 49:
-            continue  # inside the original timestamp from 50 on; 49 lacks all of it
+            continue  # the original timestamp is cut from 50 bytes on, and absent at 49 bytes
         with pytest.raises(BinlogCorrupt):
             decode_mysql_gtid(replicated[:length])
 
@@ -167,7 +167,7 @@ def test_mariadb_gtid_and_its_optional_fields() -> None:
     assert grouped[12] & FL_GROUP_COMMIT_ID
     threaded = START_ALTER[:13] + b"\x10" + (7).to_bytes(4, "little")
     assert decode_mariadb_gtid(threaded, 1).thread_id == 7
-    # an event that ends before its extra flags is whole; so 13 bytes of the alters, 21 of the XA PREPARE
+    # An event may end before its extra flags. So 13 bytes of an ALTER and 21 bytes of the XA PREPARE are whole events.
     for body, whole in ((COMMIT_ALTER, 13), (XA_PREPARE, 21), (XA_COMMIT, None), (grouped, None)):
         for length in range(len(body)):
             if length != whole:
@@ -204,7 +204,7 @@ def test_recorded_gtids_are_the_ones_the_server_told(folder: Path) -> None:
         for header, body in events(folder / name)
         if (event := decode(header, body)) is not None
     ]
-    # "GTID 0-11-1", and "XA START … GTID 0-11-76"
+    # The server's texts are such as "GTID 0-11-1" and "XA START … GTID 0-11-76".
     told = [transaction["gtid"].split("GTID ")[-1] for transaction in oracle["source"]["transactions"]]
     assert [str(event.gtid) for event in decoded] == told
     for event in decoded:

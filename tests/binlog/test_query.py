@@ -1,4 +1,4 @@
-"""Statements: bytes of real servers, every recorded statement against what its server said of it."""
+"""Tests of statements: bytes of real servers, and every recorded statement against its server's SHOW BINLOG EVENTS."""
 
 import dataclasses
 import json
@@ -32,7 +32,7 @@ RECORDINGS = sorted(path.parent for path in DATA.glob("oracle/*/oracle.json"))
 
 
 def events(path: Path) -> Iterator[tuple[EventHeader, bytes]]:
-    """Header and body of a file's events, and of those inside Transaction_payload events."""
+    """Yield header and body of a file's events, and of the events inside Transaction_payload events."""
     data = path.read_bytes()
     position, checksum = 4, 4
     while position < len(data):
@@ -54,7 +54,7 @@ def events(path: Path) -> Iterator[tuple[EventHeader, bytes]]:
 
 
 def decode(header: EventHeader, body: bytes) -> QueryEvent | None:
-    """A statement of any kind; None for other events."""
+    """Decode an event with a statement. Return None for other events."""
     match header.type:
         case EventType.QUERY:
             return decode_query(body)
@@ -66,7 +66,7 @@ def decode(header: EventHeader, body: bytes) -> QueryEvent | None:
 
 
 def info(header: EventHeader, event: QueryEvent) -> str:
-    """What SHOW BINLOG EVENTS says of it."""
+    """Return the statement's info in SHOW BINLOG EVENTS."""
     if header.flags & LOG_EVENT_SUPPRESS_USE_F or not event.db:
         return event.text
     return f"use `{event.db}`; {event.text}"
@@ -89,7 +89,7 @@ def test_recorded_statements_are_the_ones_the_server_told(folder: Path) -> None:
     ]
     assert len(found) == len(told)
     for mine, theirs in zip(found, told, strict=True):
-        # the oracle folds what repeats, and cuts numbers of files out
+        # The recording has repeated lines once, and has no file ids.
         assert [*dict.fromkeys(mine)] == [*dict.fromkeys(theirs)]
 
 
@@ -228,7 +228,7 @@ def test_every_status_variable_is_a_field() -> None:
 
 
 def test_updated_dbs() -> None:
-    assert decode_status_variables(b"\x0c\xfe").updated_dbs is None  # over 16
+    assert decode_status_variables(b"\x0c\xfe").updated_dbs is None  # 254 stands for more than 16 databases
     assert decode_status_variables(b"").updated_dbs is None
     assert decode_status_variables(b"\x0c\x00").updated_dbs == ()
     assert decode_status_variables(b"\x0c\x01\x00").updated_dbs == ("",)

@@ -1,4 +1,4 @@
-"""Plain reading, one event at a time."""
+"""Tests of the reader that makes one object of each event."""
 
 from __future__ import annotations
 

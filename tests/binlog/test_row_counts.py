@@ -1,5 +1,8 @@
-"""Counting rows: what a stream asks of the counter beyond single events. (Against the plain decoders, over recordings
-and made files: tests/spark_jobs/source/test_columns.py.)"""
+"""Tests of the row counter over several events.
+
+tests/spark_jobs/source/test_columns.py compares the counter with the plain decoders, over recordings and generated
+files.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ ROW = b"\xfc" + bytes(8)  # two INTs, none of them NULL
 
 
 class Stream:
-    """Events as a counter is given them; ``tables`` are numbered as they are named."""
+    """A builder of the columns that a row counter reads. Subject n is the table ``d.tn``."""
 
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
@@ -42,7 +45,7 @@ class Stream:
         self._events.append((kind, role, subject, body))
 
     def counted(self, counter: RowCounter) -> list[int]:
-        """The counts of what was added since the last time."""
+        """Return the counts of the events that were added since the last call."""
         trailer = bytes(self._fd.checksum_length)
         raw = [bytes(19) + body + trailer for _, _, _, body in self._events]
         size = np.array([len(event) for event in raw], np.int64)
@@ -80,7 +83,7 @@ def test_many_tables_in_a_statement_that_goes_on_in_the_next_piece() -> None:
     for number in (1999, 0, 700):
         stream.rows(number, number, (number % 7) * ROW, ends=False)
     stream.rows(5, 5, ROW)
-    stream.rows(5, 5, ROW)  # its tables were closed with the statement
+    stream.rows(5, 5, ROW)  # STMT_END_F of the event before has closed the table maps
     assert stream.counted(counter) == [1999 % 7, 0, 0, 1, UNKNOWN]
 
 
@@ -97,7 +100,7 @@ def test_compressed_rows() -> None:
     stream.map(1, 0)
     stream.rows(1, 0, 5 * ROW, ends=False, kind=T.WRITE_ROWS_COMPRESSED_V1)
     body = rows_body(MARIADB, T.WRITE_ROWS_COMPRESSED_V1, 1, ends=False, rows=ROW)
-    stream.raw(T.WRITE_ROWS_COMPRESSED_V1, R.ROWS, 0, body[:-4])  # does not open
+    stream.raw(T.WRITE_ROWS_COMPRESSED_V1, R.ROWS, 0, body[:-4])  # the compressed data are cut
     stream.rows(1, 0, 4 * ROW, kind=T.UPDATE_ROWS_COMPRESSED_V1)
     assert stream.counted(RowCounter()) == [UNKNOWN, 5, UNKNOWN, 2]
 

@@ -1,4 +1,4 @@
-"""Row images: the compiled walk against its twin, rows built from known values, and what servers wrote."""
+"""Tests of row images: the compiled search against plain Python, generated rows with known images, and recordings."""
 
 import json
 import struct
@@ -24,7 +24,7 @@ ARRAYS = ("before_start", "before_end", "after_start", "after_end")
 
 
 def events(data: bytes, checksum: bool = False, at: int = 4) -> Iterator[tuple[int, bytes]]:
-    """Type and body of every event of a binlog; compressed transactions are opened."""
+    """Yield type and body of each event of a binlog, and of the events inside Transaction_payload events."""
     while at < len(data):
         _, kind, _, size, _, _ = struct.unpack_from("<IBIIIH", data, at)
         body = data[at + 19 : at + size - (4 if checksum or kind == 15 else 0)]
@@ -57,9 +57,9 @@ def table_of(*columns: tuple[int, bytes]) -> TableMap:
     return TableMap(1, 1, "d", "t", types, b"".join(m for _, m in columns), bytes((len(types) + 7) // 8))
 
 
-# --- column by column: what a value takes ---------------------------------------------------------------
+# --- the size of a value, column type by column type ----------------------------------------------------
 
-STRING_254 = [  # CHAR(n) of so many bytes: its real type and length as the server packs them
+STRING_254 = [  # lengths of CHAR columns, bytes, and the column's metadata with real type and length
     (length, bytes((0xFE ^ ((length & 0x300) >> 4), length & 0xFF)))
     for length in (1, 40, 255, 256, 765, 1020)
 ]
@@ -182,7 +182,7 @@ bits = st.integers(0, 2**32 - 1)
 
 @st.composite
 def rows_cases(draw: st.DrawFn) -> tuple[TableMap, RowsHeader, bytes, list[tuple[int, int, int, int]]]:
-    """A table, a header, the rows data, and where the images are: written down while they were written."""
+    """A table map, the header of a rows event, its rows data, and the offsets of the images."""
     table = table_of(*draw(st.lists(st.sampled_from(COLUMNS), min_size=1, max_size=20)))
     sizes = ColumnPlan.from_table_map(table).sizes.tolist()
     kind = draw(st.sampled_from([23, 24, 25, 30, 31, 32, 39, 166, 167, 168]))
@@ -315,7 +315,7 @@ def test_no_rows_dummy_rows_and_rows_before_5_1_18(find):
 
 
 def test_many_more_rows_than_expected_and_many_bitmaps():
-    """All-NULL rows take one byte: the room for them has to grow, and nothing gets lost on the way."""
+    """Rows of NULLs take one byte each, so that the array of offsets has to grow. No row is lost."""
     table = table_of(*[(T.LONGLONG, b"")] * 8)
     plan = ColumnPlan.from_table_map(table)
     images = row_images(plan, header_of(30, 8, b"\xff"), b"\xff" * 100_000)
@@ -327,7 +327,7 @@ def test_many_more_rows_than_expected_and_many_bitmaps():
         assert images.after_end.tolist() == [length, 2 * length, 3 * length]
 
 
-# --- what servers wrote ---------------------------------------------------------------------------------
+# --- recordings -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", BINLOGS, ids=lambda p: f"{p.parent.name}-{p.name}")
@@ -355,7 +355,7 @@ def counts(paths: list[Path]) -> dict[str, Counter[str]]:
 
 @pytest.mark.parametrize("name", ["mysql-row", "mariadb-row"])
 def test_inserts_less_deletes_are_the_rows_the_source_ended_with(name):
-    """Of the tables that nothing but rows ever filled (``scratch`` was renamed and truncated)."""
+    """Check the tables that only rows events changed. Those of ``scratch`` were also renamed and truncated."""
     state = json.loads((DATA / "oracle" / name / "oracle.json").read_text())["source"]["state"]
     found = counts(sorted((DATA / "oracle" / name).glob("bin.00*")))
     checked = 0
@@ -368,7 +368,7 @@ def test_inserts_less_deletes_are_the_rows_the_source_ended_with(name):
     assert checked == 12
 
 
-# The rows that the statements of types.sql inserted, updated and deleted, as the server's client said
+# The numbers of rows that the statements of types.sql inserted, updated and deleted, as the client printed them
 # ("Query OK, 2 rows affected"), and SELECT COUNT(*) at the end.
 MYSQL_TYPES = {
     "every_type": (6, 19, 2, 4),

@@ -1,4 +1,4 @@
-"""Headers of Table_map and rows events: round trips, every version, real events, and damage."""
+"""Tests of Table_map events and of the headers of rows events: round trips, all versions, recordings, damage."""
 
 import struct
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ BINLOGS = sorted(p for p in DATA.glob("*/*/bin.0*") if p.read_bytes()[:4] == MAG
 
 
 def events(data: bytes, checksum: bool = False, at: int = 4) -> Iterator[tuple[int, bytes]]:
-    """Type and body of every event of a binlog; compressed transactions are opened."""
+    """Yield type and body of each event of a binlog, and of the events inside Transaction_payload events."""
     while at < len(data):
         _, kind, _, size, _, _ = struct.unpack_from("<IBIIIH", data, at)
         body = data[at + 19 : at + size - (4 if checksum or kind == 15 else 0)]
@@ -47,7 +47,6 @@ names = st.text(max_size=40).filter(lambda s: len(s.encode("utf-8", "surrogatees
 def table_maps(draw: st.DrawFn) -> TableMap:
     types = draw(st.binary(max_size=300))
     nulls = (len(types) + 7) // 8
-    # Only what follows a null bitmap can be optional metadata; without columns there is none.
     return TableMap(
         table_id=draw(st.integers(0, 2**48 - 1)),
         flags=draw(st.integers(0, 2**16 - 1)),

@@ -1,4 +1,4 @@
-"""Writing events and whole sets."""
+"""Tests of the writing of events and of whole binlog sets."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_rebase(events: list[tuple[int, bytes]], position: int, checksum: bool) 
 
 
 def test_a_place_that_is_not_told_stays_so(tmp_path: Path) -> None:
-    """MariaDB 11.8 writes an end_log_pos of 0 in the midst of transactions. What is copied keeps it."""
+    """MariaDB 11.8 writes an end_log_pos of 0 for the inner events of a transaction. The writer keeps the 0."""
     dialect = DIALECTS[0]
     with BinlogSetWriter(tmp_path, "copy") as writer:
         writer.begin(MadeBinlog(dialect, b"\xfebin" + dialect.format_description(), [], []).fd)
@@ -73,7 +73,6 @@ def test_recordings_come_out_as_they_are(path: Path, tmp_path: Path) -> None:
         writer.append(b"".join(event.raw for event in events[1:]))
         assert writer.position == len(data)
     written = (tmp_path / "copy.000001").read_bytes()
-    # the one thing made right: where a server left end_log_pos out
     assert written == data
 
 

@@ -427,7 +427,7 @@ def test_changes_are_not_kept(tmp_path: Path) -> None:
 
 @contextmanager
 def slave_process(directory: Path, *options: str) -> Iterator[tuple[Console, Path]]:
-    """``dumpfilter slave``, its console, and what it writes to standard error. It is ended with SIGTERM."""
+    """Run ``dumpfilter slave``. Give its console and its file of standard error. SIGTERM ends the process."""
     note, log = directory / "port", directory / "log"
     note.unlink(missing_ok=True)
     command = [

@@ -1,4 +1,7 @@
-"""Run the console sessions of ``docs/tutorial.md``. ``python -m tests.docs.tutorial`` writes their outputs into the page."""
+"""Run the console sessions of ``docs/tutorial.md``.
+
+``python -m tests.docs.tutorial`` writes their outputs into the page.
+"""
 
 from __future__ import annotations
 

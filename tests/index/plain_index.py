@@ -1,7 +1,8 @@
-"""The plain-Python twin of :mod:`dumpfilter.index._scan`, one event at a time, with sets of events of its own.
+"""The reference index: the result of the compiled scan (:mod:`dumpfilter.index._scan`), computed in plain Python.
 
-It is slow, and easy to check by eye. Tests hold the compiled scan to it. It takes a whole file at once, so there
-are no segments; everything else is as in :class:`~dumpfilter.index.segment.Segment`.
+The reference is slow, and easy to check by eye. Tests compare the compiled scan with the reference. The reference has
+its own sets of event types, and reads a whole file without segments. All its columns are as in
+:class:`~dumpfilter.index.segment.Segment`.
 """
 
 from __future__ import annotations
@@ -52,10 +53,14 @@ _FILE = frozenset(
 )
 _ROWS = frozenset({*range(20, 26), *range(30, 33), 39, *range(166, 172)})
 _BETWEEN, _IN_GROUP, _AFTER_BEGIN = range(3)
+"""The places of an event: between transactions, in a transaction before BEGIN, in a transaction after BEGIN."""
 
 
 AnySubject = Subject | frozenset[Subject] | int
-"""A subject; for the end of an XA transaction with several, or none, the set of them; or a negative number."""
+"""A subject, a set of subjects, or one of the negative numbers of :mod:`dumpfilter.binlog.roles`.
+
+The sets are the subjects of prepared transactions that have no subject or several.
+"""
 
 
 @dataclass
@@ -64,15 +69,16 @@ class Transaction:
 
     first_event: int
     subject: AnySubject = R.NOTHING
-    """The only subject in it, or R.NOTHING, R.MIXED, R.KEPT."""
+    """The only subject of the transaction, or R.NOTHING, R.MIXED, R.KEPT."""
     source: SourceKey | int = R.NOTHING
-    """Whose GTID it has; R.NOTHING (-1) without one, -3 between transactions."""
+    """The GTID source; R.NOTHING (-1) without a GTID, -3 for an event between transactions."""
     number: int = 0
+    """The GTID's number within the GTID source."""
 
 
 @dataclass
 class ReferenceIndex:
-    """The columns of a whole file; subjects and sources stand for themselves instead of numbers."""
+    """The columns of a whole binlog file, with subjects and GTID sources themselves instead of their numbers."""
 
     offset: list[int] = field(default_factory=list)
     size: list[int] = field(default_factory=list)
@@ -84,19 +90,24 @@ class ReferenceIndex:
     open: bool = False
     """Whether the file ends inside a transaction."""
     payloads: dict[int, ReferenceIndex] = field(default_factory=dict)
-    """By the number of its event, what is in a compressed transaction."""
+    """The index of each compressed transaction's payload, by the number of the event that carries the payload."""
     prepared: dict[Xid, AnySubject] = field(default_factory=dict)
-    """What the XA transactions hold that are prepared at the end; R.KEPT when some of it is always sent."""
+    """The subjects of each transaction that is prepared at the end of the file.
+
+    R.KEPT stands for a prepared transaction of which the master always sends a part.
+    """
     is_inside: bool = False
-    """Whether this is a compressed transaction."""
+    """Whether the columns are those of a compressed transaction's payload."""
 
 
 def index_events(
     events: Iterable[Event], prepared: dict[Xid, AnySubject] | None = None, *, is_inside: bool = False
 ) -> ReferenceIndex:
-    """The index of a file's events, the format description event at its start left out.
+    """Return the index of a file's events. The format description event at the start of the file is left out.
 
-    Raises BinlogCorrupt or BinlogUnsupported, without the file's name, at the event that is bad.
+    ``prepared`` has the subjects of the transactions that are prepared before the first event. ``is_inside`` says that
+    the events are those of a payload. Raises BinlogCorrupt or BinlogUnsupported with the position of a bad event, but
+    without the file's name.
     """
     made = ReferenceIndex(prepared=dict(prepared or {}), is_inside=is_inside)
     tables: dict[int, Subject] = {}
@@ -116,7 +127,7 @@ def index_events(
             raise type(error)(error.what, position=event.offset) from None
         made.offset.append(event.offset)
         made.size.append(event.header.size)
-        # the compiled index does not scan a second format description event
+        # The compiled scan does not read the time of a second format description event.
         made.time.append(0 if event.type == EventType.FORMAT_DESCRIPTION else event.header.timestamp)
         made.type.append(event.type)
         made.role.append(role | (R.ENDS if group == _BETWEEN else 0))
@@ -126,7 +137,11 @@ def index_events(
 
 
 def _read(event: Event, group: int, tables: dict[int, Subject]) -> tuple[int, AnySubject, int]:
-    """An event's role and subject, and where the transaction stands after it."""
+    """Return an event's role and subject, and the place after the event.
+
+    ``group`` is the place before the event. ``tables`` has the subject of each table id, and gets those of table maps.
+    A subject that :func:`_resolve` has to find is R.PENDING.
+    """
     kind, body, fd = event.type, event.body, event.fd
     ends = _BETWEEN if group < _AFTER_BEGIN else group
     id_length = 4 if fd.post_header_length(EventType.TABLE_MAP) == 6 else 6
@@ -198,7 +213,10 @@ def _read(event: Event, group: int, tables: dict[int, Subject]) -> tuple[int, An
 
 
 def _frame(text: bytes, group: int) -> tuple[int | None, int]:
-    """The role of a transaction's keyword (in capitals), or None, and where the transaction stands then."""
+    """Return the role of a statement that begins or ends a part of a transaction, and the place after the statement.
+
+    ``text`` is the statement in capitals. The role is None for all other statements.
+    """
     ends = _BETWEEN if group < _AFTER_BEGIN else group
     if text == b"BEGIN":
         return R.FRAME, _AFTER_BEGIN
@@ -216,7 +234,7 @@ def _frame(text: bytes, group: int) -> tuple[int | None, int]:
 
 
 def _resolve(made: ReferenceIndex, event: Event, role: int, group: int) -> tuple[int, AnySubject]:
-    """What takes more than a look at the event: statements, ends of XA transactions, compressed ones."""
+    """Return role and subject of a statement, of the end of an XA transaction, or of a compressed transaction."""
     try:
         if event.type == EventType.XA_PREPARE:
             found = decode_xa_prepare(event.body)
@@ -244,7 +262,7 @@ def _resolve(made: ReferenceIndex, event: Event, role: int, group: int) -> tuple
 
 
 def _held(made: ReferenceIndex) -> AnySubject:
-    """What the transaction in hand holds, up to here."""
+    """Return the subjects of the last transaction so far. R.KEPT stands for a part that the master always sends."""
     subjects: set[Subject] = set()
     for n in range(made.transactions[-1].first_event, len(made.offset)):
         role, subject = made.role[n], made.subject[n]
@@ -257,7 +275,7 @@ def _held(made: ReferenceIndex) -> AnySubject:
 
 
 def _open(made: ReferenceIndex, event: Event) -> int:
-    """The role of a compressed transaction, once it is opened."""
+    """Index the payload of a compressed transaction, and return the role of the transaction's event."""
     if made.is_inside:
         return R.KEEP
     raw = decode_transaction_payload(event.body).open()
@@ -282,7 +300,7 @@ def _open(made: ReferenceIndex, event: Event) -> int:
 
 
 def _count_in(transaction: Transaction, event: Event, role: int, subject: AnySubject) -> None:
-    """What an event says about its transaction."""
+    """Update a transaction's subject and GTID for one more event."""
     if role == R.FILE:
         transaction.source, transaction.subject = -3, R.KEPT
     elif role >= R.DUMMY_ROWS or subject == R.UNMAPPED:

@@ -1,4 +1,4 @@
-"""Binlog sets: index files, files that grow, files that are damaged."""
+"""Tests of binlog sets: index files, files that grow, files that are damaged."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _set(directory: Path, index: str, *names: str, data: bytes = EMPTY) -> Path:
 
 
 def _events(data: bytes, segment_size: int = 1 << 16) -> list[tuple[int, int, bytes]]:
-    """What a scan gives of a file, and then whatever check_end says."""
+    """Return offset, role and bytes of each event that a scan of a file finds. Raises the errors of ``check_end``."""
     found = []
     for reader, segment in segments(data, segment_size):
         for offset, size, role in zip(
@@ -268,7 +268,7 @@ class TestGrowing:
         made=binlogs(closed=False, max_transactions=3), segment_size=st.sampled_from([1, 100, 1000, 1 << 16])
     )
     def test_byte_by_byte(self, made: MadeBinlog, segment_size: int) -> None:
-        """No error and no torn event, however little has been written; in the end everything came, once."""
+        """A reader of a growing file raises no error and returns each event once, when the event is complete."""
         file = MemoryFile(made.data[: made.first_event])
         reader = SegmentReader(file, Subjects(), SourceNumbers(), segment_size=segment_size)
         found = []
@@ -286,7 +286,7 @@ class TestGrowing:
     @settings(deadline=None, max_examples=50)
     @given(made=binlogs(closed=False), data=st.data(), segment_size=st.integers(1, 2000))
     def test_in_pieces(self, made: MadeBinlog, data: st.DataObject, segment_size: int) -> None:
-        """Whole transactions come as soon as they are there, while the buffer has room for them."""
+        """A reader with a large buffer returns a transaction as soon as the file has all of it."""
         file = MemoryFile(made.data[: made.first_event])
         reader = SegmentReader(file, Subjects(), SourceNumbers(), segment_size=segment_size)
         roomy = SegmentReader(file, Subjects(), SourceNumbers())
@@ -350,7 +350,7 @@ class TestDamage:
         assert raised.value.file == "made.000001"
         assert raised.value.position is not None
         assert raised.value.position <= position
-        # nothing that came before the error is other than it was
+        # The events before the error are those of the undamaged file.
         before = []
         whole = _events(made.data)
         with contextlib.suppress(BinlogError):

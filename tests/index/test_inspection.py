@@ -1,4 +1,4 @@
-"""The figures of ``dumpfilter inspect`` against a plain walk."""
+"""Tests of the figures of ``dumpfilter inspect`` against a count in plain Python."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support import DATA, RECORDED_SETS, recording_id
 
 
 def _check(found: Inspection, paths: list[Path]) -> None:
-    """Count everything again, event by event."""
+    """Compare an inspection with a count of the same files, event by event."""
     events: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
     owners: Counter[tuple[str, str]] = Counter()
@@ -65,7 +65,7 @@ def _check(found: Inspection, paths: list[Path]) -> None:
     times = [time for time in times if time]
     assert (found.first_time, found.last_time) == ((min(times), max(times)) if times else (None, None))
     assert found.files == [(path.name, path.stat().st_size) for path in paths]
-    # heads apart, every byte is somebody's
+    # Every byte after the heads of the files counts for one type of event and for one schema.
     heads = sum(4 + int.from_bytes(path.read_bytes()[13:17], "little") for path in paths)
     total = sum(size for _, size in found.files)
     assert sum(size for _, size in found.events.values()) == total - heads
@@ -89,7 +89,7 @@ def test_generated(made: MadeBinlog, tmp_path_factory: pytest.TempPathFactory) -
 
 
 def test_oracle() -> None:
-    """What the server itself says: version, GTIDs, transactions."""
+    """The inspection agrees with the server about version, GTIDs and number of transactions."""
     found = inspect_set(BinlogSet.open(DATA / "oracle" / "mysql-row"))
     assert found.server_version.startswith("9.7.4")
     assert found.family == "mysql"

@@ -1,4 +1,4 @@
-"""The compiled index against its plain-Python twin."""
+"""Tests of the compiled scan against the reference index in plain Python."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ def _subject(number: int, subjects: Subjects) -> Any:
 
 
 def _check_sets(segment: Segment) -> None:
-    """A transaction of several subjects names them, when nothing else matters to what becomes of it."""
+    """Check the subjects listed for a transaction of several subjects.
+
+    A transaction has this list only when the verdicts about its subjects decide all of its events.
+    """
     assert len(segment.txn_set) == len(segment.txn_subject) + 1
     for t, subject in enumerate(segment.txn_subject.tolist()):
         entries = set(segment.set_subject[segment.txn_set[t] : segment.txn_set[t + 1]].tolist())
@@ -61,7 +64,7 @@ def _check_sets(segment: Segment) -> None:
 
 
 class _Compiled:
-    """The segments of a file put together again, in the twin's terms."""
+    """The segments of a file, joined and translated into the columns of the reference index."""
 
     def __init__(self, data: bytes, segment_size: int) -> None:
         self.subjects, self.sources = Subjects(), SourceNumbers()
@@ -93,7 +96,7 @@ class _Compiled:
                     int(segment.txn_number[t]),
                 )
                 if t == 0 and segment.continues:
-                    # every part of a transaction says which one it is
+                    # Every part of a transaction that several segments share names the GTID.
                     was = self.transactions[-1]
                     assert (made.source, made.number) == (was.source, was.number)
                     assert made.subject == R.MIXED
@@ -155,7 +158,7 @@ def test_generated(made: MadeBinlog, segment_size: int) -> None:
 @settings(max_examples=60, deadline=None)
 @given(made=binlogs(unreadable=True), segment_size=st.integers(1, 900))
 def test_boundaries(made: MadeBinlog, segment_size: int) -> None:
-    """Transactions begin where the writer began them, and can be found by their position."""
+    """A scan finds the boundaries at which the binlog was written, and ``transaction_at`` finds each transaction."""
     found = [made.first_event]
     for _, segment in segments(made.data, segment_size):
         known = {
@@ -175,7 +178,7 @@ def test_boundaries(made: MadeBinlog, segment_size: int) -> None:
 @settings(max_examples=60, deadline=None)
 @given(made=binlogs(unreadable=True), segment_size=st.integers(1, 900), data=st.data())
 def test_from_the_middle(made: MadeBinlog, segment_size: int, data: st.DataObject) -> None:
-    """A scan from any boundary gives what the whole scan gives there."""
+    """A scan from any boundary on finds the same events as a scan of the whole file."""
     from dumpfilter.index.fileset import SegmentReader
 
     start = data.draw(st.sampled_from(made.boundaries))
@@ -206,7 +209,7 @@ def test_from_the_middle(made: MadeBinlog, segment_size: int, data: st.DataObjec
     sizes=st.tuples(st.integers(1, 3000), st.integers(1, 3000)),
 )
 def test_limit(made: MadeBinlog, sizes: tuple[int, int]) -> None:
-    """A reader with another buffer finds the same segments again when told where each ends."""
+    """A reader with a smaller or larger buffer finds the same segments again when it knows the end of each."""
     from dumpfilter.index.fileset import SegmentReader
 
     wanted = [segment for _, segment in segments(made.data, sizes[0])]
@@ -225,7 +228,7 @@ def _dialect(name: str, gtids: str) -> Dialect:
 
 
 def test_many_tables_and_ids() -> None:
-    """Names and table ids outgrow their first tables, in one transaction and over many."""
+    """The scan's hash tables of names and table ids grow within a transaction and over several."""
     dialect = _dialect("mysql 9.7", "mysql")
     builder = _Builder(dialect)
     for group in range(3):
@@ -241,7 +244,7 @@ def test_many_tables_and_ids() -> None:
 
 
 def test_many_sources() -> None:
-    """More GTID sources than the first table holds."""
+    """The table of GTID sources grows."""
     builder = _Builder(_dialect("mysql 9.7", "mysql"))
     for n in range(300):
         builder.add(T.GTID, b"\1" + (n % 150).to_bytes(16, "little") + (1 + n // 150).to_bytes(8, "little"))
@@ -274,7 +277,7 @@ def test_keywords_in_any_case() -> None:
     _check(bytes(builder.data), 2 << 20)
     (_, segment), *_ = segments(bytes(builder.data), 2 << 20)
     frames = [int(r) & 0x7F for r in segment.role]
-    # an XA statement that names no xid as servers write it cannot be decided
+    # "xa rollback 'a'" is not in the form in which servers write an xid, so the master cannot decide it and sends it.
     assert frames == [R.FRAME] * 8 + [R.KEEP] + [R.STATEMENT] * 4
 
 
@@ -323,7 +326,7 @@ def test_bad_events(events: list[tuple[int, bytes]]) -> None:
 
 
 def test_what_a_server_has_decrypted_is_read() -> None:
-    """A server that sends an encrypted binlog marks Start_encryption as ignorable, and the rest is in clear."""
+    """A server that sends an encrypted binlog decrypts the events and marks Start_encryption as ignorable."""
     builder = _Builder(next(dialect for dialect in DIALECTS if dialect.family == "mariadb"))
     builder.add(T.START_ENCRYPTION, b"\1" + bytes(16), flags=LOG_EVENT_IGNORABLE_F)
     builder.add(T.QUERY, query_body(b"DROP TABLE t"))
@@ -342,7 +345,7 @@ UNREADABLE = [
 
 @pytest.mark.parametrize("event", UNREADABLE)
 def test_what_cannot_be_read(event: tuple[int, bytes]) -> None:
-    """Where a checksum says that it was written so it is sent; else the file may be damaged there."""
+    """The master sends an unreadable event that has a right checksum. Without checksums such an event is an error."""
     plain = next(dialect for dialect in DIALECTS if not dialect.checksum)
     before = (T.QUERY, query_body(b"DROP TABLE t"))
     _error(before, event, dialect=plain)
@@ -366,7 +369,7 @@ def test_length_below_header() -> None:
 
 
 def test_second_format_description() -> None:
-    """A server's relay log has the master's after its own; it says how the events after it are read."""
+    """A relay log has two format description events. The second, the master's, tells how later events are read."""
     with_crc, without = (d for d in DIALECTS if d.gtids == "anonymous")
     builder = _Builder(without)
     builder.add(T.ROTATE, bytes(8) + b"x")
@@ -378,7 +381,7 @@ def test_second_format_description() -> None:
 
 
 def test_format_description_inside_a_transaction() -> None:
-    """What was read of the transaction must not vanish."""
+    """A format description event inside a transaction is an error, so that no event of the transaction is lost."""
     body = DIALECTS[0].format_description()[19:-4]
     error = _error((T.GTID, GTID_BODY), (T.QUERY, query_body(b"BEGIN")), (T.FORMAT_DESCRIPTION, body))
     assert isinstance(error, BinlogCorrupt)

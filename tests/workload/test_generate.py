@@ -1,4 +1,4 @@
-"""The generated binlogs are decodable row by row, and repeatable."""
+"""Tests of the generator: every row can be decoded, and a seed repeats the bytes."""
 
 from __future__ import annotations
 
