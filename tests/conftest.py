@@ -5,7 +5,8 @@ the directory outside pytest's own folders.
 
 ``--quick`` runs the tests that need no server, no Java and no browser, and that take seconds. The other tests are in
 files named ``test_…_slow.py``. In a quick run the programs that quick tests must not start are replaced by a failing
-script.
+script. A test with the mark ``every_recording`` has a case for each recording. A quick run takes only its cases of
+``QUICK_RECORDINGS``.
 
 ``record_property("said", text)`` makes a passing test print a text at the end of the run.
 """
@@ -38,6 +39,20 @@ FORBIDDEN_IN_QUICK = (
 )
 """Programs that only slow tests start."""
 
+QUICK_RECORDINGS = (
+    "mariadb-mixed",
+    "mariadb-write-mixed",
+    "mariadb105-types",
+    "mariadb118-statement",
+    "mysql-mixed",
+    "mysql-row",
+    "mysql-write-mixed",
+    "mysql55-types",
+    "mysql57-mixed",
+    "mysql97-new-formats-row",
+)
+"""A sample of the recordings: each server family, each binlog format, and the oldest and newest versions."""
+
 PREFIX = "dumpfilter-tests-"
 """The name of a run's temporary directory, before the number of its process."""
 
@@ -66,6 +81,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Make the temporary directory of the run. The workers of pytest-xdist inherit it with the environment."""
+    config.addinivalue_line(
+        "markers", "every_recording: a quick run takes only the cases of QUICK_RECORDINGS"
+    )
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # A shell starts background jobs like this, and processes that ignore Ctrl-C cannot be tested for it.
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -112,8 +130,24 @@ def _forbid(programs: tuple[str, ...], directory: Path) -> None:
     os.environ.pop("JAVA_HOME", None)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep each slow file on one worker, which starts its servers once. pytest-xdist begins with the largest groups."""
+def _in_sample(item: pytest.Item) -> bool:
+    """Tell whether a case's id names a recording of the sample, alone or before further words."""
+    words = item.name.partition("[")[2].rstrip("]").split("/")
+    return any(word == name or word.startswith(f"{name}-") for word in words for name in QUICK_RECORDINGS)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out recordings in a quick run, and keep each slow file on one worker, which starts its servers once.
+
+    pytest-xdist begins with the largest groups.
+    """
+    if config.getoption("quick"):
+        left_out = [
+            item for item in items if item.get_closest_marker("every_recording") and not _in_sample(item)
+        ]
+        config.hook.pytest_deselected(items=left_out)
+        gone = set(left_out)
+        items[:] = [item for item in items if item not in gone]
     for item in items:
         if item.path.name.endswith(SLOW) and item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(item.path.name))

@@ -115,7 +115,7 @@ write_rules = st.lists(
 
 
 class TestStatements:
-    @settings(max_examples=1000, deadline=None)
+    @settings(max_examples=500, deadline=None)
     @given(
         rules=rule_lists(),
         write=write_rules,

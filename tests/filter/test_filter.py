@@ -71,7 +71,7 @@ lower = st.sampled_from([0, 1, 2])
 collations = st.sampled_from(NameCollation)
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(
     given_rules=rule_lists(),
     family=families,

@@ -48,7 +48,7 @@ def write_filter(
     )
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(
     do_db=databases,
     ignore_db=databases,

@@ -74,6 +74,7 @@ def _check(found: Inspection, paths: list[Path]) -> None:
 
 
 @pytest.mark.parametrize("path", RECORDED_SETS, ids=recording_id)
+@pytest.mark.every_recording
 def test_recordings(path: Path) -> None:
     binlogs_ = BinlogSet.open(path)
     _check(inspect_set(binlogs_), [binlogs_.path(name) for name in binlogs_.names])

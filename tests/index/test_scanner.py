@@ -140,13 +140,14 @@ def _check(data: bytes, segment_size: int) -> None:
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=recording_id)
+@pytest.mark.every_recording
 def test_recordings(path: Path) -> None:
     data = path.read_bytes()
     for segment_size in (1, 700, 5000, 2 << 20):
         _check(data, segment_size)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(made=binlogs(unreadable=True), segment_size=st.integers(1, 900))
 def test_generated(made: MadeBinlog, segment_size: int) -> None:
     _check(made.data, segment_size)

@@ -96,6 +96,7 @@ def _leaves_no_trace(logged: Logged, recording: Recording) -> bool:
 
 
 @pytest.mark.parametrize(("recording", "case"), CASES)
+@pytest.mark.every_recording
 def test_a_statement_is_decided_as_the_real_replica_did(recording: Recording, case: str) -> None:
     replica = recording.replica(case)
     rules = filter_of(recording, case)

@@ -98,6 +98,7 @@ def test_there_are_recordings() -> None:
 
 
 @pytest.mark.parametrize(("recording", "case"), CASES)
+@pytest.mark.every_recording
 def test_what_is_written_is_what_the_server_wrote(recording: WriteRecording, case: str) -> None:
     decided = 0
     for event, written in recording.events(case):
@@ -108,6 +109,7 @@ def test_what_is_written_is_what_the_server_wrote(recording: WriteRecording, cas
 
 
 @pytest.mark.parametrize(("recording", "case"), CASES)
+@pytest.mark.every_recording
 def test_the_rest_goes_with_it(recording: WriteRecording, case: str) -> None:
     """The context of a statement is sent with the statement, and no empty transaction is sent.
 
@@ -123,6 +125,7 @@ def test_the_rest_goes_with_it(recording: WriteRecording, case: str) -> None:
 
 
 @pytest.mark.parametrize(("recording", "case"), CASES)
+@pytest.mark.every_recording
 def test_a_prepared_transaction_and_its_end_stay_together(recording: WriteRecording, case: str) -> None:
     """The end of an XA transaction is sent exactly when its prepared part is.
 

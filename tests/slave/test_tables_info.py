@@ -36,6 +36,7 @@ def test_no_keyword_is_seen_where_there_is_none() -> None:
 
 
 @pytest.mark.parametrize("folder", RECORDED_SETS, ids=recording_id)
+@pytest.mark.every_recording
 def test_extended_recordings(folder: Path, tmp_path: Path) -> None:
     source = BinlogSet.open(binlogs_in(folder))
     with_tables_info(source, tmp_path, "x")

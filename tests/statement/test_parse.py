@@ -443,43 +443,6 @@ def test_a_shape_is_its_own_shape(text: str) -> None:
         assert statement_shape(shape) == shape
 
 
-_SIZE = 16 << 20
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "INSERT INTO a.t VALUES ('" + "x" * _SIZE + "')",
-        "INSERT INTO a.t VALUES " + "(1,2),\n" * (_SIZE // 7),
-        "'" + "\\'" * (_SIZE // 2),
-        '"' + '\\"' * (_SIZE // 2),
-        "ALTER TABLE a.t COMMENT '" + "\\'" * (_SIZE // 2),
-        "ALTER TABLE a.t COMMENT '" + "''" * (_SIZE // 2),
-        "ALTER TABLE a.t " + "ADD i INT, " * (_SIZE // 11),
-        "DROP TABLE " + "`" * _SIZE + "x",
-        "DROP TABLE " + "a.b," * (_SIZE // 4) + "c",
-        "/*" + "*" * _SIZE,
-        "/*" * (_SIZE // 2),
-        "/*!" * (_SIZE // 3),
-        "-- " + "-" * _SIZE,
-        "\n" * _SIZE + "DROP DATABASE a",
-        "DROP DATABASE " + "a" * _SIZE,
-        "CREATE " + "OR REPLACE " * (_SIZE // 11),
-        "CREATE DEFINER=" + "(" * _SIZE,
-        "LOAD DATA " + "(" * _SIZE,
-        "RENAME TABLE " + "a TO b, " * (_SIZE // 8),
-        "\\" * _SIZE,
-    ],
-    ids=lambda text: text[:24].strip(),
-)
-def test_very_long_statements(text: str) -> None:
-    """16 MB of anything are read (the cost is in bench/; here the point is that they end)."""
-    parsed = read_text(text)
-    assert parsed.updated is None or len(parsed.updated) <= 1
-    if text.startswith("INSERT"):
-        assert parsed.updated == (names("a.t"),)
-
-
 def test_what_is_too_long_is_not_guessed() -> None:
     def databases(text: str) -> tuple[str, ...] | None:
         return statement(text).updated_databases

@@ -30,6 +30,7 @@ def read(file: MemoryFile | Path, ranges: list[FileRange], **options: Any) -> li
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=recording_id)
+@pytest.mark.every_recording
 def test_every_event_of_a_recording_is_a_row(path: Path) -> None:
     cuts = cuts_of([index_file(0, str(path), last=False, range_size=700, block_size=999)])
     wanted = events_of(path.read_bytes(), path.name)

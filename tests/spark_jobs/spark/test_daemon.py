@@ -37,7 +37,7 @@ def digest_of(copy: Path) -> str:
 def test_the_same_code_in_another_place(copy: Path) -> None:
     mine = digest_of(copy)
     assert mine == code_digest()
-    (copy / "dumpfilter" / "__pycache__").mkdir()
+    (copy / "dumpfilter" / "__pycache__").mkdir(exist_ok=True)
     (copy / "dumpfilter" / "__pycache__" / "compiled.nbi").touch()
     os.utime(copy / "dumpfilter" / "errors.py", (1, 1))
     assert digest_of(copy) == mine

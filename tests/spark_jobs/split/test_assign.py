@@ -17,6 +17,7 @@ from tests.strategies import MadeBinlog, binlogs
 
 @pytest.mark.parametrize(("range_size", "block_size"), [(32 << 20, 8 << 20), (2000, 1500)])
 @pytest.mark.parametrize("name", RECORDINGS)
+@pytest.mark.every_recording
 def test_recordings(name: str, range_size: int, block_size: int, tmp_path: Path) -> None:
     result = split_here(
         RECORDINGS[name], tmp_path / "out", SplitOptions(range_size=range_size, block_size=block_size)
