@@ -93,7 +93,7 @@ class RowCounter:
         events = K.Events(data, start, size, type, role, subject)
         format = K.Format(fd.checksum_length, id_length, _header_lengths(fd), _EVENT_KINDS)
         opened = K.Opened(-1, _NOTHING, True)
-        i = 0
+        i, looked_ahead = 0, False
         while True:
             stop, i, self._open_maps = K.count_rows(
                 events, format, self._plans, self._maps, self._open_maps, opened, self._scratch, counts, i
@@ -103,17 +103,34 @@ class RowCounter:
             if stop == K.Stop.MORE_MAPS:
                 self._maps = K.OpenMaps._make(np.concatenate((one, np.zeros_like(one))) for one in self._maps)
                 continue
-            event_start, end = int(start[i]) + HEADER_LENGTH, int(start[i] + size[i]) - fd.checksum_length
-            body = data[event_start:end].tobytes()
             if stop == K.Stop.NEW_SHAPE:
-                first, last = K.shape_of(data, event_start, end, id_length)
-                shape = data[first:last].tobytes()
-                if shape not in self._plan_numbers:
-                    self._add_plan(shape, body, fd)
-                self._plans.of_subject[subject[i]] = self._plan_numbers[shape]
+                # a stop costs as much as a hundred events, so the first one serves all new tables
+                new_tables = [] if looked_ahead else self._new_tables(events, i)
+                looked_ahead = True
+                for k in {i, *new_tables}:
+                    self._learn_shape(events, k, id_length, fd)
             else:
+                body = _body(events, i, fd).tobytes()
                 found = _open(int(type[i]), body, fd)
                 opened = K.Opened(i, _NOTHING if found is None else found, found is not None)
+
+    def _new_tables(self, events: K.Events, first: int) -> list[int]:
+        """Return the numbers of events from ``first`` on: the first table map of each table without a plan."""
+        subjects = events.subject[first:]
+        maps = np.flatnonzero((events.type[first:] == EventType.TABLE_MAP) & (subjects >= 0))
+        maps = maps[self._plans.of_subject[subjects[maps]] < 0]
+        return [first + int(maps[k]) for k in np.unique(subjects[maps], return_index=True)[1]]
+
+    def _learn_shape(self, events: K.Events, i: int, id_length: int, fd: FormatDescription) -> None:
+        """Give the table of table map ``i`` the plan for the shape in this event."""
+        body = _body(events, i, fd)
+        first, last = K.shape_of(body, 0, body.size, id_length)
+        if first < 0:
+            return
+        shape = body[first:last].tobytes()
+        if shape not in self._plan_numbers:
+            self._add_plan(shape, body.tobytes(), fd)
+        self._plans.of_subject[events.subject[i]] = self._plan_numbers[shape]
 
     def _make_room_for(self, subject: int) -> None:
         known = self._plans.of_subject
@@ -158,6 +175,11 @@ def _header_lengths(fd: FormatDescription) -> npt.NDArray[np.uint8]:
         ],
         np.uint8,
     )
+
+
+def _body(events: K.Events, i: int, fd: FormatDescription) -> npt.NDArray[np.uint8]:
+    start = int(events.start[i])
+    return events.data[start + HEADER_LENGTH : start + int(events.size[i]) - fd.checksum_length]
 
 
 def _open(type: int, body: bytes, fd: FormatDescription) -> npt.NDArray[np.uint8] | None:

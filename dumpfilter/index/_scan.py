@@ -609,13 +609,14 @@ def group_transactions(buffer, events, source_keys, source_count, out):
     """
     offsets, types, roles, subjects = events.offset, events.type, events.role, events.subject
     first_events, of_transaction, sources, numbers, servers = out
+    base = _U(buffer.address) - _U(buffer.offset)
     n = np.int64(0)
     is_first = True
     source = np.int64(-1)
     for i in range(offsets.size):
         kind = np.int64(types[i])
         role = roles[i] & R.ROLE_MASK
-        event = _U(buffer.address) + _U(offsets[i] - buffer.offset)
+        event = base + _U(offsets[i])
         if is_first:
             between = role == R.FILE
             first_events[n] = i
@@ -634,18 +635,17 @@ def group_transactions(buffer, events, source_keys, source_count, out):
                 return n, source_count, np.int64(i)
             sources[t] = source
             numbers[t] = number
-        of_transaction[t] = _subject_with(of_transaction[t], role, subjects[i])
+        if role >= R.TABLE_MAP:
+            of_transaction[t] = _subject_with(of_transaction[t], role, subjects[i])
         is_first = roles[i] & R.ENDS != 0
     return n, source_count, np.int64(-1)
 
 
 @njit(cache=True, nogil=True, inline="always")
 def _subject_with(subject, role, of_event):
-    """Return the subject of a transaction with one event more."""
+    """Return the subject of a transaction with one event more, whose role is TABLE_MAP or a later one."""
     if role >= R.DUMMY_ROWS:
         return np.int32(R.MIXED)
-    if role < R.TABLE_MAP:
-        return np.int32(subject)
     if of_event < 0 or (subject != R.NOTHING and subject != of_event):
         return np.int32(R.MIXED)
     return np.int32(of_event)
