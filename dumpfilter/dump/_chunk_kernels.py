@@ -8,7 +8,10 @@ from numba import njit
 
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.native import copy_bytes
-from dumpfilter.dump.decide import FLAG_SEND, RANGE_OFFSET, RANGE_SIZE
+from dumpfilter.dump.decide import FLAG_SEND, RANGE_OFFSET, RANGE_SIZE, kernel
+from dumpfilter.filter.flags import FILTER_HIT_F
+
+_FLAG_HIT = np.uint32(FILTER_HIT_F)
 
 # The columns of GTID runs.
 RUN_SOURCE = 0
@@ -70,9 +73,9 @@ def summarize_chunks(chunks, first, sources, numbers, is_kept, completed, empty)
         begin = end
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_hits(
-    events, transactions, txn_subject, first, flags, hit_bit, hits, drops_hits, ranges, chunks, out
+    roles, subjects, offsets, transactions, txn_subject, first, flags, hits, drops_hits, ranges, chunks, out
 ):
     """Count the hits of the table maps and statements that are not sent, and return whether there are any.
 
@@ -80,16 +83,16 @@ def count_hits(
     for the transaction that goes on after the segment.
 
     Parameters:
+        roles, subjects, offsets: columns of the events.
         transactions: as :func:`~dumpfilter.dump.decide.decide` has taken them.
         txn_subject: the transactions' subjects before :func:`~dumpfilter.dump.decide.collapse_uniform`.
         first: the number of the first transaction.
-        flags: the table flags of each subject. Subjects with hits have ``hit_bit``.
+        flags: the table flags of each subject. Subjects with hits have the bit ``FILTER_HIT_F``.
         hits: for each subject with hits, the columns of ``out`` that go up, then -1.
         drops_hits: whether a subject that is dropped can have hits. Without one, no transaction that is dropped whole
             is looked at.
         ranges: the ranges that are sent, then those that are buffered at the segment's end. They ascend.
     """
-    roles, subjects, offsets = events.role, events.subject, events.offset
     first_events, decided_subjects = transactions.event, transactions.subject
     c = 0
     r = 0
@@ -105,7 +108,7 @@ def count_hits(
             if not drops_hits:
                 continue
             if s >= 0:
-                if flags[s] & (FLAG_SEND | hit_bit) != hit_bit:
+                if flags[s] & (FLAG_SEND | _FLAG_HIT) != _FLAG_HIT:
                     continue
             elif txn_subject[t] != R.MIXED:
                 continue
@@ -114,7 +117,7 @@ def count_hits(
             if role != R.TABLE_MAP and role != R.STATEMENT:
                 continue
             subject = subjects[i]
-            if subject < 0 or flags[subject] & hit_bit == 0:
+            if subject < 0 or flags[subject] & _FLAG_HIT == 0:
                 continue
             if is_walked:
                 offset = offsets[i]

@@ -10,13 +10,12 @@ import numpy.typing as npt
 
 from dumpfilter.binlog import roles as R
 from dumpfilter.dump import _chunk_kernels as K
-from dumpfilter.dump.decide import RANGE_COLUMNS, RANGE_OFFSET, RANGE_SIZE, Events
+from dumpfilter.dump.decide import RANGE_COLUMNS, RANGE_OFFSET, RANGE_SIZE
 from dumpfilter.dump.walker import Decided, SegmentWalker
 from dumpfilter.filter.flags import FILTER_HIT_F, TableFlags
 from dumpfilter.filter.hits import COLUMN, KINDS, Hits
 from dumpfilter.index.segment import Segment
 
-_HIT_BIT = np.uint32(FILTER_HIT_F)
 _NO_HITS: npt.NDArray[np.int64] = np.zeros(len(KINDS), np.int64)
 _NO_HITS.flags.writeable = False
 _NO_RANGES: npt.NDArray[np.int64] = np.empty((0, RANGE_COLUMNS), np.int64)
@@ -68,12 +67,13 @@ class HitCounter:
         if goes_on:
             self._open.buffered = _settle(earlier, decided, buffered, flags, counts)
         found = K.count_hits(
-            _with_frames_for_xa_ends(segment, decided),
+            _roles_for_hits(segment),
+            segment.subject,
+            segment.offset,
             decided.transactions,
             txn_subject,
             decided.first,
             flags.array(),
-            _HIT_BIT,
             flags.hits(),
             flags.drops_hits,
             np.concatenate([ranges, buffered]) if len(buffered) else ranges,
@@ -118,17 +118,17 @@ def _settle(
     return still_buffered
 
 
-def _with_frames_for_xa_ends(segment: Segment, decided: Decided) -> Events:
-    """Return the events with XA COMMIT and XA ROLLBACK as FRAME.
+def _roles_for_hits(segment: Segment) -> npt.NDArray[np.uint8]:
+    """Return the events' roles, with XA COMMIT and XA ROLLBACK as FRAME.
 
     The master sends the end of an XA transaction because of the prepared transaction, and a slave's filter takes the
     end for a keyword. No rule is hit by it.
     """
     if not segment.xa_ends:
-        return decided.events
+        return segment.role
     role = segment.role.copy()
     role[list(segment.xa_ends)] = R.FRAME
-    return decided.events._replace(role=role)
+    return role
 
 
 def _completing(chunks: npt.NDArray[np.void], transaction: int) -> int:

@@ -17,7 +17,6 @@ _UNDECIDED_BIT = np.uint32(FILTER_UNDECIDED_F)
 class Decided(NamedTuple):
     """A filter's decision about a segment. The arrays are valid until the walker's next decision."""
 
-    events: K.Events
     transactions: K.Transactions
     """The transactions, with subjects as :func:`collapse` returns them."""
     first: int
@@ -88,9 +87,7 @@ class SegmentWalker:
             )
             if code == K.DONE:
                 self._walk = walk
-                return Decided(
-                    events, transactions, first, self._ranges[:n_ranges], self._chunks[:n_chunks], is_kept
-                )
+                return Decided(transactions, first, self._ranges[:n_ranges], self._chunks[:n_chunks], is_kept)
             # an array is full: deciding the segment again costs little
             if not was_open:
                 self._walk.state[:] = 0
