@@ -9,7 +9,8 @@ MOST_TOKENS = 100_000
 """The most tokens that the parser of binlogged statements reads, to bound its time."""
 
 _DEPTH = {"(": 1, ")": -1}
-_ENDS = (TokenKind.END, TokenKind.BAD)
+# names of the module, since the access to an enum's member costs one look-up more
+_END, _BAD, _SYMBOL = TokenKind.END, TokenKind.BAD, TokenKind.SYMBOL
 
 
 class TokenReader:
@@ -41,12 +42,13 @@ class TokenReader:
     @property
     def at_end(self) -> bool:
         """Whether no token is left. The rest of a text after an unclosed quote or comment is no token."""
-        return self.token.kind in _ENDS
+        kind = self.token.kind
+        return kind is _END or kind is _BAD
 
     def sees(self, *words: str) -> bool:
         """Tell whether the next token is one of these keywords or symbols."""
         token = self.token
-        return token.word in words or (token.kind is TokenKind.SYMBOL and token.value in words)
+        return token.word in words or (token.kind is _SYMBOL and token.value in words)
 
     def accept(self, *words: str) -> str:
         """Take and return the next token if it is one of these keywords or symbols. Otherwise return ""."""
@@ -65,7 +67,7 @@ class TokenReader:
         depth = 0
         while not self.at_end:
             token = self.advance()
-            if token.kind is TokenKind.SYMBOL:
+            if token.kind is _SYMBOL:
                 if depth == 0 and token.value in words:
                     return token.value
                 depth += _DEPTH.get(token.value, 0)
@@ -76,14 +78,15 @@ class TokenReader:
     def skip(self) -> int:
         """Skip one token. Return 1 for an opening parenthesis, -1 for a closing parenthesis, and else 0."""
         token = self.advance()
-        return _DEPTH.get(token.value, 0) if token.kind is TokenKind.SYMBOL else 0
+        return _DEPTH.get(token.value, 0) if token.kind is _SYMBOL else 0
 
     def skip_parentheses(self) -> None:
         """Skip to the end of a group whose opening parenthesis is already taken."""
         depth = 1
+        advance = self.advance
         while depth and not self.at_end:
-            token = self.advance()
-            if token.kind is TokenKind.SYMBOL:
+            token = advance()
+            if token.kind is _SYMBOL:
                 depth += _DEPTH.get(token.value, 0)
 
     def exists(self) -> bool:
