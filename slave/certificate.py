@@ -1,4 +1,7 @@
-"""The slave's own certificate for its console. A slave makes it once and keeps it beside its state."""
+"""The TLS certificate with which a slave serves its SQL console.
+
+The slave makes the certificate once, unless a user gives one, and keeps it in the relay directory.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,12 @@ log = structlog.get_logger("dumpfilter.slave")
 
 
 def kept_tls(directory: Path, host: str, ca: Path | None) -> ServerTls:
-    """Return the certificate that is kept in ``directory``, for clients whose certificates ``ca`` signs.
+    """Return the TLS settings of the console, with the certificate and key in ``directory``.
 
-    A slave makes a new certificate when there is none that can be used: at the first start, after a crash between the
-    two files, and when the certificate has expired. Raises OptionError for ``ca``, and OutputError.
+    If ``directory`` holds no usable certificate, the slave makes a new one for ``host``. This happens at the first
+    start, after a crash between the writes of the two files, and when the certificate has expired. ``ca`` is a file
+    of certificate authorities; with ``ca``, clients must show a certificate that one of these authorities signed.
+    Raises OptionError when the file ``ca`` is unusable, and OutputError when the slave cannot write a file.
     """
     files = TlsFiles(directory / CERTIFICATE, directory / KEY, ca)
     try:

@@ -1,4 +1,8 @@
-"""A replication channel: a relay directory, an I/O thread that fills it, and an applier that reads it."""
+"""A replication channel: the stream from one master, with its own relay log, I/O thread, applier and filter.
+
+The I/O thread receives events from the master and writes the relay log. The applier (SQL thread) reads the relay
+log and applies the transactions to a target.
+"""
 
 from __future__ import annotations
 
@@ -45,38 +49,47 @@ log = structlog.get_logger("dumpfilter.slave")
 
 @dataclass(frozen=True)
 class ChannelOptions:
-    """A channel's options, by the server's names where the server has them."""
+    """The options of one channel. An option that a MySQL server has, too, has the server's name."""
 
     master: MasterOptions
-    """The connection to the master. :class:`Channel` fills in ``uuid`` and ``filter``."""
+    """The options of the connection to the master. The channel itself sets the member ``filter``, and also
+    ``uuid`` when it is empty."""
     relay_dir: Path
     """The directory of the channel's relay logs and state files."""
     rules: tuple[Rule, ...] = ()
-    """The rules of the channel's filter."""
+    """The rules of the channel's filter, such as ``--replicate-do-db=shop``."""
     semantics: FilterSemantics = FilterSemantics.CLASSIC
-    """The semantics of the rules."""
+    """The way to read the rules: as the servers' manuals describe them (``CLASSIC``), or by the tables that a
+    statement changes, whatever its current database is (``EFFECTIVE``)."""
     origin: OriginFilter = field(default_factory=OriginFilter)
-    """The filter on the origin of transactions."""
+    """The filter that drops whole transactions by their origin, which is a server id or a MariaDB domain id."""
     lower_case_table_names: int = 0
     filter_on: FilterOn = FilterOn.BOTH
     apply: bool = True
-    """Whether :meth:`Channel.start` starts the applier too. Without the applier it is ``START REPLICA IO_THREAD``."""
+    """Whether :meth:`Channel.start` starts the applier, too, by default. If not, the channel only fills its
+    relay log, as after ``START REPLICA IO_THREAD``."""
     sync_relay_log: int = 10_000
     sync_master_info: int = 10_000
 
 
 class Channel:
-    """One channel with its two threads.
+    """One replication channel: its options, its relay directory and its two threads.
 
-    A caller calls :meth:`start` and :meth:`stop` any number of times, then :meth:`close`. Alternatively it
-    calls :meth:`start` and :meth:`wait`, which raises the error that ended a thread. With ``lock`` the
-    channel locks its directory until :meth:`close`. Without, its owner has locked the directory.
+    A caller may call :meth:`start` and :meth:`stop` any number of times, and calls :meth:`close` last. A caller
+    that only waits for the end calls :meth:`start` and then :meth:`wait`.
 
-    Without ``alone``, an error that ends a thread ends the other thread too, the applier after the received
-    transactions. With ``alone``, each thread runs independently, as in a server. ``on_hits`` receives the
-    hits of the filter's rules.
+    With ``lock`` the channel locks its relay directory until :meth:`close`, so that no other process uses the
+    directory. Without ``lock`` the caller must have locked the directory.
 
-    Raises OptionError, DirectoryBusy, StateCorrupt.
+    With ``alone`` an error in one thread leaves the other thread running, as in a server. Without ``alone``, an
+    error of the applier stops the I/O thread. After the end of the I/O thread the applier then applies the
+    received transactions and ends.
+
+    ``on_hits`` receives counts of the uses of filter rules (hits), by kind of rule. ``on_chunk`` receives each
+    message of the master's stream. ``on_connect`` is called after each registration with the master.
+
+    Raises OptionError for options that contradict each other, DirectoryBusy when another process has locked the
+    directory, and StateCorrupt when a file in the directory is unusable.
     """
 
     def __init__(
@@ -130,12 +143,12 @@ class Channel:
 
     @property
     def options(self) -> ChannelOptions:
-        """The options in force."""
+        """The options that the channel uses now."""
         return self._options
 
     @property
     def target(self) -> Target:
-        """The target that the applier applies to."""
+        """The object to which the applier applies transactions."""
         return self._target
 
     @property
@@ -145,52 +158,61 @@ class Channel:
 
     @property
     def io(self) -> IoThread:
-        """The newest I/O thread, running or not."""
+        """The I/O thread of the newest start, which may have ended. Before the first start: the thread that has
+        not run yet."""
         return self._io
 
     @property
     def io_worker(self) -> Worker:
-        """The worker that runs the I/O thread and keeps its error."""
+        """The worker of the I/O thread. It tells whether the thread runs, and keeps the error that ended the thread."""
         return self._io_worker
 
     @property
     def sql_worker(self) -> Worker:
-        """The worker that runs the applier and keeps its error."""
+        """The worker of the applier. It tells whether the thread runs, and keeps the error that ended the thread."""
         return self._sql_worker
 
     @property
     def running(self) -> Threads:
-        """The running threads."""
+        """The threads of the channel that are running now: none, the I/O thread, the applier, or both."""
         io = Threads.IO if self._io_worker.running else Threads(0)
         return io | Threads.SQL if self._sql_worker.running else io
 
     @property
     def imposed(self) -> tuple[pb.ImposedFilter, ...]:
-        """The filters that the master imposes, from its answer to the newest registration."""
+        """The filters that the master's operator has set for this slave, besides the slave's own filter.
+
+        The master names these filters each time the slave registers.
+        """
         return self._imposed
 
     @property
     def master_server_id(self) -> int:
-        """The server id of the server that wrote the master's binlogs. 0 before the first registration."""
+        """The server id of the server that wrote the master's binlogs. It is 0 until the slave has registered."""
         return self._master_server_id
 
     @property
     def received(self) -> Received:
-        """The counts of messages since the I/O thread was started."""
+        """The counts of connections, messages, bytes and events since the newest start of the I/O thread."""
         return self._io.received
 
     @property
     def master_info(self) -> MasterInfo:
-        """The I/O thread's position."""
+        """The I/O thread's state: its position in the master's binlog, the end of the relay log, and the retrieved
+        GTID set."""
         return self._receiver.info
 
     @property
     def relay_log_info(self) -> RelayLogInfo:
-        """The applier's position."""
+        """The applier's state: its position in the relay log and in the master's binlog, and the executed GTID set."""
         return self._sql.info
 
     def filter(self, names: NameRules) -> ReplicationFilter:
-        """Make the channel's own filter."""
+        """Make the channel's own filter, without the filters that the master imposes.
+
+        ``names`` says how the server that wrote the binlogs compares names. The channel's option
+        ``lower_case_table_names`` replaces the one in ``names``.
+        """
         return make_filter(
             self._options.semantics,
             self._options.rules,
@@ -205,9 +227,11 @@ class Channel:
         user: str | None = None,
         password: str | None = None,
     ) -> None:
-        """Start the given threads that are not running (``START REPLICA``).
+        """Start ``threads`` (``START REPLICA``). A thread that is running already is left alone.
 
-        The I/O thread logs in with ``user`` and ``password`` this time only. Raises StateCorrupt.
+        Without ``threads`` the option ``apply`` decides whether both threads start or only the I/O thread. The
+        applier stops at the condition ``until``. A ``user`` and ``password`` replace the configured ones until
+        the I/O thread ends. Raises StateCorrupt when ``relay-log.info`` does not fit the relay log or the target.
         """
         if threads is None:
             threads = Threads.BOTH if self._options.apply else Threads.IO
@@ -221,7 +245,7 @@ class Channel:
                 self._sql_worker.start(self._sql)
 
     def request_stop(self, threads: Threads = Threads.BOTH) -> None:
-        """Ask the threads to end, the applier after its current transaction, and return at once."""
+        """Ask ``threads`` to end, without waiting for their end. The applier completes its current transaction."""
         if Threads.IO in threads:
             self._io_worker.stop()
         if Threads.SQL in threads:
@@ -237,7 +261,10 @@ class Channel:
                 self._sql_worker.join()
 
     def wait(self) -> None:
-        """Wait until both threads have ended, and close the channel. Raise the error that ended a thread."""
+        """Wait until both threads have ended, and close the channel.
+
+        Raises the error that ended a thread. If both threads failed, the I/O thread's error is raised.
+        """
         self.join()
         self.close()
         for worker in (self._io_worker, self._sql_worker):
@@ -245,21 +272,21 @@ class Channel:
                 raise worker.error
 
     def join(self) -> None:
-        """Wait until both threads have ended."""
         self._io_worker.join()
         self._sql_worker.join()
 
     def close(self) -> None:
-        """Release the directory. The threads must have ended."""
+        """Give up the lock on the relay directory, so that another process can use it. The threads must have ended."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None
 
     def change_filter(self, rules: Sequence[Rule], semantics: FilterSemantics) -> None:
-        """Use another filter from the applier's position on (WL#7057). The applier must not be running.
+        """Replace the channel's filter (WL#7057). The new filter decides about all transactions not yet applied.
 
-        The I/O thread may be running. The receiver truncates the relay log to the applier's position, and the
-        master sends the rest again with the new filter.
+        The applier must not be running; the I/O thread may be. The old filter selected the events in the relay
+        log. Therefore the slave truncates the relay log to the applier's position, and the master sends
+        everything after that position again with the new filter.
         """
         with self._busy:
             assert not self._sql_worker.running
@@ -267,11 +294,11 @@ class Channel:
             self._follow_filter()
 
     def reconfigure(self, options: ChannelOptions, *, afresh: bool) -> None:
-        """Use other options (``CHANGE REPLICATION SOURCE TO``). Neither thread must be running.
+        """Replace the channel's options (``CHANGE REPLICATION SOURCE TO``). Both threads must be stopped.
 
-        Discard the part of the relay log that has not been applied, as a server does. With ``afresh``,
-        discard the position too, because the options name another master or another position. Raises
-        OptionError.
+        The part of the relay log that has not been applied is discarded, as in a server. With ``afresh`` the
+        position in the master's binlog is discarded, too, because the options name another master or another
+        position. Raises OptionError for options that contradict each other.
         """
         check(options)
         with self._busy:
@@ -284,7 +311,10 @@ class Channel:
                 self._follow_filter(refetch=True)
 
     def reset(self) -> None:
-        """Delete relay logs and positions (``RESET REPLICA``). Keep the applied data and its GTIDs."""
+        """Delete the relay logs and the positions (``RESET REPLICA``). Both threads must be stopped.
+
+        The target keeps the applied data, and the channel keeps the set of executed GTIDs.
+        """
         with self._busy:
             assert not self.running
             here = self._sql.info
@@ -300,14 +330,16 @@ class Channel:
             self._open()
 
     def _follow_filter(self, *, refetch: bool = False) -> None:
-        """Give the I/O thread the filter in force, and discard relayed events that another filter selected.
+        """Give the current filter to the I/O thread, which sends it to the master.
 
-        A channel calls this method at its start too, because its filter options may have changed while it was down.
+        If another filter selected the events in the relay log, discard those that are not applied yet. The master
+        sends them again. A channel does this at its start, too, because a user may have changed the filter options
+        while the slave was down. ``refetch`` discards the events in any case.
         """
         definition = self._registered_filter()
         digest = _digest(definition)
         info = self._receiver.info
-        # A running thread may have registered with the old filter and not have received a chunk yet.
+        # A running I/O thread may have registered with the old filter although it has not received any event yet.
         begun = self._io_worker.running or (info.source_file and info.filter_digest)
         if not refetch and (not begun or info.filter_digest == digest):
             self._receiver.filter_digest = digest
@@ -323,7 +355,8 @@ class Channel:
         on_master = options.filter_on is not FilterOn.SLAVE
         definition = filter_to_proto(self.filter(NameRules()) if on_master else Filter())
         definition.lower_case_table_names = options.lower_case_table_names
-        # The master takes the family and the collation of the server that wrote the binlogs.
+        # The slave leaves the server family and the collation for names open, because only the master knows which
+        # server wrote its binlogs.
         definition.family = pb.SERVER_FAMILY_UNSPECIFIED
         definition.names = pb.NAME_COLLATION_UNSPECIFIED
         if on_master:
@@ -331,9 +364,10 @@ class Channel:
         return definition
 
     def _applied_filter(self, names: NameRules) -> ReplicationFilter:
-        """Make the applier's filter from the channel's rules and the imposed ones.
+        """Make the filter that the applier asks about each event, from the channel's rules and the imposed rules.
 
-        The applier asks the imposed rules again, because the master sends the statements that it cannot decide.
+        The imposed rules are filters that the master's operator has set for this slave. The master has applied
+        them, but it sends statements on which it cannot decide. Therefore the applier applies these rules again.
         """
         own = self.filter(names)
         imposed = [filter_from_proto(one.filter, default=names) for one in self._imposed]
@@ -372,7 +406,7 @@ class Channel:
         self._on_connect(stub, answer)
 
     def _io_ended(self, error: BaseException | None) -> None:
-        if error is not None and self._alone:  # without `alone`, wait() raises the error
+        if error is not None and self._alone:
             log.error("I/O thread ended", channel=self.name, error=str(error))
         if not self._alone or (error is None and self._options.master.once and self._io.ended):
             self._relay_end.close()
@@ -385,14 +419,15 @@ class Channel:
 
 
 def check(options: ChannelOptions) -> None:
-    """Raise OptionError for options that contradict each other or are out of range."""
+    """Check a channel's options. Raises OptionError when two options contradict each other, a number is out of
+    range, or a filter rule is invalid."""
     master = options.master
     check_server_id(master.server_id)
     if master.auto_position and master.start_file:
         raise OptionError("--start-file and --auto-position: give one of them")
     if master.start_position != 4 and not master.start_file:
         raise OptionError("--start-position needs --start-file")
-    # Make the filter once for its errors, which would otherwise end a thread.
+    # Making the filter checks its rules now. Otherwise an invalid rule would end a running thread later.
     make_filter(
         options.semantics,
         options.rules,
@@ -401,7 +436,7 @@ def check(options: ChannelOptions) -> None:
 
 
 def check_server_id(server_id: int) -> None:
-    """Raise OptionError for a number that is no server_id."""
+    """Raise OptionError unless the number is a possible ``--server-id``, from 1 to 4294967295."""
     if not 1 <= server_id <= 0xFFFFFFFF:
         raise OptionError(f"--server-id={server_id}: give a number from 1 to 4294967295")
 

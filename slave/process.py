@@ -1,4 +1,7 @@
-"""The slave as a process: its channels, and perhaps a console, until the end of the binlog or a signal."""
+"""The slave's process: it runs the channels, and an SQL console if the user wants one, until the slave ends.
+
+The slave ends at the end of the newest binlog (``--once``), after an error, or at a signal.
+"""
 
 from __future__ import annotations
 
@@ -24,25 +27,29 @@ log = structlog.get_logger("slave")
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The options of a slave's process besides those of the slave."""
+    """The options of the process that runs a slave: filters, channels, console, and whether threads start."""
 
     filters: ChannelFilters
     sources: Sequence[SourceInfo]
-    """The channels that the command line names. The channels of an earlier run are there, too."""
+    """The channels that the command line configures. The slave also runs the channels that it finds in its
+    relay directory from an earlier run."""
     console: ConsoleEndpoint | None = None
     start: bool = True
-    """False leaves all threads stopped until START REPLICA."""
+    """Whether the slave starts its threads at once. If not, they stay stopped until a user gives START REPLICA
+    on the console (``--skip-replica-start``)."""
 
 
 class _Terminated(KeyboardInterrupt):
-    """SIGTERM, which ends a slave as Ctrl-C does."""
+    """The exception that SIGTERM raises. It is a KeyboardInterrupt, because SIGTERM ends a slave as Ctrl-C does."""
 
 
 def run_slave(options: SlaveOptions, run: RunOptions, watching: Watching) -> Sequence[Configured]:
-    """Run a slave until its end, Ctrl-C or SIGTERM, and return its channels as they ended.
+    """Run a slave until it ends, and return its channels for the final report.
 
-    A slave with a console runs until a signal, unless ``options.once`` is set and the threads are started. Raises
-    DumpfilterError.
+    A slave without a console ends when the threads of all its channels have ended, or at Ctrl-C or SIGTERM. A
+    slave with a console ends only at Ctrl-C or SIGTERM, because START REPLICA can start its threads again. The
+    exception is a slave with ``options.once`` and ``run.start``: it ends when its threads have ended. Raises
+    OptionError for impossible options, and otherwise the DumpfilterError that ended a thread first.
     """
     signal.signal(signal.SIGTERM, _terminate)
     console = run.console
@@ -85,7 +92,6 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def _console(slave: Slave, endpoint: ConsoleEndpoint | None) -> Iterator[None]:
-    """Serve the console, when there is one, as long as the block runs."""
     if endpoint is None:
         yield
         return

@@ -1,4 +1,4 @@
-"""The report of a slave's channels at the end: positions, GTIDs, counts and the target's summary."""
+"""The report that a slave prints when it ends: each channel's positions, GTID sets, counts and the target's state."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from dumpfilter.slave.state import durable
 from dumpfilter.slave.status import imposed_rules
 
 Report = dict[str, Any]
-"""One channel's report, with values that JSON has."""
+"""The report of one channel. All values are of types that JSON can represent."""
 
 
 def report(channel: Channel) -> Report:
-    """Return the report of a channel that has ended."""
+    """Return the report of a channel whose two threads have ended."""
     master, relay, received = channel.master_info, channel.relay_log_info, channel.received
     return {
         "summary": channel.target.state(),
@@ -36,7 +36,10 @@ def report(channel: Channel) -> Report:
 
 
 def write_reports(channels: Sequence[Configured], form: Literal["json", "table"], path: Path | None) -> None:
-    """Write the channels' reports to a file or, without one, to standard output. Raises OutputError."""
+    """Write the channels' reports to the file ``path``, or to standard output when ``path`` is None.
+
+    ``form`` chooses JSON for programs or tables for people. Raises OutputError when the file cannot be written.
+    """
     reports = {each.info.channel: report(each.channel) for each in channels}
     texts = {each.info.channel: each.channel.target.text() for each in channels}
     text = _as_json(reports) if form == "json" else _as_tables(reports, texts)
@@ -48,7 +51,6 @@ def write_reports(channels: Sequence[Configured], form: Literal["json", "table"]
 
 
 def _as_json(reports: Mapping[str, Report]) -> str:
-    """Return JSON: the report of a single channel, or several reports by the channels' names."""
     values = next(iter(reports.values())) if len(reports) == 1 else {"channels": reports}
     return json.dumps(values, indent=1, ensure_ascii=False) + "\n"
 
