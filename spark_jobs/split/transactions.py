@@ -1,7 +1,8 @@
 """The table of transactions that a split writes beside its binlogs, one Parquet file for each range of the source.
 
 A reader of a split may put the original binlog together again. The table holds the facts about the source that the
-split binlogs do not tell. Among these are each transaction's end, GTID, server id and number of events. A range consists of consecutive transactions of one file, and one Spark task works on it.
+split binlogs do not tell. Among these are each transaction's end, GTID, server id and number of events. A range
+consists of consecutive transactions of one file, and one Spark task works on it.
 """
 
 from __future__ import annotations
