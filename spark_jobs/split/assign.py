@@ -1,13 +1,17 @@
-"""Assignment of the events of a range to outputs, with the dump thread's decision kernel.
+"""Assignment of events to the outputs (the binlogs that a split writes).
 
-A share is the part of a block that one output receives. For each output only the transactions are examined of which
-the output owns an event. Therefore the cost grows with the events, not with events times outputs.
+A Spark task reads a range (consecutive transactions of one file) in blocks of about 16 MiB. The part of a block that
+one output receives is a share. The owner of an event says which outputs receive the event. Each output's share is
+computed only from the transactions in which the output owns an event. Therefore the cost grows with the number of
+events, not with events times outputs.
 
-A transaction whose events all have the same owner goes to that owner as one run of bytes. Any other transaction is
-walked once for each output that owns an event of it, exactly as the dump thread filters it for a slave (``decide``).
-The walk of a transaction may continue in the next block. Then one walk is kept for each output that received
-something of the transaction, and one walk for an output that received nothing. An output that owns an event only in a
-later block continues from the latter.
+A transaction whose events all have the same owner goes to that output as one run of bytes. In any other transaction
+the compiled function ``decide`` chooses the events, once for each output that owns one of them. The dump thread uses
+the same function to filter a transaction for a slave.
+
+A transaction may continue in the next block. Then the state of ``decide`` (a walk) is kept for each output that owns
+an event so far. One more state is kept for an output that owns no event so far, since such an output may own an event
+of a later block.
 """
 
 from __future__ import annotations
@@ -27,53 +31,65 @@ from dumpfilter.spark_jobs.split.ownership import NO_OUTPUT, Owners
 from dumpfilter.spark_jobs.split.transactions import FILE_EVENTS
 
 _OWN_SUBJECT = 1
+"""The number of the subject that stands for all events of the output whose share is being computed."""
 _VERDICTS = K.Verdicts(np.array([0, K.FLAG_SEND], np.uint32), np.uint32(0), False)
-"""The verdicts of an output. Before the walk the subjects are numbered: 0 for other outputs, 1 for this output."""
+"""The verdicts that let ``decide`` choose one output's events: drop the events of subject 0, send those of subject 1.
+Before ``decide`` runs, the other outputs' events get the subject 0, and this output's events get the subject 1."""
 
 Ints = npt.NDArray[np.int64]
+"""An array of int64."""
 
 RUN_OFFSET, RUN_SIZE, RUN_SOURCE_SIZE, RUN_KIND = range(4)
-"""The columns of runs: the offset in the source file, bytes in the output, bytes in the source file, and the kind."""
+"""The columns of an array of runs. A run is consecutive bytes of the source that an output receives unchanged, or one
+changed event. The columns are the offset in the source file, the length in the output, the length in the source file
+(both in bytes), and the kind."""
 
 COPIED, STATEMENT_END, REPLACED = range(3)
-"""The kinds of runs, which are the dump thread's patches.
+"""The kinds of runs. A run is consecutive bytes of the source that an output receives, or one changed event.
 
 - COPIED: bytes as they are in the source file.
-- STATEMENT_END: a rows event that gets STMT_END_F.
-- REPLACED: a compressed transaction of which the output receives a part, compressed again.
+- STATEMENT_END: a rows event that gets the flag STMT_END_F, because the output does not receive the statement's last
+  rows event.
+- REPLACED: a compressed transaction of which the output receives only some events, compressed again.
 """
 
 
 @dataclass
 class Share:
-    """The part of a block that one output receives."""
+    """The part of a block that one output receives. A task reads the source in blocks of about 16 MiB, and an output
+    is a binlog that the split writes."""
 
     output: int
     runs: Ints
-    """The runs in ascending order of offset, one row for each. The columns are :data:`RUN_OFFSET` and the following
-    names.
+    """The pieces of the source that the output receives, one row for each, in ascending order of offset.
 
-    Runs before the block are buffered events of an earlier block.
+    The columns are :data:`RUN_OFFSET`, :data:`RUN_SIZE`, :data:`RUN_SOURCE_SIZE` and :data:`RUN_KIND`. The first
+    pieces may lie before the block. They are the head or the table maps of a transaction that began in an earlier
+    block, and of which the output receives the first rows only now.
     """
     events: int
     transactions: Ints
-    """The numbers (in the segment) of the transactions that end in the block and of which the output receives
-    something."""
+    """The transactions that end in the block and of which the output receives an event, as indexes into the block's
+    transactions."""
     ends: Ints
-    """For each of ``transactions``, the bytes and the events of the share up to the transaction's
-    end; shape (n, 2)."""
+    """The bytes and the events that the output receives from the block up to the end of each transaction in
+    ``transactions``; shape (n, 2)."""
     replaced: dict[int, bytes] = field(default_factory=dict)
-    """The events of REPLACED runs, by offset."""
+    """The new bytes of each compressed transaction of which the output receives only some events, by the
+    transaction's offset in the source file."""
 
     @property
     def size(self) -> int:
-        """The size of the share, bytes."""
+        """The number of bytes that the output receives from the block."""
         return int(self.runs[:, RUN_SIZE].sum())
 
 
 @dataclass
 class _Events:
-    """The events of a block's transactions, without the events that stand between transactions."""
+    """The events of a block's transactions, without the events that stand between transactions, such as Rotate.
+
+    The arrays ``offset``, ``size``, ``role`` and ``owner`` have an element for each event.
+    """
 
     offset: Ints
     size: Ints
@@ -81,17 +97,24 @@ class _Events:
     owner: npt.NDArray[np.int32]
     txn_event: Ints
     txn_number: Ints
-    """The numbers of the transactions in the segment."""
+    """The index of each transaction among the segment's transactions, which also count events between
+    transactions."""
     uniform: npt.NDArray[np.int32]
-    """For each transaction the owner of all its events; NO_OUTPUT if no event has an owner, or the owners differ."""
+    """For each transaction, the owner number that all its events with an owner have. NO_OUTPUT if no event has an
+    owner, or the owners differ."""
     unowned: npt.NDArray[np.bool_]
-    """For each transaction, whether it is whole in this block and no output owns an event of it."""
+    """For each transaction, whether the block holds all of the transaction and no output owns an event of it."""
     parts: dict[int, dict[int, bytes]]
-    """Compressed transactions of which an output receives a part, by output and event."""
+    """The new bytes of each compressed transaction of which an output receives only some events. The keys are the
+    output's number and then the number of the compressed event."""
 
 
 class Assigner:
-    """Assigns the events of one range. The blocks must come in order."""
+    """The assignment of one range's events to the outputs. A range is consecutive transactions of one file.
+
+    The caller passes the segments of the range in order. The object keeps the state of a transaction that continues
+    in the next segment.
+    """
 
     def __init__(self, owners: Owners) -> None:
         self.owners = owners
@@ -102,7 +125,11 @@ class Assigner:
         self._chunks = np.zeros(1, K.CHUNK)
 
     def assign(self, segment: Segment, read: ReadAt) -> list[Share]:
-        """Return the shares of a segment. Outputs without events have no share. ``read`` reads the segment's file."""
+        """Return for each output that receives events of a segment the part of the segment that the output receives.
+
+        ``read(offset, length)`` reads bytes of the segment's file. It is used for compressed transactions, of which
+        an output may receive only some events.
+        """
         events = self._events(segment, read)
         n_txn = len(events.uniform)
         if n_txn == 0:
@@ -156,15 +183,15 @@ class Assigner:
         decides |= role >= R.KEEP
         stray = (role == R.KEEP) & FILE_EVENTS[segment.type]
         if stray.any():
-            # A file event inside a transaction belongs to no output. As another output's rows event it leaves
-            # the state of ``decide`` unchanged.
+            # No output receives a file event inside a transaction, such as Rotate. The file event gets the role of
+            # another output's rows event, which ``decide`` skips without a change of its state.
             roles = roles.copy()
             roles[stray] = R.ROWS | (roles[stray] & R.ENDS)
             owner[stray] = NO_OUTPUT
         first = segment.txn_event[:-1]
         lowest = np.minimum.reduceat(np.where(decides, owner, np.int32(1 << 30)), first)
         highest = np.maximum.reduceat(np.where(decides, owner, np.int32(-1 << 30)), first)
-        # A transaction with table maps and no other owned event belongs to no output.
+        # A table map alone changes nothing. A transaction in which outputs own only table maps belongs to no output.
         alone = ~np.logical_or.reduceat(decides & (role != R.TABLE_MAP), first)
         uniform = np.where((lowest == highest) & ~alone, lowest, np.int32(NO_OUTPUT))
         for of_output in parts.values():
@@ -184,7 +211,8 @@ class Assigner:
                 unowned,
                 parts,
             )
-        # File events stand between transactions, where each counts as a transaction of its own.
+        # The segment counts each file event between two transactions, such as Rotate, as a transaction. Outputs do
+        # not receive file events, so these pseudo-transactions are taken out.
         lengths = np.diff(segment.txn_event)
         some = kept[first]
         txn_event = np.concatenate([[0], np.cumsum(lengths[some])]).astype(np.int64)
@@ -209,8 +237,11 @@ class Assigner:
     def _look_inside(
         self, segment: Segment, event: int, inner: Segment, read: ReadAt, parts: dict[int, dict[int, bytes]]
     ) -> int:
-        """Return the owner of a compressed transaction. Add to ``parts`` the outputs that receive
-        only a part of it."""
+        """Return the owner number of a compressed transaction, after a look at the events inside.
+
+        ``inner`` has the events inside. For each output that receives only some of these events, add the new
+        compressed transaction to ``parts``.
+        """
         if self._inside is None:
             self._inside = Assigner(self.owners)
         shares = self._inside.assign(inner, read)
@@ -231,8 +262,11 @@ class Assigner:
     def _pairs(
         self, events: _Events, segment: Segment, open_walks: dict[int, K.Walk]
     ) -> tuple[Ints, npt.NDArray[np.int32]]:
-        """Return the pairs of a transaction and an output that owns an event of the transaction, in the transactions'
-        order."""
+        """Return two arrays that together hold every pair of a transaction and an output that owns an event of the
+        transaction.
+
+        The pairs are in the order of the transactions. Also set ``events.unowned``.
+        """
         n_txn = len(events.uniform)
         continues, still_open = segment.continues, segment.open
         decided = events.uniform != NO_OUTPUT
@@ -248,11 +282,13 @@ class Assigner:
         for code in np.unique(events.uniform[events.uniform < NO_OUTPUT]).tolist():
             add(np.flatnonzero(events.uniform == code), code)
         if not decided.all():
-            # A transaction with several owners needs each pair of the transaction and an owner once.
+            # The events of such a transaction belong to several owners. Each owner is paired with the transaction
+            # once.
             lengths = np.diff(events.txn_event)
             some = np.repeat(~decided, lengths) & (events.owner != NO_OUTPUT)
             txn_of = np.repeat(np.arange(n_txn), lengths)
-            # A transaction that continues in another block may have the rows events of a table map there.
+            # A table map alone gives an output no part of a transaction. But if the transaction continues in another
+            # block, the rows events of the table map may be in that block.
             partly = (txn_of < int(continues)) | (txn_of >= n_txn - int(still_open))
             some &= partly | ((events.role & 0x7F) != R.TABLE_MAP)
             txn_of = txn_of[some]
@@ -277,7 +313,8 @@ class Assigner:
         return (txn, output) if len(txns) == 1 and not unowned.any() else _unique_pairs(txn, output)
 
     def _walk_unowned(self, events: _Events, walk: K.Walk, end: int) -> K.Walk:
-        """Walk through the open transaction as an output that owns no event of it."""
+        """Run ``decide`` over the transaction that continues in the next block, for an output that owns no event of
+        the transaction so far. Return the resulting state."""
         part = slice(int(events.txn_event[-2]), int(events.txn_event[-1]))
         role = events.role[part].copy()
         role[(role & 0x7F) >= R.KEEP] = R.ROWS
@@ -311,15 +348,16 @@ class Assigner:
             size[k] = len(data)
             role[k] = R.REPLACED | (role[k] & R.ENDS)
             replaced[int(offset[k])] = data
-        # An output receives a whole transaction if it owns all of its events, or if no output owns any.
+        # An output receives a whole transaction if the output owns all events of the transaction. A default output
+        # also receives the whole transactions of which no output owns an event.
         uniform = events.uniform[txns]
         whole = self._belongs(uniform, output)
         if output in self.owners.default_outputs:
             whole |= events.unowned[txns]
         role[others] = R.ROWS | (role[others] & R.ENDS)
         if by_default:
-            # No output owns an event of this transaction. Keep its last event, so that the whole transaction
-            # is written.
+            # No output owns an event of this transaction, so a default output receives the transaction. If ``decide``
+            # keeps the last event of a transaction, it also keeps all buffered events before.
             role[txn_event[1] - 1] = R.KEEP | R.ENDS
         still_open = segment.open and int(txns[-1]) == len(events.uniform) - 1
         walk, sent, kept = self._decide(
@@ -346,13 +384,14 @@ class Assigner:
         finished = events.txn_event[txns + 1][kept] - 1
         nbytes = _bytes_before(runs, events.offset[finished] + events.size[finished])
         inside = np.cumsum(_inside(runs, offset))
-        # Buffered events of earlier blocks belong to the first transaction.
+        # The output may also receive buffered events of earlier blocks. These events belong to the first transaction.
         nevents = sent - inside[-1] + inside[txn_event[1:][kept] - 1]
         ends = np.column_stack([nbytes, nevents])
         return Share(output, runs, sent, events.txn_number[txns[kept]], ends, replaced)
 
     def _belongs(self, owners: npt.NDArray[np.int32], output: int) -> npt.NDArray[np.bool_]:
-        """Tell for each owner number whether ``output`` is among the outputs of that owner."""
+        """Tell for each of these owner numbers whether the number stands for ``output``, alone or with other
+        outputs."""
         found = owners == output
         if self.owners.several:
             for code in np.unique(owners[owners < NO_OUTPUT]).tolist():
@@ -372,10 +411,11 @@ class Assigner:
         still_open: bool,
         walk: K.Walk,
     ) -> tuple[K.Walk, int, npt.NDArray[np.bool_]]:
-        """Run ``decide`` over these transactions.
+        """Run the dump thread's ``decide`` over transactions, to choose the events that one output receives.
 
-        Return the walk after them, the number of events that the output receives, and for each transaction whether
-        the output receives any. The runs are in ``_ranges``; ``_chunks`` has their number.
+        Return the state (walk) after the transactions, the number of events that the output receives, and for each
+        transaction whether the output receives any event. The chosen byte ranges are in ``_ranges``; ``_chunks`` has
+        their number.
         """
         events = K.Events(offset, size, role, subject)
         transactions = K.Transactions(txn_event, txn_subject, still_open, end)
@@ -386,14 +426,16 @@ class Assigner:
             code, _, _ = K.decide(events, transactions, _VERDICTS, trial, out, 0, WHOLE_SEGMENT)
             if code == K.DONE:
                 return trial, int(self._chunks["events"][0]), kept
-            # An output array of decide was too small. Decide again with larger arrays.
+            # An array for the results of ``decide`` was too small. Run ``decide`` again with larger arrays.
             self._ranges = np.zeros((2 * len(self._ranges) + 2 * len(walk.head), 3), np.int64)
             walk = K.enlarged(walk)
 
 
 def _any_owned(events: _Events, open_walks: dict[int, K.Walk]) -> bool:
-    """Tell whether an output owns an event of the transaction that continues from the block before and ends in this
-    block."""
+    """Tell whether any output owns an event of the block's first transaction, which began in an earlier block.
+
+    ``open_walks`` has the state of each output that owns an event of the transaction in the earlier blocks.
+    """
     if any(walk.state["is_kept"][0] for walk in open_walks.values()):
         return True
     part = slice(0, int(events.txn_event[1]))
@@ -402,7 +444,7 @@ def _any_owned(events: _Events, open_walks: dict[int, K.Walk]) -> bool:
 
 
 def _unique_pairs(txn: Ints, owner: npt.NDArray[np.int32]) -> tuple[Ints, npt.NDArray[np.int32]]:
-    """Return the distinct pairs, in the transactions' order."""
+    """Return each pair of a transaction and an owner once, in the order of the transactions."""
     if not len(txn):
         return txn, owner
     low = int(owner.min())
@@ -412,7 +454,10 @@ def _unique_pairs(txn: Ints, owner: npt.NDArray[np.int32]) -> tuple[Ints, npt.ND
 
 
 def _bytes_before(runs: Ints, places: Ints) -> Ints:
-    """Return how many bytes of the runs precede each of these file offsets. The offsets are ends of transactions."""
+    """Return for each file offset how many bytes the output receives from before that offset.
+
+    ``runs`` are the pieces of the file that the output receives. ``places`` are offsets at which transactions end.
+    """
     size = runs[:, RUN_SIZE]
     before = np.cumsum(size) - size
     k = np.searchsorted(runs[:, RUN_OFFSET], places) - 1
@@ -421,7 +466,8 @@ def _bytes_before(runs: Ints, places: Ints) -> Ints:
 
 
 def _inside(runs: Ints, places: Ints) -> npt.NDArray[np.bool_]:
-    """Tell for each event, by its file offset, whether it is in the runs."""
+    """Tell for each event, given by its offset in the file, whether the event is in one of these pieces of the
+    file."""
     if not len(runs):
         return np.zeros(len(places), np.bool_)
     k = np.searchsorted(runs[:, RUN_OFFSET], places, side="right") - 1
@@ -433,6 +479,9 @@ _NO_RUNS: Ints = np.empty((0, 3), np.int64)
 
 
 def share_as_chunk(file: str, share: Share) -> ChunkPlan:
-    """Return a share as a chunk plan of the dump thread, for :func:`~dumpfilter.dump.chunk.render`."""
+    """Return the part of a block that an output receives as a chunk plan of the dump thread.
+
+    :func:`~dumpfilter.dump.chunk.render` then makes the bytes. ``file`` is the name of the source file.
+    """
     ranges = share.runs[:, [RUN_OFFSET, RUN_SIZE, RUN_KIND]]
     return ChunkPlan(file, ranges, 0, 0, 0, _NO_RUNS, _NO_RUNS, replaced=share.replaced)

@@ -1,4 +1,7 @@
-"""File names made from schema names, in the servers' encoding (``tablename_to_filename``)."""
+"""The encoding of schema names as file names.
+
+The encoding is the one that servers use for the files of tables and databases (``tablename_to_filename``).
+"""
 
 from __future__ import annotations
 
@@ -6,23 +9,26 @@ import hashlib
 import re
 
 REST = "@rest"
-"""The output for events that belong to no schema. No schema's encoded name is equal to it, since in an encoded name
-four hexadecimal digits follow every ``@``."""
+"""The name of the output for events that belong to no schema. No schema's output has this name, since in an encoded
+schema name four hexadecimal digits follow every single ``@``."""
 
 MAX_LENGTH = 200
-"""Characters of an encoded name. File systems allow 255 bytes, and ``-bin.000001.tmp`` follows the name."""
+"""The largest length of an encoded schema name, characters. File systems allow file names of 255 bytes, and a suffix
+such as ``-bin.000001.tmp`` follows the schema name."""
 
 _SAFE = re.compile("[^0-9A-Za-z_]")
 _ESCAPE = re.compile("@([0-9a-f]{4})")
 
 
 def encode_name(name: str) -> str:
-    """Return a schema's name as a file name. ``@`` and four hexadecimal digits replace all but ``[0-9A-Za-z_]``.
+    """Return a schema's name as a file name. ``@`` and four hexadecimal digits replace each character that is not in
+    ``[0-9A-Za-z_]``.
 
-    The servers read a second, shorter form for some 1500 letters (``é`` is ``@0n`` beside ``@00e9``). Only the long
-    form is written here, which keeps :data:`REST` free. A character above U+FFFF, which the servers do not allow,
-    becomes two UTF-16 units. Bytes that are not UTF-8 (surrogateescape) keep their code. A name longer than
-    :data:`MAX_LENGTH` is cut, gets ``@@`` and a digest, and cannot be decoded.
+    The servers also have a shorter form for some 1500 letters (``é`` is ``@0n`` as well as ``@00e9``). This function
+    always writes the long form, so that no schema gets the name :data:`REST`. A character above U+FFFF becomes two
+    UTF-16 units; the servers do not allow such a character. A byte that is not UTF-8 is encoded by its surrogate
+    (surrogateescape). A result longer than :data:`MAX_LENGTH` is cut and gets ``@@`` and a digest, and
+    :func:`decode_name` cannot decode it.
 
     >>> encode_name("db,3"), encode_name("a_b")
     ('db@002c3', 'a_b')
@@ -35,7 +41,9 @@ def encode_name(name: str) -> str:
 
 
 def decode_name(encoded: str) -> str:
-    """Return the name that :func:`encode_name` received, or ``encoded`` itself if the name was cut.
+    """Return the schema name that :func:`encode_name` made into this file name.
+
+    A file name that ``encode_name`` cut to the largest length cannot be decoded; it is returned unchanged.
 
     >>> decode_name("db@002c3")
     'db,3'
@@ -43,7 +51,8 @@ def decode_name(encoded: str) -> str:
     if "@@" in encoded:
         return encoded
     name = _ESCAPE.sub(lambda m: chr(int(m[1], 16)), encoded)
-    # Two surrogates become one character above U+FFFF. Single surrogates (surrogateescape) stay.
+    # Two UTF-16 surrogates stand for one character above U+FFFF. A single surrogate stands for a byte that is no
+    # UTF-8, and stays.
     return re.sub(
         "[\ud800-\udbff][\udc00-\udfff]",
         lambda m: m[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le"),

@@ -1,8 +1,9 @@
 """The output directory of a split, which appears as a whole or not at all.
 
-A job writes into a working directory beside the output directory. The working directory's name has the job's digest.
-A job that fails removes its working directory. A killed job leaves it, and the next run of the same job continues
-there. After all files are written and synchronized, a rename makes the working directory the output directory.
+A job writes into a working directory beside the output directory. The working directory's name contains the digest of
+the job's inputs. A job that fails removes its working directory. A killed job leaves its working directory, and the
+next run of the same job continues in that directory. After all files are written and synchronized, a rename makes
+the working directory's part ``out`` the output directory.
 """
 
 from __future__ import annotations
@@ -24,19 +25,23 @@ from dumpfilter.spark_jobs.split.tasks import Staging
 from dumpfilter.split_set.manifest import MANIFEST, Manifest
 
 _FORMAT = 2
-"""The version of the working directory's contents. A job continues only in a directory of its own version."""
+"""The version of the layout of a job's working directory. The version is part of the directory's name, so no job
+continues in a directory that another version of the program left."""
 
 _PARTS = ("plan", "placement", "written", "out", "out/ranges", "out/transactions")
 
 
 class OutputDirectory:
-    """The output directory of one job, locked against other jobs. A context manager.
+    """The output directory of one job, locked against other jobs.
+
+    The object is a context manager. It locks a working directory at the beginning and removes that directory at the
+    end.
 
     Parameters:
-        directory: created if it does not exist, with its parent.
+        directory: the output directory. The job creates it, and missing parent directories.
         job: the digest of the job's inputs.
-        overwrite: whether the directory may hold the output of another split.
-        sources: local paths of the files that are read, which must not be in the directory.
+        overwrite: whether the job may replace the output of a different split.
+        sources: local paths of the binlogs that are split. They must not be in the output directory.
     """
 
     def __init__(self, directory: Path, job: str, *, overwrite: bool, sources: Iterable[Path] = ()) -> None:
@@ -47,14 +52,15 @@ class OutputDirectory:
         self._work = self.directory.parent / f"{self._base}{_FORMAT}-{job[:16]}"
         self._lock = -1
         self.finished: Manifest | None = None
-        """The manifest that an earlier run of the same job wrote, or None."""
+        """The manifest that an earlier run of the same job published, so that the job need not run again. None: there
+        is no such manifest."""
         for source in sources:
             if source.resolve().parent == self.directory.resolve():
                 raise OutputError(f"{directory}: holds the binlogs that are split; name another directory")
 
     @property
     def staging(self) -> Staging:
-        """The job's working directory."""
+        """The paths in the job's working directory."""
         return Staging(str(self._work))
 
     def __enter__(self) -> OutputDirectory:
@@ -65,7 +71,7 @@ class OutputDirectory:
                 self.directory.parent.mkdir(parents=True, exist_ok=True)
                 self._begin()
             else:
-                with suppress(OutputError):  # Another job holds the lock of such a directory.
+                with suppress(OutputError):  # Another job may hold the lock of a working directory.
                     self._remove_abandoned(self._working_directories())
         except OSError as error:
             self._unlock()
@@ -73,18 +79,16 @@ class OutputDirectory:
         return self
 
     def _working_directories(self) -> list[Path]:
-        """Return the working directories of running and killed jobs."""
         return sorted(self.directory.parent.glob(f"{glob.escape(self._base)}*"))
 
     def _restore_replaced(self) -> None:
-        """Restore the output directory if a job was killed while it replaced the directory."""
+        # A job may have been killed after it had renamed the old output directory, and before it published the new.
         if not self.directory.exists():
             for left in self._working_directories():
                 if left.name.startswith(f"{self._base}old-"):
                     os.rename(left, self.directory)
 
     def _check_existing(self) -> None:
-        """Check the existing directory. Raises OutputError when it must not be replaced."""
         if not self.directory.exists():
             return
         if not self.directory.is_dir():
@@ -124,15 +128,13 @@ class OutputDirectory:
         return handle
 
     def _discard(self, path: Path) -> None:
-        """Remove a directory. It is renamed first, so that no job continues in a half-removed directory."""
+        # The directory is renamed before its files are removed, so that no job continues in half a directory.
         gone = path.with_name(f"{self._base}gone-{uuid.uuid4().hex[:8]}")
         with suppress(OSError):
             os.rename(path, gone)
             shutil.rmtree(gone, ignore_errors=True)
 
     def _remove_abandoned(self, some: Iterable[Path]) -> None:
-        """Remove working directories of killed jobs. Raises OutputError for a directory that a running job has
-        locked."""
         for left in some:
             handle = self._locked(left)
             try:
@@ -141,7 +143,11 @@ class OutputDirectory:
                 os.close(handle)
 
     def publish(self) -> None:
-        """Make the finished files the output directory. Raises OutputError; then the output directory is unchanged."""
+        """Rename the directory of the finished files, so that it becomes the output directory.
+
+        An older output directory is removed after the rename. Raises OutputError when the rename fails; then the
+        output directory is unchanged.
+        """
         old: Path | None = None
         try:
             if self.directory.exists() and any(self.directory.iterdir()):

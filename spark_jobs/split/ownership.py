@@ -1,4 +1,8 @@
-"""Owners: the outputs that the events of a subject belong to."""
+"""Owners: for each table and each statement of a binlog, the outputs of the split that receive its events.
+
+An output is a binlog that the split writes. A subject is a table or a statement that a filter decides about. Each
+binlog set numbers its subjects from 0.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +18,15 @@ from dumpfilter.index.subjects import Subject, Subjects, TableSubject
 from dumpfilter.spark_jobs.split.names import REST, encode_name
 
 NO_OUTPUT = -1
-"""The owner of an event that follows other events (GTID, BEGIN, context), or that belongs to no output."""
+"""The owner number of an event that no output receives for the event's own sake. GTID, BEGIN and context events
+(such as Intvar) have it, since they go wherever their transaction or statement goes."""
 
 
 class Owners(abc.ABC):
-    """The owner of each subject, as a number.
+    """The outputs (the binlogs that the split writes) that receive the events of each table and each statement.
 
-    An owner is the number of an output, :data:`NO_OUTPUT`, or -2 - k for the outputs ``several[k]``.
+    An owner number says which outputs receive an event. A number from 0 is one output, the index in ``names``. The
+    number -1 (:data:`NO_OUTPUT`) is no output. The number -2 - k means all outputs in ``several[k]``.
     """
 
     def __init__(self, subjects: Subjects, names: Iterable[str], default_outputs: Iterable[int]) -> None:
@@ -29,36 +35,46 @@ class Owners(abc.ABC):
         self._n_owned = 0
         self.names = list(names)
         self.default_outputs = tuple(default_outputs)
-        """The outputs that receive a transaction without owned events."""
+        """The numbers of the outputs that receive a transaction in which no event belongs to any output, for example
+        an empty transaction."""
         self.several: list[tuple[int, ...]] = []
+        """The combinations of several outputs that some subject's events go to, each combination once."""
         self._codes: dict[tuple[int, ...], int] = {}
 
     @abc.abstractmethod
     def outputs_of(self, subject: Subject) -> Sequence[int]:
-        """Return the outputs that a table's rows, or a statement, belong to."""
+        """Return the numbers of the outputs that receive a table's rows events, or a statement's event."""
 
     @property
     @abc.abstractmethod
     def undecided(self) -> int:
-        """The owner of events that no filter can decide: incidents and events of unknown types."""
+        """The owner number of events that no filter can decide, such as incidents and events of unknown types."""
 
     @property
     def unknown_xa_ends(self) -> int:
-        """The owner of an XA COMMIT or XA ROLLBACK whose XA transaction was prepared before the set."""
+        """The owner number of an XA COMMIT or XA ROLLBACK of a transaction that was prepared before the binlog set.
+
+        The set does not show which tables such a transaction changed.
+        """
         return self.undecided
 
     def undecided_outputs(self, number: int) -> tuple[int, ...]:
-        """Return the outputs that receive a subject's events because the output's filter cannot decide the subject."""
+        """Return the outputs whose filter can neither send nor drop subject ``number`` (a table or statement) for
+        certain.
+
+        Such an output receives the subject's events, because a slave's own filter may still need them. A split by
+        schema has no filters, so its result is empty.
+        """
         return ()
 
     def members(self, owner: int) -> tuple[int, ...]:
-        """Return the outputs that an owner number stands for."""
+        """Return the outputs' numbers that an owner number stands for."""
         if owner >= 0:
             return (owner,)
         return () if owner == NO_OUTPUT else self.several[-2 - owner]
 
     def code(self, outputs: Iterable[int]) -> int:
-        """Return the owner number that stands for these outputs."""
+        """Return the owner number that stands for all of these outputs. A new combination gets a new number."""
         key = tuple(sorted(set(outputs)))
         if len(key) < 2:
             return key[0] if key else NO_OUTPUT
@@ -69,7 +85,10 @@ class Owners(abc.ABC):
         return found
 
     def array(self) -> npt.NDArray[np.int32]:
-        """Return the owner number of each subject, int32."""
+        """Return the owner number of every subject seen so far, int32, by the subject's number.
+
+        The owner number says which outputs receive the events of the subject (a table or a statement).
+        """
         wanted = len(self._subjects)
         if wanted > self._of.size:
             larger = np.zeros(max(wanted, 2 * self._of.size), np.int32)
@@ -89,10 +108,11 @@ class Owners(abc.ABC):
 
 
 class SchemaOwners(Owners):
-    """An output for each schema, and :data:`~dumpfilter.spark_jobs.split.names.REST` for events without a schema.
+    """The owners in a split by schema. Each schema has one output, and events without a schema go to the output
+    :data:`~dumpfilter.spark_jobs.split.names.REST`.
 
-    ``unknown_xa_schemas`` are the schemas that receive XA COMMIT and XA ROLLBACK of transactions prepared before the
-    set.
+    ``unknown_xa_schemas`` are schemas' encoded names. Their outputs receive every XA COMMIT and XA ROLLBACK of a
+    transaction that was prepared before the binlog set.
     """
 
     def __init__(self, subjects: Subjects, unknown_xa_schemas: Iterable[str] = ()) -> None:
@@ -120,9 +140,10 @@ class SchemaOwners(Owners):
 
 
 class FilterOwners(Owners):
-    """An output for each filter. An output receives the events that a slave with the filter is sent.
+    """The owners in a split by filters. Each filter has one output, which receives the events that the master would
+    send to a slave with the filter.
 
-    With ``rest`` there is one more output, for events that no filter passes.
+    With ``rest`` there is one more output of that name, which receives the events that every filter drops.
     """
 
     def __init__(
@@ -144,7 +165,7 @@ class FilterOwners(Owners):
         if found is None:
             members = self._subjects.members(number)
             subjects = [self._subjects[k] for k in ((number,) if members is None else members)]
-            # The table flags have the same rule: a set of subjects is sent for certain if one member is.
+            # An XA COMMIT concerns several subjects. It is sent for certain if one of the subjects is sent for certain.
             found = self._undecided_outputs[number] = tuple(
                 k
                 for k, one in enumerate(self._filters)
@@ -162,10 +183,11 @@ def _is_undecided(verdicts: set[Verdict]) -> bool:
 
 
 def schemas_of(subject: Subject) -> tuple[str, ...]:
-    """Return the schemas that a subject belongs to, or an empty tuple.
+    """Return the schemas that receive the events of a subject (a table or a statement); empty if there is none.
 
-    Rows belong to their table's schema. A statement belongs to the databases of the objects that it changes. If these
-    are unknown, the statement belongs to its current database.
+    Rows events belong to their table's schema. CREATE, ALTER and DROP DATABASE belong to the named database. Any other
+    statement belongs to the databases of the objects that it changes. If the statement's text does not tell the
+    objects, the statement belongs to its current database.
     """
     if isinstance(subject, TableSubject):
         return (subject.database,) if subject.database else ()
@@ -178,10 +200,10 @@ def schemas_of(subject: Subject) -> tuple[str, ...]:
 
 
 def encoded_schemas(subject: Subject) -> tuple[str, ...]:
-    """Return the encoded names of a subject's schemas, sorted."""
+    """Return the schemas that receive the events of a table or statement, as file names, sorted, without repetition."""
     return tuple(sorted({encode_name(name) for name in schemas_of(subject)}))
 
 
 def schemas_among(subjects: Iterable[Subject]) -> tuple[str, ...]:
-    """Return the encoded names of all subjects' schemas, sorted."""
+    """Return the schemas that receive events of any of these tables and statements, as file names, sorted."""
     return tuple(sorted({name for one in subjects for name in encoded_schemas(one)}))

@@ -1,7 +1,8 @@
-"""The outputs of a split: a binlog for each schema, or the named binlogs of a specification file.
+"""The specification of a split, which says into which binlogs the events of a binlog set go.
 
-WL#2387, "Binlog extensions", with Lars' suggestion: a binlog's name need not be the schema's, and any filter may
-choose its events.
+A split writes one binlog for each schema, or the binlogs that a specification file names. A named binlog has any
+replication filter, and receives the events that a slave with this filter would receive. The idea comes from WL#2387,
+"Binlog extensions".
 """
 
 from __future__ import annotations
@@ -27,11 +28,13 @@ _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,199}")
 
 
 class NamedBinlog(Model):
-    """A named binlog, with the filter that chooses its events."""
+    """An entry of a specification file: the name of a binlog to write, and the replication filter that chooses its
+    events."""
 
     name: str
     rules: tuple[str, ...] = ()
-    """The filter's rules, as options. Without rules all events go into the binlog."""
+    """The filter's rules as server options, such as ``--replicate-do-db=shop``. Without rules all events go into the
+    binlog."""
     semantics: FilterSemantics = FilterSemantics.CLASSIC
 
 
@@ -47,7 +50,7 @@ class _File(Model):
 
 @dataclass(frozen=True)
 class Specification:
-    """The outputs of a split. Without ``binlogs`` there is one for each schema."""
+    """The binlogs that a split writes. Without ``binlogs`` the split writes one binlog for each schema."""
 
     binlogs: tuple[NamedBinlog, ...] = ()
     rest: str | None = None
@@ -56,21 +59,22 @@ class Specification:
 
     @property
     def by_schema(self) -> bool:
-        """True if there is one binlog for each schema."""
+        """True if the split writes one binlog for each schema, instead of the binlogs that a file names."""
         return not self.binlogs
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the outputs that exist even if they are empty."""
+        """The names of the binlogs that the split writes even if no event belongs to them."""
         return tuple(one.name for one in self.binlogs) + ((self.rest,) if self.rest is not None else ())
 
     @property
     def digest(self) -> str:
-        """A digest of the specification. Equal specifications have the same digest."""
+        """The SHA-256 digest of the specification, hexadecimal. A job that was killed continues only the work of a job
+        with the same specification."""
         return hashlib.sha256(json.dumps(self.as_dict(), sort_keys=True).encode()).hexdigest()
 
     def as_dict(self) -> dict[str, object]:
-        """Return the specification as a JSON object."""
+        """Return the specification as a dictionary that ``json.dumps`` accepts."""
         return {
             "binlog": [one.model_dump(mode="json") for one in self.binlogs],
             "rest": self.rest,
@@ -78,10 +82,11 @@ class Specification:
         }
 
     def filters(self, names: NameRules) -> list[tuple[str, ReplicationFilter]]:
-        """Return the named binlogs' filters.
+        """Return the name of each named binlog with its replication filter.
 
-        ``names`` are the rules by which the server compares names. Raises OptionError that names
-        the binlog.
+        ``names`` says how the server compares names, such as by upper and lower case. The specification's own
+        ``lower_case_table_names`` replaces the setting in ``names``. Raises OptionError, which names the binlog, for
+        a wrong rule.
         """
         return [(one.name, self._filter(one, names)) for one in self.binlogs]
 
@@ -101,17 +106,25 @@ class Specification:
         names: NameRules,
         unknown_xa_schemas: tuple[str, ...] = (),
     ) -> Owners:
-        """Return the owners of a scan's subjects. :class:`SchemaOwners` explains ``unknown_xa_schemas``."""
+        """Return an object that finds for each subject (a table or a statement) the binlogs that receive its events.
+
+        ``unknown_xa_schemas`` are used in a split by schema. They name the schemas that receive XA COMMIT and
+        XA ROLLBACK of transactions that were prepared before the binlog set begins.
+        """
         if self.by_schema:
             return SchemaOwners(subjects, unknown_xa_schemas)
         return FilterOwners(subjects, self.filters(names), self.rest)
 
 
 BY_SCHEMA = Specification()
+"""The specification of a split that writes one binlog for each schema."""
 
 
 def load_specification(path: Path) -> Specification:
-    """Read a specification file (TOML; see docs/split.md). Raises OptionError with the file and the key."""
+    """Read a specification file (TOML; docs/split.md describes the keys) and check its names and filter rules.
+
+    Raises OptionError with the file and the wrong key, name or rule.
+    """
     parsed = load_toml(path, _File)
     made = Specification(
         parsed.binlog, None if parsed.rest is None else parsed.rest.name, parsed.lower_case_table_names

@@ -1,6 +1,8 @@
-"""The table of a range's transactions, which stands beside the binlogs.
+"""The table of transactions that a split writes beside its binlogs, one Parquet file for each range of the source.
 
-A reader of a split needs facts about the source that the outputs' bytes do not tell. The table holds these facts.
+A reader of a split may put the original binlog together again. The table holds the facts about the source that the
+split binlogs do not tell. Among these are each transaction's end, GTID, server id and number of events. A range
+consists of consecutive transactions of one file, and one Spark task works on it.
 """
 
 from __future__ import annotations
@@ -18,35 +20,46 @@ from dumpfilter.spark_jobs.split.ownership import Owners
 from dumpfilter.split_set.manifest import TRANSACTIONS_SCHEMA, gtid_source_text
 
 FILE_EVENTS = np.isin(np.arange(256), list(TYPES_OF_FILES))
-"""True for the types of file events. Each output file has its own file events."""
+"""For each of the 256 event types, whether it is an event of the file, such as Format_description or Rotate. The
+split does not copy such events, since each file that it writes gets its own."""
 
 _BUFFERED = np.zeros(128, np.bool_)
-"""The roles of events that are buffered until an event follows that needs them."""
+"""For each role, whether the dump thread buffers its events until an event follows that needs them. A role says how
+an event travels in a filtered stream. Table maps and context events (such as Intvar) are buffered."""
 _BUFFERED[[R.CONTEXT, R.TABLE_MAP]] = True
 _NEEDS_BUFFERED = np.zeros(128, np.bool_)
-"""The roles that may follow a buffered event. Any other role makes the buffered event useless."""
+"""For each role, whether its events may follow a buffered event. If another event follows, nothing uses the buffered
+event, and the dump thread drops the buffered event."""
 _NEEDS_BUFFERED[[R.CONTEXT, R.TABLE_MAP, R.ROWS, R.ROWS_END, R.STATEMENT, R.KEEP]] = True
 
 _END, _SOURCE, _NUMBER, _SERVER, _EVENTS, _OF_FILE, _EXACT = range(7)
 
 
 class TransactionsTable:
-    """Makes the table of a range, block by block. ``file`` is the number of the source's file."""
+    """The maker of the table of one range's transactions.
+
+    A range is read in blocks of about 16 MiB, and :meth:`add` takes one block after the other. ``file`` is the number
+    of the source's file in the binlog set, from 0.
+    """
 
     def __init__(self, file: int, owners: Owners) -> None:
         self._file = file
         self._owners = owners
         self._undecided: dict[int, list[str]] = {}
-        """By the transaction's number, an output's name for each event that the output's filter cannot decide."""
+        """The events that a filter can neither send nor drop for certain. The key is the transaction's number in the
+        range. The value names an output once for each such event of the transaction."""
         self._complete = 0
         self._rows: list[npt.NDArray[np.int64]] = []
         self._open: npt.NDArray[np.int64] | None = None
-        """The row of the transaction that continues in the next block."""
+        """The unfinished table row of a transaction that continues in the next block; None between transactions."""
         self._last_role = R.ENDS
-        """The role of the event before the block."""
+        """The role (how the event travels in a filtered stream) of the last event of the block before.
+
+        ``R.ENDS`` stands for the end of a transaction.
+        """
 
     def add(self, block: Block) -> None:
-        """Add the transactions of a block."""
+        """Add a row for each transaction that ends in this block, and for each event between two transactions."""
         segment = block.segment
         first = segment.txn_event[:-1]
         events = np.diff(segment.txn_event)
@@ -81,13 +94,14 @@ class TransactionsTable:
         self._complete += len(rows)
 
     def _note_undecided(self, segment: Segment, outer: Segment, event: int | None = None) -> None:
-        """Note the undecided events of a segment.
+        """Record the segment's events that some output's filter can neither send nor drop for certain.
 
-        The segment is ``outer`` itself, or the payload of the compressed transaction at ``event``.
+        ``segment`` is ``outer``, or the content of the compressed transaction that is event ``event`` of ``outer``.
         """
         role = segment.role & 0x7F
         subject = np.where(role == R.STATEMENT, segment.subject, np.int32(-1))
-        # No filter can decide these events, as in ``decide``.
+        # A filter needs a table or a statement. Incidents, events of unknown types, and rows events without a table
+        # map have neither.
         undecided = (role == R.KEEP) | (((role == R.ROWS) | (role == R.ROWS_END)) & (segment.subject < 0))
         found = [(int(k), self._owners.members(self._owners.undecided)) for k in np.flatnonzero(undecided)]
         for number in np.unique(subject[subject >= 0]).tolist():
@@ -101,7 +115,11 @@ class TransactionsTable:
             self._note_undecided(payload, outer, number)
 
     def table(self, sources: SourceNumbers, family: str) -> pa.Table:
-        """Return the table. It does not depend on other ranges in ``sources``."""
+        """Return the table of the range's transactions, with the columns of ``TRANSACTIONS_SCHEMA``.
+
+        ``sources`` gives the numbers of GTID sources their meaning. GTID sources of other ranges do not change the
+        table, so a task that runs twice makes an equal table.
+        """
         rows = np.concatenate([np.empty((0, 7), np.int64), *self._rows])
         source = rows[:, _SOURCE]
         none = source < 0
@@ -129,11 +147,11 @@ class TransactionsTable:
 
 
 def _is_regular(segment: Segment, before: int = R.ENDS) -> npt.NDArray[np.bool_]:
-    """Tell for each event whether it stands where a server writes it. ``before`` is the role of the event before
-    them.
+    """Tell for each event of a segment whether a server would write such an event at such a place.
 
-    A transaction of regular events can be taken as a whole if every event is kept. Walking it (``decide``) gives
-    equal bytes.
+    A table map must precede rows events, for example. The dump thread may change or drop an event that stands at a
+    wrong place. If all events of a transaction are regular and wanted, the dump thread sends the transaction's bytes
+    unchanged. ``before`` is the role (how an event travels in a filtered stream) of the event before the segment.
     """
     roles = np.concatenate([[before], segment.role]).astype(np.int64)
     role, ends = roles & 0x7F, (roles & R.ENDS) != 0
@@ -145,7 +163,6 @@ def _is_regular(segment: Segment, before: int = R.ENDS) -> npt.NDArray[np.bool_]
 
 
 def _end_log_pos(block: Block) -> npt.NDArray[np.int64]:
-    """Return the end_log_pos of each event of a block, as in the event's header."""
     segment = block.segment
     at = segment.offset - segment.start + 13
     found = np.zeros(len(at), np.int64)
