@@ -10,13 +10,14 @@ from dumpfilter.errors import DumpfilterError
 
 
 class AccessDenied(DumpfilterError):
-    """The user is unknown or the password is wrong. The text does not say which of both."""
+    """The error for an unknown user or a wrong password. The text does not tell an attacker which of them is wrong."""
 
 
 def check_password(users: Mapping[str, str], user: str, password: str, *, peer: str) -> None:
-    """Raise AccessDenied unless ``users`` is empty or has this user with this password.
+    """Check the user name and password of a slave from address ``peer``. Raises AccessDenied when they are wrong.
 
-    The check takes the same time for every user and password, so that the time tells an attacker nothing.
+    ``users`` maps user names to passwords. Without users, every slave is accepted. The check takes the same time for
+    every user and password, so that an attacker cannot learn from the time how much of a guess is right.
     """
     if not users:
         return

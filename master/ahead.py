@@ -1,4 +1,4 @@
-"""An iterator that runs ahead of its consumer in a thread, by a bounded number of items."""
+"""An iterator that computes a bounded number of items in a thread before its consumer asks for them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 _POLL = 0.1
-"""The time between two checks of a waiting producer for :meth:`Ahead.close`, seconds."""
+"""The interval at which a producer thread with a full queue checks whether the consumer has closed, seconds."""
 
 
 class Ahead(Generic[T]):
-    """The items of ``source``, made in a thread before the consumer asks. Exceptions of ``source`` reach the consumer.
+    """An iterator over the items of ``source``, which a thread computes before the consumer asks for them.
 
-    While gRPC sends one chunk, the thread plans and reads the next chunks. Kernels and reads run without the
-    interpreter's lock. After ``depth`` items the thread waits for the consumer. The consumer calls :meth:`close` at the
-    end.
+    The master uses it for dumps. While gRPC sends one chunk to the slave, the thread filters and reads the next chunks.
+    Both can run at once because compiled code and file reads release Python's global interpreter lock. When ``depth``
+    items are waiting, the thread pauses until the consumer takes one. The consumer receives the exceptions of
+    ``source``, and must call :meth:`close` at the end.
     """
 
     def __init__(self, source: Iterator[T], depth: int) -> None:
@@ -35,10 +36,13 @@ class Ahead(Generic[T]):
                 if isinstance(end, StopIteration):
                     return
                 raise end
-            yield item  # type: ignore[misc]  # None only together with an end
+            yield item  # type: ignore[misc]  # an item is None only when ``end`` is set
 
     def close(self) -> None:
-        """Stop the producer at its next item. The caller makes sure that ``source`` yields an item or ends."""
+        """Tell the thread to stop when ``source`` yields its next item.
+
+        The call does not wait. The caller makes sure that ``source`` soon yields an item or ends.
+        """
         self._unwanted.set()
 
     def _run(self) -> None:

@@ -1,4 +1,8 @@
-"""From plans of chunks to the contract's chunks, with the bytes, positions, GTIDs and counts of each."""
+"""The gRPC messages of a dump (chunks), with events, positions, GTIDs and counts.
+
+The dump thread plans a chunk as a list of byte ranges of a binlog file. This module reads the bytes and makes the
+message.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +20,23 @@ from dumpfilter.master.store import BinlogStore
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 _READ_COST = 16 << 10
-"""The bytes that take as long to read as one more call of the system, bytes."""
+"""The number of bytes that can be read in the time of one more system call.
+
+It decides whether byte ranges of a file are read one by one, or together with the bytes between them.
+"""
 
 _LONGEST_READ = 8 << 20
-"""The longest read that a chunk's byte ranges are copied from, bytes."""
+"""The most bytes that one read takes from a binlog file when byte ranges are read together, bytes."""
 
 _LEAST_SPLIT = 1 << 16
-"""The least size of events that is spread over several chunks, bytes."""
+"""The size up to which the events of one plan always go into one message, even with a smaller chunk size, bytes."""
 
 
 class ChunkWriter:
-    """The chunks of one dump. Each chunk is also noted in the register, for SHOW REPLICAS."""
+    """A maker of one dump's chunks, the gRPC messages with events and positions for the slave.
+
+    The position and the counts of each chunk are also recorded in the register of slaves.
+    """
 
     def __init__(
         self, store: BinlogStore, register: Register, slave: RegisteredSlave, position: int, chunk_size: int
@@ -38,9 +48,9 @@ class ChunkWriter:
         self._buffer: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
         self._is_first = True
         self._end = position
-        """The end of the last chunk."""
+        """The binlog position up to which the last chunk went, bytes."""
         self._resume = position
-        """The resume point of the last chunk."""
+        """The last position between two transactions that a chunk has told the slave. A new dump can begin there."""
 
     def position(
         self,
@@ -52,9 +62,11 @@ class ChunkWriter:
         end_of_log: bool = False,
         heartbeat: bool = False,
     ) -> pb.Chunk:
-        """Return a chunk without events, at the position of the thread.
+        """Return a chunk without events, which tells the slave the position that the dump thread has reached.
 
-        ``announce`` adds the file's format description event and start, as the first chunk of a dump always has them.
+        ``announce``: add the file's format description event and the position where the dump begins in the file. The
+        first chunk of a dump always has both. ``end_of_file``, ``end_of_log`` and ``heartbeat`` say why the chunk is
+        sent.
         """
         position = thread.position
         chunk = pb.Chunk(
@@ -75,7 +87,10 @@ class ChunkWriter:
         return chunk
 
     def chunks(self, plan: ChunkPlan, filter_version: int) -> Iterator[pb.Chunk]:
-        """Yield the chunk of a plan. An event that is much larger than a chunk is spread over several chunks."""
+        """Yield the chunk with the events that a plan lists, and record it in the register of slaves.
+
+        A plan with much more than a chunk's bytes, for example because of one large event, becomes several chunks.
+        """
         events = self._events(plan) if plan.size else b""
         self._register.progress(self._slave, plan.file, plan.end, plan.counts)
         most = max(2 * self._chunk_size, _LEAST_SPLIT)
@@ -83,7 +98,8 @@ class ChunkWriter:
         for begin in range(0, max(len(events), 1), size):
             piece = events[begin : begin + size] if size < len(events) else events
             is_last = begin + size >= len(events)
-            # the piece that holds the resume point, or ends at it, carries it with the GTIDs and hits
+            # The slave stores GTIDs and hits together with the resume point (the position of a new start). Therefore
+            # only the chunk that contains the resume point, or ends with it, carries the GTIDs and hits.
             is_before = begin + size < plan.resume_bytes or (not is_last and not plan.resume_bytes)
             is_here = not is_before and (begin < plan.resume_bytes or (is_last and not plan.resume_bytes))
             resume = self._resume if is_before else plan.resume
@@ -107,7 +123,7 @@ class ChunkWriter:
         self._end, self._resume = plan.end, plan.resume
 
     def _events(self, plan: ChunkPlan) -> bytes:
-        """Return the bytes of a plan that sends something."""
+        """Return the bytes of the events that a plan lists. The plan must list at least one event."""
         if isinstance(plan, ReadyPlan):
             return plan.events
         file = self._store.open_file(plan.file).file
@@ -116,7 +132,7 @@ class ChunkWriter:
         if len(ranges) == 1 and not ranges[0, 2]:
             return file.read(low, high - low)
         span = high - low
-        # ranges near one another are copied from one read; ranges far apart are read one by one
+        # Byte ranges near one another are read together with the bytes between them, which saves system calls.
         if ranges[:, 0].min() < low or span > min(_READ_COST * len(ranges), _LONGEST_READ):
             return render(plan, b"", 0, file.read, file.format_description)
         if self._buffer.size < span:
@@ -132,14 +148,16 @@ class ChunkWriter:
 
 
 def counts_to_proto(counts: Counts) -> pb.Counts:
-    """Return the contract's form of counts."""
+    """Return the gRPC message with a dump's counts of events, bytes and transactions."""
     return pb.Counts(**{name: getattr(counts, name) for name in counts.__slots__})
 
 
 def runs_to_proto(runs: GtidRuns, key_of: Callable[[int], SourceKey]) -> pb.GtidRunsSet:
-    """Return the contract's form of GTID runs: by source, ascending, as distances (see GtidRuns in the contract).
+    """Return the gRPC message for ``runs``, the intervals of the GTIDs that a chunk completes.
 
-    ``key_of`` returns the GTID source behind a number.
+    The message groups the intervals by GTID source (server UUID, or domain and server id). In each group the intervals
+    ascend. Each interval is stored as its distance from the interval before and its length. ``key_of`` returns the GTID
+    source with a number.
     """
     members = []
     for source in np.unique(runs[:, 0]).tolist():

@@ -1,4 +1,4 @@
-"""The master's configuration file: users of replication and of the console, and imposed filters."""
+"""The master's configuration file: users for replication, users of the SQL console, and filters imposed on slaves."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class _File(Model):
 
 @dataclass(frozen=True)
 class MasterConfig:
-    """The checked contents of a configuration file. docs/master.md describes the file."""
+    """The checked contents of the master's configuration file. docs/master.md describes the file."""
 
     users: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """The passwords of users who may replicate, by name. Without users everybody may replicate."""
+    """The passwords of the users that slaves may connect as, by user name. When empty, any slave may connect."""
     console_users: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """The passwords of users of the console, by name."""
+    """The passwords of the users who may log in to the master's SQL console, by user name."""
     imposed: tuple[ImposedFilter, ...] = ()
 
 
@@ -55,10 +55,10 @@ def load_config(
     *,
     names: NameRules = DEFAULT_NAMES,
 ) -> MasterConfig:
-    """Read a configuration file.
+    """Read and check the master's configuration file.
 
-    Imposed rules compare names by ``names``, as the server that wrote the binlog does. Raises
-    OptionError with the file and the key, and without any value, which may be a password.
+    ``names`` tells how rules of imposed filters compare database and table names. It describes the server that wrote
+    the binlog. Raises OptionError, whose text names the file and the key but no value, which may be a password.
     """
     parsed = load_toml(path, _File)
     users = _passwords(path, "user", parsed.user)

@@ -1,4 +1,4 @@
-"""The statements and tables of the master's console."""
+"""The SQL statements and tables that the master's console offers to MySQL clients."""
 
 from __future__ import annotations
 
@@ -80,14 +80,15 @@ _IMPOSED = (
 
 
 class MasterConsole:
-    """The :class:`~dumpfilter.console.executor.Executor` of a master.
+    """The object that executes a master's console statements, an :class:`~dumpfilter.console.executor.Executor`.
 
-    Columns of results, and numbers and texts of errors, are those of the server family that wrote the binlog.
+    Results have the columns of the server family (MySQL or MariaDB) that wrote the binlog. Errors have the numbers and
+    texts of that family.
 
     Parameters:
-        service: the service whose store and slaves the console shows.
-        port: the port for slaves.
-        lower_case_table_names: the way in which the write side's rules compare names, also the rules of CHANGE BINLOG.
+        service: the gRPC service whose binlog set and slaves the console shows.
+        port: the port that slaves connect to, shown as the system variable ``port``.
+        lower_case_table_names: the server's option, by which the rules of CHANGE BINLOG compare database names.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ class MasterConsole:
         self._port = port
         self._lower_case_table_names = lower_case_table_names
         self._changing = threading.Lock()
-        """Held by a statement that changes the binlog or its rules."""
+        """The lock that a statement holds while it purges binlog files or changes the binlog's rules."""
         self._commands: dict[type[C.Command], Callable[[Any], Result]] = {
             C.ShowReplicas: self._show_replicas,
             C.ShowBinaryLogStatus: self._show_binary_log_status,
@@ -123,19 +124,19 @@ class MasterConsole:
     def _mysql(self) -> bool:
         return self._store.family == "mysql"
 
-    # the Executor
-
     def execute(self, command: C.Command) -> Result:
-        """Execute a statement. Raises SqlError, or BinlogError where the set is damaged."""
+        """Execute a parsed statement and return its result. Raises SqlError, or BinlogError where a file is damaged."""
         do = self._commands.get(type(command))
         if do is None:
             raise SqlError(1235, "42000", f"This master doesn't support '{type(command).__name__}'")
         return do(command)
 
     def table(self, schema: str, name: str) -> Table | None:
-        """Return a table with its present rows, or None when there is no such table."""
+        """Return a table of the console with its present rows, or None when there is no such table."""
         if schema == "performance_schema" and name in PERFORMANCE_SCHEMA:
-            return Table(PERFORMANCE_SCHEMA[name], ())  # a master has no channels
+            return Table(
+                PERFORMANCE_SCHEMA[name], ()
+            )  # these tables describe channels, and a master has none
         if schema != "dumpfilter":
             return None
         if name == "slaves":
@@ -147,12 +148,15 @@ class MasterConsole:
         return None
 
     def table_names(self) -> list[tuple[str, str]]:
-        """Return the schema and name of every table."""
+        """Return schema and name of every table that clients of the console can read."""
         ours = [("dumpfilter", name) for name in ("imposed_filters", "slaves", "write_rules")]
         return ours + [("performance_schema", name) for name in PERFORMANCE_SCHEMA]
 
     def variables(self) -> Mapping[str, str | int]:
-        """Return system variables: the ids of the server that wrote the binlog, and this process's port."""
+        """Return the system variables that clients of the console see.
+
+        Server id and version are of the server that wrote the binlog. Host name and port are of the master process.
+        """
         fd = self._store.format_description
         newest = self._store.binlogs.path(self._store.binlogs.names[-1])
         return {
@@ -169,11 +173,9 @@ class MasterConsole:
             "version_comment": f"dumpfilter {dumpfilter.__version__}, master",
         }
 
-    # the binlog
-
     @property
     def _base(self) -> str:
-        """The name of the set's files without number, as --log-bin has it."""
+        """The name of the binlog files without their number, as the server's option --log-bin gives it."""
         return Path(self._store.binlogs.names[-1]).stem
 
     def _show_binary_logs(self, command: C.ShowBinaryLogs) -> Result:
@@ -202,7 +204,7 @@ class MasterConsole:
         try:
             return self._store.binlogs.path(name).stat().st_size
         except OSError:
-            return 0  # as servers show a file that the index names and that is missing
+            return 0  # servers show size 0 for a missing file that the index names
 
     def _write_names(self, kind: WriteRuleKind) -> str:
         write_filter = self._register.write_filter
@@ -216,7 +218,7 @@ class MasterConsole:
         names = self._store.binlogs.names
         name = names[0] if command.file is None else command.file
         if self._mysql:
-            name = Path(name).name  # MySQL ignores the directory
+            name = Path(name).name  # MySQL ignores a directory in the file name
         try:
             path = self._store.binlogs.path(name)
         except BinlogMissing:
@@ -231,7 +233,7 @@ class MasterConsole:
 
     def _purge(self, command: C.PurgeBinaryLogs) -> Result:
         if command.to is None and command.before is None:
-            return Result(notes=command.warnings)  # BEFORE NULL
+            return Result(notes=command.warnings)  # PURGE BINARY LOGS BEFORE NULL purges nothing
         reading = [slave.file for slave in self._register.all() if slave.dump]
         with self._changing:
             gone, notes = purge(self._store.binlogs, to=command.to, before=command.before, reading=reading)
@@ -268,8 +270,6 @@ class MasterConsole:
         self._store.wake()
         return Result(notes=tuple(notes))
 
-    # slaves
-
     def _show_replicas(self, command: C.ShowReplicas) -> Result:
         old = command.old or not self._mysql
         columns = replicas_columns(old=old)
@@ -277,11 +277,9 @@ class MasterConsole:
         rows = [
             (slave.server_id, slave.host, slave.port, source_id, slave.uuid) for slave in self._register.all()
         ]
-        if not self._mysql:  # MariaDB has no column for uuids
+        if not self._mysql:  # MariaDB shows no UUIDs
             return Result(columns[:4], [row[:4] for row in rows])
         return Result(columns, rows)
-
-    # a master is no replica
 
     def _show_replica_status(self, command: C.ShowReplicaStatus) -> Result:
         self._check_channel(command.channel)
@@ -328,7 +326,10 @@ class MasterConsole:
 
 
 def _lost(old: ReplicationFilter | None) -> list[Note]:
-    """Return a warning about the server's rules that CHANGE BINLOG replaces by effective rules."""
+    """Return a warning about rules of ``--binlog-do-db`` and the like that CHANGE BINLOG is about to replace.
+
+    CHANGE BINLOG makes effective rules, which name tables and are independent of the current database.
+    """
     if old is None or isinstance(old, EffectiveFilter) or not old.rules:
         return []
     rules = " ".join(map(str, old.rules))

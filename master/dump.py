@@ -1,4 +1,4 @@
-"""One dump of the store: it drives a dump thread and yields the contract's chunks."""
+"""One binlog dump for one slave. The dump reads events, filters them, and yields the gRPC messages for the slave."""
 
 from __future__ import annotations
 
@@ -19,36 +19,46 @@ from dumpfilter.options.defaults import HEARTBEAT_PERIOD
 from dumpfilter.printable import printable
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
-if TYPE_CHECKING:  # it brings in pyarrow, which a master without splits does without
+if TYPE_CHECKING:  # the import loads pyarrow, which only a master with splits needs
     from dumpfilter.master.presplit import Presplit
 
 log = structlog.get_logger("dumpfilter.master")
 
 _IDLE_BYTES = 64 << 20
-"""After so many dropped bytes the slave gets a chunk without events, so that its position moves."""
+"""The number of consecutively dropped bytes after which the slave gets a chunk without events, to move its position."""
 
 _IDLE_SECONDS = 0.5
-"""After so many seconds in which everything was dropped the slave gets a chunk without events."""
+"""The time in which all events were dropped, after which the slave gets a chunk without events, seconds.
+
+The chunk moves the slave's position past the dropped events.
+"""
 
 
 @dataclass(frozen=True)
 class DumpOptions:
-    """A slave's wishes for one dump."""
+    """The options that a slave sends with its request for a binlog dump."""
 
     once: bool = False
-    """End at the end of the newest file."""
+    """Whether the dump ends at the end of the newest binlog file, instead of waiting for new events."""
     chunk_size: int = 0
-    """The size of a chunk, bytes; 0 leaves it to the master."""
+    """The size of the chunks (messages with events) that the slave wants, bytes; 0 for the master's default."""
     heartbeat_period: float = 0.0
-    """The time between heartbeats when there is nothing to send, seconds; 0 leaves it to the master."""
+    """The time between heartbeats while the master has nothing to send, seconds; 0 for the master's default."""
     filter_version: int = 0
-    """The version of the filter for which the slave chose the start; 0 takes the filter as it is."""
+    """The filter version that the slave knew when it chose the start position.
+
+    A newer filter may demand an earlier start position. With 0 the master does not compare versions.
+    """
     other_filters_before: bool = False
-    """Whether other filters decided what the slave has before the start."""
+    """Whether another filter may have chosen the events that the slave has from before the start position.
+
+    Then the slave may hold XA transactions, prepared before the start, that the present filter would drop. The slave
+    needs their XA COMMIT or XA ROLLBACK.
+    """
 
 
 class Dump:
-    """One dump for one slave. :meth:`chunks` yields until the dump is over."""
+    """One binlog dump for one slave, from creation to end. :meth:`chunks` yields the messages for the slave."""
 
     def __init__(
         self,
@@ -74,24 +84,25 @@ class Dump:
         self._other_filters_before = options.other_filters_before
         self._file = start.file
         self._position = start.position
-        """The position where the dump begins."""
+        """The position in the first file at which the dump begins, bytes. It does not change later."""
         version = options.filter_version
         if version and (place := self._change.place_after(version)) is not None:
-            # the filter was changed after the slave had chosen the start, and the change has a start of its own
+            # The filter changed after the slave had chosen its start position. The change names an earlier position.
             self._file, self._position = place
             self._other_filters_before = True
         self._thread = self._new_thread()
         self._writer = ChunkWriter(store, register, slave, start.position, self._chunk_size)
-        # a named binlog holds only events that this filter chose, also of prepared transactions
+        # A split's binlog holds only events that this one filter chose. It cannot serve a slave that has received
+        # parts of prepared transactions under another filter.
         self._named = (
             presplit.for_slave(self._change) if presplit and not self._other_filters_before else None
         )
         self._sent_from_split = False
         self._following: str | None = None
-        """The next file, when the split says that this file has come to its end."""
+        """The next binlog file, once events from a split have reached the end of the present file; otherwise None."""
         self.taken_over = False
-        """At the end: whether another dump of the same slave began, or the slave is no longer registered."""
-        store.wake()  # an earlier dump of this slave sees that it is over
+        """Whether the dump ended because a newer dump of the same slave began, or the slave was unregistered."""
+        store.wake()  # an earlier dump of this slave may wait for events, and must end now
 
     def _new_thread(self) -> DumpThread:
         change = self._change
@@ -107,23 +118,25 @@ class Dump:
 
     @property
     def _changed(self) -> bool:
-        """Whether the slave's filter has changed since the dump took it up."""
+        """Whether the slave's filter has changed since this dump began to use it."""
         return self._slave.change.version != self._change.version
 
     @property
     def _goes_back(self) -> bool:
-        """Whether the filter has changed from a place on that the dump has passed."""
+        """Whether the slave's new filter demands that the dump go back to an earlier position."""
         return self._slave.change.place_after(self._change.version) is not None
 
     @property
     def active(self) -> bool:
-        """Whether this dump should go on."""
+        """Whether the slave is still connected and has not begun a newer dump."""
         return self._active() and self._register.holds(self._slave, self._number)
 
     def chunks(self) -> Iterator[pb.Chunk]:
-        """Yield chunks until the end (``once``), or until the dump is no longer active.
+        """Yield the slave's chunks (messages with events and positions) until the dump ends.
 
-        Raises BinlogError where the binlog is damaged.
+        When the slave asked for that (``once``), the dump ends at the end of the binlog. Otherwise the dump waits for
+        new events, and ends when the slave disconnects or begins a newer dump. Raises BinlogError where the binlog is
+        damaged.
         """
         try:
             yield from self._chunks()
@@ -134,7 +147,7 @@ class Dump:
 
     def _chunks(self) -> Iterator[pb.Chunk]:
         store = self._store
-        # a position that cannot be used is an error now, not at the first event
+        # The start position is checked before the first chunk, so that an unusable position fails the request at once.
         self._thread.start_file(self._position, store.open_file(self._file).file.read)
         idle: ChunkPlan | None = None
         idle_since = sent_at = time.monotonic()
@@ -189,10 +202,10 @@ class Dump:
             store.wait(generation, left, lambda: not self.active or self._changed)
 
     def _take_up_change(self) -> bool:
-        """Go on with the slave's new filter, and return whether the dump goes back to the change's place.
+        """Continue the dump with the slave's new filter, and return whether the dump goes back in the binlog.
 
-        That place is the position of the slave's applier. Chunks of the old filter that are still under way have the
-        old version, by which the slave knows them.
+        A change of filter may name a position, the position of the slave's applier, and the dump then goes back to it.
+        Chunks that are still on their way carry the old filter's version, so the slave can discard them.
         """
         self._leave_split()
         change = self._slave.change
@@ -211,7 +224,11 @@ class Dump:
         return True
 
     def _from_split(self) -> Iterator[pb.Chunk]:
-        """Yield the chunks that a split has of the file that has just begun, and put the thread after them."""
+        """Yield the present file's events from a split's binlog with the same filter, as far as the split has them.
+
+        Reading already filtered events is cheaper than filtering. Afterwards the dump thread filters from the position
+        that the split has reached.
+        """
         named, position = self._named, self._thread.position
         if named is None or self._changed:
             return
@@ -227,14 +244,15 @@ class Dump:
             if self._changed and (plan.end == plan.resume or self._goes_back):
                 break
         if named.position > position:
-            # the old thread has not seen the transactions that were prepared meanwhile
+            # The split's events did not pass through the old dump thread. A new thread learns of the transactions that
+            # were prepared in these events.
             self._thread = self._new_thread()
             self._thread.start_file(named.position, file.read)
             if named.at_end and named.position == file.size:
                 self._following = self._store.file_after(self._file)
 
     def _leave_split(self) -> None:
-        """Go on by filtering."""
+        """Stop reading events from a split, if the dump does so. The dump thread filters all later events."""
         if self._named is not None:
             self._named.close()
             if self._sent_from_split:
@@ -247,7 +265,7 @@ class Dump:
 
     @property
     def _split_fields(self) -> dict[str, object]:
-        """The slave and the named binlog, for the log."""
+        """The fields that name the slave and the split's binlog in log messages."""
         assert self._named is not None
         return {
             "server_id": self._slave.server_id,
@@ -275,5 +293,5 @@ class Dump:
 
 
 def _is_idle(plan: ChunkPlan, seconds: float) -> bool:
-    """Tell whether a plan without events may wait for the next plan."""
+    """Tell whether a chunk without events may be merged into the next chunk, to send fewer messages."""
     return not plan.size and plan.counts.bytes_read < _IDLE_BYTES and seconds < _IDLE_SECONDS

@@ -1,4 +1,4 @@
-"""The place at which a dump begins."""
+"""The binlog file and position at which a dump begins, found from the position or GTID set that a slave sends."""
 
 from __future__ import annotations
 
@@ -14,17 +14,23 @@ from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 @dataclass(frozen=True)
 class DumpStart:
-    """The file and the position of the first event that a dump reads."""
+    """The binlog file and position of the first event that a dump reads."""
 
     file: str = ""
     position: int = 0
     gtid_set: GtidSet | None = None
-    """The GTIDs that the slave has, which the dump leaves out. None when the slave asked for a position."""
+    """The GTIDs of transactions that the slave has and that the dump leaves out.
+
+    None when the slave asked for a file and position instead of a GTID set (no auto-positioning).
+    """
 
 
 def start_of(request: pb.DumpRequest, store: BinlogStore) -> DumpStart:
-    """Return the place that a request asks for. Raises GtidError, BinlogMissing or PositionError."""
-    store.refresh()  # another process may have purged the set
+    """Return the binlog file and position at which the dump for a slave's request begins.
+
+    The request holds a GTID set, or a file and position. Raises GtidError, BinlogMissing or PositionError.
+    """
+    store.refresh()  # another process may have purged files
     names = store.binlogs.names
     if request.WhichOneof("start") == "gtid_set":
         wanted = parse_gtid_set(request.gtid_set, family=store.family)
@@ -35,7 +41,11 @@ def start_of(request: pb.DumpRequest, store: BinlogStore) -> DumpStart:
 
 
 def start_at(file: str, position: int, store: BinlogStore) -> DumpStart:
-    """Return a place in a file of the set. Raises BinlogMissing or PositionError."""
+    """Check a file name and a position that a slave sent, and return them as the start of a dump.
+
+    Position 0 stands for the beginning of the file. Raises BinlogMissing for a file that the set does not have, and
+    PositionError for a position inside the file's magic number.
+    """
     if file not in store.binlogs.names and not store.binlogs.refresh():
         store.binlogs.path(file)  # raises BinlogMissing
     if position < FIRST_EVENT:
@@ -46,14 +56,17 @@ def start_at(file: str, position: int, store: BinlogStore) -> DumpStart:
 
 
 def check_boundary(start: DumpStart, store: BinlogStore) -> None:
-    """Raise PositionError when the place does not lie between two transactions."""
+    """Check that a dump's start lies between two transactions. Raises PositionError otherwise."""
     segment = store.segment_at(start.file, start.position)
     if segment is not None:  # None at the end of the last file
         check_start(segment, start.position)
 
 
 def _file_for(have: GtidSet, store: BinlogStore) -> str:
-    """Return the newest file before which the slave has every GTID. Raises PositionError when there is none."""
+    """Return the newest binlog file such that the slave has every GTID of the files before.
+
+    Raises PositionError when the slave lacks GTIDs that the master has purged.
+    """
     for name in reversed(store.binlogs.names):
         before = store.previous_gtids(name)
         if before is None or have.issuperset(before):

@@ -1,4 +1,4 @@
-"""The identity of a binlog set, by which a slave notices that it was pointed at another set."""
+"""The UUID by which a slave recognizes a binlog set, and notices that its master now serves another set."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _SERVER_UUID = re.compile(r"^\s*server[-_]uuid\s*=\s*([0-9a-fA-F-]{36})\s*$", re
 
 
 def uuid_of(binlogs: BinlogSet) -> str:
-    """Return the identity of a binlog set, which is the same whenever the set is served.
+    """Return the UUID that stands for a binlog set, the same at every start of the master.
 
-    A set in a server's data directory has the server's UUID. Another set has the identity that :func:`keep_uuid` wrote,
-    or a UUID made from the first bytes of its first file.
+    A set in a MySQL server's data directory has the UUID of ``auto.cnf``. For another set, the UUID is computed from
+    the first bytes of its first file, or read from the file that :func:`keep_uuid` wrote before that file was purged.
     """
     if binlogs.index is not None:
         for path in _kept(binlogs.index):
@@ -32,9 +32,10 @@ def uuid_of(binlogs: BinlogSet) -> str:
 
 
 def keep_uuid(binlogs: BinlogSet) -> None:
-    """Write the identity beside the index file, before the first file is purged.
+    """Write the UUID of a binlog set beside the index file, so that it survives the purge of the first file.
 
-    Does nothing for a set whose identity does not come from its first file. Raises OSError.
+    The UUID of :func:`uuid_of` may be computed from the first file. When the UUID comes from a file such as
+    ``auto.cnf``, nothing is written. Raises OSError.
     """
     assert binlogs.index is not None
     if not any(path.exists() for path in _kept(binlogs.index)):
@@ -45,5 +46,5 @@ def keep_uuid(binlogs: BinlogSet) -> None:
 
 
 def _kept(index: Path) -> list[Path]:
-    """Return the paths that may hold an identity: a server's auto.cnf, and dumpfilter's file of the same format."""
+    """Return the paths where a binlog set's UUID may be stored: a server's auto.cnf, and dumpfilter's similar file."""
     return [index.with_name("auto.cnf"), index.with_suffix(".uuid")]

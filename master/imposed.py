@@ -20,11 +20,12 @@ _PEER = re.compile(r"(?:ipv4:([^:]+)|ipv6:\[([^\]]+)\]):\d+")
 
 @dataclass(frozen=True)
 class ImposedFilter:
-    """A filter, and the conditions on the slaves that it is imposed on. An empty condition is met by every slave.
+    """A filter that the master's operator imposes on some slaves, with the conditions that choose these slaves.
 
-    A slave gets the events that pass its own filter and every filter imposed on it. The rules compare the master's
-    names, before any rewriting. The master sends and counts statements that the filter leaves undecided, and tells the
-    slave the rules. Raises OptionError for a rewrite rule.
+    A slave gets the events that pass its own filter and every filter imposed on it. The conditions name server ids,
+    users and networks; an empty condition is met by every slave. The rules compare the names that databases have on
+    the master, before any ``--replicate-rewrite-db`` of the slave. The master sends and counts statements that the
+    filter cannot decide. The master also sends the rules to the slave. Raises OptionError for a rewrite rule.
     """
 
     name: str
@@ -41,7 +42,10 @@ class ImposedFilter:
                 )
 
     def applies(self, server_id: int, user: str, address: Address | None) -> bool:
-        """Tell whether a slave meets all conditions. An unknown address (None) meets a condition on networks."""
+        """Tell whether this filter is imposed on a slave with this server id, user and network address.
+
+        A slave with an unknown address (None) meets every condition on networks, so that no slave escapes the filter.
+        """
         return (
             (not self.server_ids or server_id in self.server_ids)
             and (not self.users or user in self.users)
@@ -52,13 +56,15 @@ class ImposedFilter:
 def imposed_on(
     filters: Iterable[ImposedFilter], *, server_id: int, user: str, peer: str
 ) -> tuple[ImposedFilter, ...]:
-    """Return the filters that are imposed on a slave. ``peer`` is gRPC's name of the slave's connection."""
+    """Return the filters that are imposed on a slave. ``peer`` is the slave's address as gRPC spells it."""
     address = peer_address(peer)
     return tuple(one for one in filters if one.applies(server_id, user, address))
 
 
 def peer_address(peer: str) -> Address | None:
-    """Return the address in gRPC's name of a peer, or None for a name without one. A Unix socket has 127.0.0.1.
+    """Return the IP address of a connection from its name in gRPC, or None when the name has no address.
+
+    A connection over a Unix socket counts as 127.0.0.1. An IPv4 address inside an IPv6 address counts as IPv4.
 
     >>> peer_address("ipv4:10.1.2.3:50000"), peer_address("ipv6:%5B::ffff:10.1.2.3%5D:50000")
     (IPv4Address('10.1.2.3'), IPv4Address('10.1.2.3'))

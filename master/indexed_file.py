@@ -1,4 +1,8 @@
-"""One binlog file of the store, and the index of its segments as far as the file has been scanned."""
+"""One binlog file that the master serves, and the index of its segments.
+
+A segment is up to 4 MiB of consecutive events, scanned into columns of offsets, sizes and types. The index grows as the
+file is scanned.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +20,18 @@ from dumpfilter.index.xa import Prepared
 from dumpfilter.master.segment_cache import SegmentCache
 
 _MERGE_BELOW = 256 << 10
-"""A last segment below this size is scanned again together with new transactions, bytes.
+"""The size below which the last segment of a growing file is scanned again together with new transactions, bytes.
 
-Otherwise a server that writes one transaction at a time would leave one segment for each transaction.
+Without this rule, a server that writes one transaction at a time would make a tiny segment of each transaction.
 """
 
 
 @dataclass
 class _Place:
-    """A segment's place in its file. The columns themselves may be in the cache."""
+    """The start and end of a scanned segment in its file, and facts that a second scan needs.
+
+    The segment's columns may be in the segment cache, or must be scanned again.
+    """
 
     start: int
     end: int
@@ -32,11 +39,11 @@ class _Place:
     open: bool
     rotated: bool
     prepared: Prepared
-    """The transactions that are prepared where the segment begins."""
+    """The XA transactions that are prepared and not yet committed or rolled back where the segment begins."""
 
 
 class IndexedFile:
-    """A binlog file with the places of the segments that have been scanned. Thread-safe."""
+    """A binlog file with the positions of the segments that have been scanned so far. Thread-safe."""
 
     def __init__(
         self,
@@ -50,7 +57,10 @@ class IndexedFile:
         self.file = file
         self.name = file.name
         self.held: dict[Xid, int] = {}
-        """The subjects of transactions that were prepared in an earlier file and end in this file, by XID."""
+        """The subject of each XA transaction that was prepared in an earlier file and ends in this file, by XID.
+
+        The subject is a number that stands for the tables which the transaction changed. A filter decides by it.
+        """
         self.bytes_scanned = 0
         self.events_scanned = 0
         self._reader = SegmentReader(file, subjects, sources, verify=verify)
@@ -62,19 +72,20 @@ class IndexedFile:
 
     @property
     def scanned_to(self) -> int:
-        """The end of the last scanned segment, bytes."""
+        """The position in the file up to which events have been scanned, bytes."""
         return self._places[-1].end if self._places else self.file.first_event
 
     @property
     def is_rotated(self) -> bool:
-        """Whether the last scanned segment ends with a Rotate or Stop event."""
+        """Whether the last scanned event is a Rotate or Stop event, after which a server writes nothing more."""
         return bool(self._places) and self._places[-1].rotated
 
     def segment_at(self, position: int) -> Segment | None:
-        """Return the segment that holds ``position``, or None when the file has no whole transaction there yet.
+        """Return the segment with the event at ``position``, scanning the file up to there if necessary.
 
-        Ends of transactions that were prepared in an earlier file are not known in the segment. Raises BinlogError
-        where the file is damaged, and PositionError for a position past the end.
+        Return None when no whole transaction has been written at ``position`` yet. The segment does not tell the tables
+        of an XA COMMIT or XA ROLLBACK whose transaction was prepared in an earlier file. Raises BinlogError where the
+        file is damaged, and PositionError for a position past the end.
         """
         with self._lock:
             number = self._place(position)
@@ -91,14 +102,14 @@ class IndexedFile:
             return self._load(number)
 
     def segments(self) -> Iterator[Segment]:
-        """Yield the segments that have been scanned, in order, one at a time."""
+        """Yield the segments that have been scanned so far, in the order of their positions."""
         for number in range(len(self._places)):
             with self._lock:
                 segment = self._load(number)
             yield segment
 
     def prepared_at_end(self) -> Prepared:
-        """Scan the rest of the file, and return the transactions that are prepared at its end."""
+        """Scan the rest of the file, and return the XA transactions that are still prepared at the file's end."""
         with self._lock:
             while self._scan_next():
                 pass
@@ -106,16 +117,19 @@ class IndexedFile:
             return self._reader.prepared
 
     def check_end(self, *, last: bool) -> None:
-        """Raise BinlogTruncated when the file does not end as a server ends a file of the set, or the last file."""
+        """Check that the file ends as a server ends its binlog files. Raises BinlogTruncated otherwise.
+
+        ``last``: whether the file is the last of its set, to which a server may still be writing.
+        """
         self._reader.check_end(last=last)
 
     def release(self) -> None:
-        """Free the reader's buffers. Otherwise memory would grow with the number of files."""
+        """Free the buffers that scanning this file needs. They are allocated again when the file is read again."""
         with self._lock:
             self._reader.release()
 
     def _place(self, position: int) -> int | None:
-        """Return the number of the place that holds ``position``. A place's end belongs to the next place."""
+        """Return the index of the segment that contains ``position``, or None when that position is not scanned yet."""
         low, high = 0, len(self._places)
         while low < high:
             middle = (low + high) // 2
@@ -126,7 +140,10 @@ class IndexedFile:
         return low if low < len(self._places) else None
 
     def _scan_next(self) -> bool:
-        """Scan one more segment, or the last one again with new transactions. Return whether anything was added."""
+        """Scan the next events of the file into a segment, and return whether there were any.
+
+        A small last segment is scanned again together with the new events, and replaced.
+        """
         reader = self._reader
         last = self._places[-1] if self._places else None
         if last is not None and not (last.open or last.continues) and last.end - last.start < _MERGE_BELOW:
@@ -136,7 +153,8 @@ class IndexedFile:
         prepared = reader.prepared
         segment = reader.next()
         if last is not None and segment is not None and segment.end == last.end:
-            # No whole transaction was added. The next read tells whether the rest is incomplete or damaged.
+            # The server has written a part of a transaction. The next read tells whether that part is merely
+            # incomplete or damaged.
             prepared = reader.prepared
             segment = reader.next()
         if segment is None:
@@ -155,12 +173,12 @@ class IndexedFile:
         return True
 
     def _load(self, number: int) -> Segment:
-        """Return a segment from the cache, or scan it again."""
+        """Return a segment from the cache, or scan its part of the file again."""
         places = self._places
         segment = self._cache.get((self.name, places[number].start))
         if segment is not None:
             return segment
-        # begin where no transaction is open, because table maps come before their rows
+        # A scan begins where no transaction is open, because rows events refer to table maps before them.
         first = number
         while places[first].continues:
             first -= 1

@@ -1,7 +1,7 @@
-"""Requests that are no messages of the contract, for example with a string that is not UTF-8.
+"""The answer to gRPC requests that cannot be parsed, for example because a string is not UTF-8.
 
-gRPC itself would answer INTERNAL, with a traceback in the log, before the service sees the request. The interceptor of
-this module answers INVALID_ARGUMENT, as the service does for other unusable requests, and logs one line.
+gRPC itself would answer INTERNAL and write a traceback to the log. The interceptor of this module answers
+INVALID_ARGUMENT instead, as the service does for other unusable requests, and logs one line.
 """
 
 from __future__ import annotations
@@ -24,8 +24,11 @@ class _Malformed:
     reason: str
 
 
-class MalformedRequests(grpc.ServerInterceptor):  # type: ignore[type-arg]  # generic in the stubs alone
-    """Answers INVALID_ARGUMENT to a request that cannot be parsed. Calls that stream requests pass unchanged."""
+class MalformedRequests(grpc.ServerInterceptor):  # type: ignore[type-arg]  # the class is generic only in the type stubs
+    """A gRPC interceptor that answers INVALID_ARGUMENT to a request that cannot be parsed.
+
+    The interceptor does not check calls in which the client streams requests.
+    """
 
     def intercept_service(
         self,

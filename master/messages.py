@@ -1,4 +1,4 @@
-"""Messages of the contract that describe slaves, and checks of the messages that slaves send."""
+"""gRPC messages that describe slaves, and checks of the messages that slaves send."""
 
 from __future__ import annotations
 
@@ -13,17 +13,20 @@ from dumpfilter.master.register import RegisteredSlave
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 MAX_RULES = 10_000
-"""The most rules that a filter may have."""
+"""The most rules that a slave's filter may have, so that one slave cannot fill the master's memory."""
 
 MAX_NAME = 1024
-"""The longest value of a rule, host name, channel or user, characters."""
+"""The longest rule value, host name, channel or user name that the master accepts from a slave, characters."""
 
 _SHOWN_UUID = 80
 _SHOWN_RULE = 60
 
 
 def check_registration(request: pb.RegisterRequest) -> str:
-    """Return the slave's UUID in its usual form. Raises OptionError for fields that cannot be used."""
+    """Check a slave's registration, and return the slave's UUID in lower case with hyphens.
+
+    Raises OptionError for server id 0, for a UUID that cannot be parsed, and for names that are too long.
+    """
     if not request.server_id:
         raise OptionError("server_id 0: a slave needs a server id from 1 to 4294967295")
     try:
@@ -38,7 +41,7 @@ def check_registration(request: pb.RegisterRequest) -> str:
 
 
 def check_rules(definition: pb.FilterDefinition) -> None:
-    """Raise OptionError for a filter with too many rules or too long ones."""
+    """Check the size of a filter that a slave sent. Raises OptionError for too many or too long rules."""
     if len(definition.rules) > MAX_RULES:
         raise OptionError(f"{len(definition.rules)} rules: at most {MAX_RULES}")
     for rule in definition.rules:
@@ -47,12 +50,15 @@ def check_rules(definition: pb.FilterDefinition) -> None:
 
 
 def imposed_to_proto(imposed: Iterable[ImposedFilter]) -> list[pb.ImposedFilter]:
-    """Return the contract's form of imposed filters."""
+    """Return the gRPC messages that tell a slave which filters the master's operator imposes on it."""
     return [pb.ImposedFilter(name=each.name, filter=filter_to_proto(each.filter)) for each in imposed]
 
 
 def slave_to_proto(slave: RegisteredSlave, *, with_id: bool) -> pb.Slave:
-    """Return the contract's form of a registered slave. ``with_id`` gives the id that the slave registered under."""
+    """Return the gRPC message that describes a registered slave to other clients.
+
+    ``with_id``: whether the message tells the slave's registration id, with which a client can act as this slave.
+    """
     return pb.Slave(
         slave_id=slave.slave_id if with_id else "",
         server_id=slave.server_id,

@@ -1,11 +1,12 @@
-"""Dumps from a split instead of filtering (WL#2387: "One could just use one binlog and then apply the filtering in the
-dump thread instead").
+"""Dumps that read events from a split, a set of binlogs that an earlier job filtered, instead of filtering again.
 
-A slave whose filter is that of a named binlog gets the events of that binlog. The master puts the events back to their
-places in the source, with the source's files, positions and GTIDs. The stream is the one that the dump thread would
-send. Where the split cannot give that stream for sure, the dump goes on by filtering, and the slave does not notice.
+WL#2387 describes the choice: "One could just use one binlog and then apply the filtering in the dump thread instead".
+A split's binlog records the filter that chose its events. A slave with the same filter gets the events of this binlog.
+The master gives the events the file names, positions and GTIDs that they have in the source, the unfiltered binlog
+set. The slave receives the stream that the dump thread would send. Where the split may lack something of this stream,
+the master filters the source instead, and the slave does not notice.
 
-A split does not know the hits of rules by events that are not sent (``Chunk.hits``).
+A split does not know how often rules matched the events that are not sent (``Chunk.hits``).
 """
 
 from __future__ import annotations
@@ -37,17 +38,23 @@ from dumpfilter.split_set.manifest import Manifest, NamedBinlog, beginning_diges
 log = structlog.get_logger("dumpfilter.master")
 
 _FARTHEST = 64 << 20
-"""The most bytes of the source that one chunk covers, so that the position moves when little is sent."""
+"""The most bytes of the unfiltered binlog that one chunk covers, bytes.
+
+The bound makes the slave's position move even when few of these bytes are sent.
+"""
 
 
 class Presplit:
-    """The splits of a master. Raises OutputError for a directory without a split."""
+    """The splits (directories of filtered binlogs) that a master may serve slaves from.
+
+    Raises OutputError for a directory without a split.
+    """
 
     def __init__(self, directories: Sequence[Path]) -> None:
         self._splits = {path: SplitDirectory(path) for path in directories}
 
     def describe(self) -> Iterator[str]:
-        """Yield a line for the terminal about each split."""
+        """Yield one line about each split for the terminal, which says whether the master can use the split and why."""
         for path, split in self._splits.items():
             named = ", ".join(one.name for one in split.manifest.binlogs if one.rules)
             source = split.manifest.source
@@ -60,7 +67,11 @@ class Presplit:
             yield f"split {path}: {source[0].name} to {source[-1].name}; {told}"
 
     def for_slave(self, change: FilterChange) -> NamedSource | None:
-        """Return the named binlog with a slave's filter, or None. The caller closes the named binlog."""
+        """Return the split's binlog whose events were chosen by the same filter as a slave's, or None without one.
+
+        None also when the slave filters by domain ids, or when other filters are imposed on it. The caller closes the
+        returned object.
+        """
         flags, origin = change.flags, change.origin
         if not flags.is_plain or not flags.filter.is_on:
             return None
@@ -95,7 +106,11 @@ def _filter_of(manifest: Manifest, binlog: NamedBinlog) -> ReplicationFilter:
 
 
 def _same(one: ReplicationFilter, other: ReplicationFilter) -> bool:
-    """Tell whether two filters are the same. The order of classic rules counts only among rewrite rules."""
+    """Tell whether two filters have the same rules for the same server.
+
+    Rules in another order make another filter only where the order matters. In filters of the server's classic rules,
+    only the order of the rewrite rules matters.
+    """
 
     def about(rules: ReplicationFilter) -> tuple[object, ...]:
         ordered = [rule for rule in rules.rules if isinstance(rules, EffectiveFilter) or rule.kind.is_rewrite]
@@ -106,10 +121,10 @@ def _same(one: ReplicationFilter, other: ReplicationFilter) -> bool:
 
 
 class NamedSource:
-    """A named binlog that one dump is served from. Not thread-safe.
+    """A filtered binlog of a split, from which the master serves one dump. Not thread-safe.
 
-    At the end of :meth:`plans`, :attr:`position` is the position in the source's file that the dump has reached, and
-    :attr:`at_end` tells whether the source's file ends there.
+    The source is the unfiltered binlog set that was split. After :meth:`plans` has ended, :attr:`position` is the
+    position in the source's file that the dump has reached, and :attr:`at_end` tells whether the file ends there.
     """
 
     def __init__(self, split: SplitDirectory, binlog: NamedBinlog, origin: OriginFilter | None) -> None:
@@ -124,21 +139,20 @@ class NamedSource:
 
     @property
     def directory(self) -> Path:
-        """The directory of the split."""
         return self._split.path
 
     def close(self) -> None:
-        """Close the files of the named binlog."""
         self._open.close()
         self._files.clear()
 
     def plans(
         self, source: BinlogFile, position: int, *, chunk_size: int, exclude: GtidSet | None = None
     ) -> Iterator[ReadyPlan]:
-        """Yield the chunks that the split has of a file of the source, from a position on.
+        """Yield chunks with the split's events of one file of the source (the unfiltered set), from a position on.
 
-        Nothing is yielded where filtering might send other events. The last chunk ends between two transactions, and so
-        does every chunk that does not lie in a large transaction. ``exclude`` is the set of GTIDs that the slave has.
+        The method yields nothing where the dump thread might send other events. Every chunk ends between two
+        transactions, but for chunks in the middle of a large transaction. ``exclude`` is the set of GTIDs that the
+        slave has.
         """
         self.position, self.at_end = position, False
         numbers = self._covered(source)
@@ -153,7 +167,7 @@ class NamedSource:
                     if position > start:
                         first = int(np.searchsorted(transactions.end, position)) + 1
                         if transactions.end[first - 1] != position:
-                            return  # a position inside a transaction, which the dump thread refuses
+                            return  # the position is inside a transaction; the dump thread reports the error
                     if not self._usable(transactions, first, source, excluded):
                         return
                     stretches = self._split.stretches(number, self.binlog.name)
@@ -166,7 +180,11 @@ class NamedSource:
             )
 
     def _covered(self, source: BinlogFile) -> range:
-        """Return the ranges of the split for a file of the source; none for a file that was not split."""
+        """Return the numbers of the split's ranges that cover a file of the source.
+
+        A range is a number of consecutive transactions of one file that the split treated together. The result is empty
+        when the split did not read the file, or read another file of the same name.
+        """
         found = self._split.source(source.name)
         if found is None:
             return range(0)
@@ -183,7 +201,11 @@ class NamedSource:
     def _usable(
         self, transactions: Transactions, first: int, source: BinlogFile, excluded: Membership | None
     ) -> bool:
-        """Tell whether the dump thread would send the same events of a range, from transaction ``first`` on."""
+        """Tell whether the split holds exactly the events that the dump thread would send.
+
+        The answer is for the transactions of one range, from number ``first`` on. It is no when the slave already has
+        some of their GTIDs, ignores their server id, or when their bytes cannot be restored.
+        """
         rest = slice(first, None)
         of_file = transactions.of_file[rest]
         if not (transactions.exact[rest] | of_file).all():
@@ -201,7 +223,11 @@ class NamedSource:
         return True
 
     def events(self, wanted: Stretches, out: npt.NDArray[np.uint8], *, checksum: bool) -> int:
-        """Read stretches of the binlog's files (see :func:`~dumpfilter.split_set.directory.read_stretches`)."""
+        """Read events of the split's binlog into ``out`` with the bytes that they have in the source. Return their number.
+
+        ``wanted`` lists stretches, consecutive bytes of the binlog's files. ``checksum`` tells whether the source's
+        events end with a checksum. Raises SplitGone.
+        """
         for number in np.unique(wanted.file).tolist():
             if number not in self._files:
                 self._files[number] = self._open.enter_context(self._split.open(self.binlog, number))
@@ -209,12 +235,16 @@ class NamedSource:
 
     @property
     def keys(self) -> Sequence[SourceKey]:
-        """The GTID sources of the split, by number."""
+        """The GTID sources (server UUID, or domain and server id) of the split's transactions, indexed by number."""
         return self._split.sources
 
 
 class _Chunks:
-    """One range of the source, cut into chunks. ``start`` is the range's begin in the source's file."""
+    """The chunks of one range, a number of consecutive transactions of one file of the unfiltered source.
+
+    ``start`` is the position in the source's file at which the first transaction begins. A stretch is a number of
+    consecutive bytes of the split's binlog; no stretch holds parts of two transactions.
+    """
 
     def __init__(
         self,
@@ -230,7 +260,7 @@ class _Chunks:
         self._stretches = stretches = stretches.cut_at(transactions.end)
         self._begin = np.concatenate([[start], transactions.end[:-1]])
         self._of = np.searchsorted(transactions.end, stretches.source_start, "right")
-        """The number of each stretch's transaction."""
+        """The number of the transaction that each stretch belongs to: one entry for each stretch, ascending."""
         size = np.zeros(len(transactions.end), np.int64)
         np.add.at(size, self._of, stretches.size)
         self._kept = size > 0
@@ -238,7 +268,7 @@ class _Chunks:
         self._sent = np.cumsum(np.where(transactions.of_file, transactions.end - self._begin, size))
 
     def cut(self, first: int, chunk_size: int) -> Iterator[ReadyPlan]:
-        """Yield the chunks from transaction ``first`` on."""
+        """Yield the chunks of the range, from transaction number ``first`` on, each of about ``chunk_size`` bytes."""
         end = self._transactions.end
         while first < len(end):
             sent = int(self._sent[first - 1]) if first else 0
@@ -247,7 +277,7 @@ class _Chunks:
             stop = min(filled, far, len(end) - 1) + 1
             large = int(self._sent[stop - 1] - sent) > 2 * chunk_size
             if large and stop - first > 1:
-                stop -= 1  # a large transaction has chunks of its own
+                stop -= 1  # the large transaction at the end is sent in several chunks later
             elif large and not self._transactions.of_file[first]:
                 yield from self._large(first, chunk_size)
                 first = stop
@@ -256,7 +286,7 @@ class _Chunks:
             first = stop
 
     def _plan(self, first: int, stop: int) -> ReadyPlan:
-        """Return the chunk of transactions ``first`` up to ``stop``."""
+        """Return one chunk with the transactions from number ``first`` up to, but without, ``stop``."""
         source, transactions = self._source, self._transactions
         low, high = np.searchsorted(self._of, [first, stop]).tolist()
         stretches = self._stretches[low:high]
@@ -286,10 +316,10 @@ class _Chunks:
         )
 
     def _large(self, number: int, chunk_size: int) -> Iterator[ReadyPlan]:
-        """Yield the chunks of one large transaction.
+        """Yield the chunks of one transaction that is much larger than a chunk.
 
-        Raises SplitGone before the first chunk, and BinlogMissing after it, because the slave then has a part of the
-        transaction.
+        Raises SplitGone when the split's files vanish before the first chunk. After the first chunk the error is
+        BinlogMissing, because the slave then has a part of the transaction and the dump cannot change to filtering.
         """
         low, high = np.searchsorted(self._of, [number, number + 1]).tolist()
         stretches = self._stretches[low:high]
@@ -332,10 +362,11 @@ class _Chunks:
         stop: int,
         resume: int | None = None,
     ) -> ReadyPlan:
-        """Return the chunk from ``begin`` to ``end`` in the source, which completes transactions ``first`` to ``stop``.
+        """Return a chunk with events ``data``, which covers the source's bytes from ``begin`` to ``end``.
 
-        ``resume`` is the begin of the transaction that the chunk lies in; None for a chunk that ends a transaction.
-        ``sent`` and ``read`` count events.
+        The chunk completes the transactions from number ``first`` up to ``stop``. ``resume`` is the position at which
+        an incomplete transaction begins, or None when the chunk ends with a whole transaction. ``sent`` and ``read``
+        are numbers of events.
         """
         named, transactions = self._named, self._transactions
         some = slice(first, stop)
@@ -368,7 +399,7 @@ class _Chunks:
 
 
 def _prolog(file: BinlogFile) -> bytes:
-    """Return the file's Previous_gtids or Gtid_list event; empty for a file that does not begin with such an event."""
+    """Return the Previous_gtids or Gtid_list event at the beginning of a binlog file, empty without such an event."""
     offset = file.first_event
     for _ in range(4):
         head = file.read(offset, HEADER_LENGTH)

@@ -1,4 +1,4 @@
-"""The master as a process: it serves one binlog set, and perhaps a console, until a signal ends it."""
+"""The master process, which serves one binlog set to slaves, and optionally an SQL console, until a signal ends it."""
 
 from __future__ import annotations
 
@@ -23,40 +23,43 @@ from dumpfilter.master.store import BinlogStore
 from dumpfilter.printable import printable
 from dumpfilter.security.tls import ServerTls, temporary_tls
 
-if TYPE_CHECKING:  # it brings in pyarrow, which a master without splits does without
+if TYPE_CHECKING:  # the import loads pyarrow, which only a master with splits needs
     from dumpfilter.master.presplit import Presplit
 
 _LONGEST_LINE = 2000
-"""The longest line about rules or splits on the terminal, characters. There may be thousands of rules."""
+"""The length at which lines about filter rules are cut on the terminal, characters. A filter may have 10,000 rules."""
 
 
 @dataclass(frozen=True)
 class MasterOptions:
-    """The options of a master's process."""
+    """The options with which a master process starts."""
 
     source: Path | Sequence[Path]
-    """The binlog set: an index file, a directory, or binlog files."""
+    """The binlog set to serve: its index file, its directory, or a list of binlog files."""
     host: str = "127.0.0.1"
     port: int = 0
-    """0 takes a free port."""
+    """The port that slaves connect to. With 0 the system chooses a free port."""
     port_file: Path | None = None
-    """The file that gets the port once the master serves."""
+    """The file to which the master writes its port number once it accepts connections."""
     config_file: Path | None = None
     console: ConsoleEndpoint | None = None
     verify: bool = True
     cache_bytes: int = 32 << 20
     write_rules: Sequence[Rule] = ()
-    """The write side's rules: the master serves the binlog as though a server had written it with them."""
+    """Rules like ``--binlog-do-db``. The master serves the binlog as if a server with these rules had written it."""
     write_semantics: WriteSemantics = WriteSemantics.SERVER
     lower_case_table_names: int = 0
     splits: Sequence[Path] = field(default_factory=tuple)
-    """Directories of splits of the set. Slaves whose filter a split has are served from there."""
+    """Directories with splits of the set, which are binlogs that a job has filtered in advance.
+
+    A slave with the filter of one of these binlogs gets its events from there.
+    """
 
 
 def run_master(options: MasterOptions, terminal: Console) -> None:
-    """Serve until SIGINT or SIGTERM, and print on the terminal what is served where.
+    """Serve a binlog set to slaves until SIGINT or SIGTERM, and print the set and the addresses on the terminal.
 
-    Raises DumpfilterError when the set or the configuration cannot be used, or a port cannot be had.
+    Raises DumpfilterError when the set or the configuration cannot be used, or when a port is taken.
     """
     presplit = _open_splits(options.splits)
     _allow_open_files()
@@ -79,7 +82,9 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
         config=config,
         presplit=presplit,
     )
-    tls = _console_tls(options.console)  # an unusable certificate is an error before slaves are served
+    tls = _console_tls(
+        options.console
+    )  # loaded early, so that a bad certificate stops the start before slaves connect
     server.start()
     try:
         with _console(options, server, users, tls) as console_port:
@@ -110,7 +115,7 @@ def _open_splits(splits: Sequence[Path]) -> Presplit | None:
 
 
 def _allow_open_files() -> None:
-    """Raise the process's limit of open files to the most that the system allows. Each binlog file stays open."""
+    """Raise the process's limit of open files to the maximum, because the master keeps each binlog file open."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
@@ -134,7 +139,7 @@ def _console_tls(endpoint: ConsoleEndpoint | None) -> ServerTls | None:
 def _console(
     options: MasterOptions, server: MasterServer, users: dict[str, str], tls: ServerTls | None
 ) -> Iterator[int | None]:
-    """Serve the console, when there is one, as long as the block runs, and yield its port."""
+    """Serve the SQL console while the ``with`` block runs, and yield its port, or None when no console is wanted."""
     endpoint = options.console
     if endpoint is None or tls is None:
         yield None
@@ -149,7 +154,7 @@ def _console(
 def _descriptions(
     write_filter: ReplicationFilter, presplit: Presplit | None, config: MasterConfig
 ) -> Iterator[str]:
-    """Yield a line for the write side's rules, for each split and for each imposed filter."""
+    """Yield lines for the terminal about the rules, splits and imposed filters that the master uses."""
     if write_filter.is_on:
         yield "as though written with " + " ".join(map(str, write_filter.rules))
     if presplit is not None:

@@ -23,15 +23,17 @@ def purge(
     before: datetime | None = None,
     reading: Iterable[str] = (),
 ) -> tuple[list[str], list[Note]]:
-    """Delete the files before the file ``to``, or the files last written before a time, and return their names.
+    """Delete the oldest binlog files of a set, and return their names and the statement's warnings.
 
-    The newest file stays. ``reading`` lists the files that dumps read. The first of these files stays, and so do all
-    files after it; a warning says so (``MYSQL_BIN_LOG::purge_logs``). A new index file replaces the old one before any
-    file is deleted. A crash leaves a valid set, at worst with files that the index no longer names. A file's GTID index
-    is deleted with the file.
+    The files are those before the file ``to``, or those last written before the time ``before``. The newest file always
+    stays. ``reading`` lists the files that dumps are reading. The oldest of them and all later files stay, with a
+    warning, as in ``MYSQL_BIN_LOG::purge_logs``. A new index file replaces the old one before any file is deleted.
+    Therefore a crash leaves a valid set, at worst with files that the index no longer names. A file's GTID index is
+    deleted with the file.
 
     Raises SqlError. 1373: the set has no file ``to``. 1375: a server is writing the set, or the set has no index file.
-    1377: the system refused, for example for want of permission. Before the index is replaced an error changes nothing.
+    1377: the system refused, for example because of missing permissions. An error before the replacement of the index
+    changes nothing.
     """
     index = binlogs.index
     if index is None:
@@ -75,7 +77,10 @@ def purge(
 
 
 def _wanted(binlogs: BinlogSet, to: str | None, before: datetime | None) -> tuple[list[str], list[Note]]:
-    """Return the files that the statement names, oldest first, and the warnings about them."""
+    """Return the files that a PURGE BINARY LOGS statement asks to delete, oldest first, and its warnings.
+
+    ``to`` is the file of PURGE BINARY LOGS TO, and ``before`` the time of PURGE BINARY LOGS BEFORE.
+    """
     names = binlogs.names
     if to is not None:
         return names[: names.index(to)], []
@@ -92,10 +97,10 @@ def _wanted(binlogs: BinlogSet, to: str | None, before: datetime | None) -> tupl
 
 
 def _check_unused(binlogs: BinlogSet) -> list[Note]:
-    """Refuse a set that a server writes.
+    """Check that no server is writing the binlog set, and return the warnings. Raises SqlError 1375 otherwise.
 
-    A newest file that is only marked as in use was copied from a running server, or its server crashed. Such a set gets
-    a warning.
+    A file's header may be marked as in use although no visible process writes the file. Such a file was copied from a
+    running server, or its server crashed. A warning tells about the mark.
     """
     newest = binlogs.names[-1]
     with binlogs.file(newest) as file:
@@ -113,7 +118,7 @@ def _check_unused(binlogs: BinlogSet) -> list[Note]:
 
 
 def _take_out(index: Path, going: set[str]) -> None:
-    """Replace the index file by one without these files, in one step. Owner and mode stay."""
+    """Remove binlog files from an index file, by an atomic rename that keeps the index file's owner and mode."""
     old = index.read_bytes()
     lines = [line for line in old.splitlines(keepends=True) if _name(line) not in going]
     beside = index.with_name(index.name + ".purge")

@@ -1,4 +1,4 @@
-"""Errors as gRPC statuses."""
+"""The translation of dumpfilter's errors into gRPC status codes and texts."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ from dumpfilter.master.access import AccessDenied
 from dumpfilter.master.register import AlreadyRegistered, NotRegistered
 
 MAX_ERROR = 1800
-"""The longest text of an error, characters. gRPC sends the text in a header of at most 8 KiB."""
+"""The longest error text that the master sends to a slave, characters. gRPC limits the text's header to 8 KiB."""
 
 _ESCAPED_SHARE = 3
-"""The divisor of MAX_ERROR for a text that is not ASCII, in which gRPC may use 12 bytes for a character."""
+"""The factor by which the longest error text is shorter when it is not ASCII.
+
+gRPC may need 12 bytes for such a character, because it escapes each byte.
+"""
 
 _CODES: list[tuple[type[DumpfilterError], grpc.StatusCode]] = [
     (NotRegistered, grpc.StatusCode.NOT_FOUND),
@@ -33,11 +36,11 @@ _CODES: list[tuple[type[DumpfilterError], grpc.StatusCode]] = [
     (BinlogMissing, grpc.StatusCode.OUT_OF_RANGE),
     (BinlogError, grpc.StatusCode.DATA_LOSS),
 ]
-"""The status of each error. The first class that fits counts."""
+"""The gRPC status code for each class of error. For an error of several classes the first entry counts."""
 
 
 def abort(context: grpc.ServicerContext, error: DumpfilterError) -> NoReturn:
-    """End a call with the status and the text of an error."""
+    """End a gRPC call with the status code and the text that belong to an error."""
     code = next((code for kind, code in _CODES if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
     text = str(error)
     most = MAX_ERROR if text.isascii() else MAX_ERROR // _ESCAPED_SHARE

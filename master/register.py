@@ -1,4 +1,4 @@
-"""The register of slaves, with the filter, the running dump and the counts of each."""
+"""The master's register of its slaves: the filter of each slave, its running dump, and counts of events and bytes."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from dumpfilter.index.subjects import Subjects
 from dumpfilter.master.imposed import ImposedFilter
 
 MOST_IDLE = 10_000
-"""The most registered slaves without a running dump."""
+"""The most slaves without a running dump that the master remembers, so that memory stays bounded."""
 MOST_IDLE_WEIGHT = 256 << 20
-"""The most memory for the rules of registered slaves without a running dump, bytes."""
+"""The most memory that the filter rules of slaves without a running dump may take, bytes."""
 
 
 class NotRegistered(DumpfilterError):
-    """No slave has this id."""
+    """The error for a request with a slave id that the master did not give out, or has forgotten."""
 
 
 class AlreadyRegistered(DumpfilterError):
-    """Another live slave has this server id on this channel."""
+    """The error for a slave whose server id belongs to another slave that is dumping on the same channel."""
 
 
 @dataclass(frozen=True)
 class FilterChange:
-    """A slave's filter, and the place from which the filter is in force.
+    """A slave's filter, and the binlog file and position from which the master uses the filter.
 
     A change of filter replaces the whole object, so that a running dump never sees half a change.
     """
@@ -40,21 +40,28 @@ class FilterChange:
     version: int
     origin: OriginFilter | None = None
     place: tuple[str, int] | None = None
-    """The file and position to which a running dump goes back. None: the dump goes on from its own position."""
-    place_version: int = 0
-    """The version of the change that set ``place``.
+    """The binlog file and position to which a running dump goes back, to send from there with the new filter.
 
-    A later change of the write side's rules keeps ``place`` for a dump that has not gone back yet.
+    With None the dump continues from its own position.
+    """
+    place_version: int = 0
+    """The filter version that came with ``place``, the position to which a running dump goes back.
+
+    A later change of ``--binlog-do-db`` rules increases ``version`` only. A dump that has not yet gone back to
+    ``place`` can still see by this number that it must.
     """
 
     def place_after(self, version: int) -> tuple[str, int] | None:
-        """Return the place to which a dump with the filter of ``version`` goes back; None when the dump goes on."""
+        """Return the binlog file and position to which a dump that still uses filter ``version`` must go back.
+
+        Return None when the dump continues from its own position.
+        """
         return self.place if version < self.place_version else None
 
 
 @dataclass
 class RegisteredSlave:
-    """A slave as the master knows it (a row of SHOW REPLICAS)."""
+    """A registered slave as the master knows it: one row of SHOW REPLICAS."""
 
     slave_id: str
     server_id: int
@@ -65,14 +72,14 @@ class RegisteredSlave:
     change: FilterChange
     user: str = ""
     imposed: tuple[ImposedFilter, ...] = ()
-    """The filters imposed on the slave."""
+    """The filters that the master's operator imposes on the slave, besides the slave's own filter."""
     counts: Counts = field(default_factory=Counts)
     file: str = ""
     position: int = 0
     registered_at: float = field(default_factory=time.time)
     last_seen_at: float = field(default_factory=time.time)
     dump: int = 0
-    """The number of the running dump; 0 without one."""
+    """The number of the dump that is sending events to the slave; 0 when no dump is running."""
 
     @property
     def flags(self) -> TableFlags:
@@ -80,12 +87,12 @@ class RegisteredSlave:
 
     @property
     def filter_version(self) -> int:
-        """The number of the slave's filter. It counts the changes from 1."""
+        """The version of the slave's filter: 1 at registration, and one more after each change."""
         return self.change.version
 
     @property
     def filter(self) -> ReplicationFilter:
-        """The slave's own filter, without imposed filters and the write side's."""
+        """The filter that the slave sent, without the filters and ``--binlog-do-db`` rules that the master adds."""
         return self.flags.filter
 
     @property
@@ -97,9 +104,10 @@ class RegisteredSlave:
 class Register:
     """The registered slaves, by id. Thread-safe.
 
-    ``write_filter`` holds for every slave: the binlog is served as a server with this filter would have written it.
-    ``most_idle`` and ``most_idle_weight`` bound the slaves without a running dump, by number and by bytes of rules. The
-    register forgets the slaves that have been idle the longest. A forgotten slave registers again.
+    ``write_filter`` has rules like ``--binlog-do-db`` and applies to every slave. The master serves the binlog as a
+    server with these rules would have written it. ``most_idle`` is the largest number of slaves without a running dump,
+    and ``most_idle_weight`` bounds the bytes of their rules. Beyond these bounds the register forgets the slaves that
+    have been idle the longest. A forgotten slave registers again when it connects.
     """
 
     def __init__(
@@ -131,11 +139,11 @@ class Register:
         user: str = "",
         imposed: tuple[ImposedFilter, ...] = (),
     ) -> RegisteredSlave:
-        """Register a slave.
+        """Register a slave with its filter, and return its entry in the register.
 
-        A registration with the uuid and channel of an earlier one replaces that one and ends its dump. Another uuid
-        with the same server id is refused while the first slave dumps, because two such slaves would end each other's
-        dumps for ever. Raises AlreadyRegistered.
+        A slave that registers again, with the same UUID and channel, replaces its old entry and ends its old dump. A
+        slave with another UUID but the same server id is refused while the first slave is dumping. Otherwise the two
+        slaves would end each other's dumps for ever. Raises AlreadyRegistered.
         """
         with self._lock:
             for other in list(self._slaves.values()):
@@ -167,12 +175,11 @@ class Register:
             return slave
 
     def _forget_idle(self) -> None:
-        """Forget idle slaves until the register is within its bounds."""
         idle = [slave for slave in self._slaves.values() if not slave.dump]
         number, weight = len(idle), sum(slave.weight for slave in idle)
         if number <= self._most_idle and weight <= self._most_idle_weight:
             return
-        *others, _ = sorted(idle, key=lambda slave: slave.last_seen_at)  # the newest has just registered
+        *others, _ = sorted(idle, key=lambda slave: slave.last_seen_at)  # the last slave has just registered
         for slave in others:
             if number <= self._most_idle and weight <= self._most_idle_weight:
                 break
@@ -180,7 +187,7 @@ class Register:
             number, weight = number - 1, weight - slave.weight
 
     def get(self, slave_id: str) -> RegisteredSlave:
-        """Return the slave with this id. Raises NotRegistered."""
+        """Return the registered slave with this id. Raises NotRegistered."""
         with self._lock:
             try:
                 return self._slaves[slave_id]
@@ -203,7 +210,11 @@ class Register:
         origin: OriginFilter | None = None,
         place: tuple[str, int] | None = None,
     ) -> RegisteredSlave:
-        """Give a slave another filter, which its running dump takes up from ``place`` on. Raises NotRegistered."""
+        """Replace a slave's filter. Raises NotRegistered for an unknown slave id.
+
+        The slave's running dump goes back to ``place``, a binlog file and position, and sends the events from there
+        with the new filter. With None the dump uses the new filter from its present position.
+        """
         slave = self.get(slave_id)
         with self._lock:
             version = slave.filter_version + 1
@@ -213,11 +224,14 @@ class Register:
 
     @property
     def write_filter(self) -> ReplicationFilter | None:
-        """The write side's filter of the served binlog; None without one."""
+        """The filter with rules like ``--binlog-do-db`` that hides events from all slaves; None without such rules."""
         return self._write_filter
 
     def change_write_filter(self, write_filter: ReplicationFilter) -> None:
-        """Change the write side's filter (CHANGE BINLOG). Running dumps change at their next transaction boundary."""
+        """Replace the filter that hides events from all slaves, as the statement CHANGE BINLOG asks.
+
+        Running dumps use the new filter from their next transaction on.
+        """
         with self._lock:
             self._write_filter = write_filter
             for slave in self._slaves.values():
@@ -233,24 +247,24 @@ class Register:
         )
 
     def begin_dump(self, slave: RegisteredSlave) -> int:
-        """Return the number of a new dump of this slave. An earlier dump of the slave sees that it is over."""
+        """Register a new dump for a slave and return its number. An earlier dump of the same slave then ends."""
         with self._lock:
             self._dumps += 1
             slave.dump = self._dumps
             return self._dumps
 
     def end_dump(self, slave: RegisteredSlave, dump: int) -> None:
-        """Note the end of a dump, unless another dump of the slave has begun."""
+        """Mark the slave as not dumping, unless a newer dump of the slave has begun."""
         with self._lock:
             if slave.dump == dump:
                 slave.dump = 0
 
     def holds(self, slave: RegisteredSlave, dump: int) -> bool:
-        """Tell whether the slave is registered and this dump is its newest."""
+        """Tell whether the slave is still registered and ``dump`` is the number of its newest dump."""
         return slave.dump == dump and slave.slave_id in self._slaves
 
     def progress(self, slave: RegisteredSlave, file: str, position: int, counts: Counts | None) -> None:
-        """Note the position of a dump, and add the counts of its last chunk."""
+        """Record how far a slave's dump has come, and add the counts of its last chunk, for SHOW REPLICAS."""
         with self._lock:
             slave.file, slave.position = file, position
             slave.last_seen_at = time.time()
@@ -258,6 +272,6 @@ class Register:
                 slave.counts.add(counts)
 
     def all(self) -> list[RegisteredSlave]:
-        """Return the slaves in the order of their registration."""
+        """Return the registered slaves, in the order of their registration."""
         with self._lock:
             return list(self._slaves.values())

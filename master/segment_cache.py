@@ -1,4 +1,4 @@
-"""The columns of scanned segments, within a bound on memory."""
+"""A cache of scanned parts of binlog files (segments), with a limit on its memory."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from collections.abc import Iterable
 from dumpfilter.index.segment import Segment
 
 CACHE_BYTES = 32 << 20
-"""The default bound on the cached columns, bytes."""
+"""The default limit on the memory of the segment cache, bytes."""
 
 Key = tuple[str, int]
-"""A segment's file and the position where the segment begins."""
+"""The key of a cached segment: the name of its binlog file, and the position at which the segment begins."""
 
 
 class SegmentCache:
-    """Segments by file and position. The least recently used segments leave when the bound is passed. Thread-safe."""
+    """A cache of segments, the scanned parts of binlog files. Thread-safe.
+
+    When the cache holds more than ``limit`` bytes, it removes the least recently used segments.
+    """
 
     def __init__(self, limit: int = CACHE_BYTES) -> None:
         self._limit = limit
@@ -25,7 +28,6 @@ class SegmentCache:
         self._lock = threading.Lock()
 
     def get(self, key: Key) -> Segment | None:
-        """Return a segment, or None when the cache does not have it."""
         with self._lock:
             segment = self._segments.get(key)
             if segment is not None:
@@ -33,7 +35,7 @@ class SegmentCache:
             return segment
 
     def add(self, key: Key, segment: Segment) -> None:
-        """Keep a segment. At least the newest segment stays, even one larger than the bound."""
+        """Add a segment, and remove others above the limit. The added segment stays even if it alone is too large."""
         with self._lock:
             if key not in self._segments:
                 self._segments[key] = segment
@@ -43,20 +45,19 @@ class SegmentCache:
                 self._bytes -= oldest.nbytes
 
     def remove(self, key: Key) -> None:
-        """Drop a segment, if the cache has it."""
         with self._lock:
             segment = self._segments.pop(key, None)
             if segment is not None:
                 self._bytes -= segment.nbytes
 
     def remove_files(self, names: Iterable[str]) -> None:
-        """Drop all segments of some files."""
+        """Remove all segments of the given binlog files, for example after a purge."""
         gone = set(names)
         with self._lock:
             for key in [key for key in self._segments if key[0] in gone]:
                 self._bytes -= self._segments.pop(key).nbytes
 
     def status(self) -> tuple[int, int]:
-        """Return the number of segments in the cache and the bytes of their columns."""
+        """Return the number of segments in the cache, and the bytes that they occupy."""
         with self._lock:
             return len(self._segments), self._bytes

@@ -1,4 +1,4 @@
-"""The master's gRPC server: the service with health checking and reflection."""
+"""The master's gRPC server, which slaves connect to. It also offers gRPC's health checks and reflection."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from dumpfilter.master.presplit import Presplit
 
 MAX_DUMPS = 1000
-"""The most slaves that dump at once. Each dump holds a thread, which mostly waits."""
+"""The most slaves that can receive events at once. Each of their dumps occupies a thread."""
 
 _SERVICE = pb.DESCRIPTOR.services_by_name["DumpFilter"].full_name
 
 OPTIONS = [
     ("grpc.max_send_message_length", -1),
-    # room for the largest filter that the service accepts
+    # The largest request is a filter with the most rules that the service accepts.
     ("grpc.max_receive_message_length", 16 << 20),
-    # the master notices within half a minute a slave that vanished without closing its connection
+    # Keepalive pings tell the master within half a minute that a slave vanished without closing its connection.
     ("grpc.keepalive_time_ms", 15_000),
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
@@ -39,10 +39,11 @@ OPTIONS = [
 
 
 class MasterServer:
-    """The gRPC server over one binlog store.
+    """The gRPC server that serves one binlog set to slaves.
 
-    ``port`` 0 takes a free port; :attr:`port` is the port taken. :class:`~dumpfilter.master.service.DumpFilterService`
-    describes ``write_filter`` and ``presplit``.
+    With ``port`` 0 the system chooses a free port, and :attr:`port` tells which. ``write_filter`` has rules like
+    ``--binlog-do-db`` that hide events from all slaves. ``presplit`` holds binlogs that were filtered in advance for
+    slaves with the same filter.
     """
 
     def __init__(
@@ -61,8 +62,8 @@ class MasterServer:
             ThreadPoolExecutor(max_workers=MAX_DUMPS + 24, thread_name_prefix="dump"),
             interceptors=[MalformedRequests()],
             options=OPTIONS,
-            maximum_concurrent_rpcs=MAX_DUMPS
-            + 24,  # gRPC refuses further calls, which would wait for a thread for ever
+            # gRPC refuses calls above this number. Without the limit they would wait for a free thread for ever.
+            maximum_concurrent_rpcs=MAX_DUMPS + 24,
         )
         pb_grpc.add_DumpFilterServicer_to_server(self.service, self._server)
         self._health = health.HealthServicer()
@@ -81,13 +82,13 @@ class MasterServer:
             )
 
     def start(self) -> None:
-        """Begin to serve."""
+        """Begin to accept connections, and report the service as healthy."""
         self._server.start()
         for name in ("", _SERVICE):
             self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
 
     def stop(self, grace: float = 1.0) -> None:
-        """End all dumps and stop. Calls that are under way have ``grace`` seconds to end."""
+        """End all dumps, stop the server, and close the binlog set. Running calls get ``grace`` seconds to end."""
         self._health.enter_graceful_shutdown()
         self.service.stopping = True
         for slave in self.service.register.all():

@@ -1,4 +1,4 @@
-"""The contract's gRPC service over the store and the register, one method for each call."""
+"""The gRPC service that slaves call: registration, change of filter, binlog dump, and status."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from dumpfilter.master.presplit import Presplit
 
 MAX_CHUNK_SIZE = 16 << 20
-"""The largest chunk that a slave may ask for, bytes."""
+"""The largest chunk (message with events) that a slave may ask for, bytes."""
 
 CHUNKS_AHEAD = 3
-"""The most chunks that a dump plans and reads before gRPC takes them."""
+"""The most chunks that a dump prepares in advance while gRPC is still sending earlier chunks."""
 
 T = TypeVar("T")
 
@@ -46,10 +46,11 @@ log = structlog.get_logger("dumpfilter.master")
 
 
 class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # generated, untyped
-    """The master's side of the contract.
+    """The master's implementation of the gRPC service that ``dumpfilter.proto`` defines.
 
-    With a ``write_filter`` the store is served as though a server had written it with that filter. A slave whose filter
-    ``presplit`` has gets the events of the split.
+    ``write_filter`` has rules like ``--binlog-do-db``. With it every slave sees the binlog as if a server with these
+    rules had written it. ``presplit`` holds binlogs that an earlier job filtered. A slave with the filter of one of
+    them gets its events without filtering.
     """
 
     def __init__(
@@ -67,10 +68,10 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         self.master_uuid = master_uuid or uuid_of(store.binlogs)
         self.config = config or MasterConfig()
         self.stopping = False
-        """Whether the master is about to end. Its slaves connect again, perhaps to another master at the address."""
+        """Whether the master is shutting down. Dumps then end with UNAVAILABLE, so that their slaves reconnect later."""
 
     def Register(self, request: pb.RegisterRequest, context: grpc.ServicerContext) -> pb.RegisterResponse:
-        """Register a slave with its filter."""
+        """Register a slave, with the filter by which the master chooses events for it."""
         peer = context.peer()
         try:
             slave = self._register(request, peer)
@@ -132,7 +133,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
     def ChangeFilter(
         self, request: pb.ChangeFilterRequest, context: grpc.ServicerContext
     ) -> pb.ChangeFilterResponse:
-        """Give a slave another filter, which its running dump takes up."""
+        """Replace a registered slave's filter. A running dump of the slave changes to the new filter."""
 
         def change() -> RegisteredSlave:
             place = getattr(request, "from")
@@ -152,10 +153,10 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         )
 
     def Dump(self, request: pb.DumpRequest, context: grpc.ServicerContext) -> Iterator[pb.Chunk]:
-        """Stream chunks to a slave."""
+        """Stream the filtered binlog to a slave in chunks, from the position or GTID set that the slave sent."""
         slave = _answer(context, lambda: self.register.get(request.slave_id))
         dump = _answer(context, lambda: _begin_dump(self, request, context, slave))
-        # a dump that waits for the binlog to grow learns at once that its slave is gone
+        # When the slave disconnects, a dump that waits for new events is woken and ends at once.
         context.add_callback(self.store.wake)
         chunks = Ahead(dump.chunks(), CHUNKS_AHEAD)
         try:
@@ -182,13 +183,16 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         return pb.ListSlavesResponse(slaves=self._slaves())
 
     def _slaves(self) -> list[pb.Slave]:
-        """Return the registered slaves. A master with users or imposed filters keeps their ids secret, because an id
-        lets another slave use the registration."""
+        """Return messages that describe the registered slaves.
+
+        A master with users or imposed filters leaves out the slaves' registration ids. With a slave's id another client
+        could change the slave's filter or read its events.
+        """
         with_id = not (self.config.users or self.config.imposed)
         return [slave_to_proto(slave, with_id=with_id) for slave in self.register.all()]
 
     def Status(self, request: pb.StatusRequest, context: grpc.ServicerContext) -> pb.StatusResponse:
-        """Return the files of the set, the slaves, and the state of the index."""
+        """Return the master's binlog files, its registered slaves, and how much of the binlog it has scanned."""
         return _answer(context, self._status)
 
     def _status(self) -> pb.StatusResponse:
@@ -218,8 +222,10 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         )
 
     def _place(self, place: pb.BinlogPosition) -> tuple[str, int]:
-        """Return the file and position from which a filter is to change. Raises BinlogMissing, or PositionError when
-        the position is no transaction boundary."""
+        """Check the binlog file and position from which a slave wants its new filter, and return them.
+
+        Raises BinlogMissing for an unknown file, and PositionError for a position that is not between two transactions.
+        """
         start = start_at(place.file, place.position, self.store)
         check_boundary(start, self.store)
         return start.file, start.position
@@ -253,7 +259,7 @@ def _begin_dump(
 
 
 def _answer(context: grpc.ServicerContext, call: Callable[[], T]) -> T:
-    """Return what ``call`` returns. An error of the product ends the gRPC call with the error's status."""
+    """Call ``call`` and return its result. A DumpfilterError ends the gRPC call with the status for that error."""
     try:
         return call()
     except DumpfilterError as error:
@@ -261,7 +267,7 @@ def _answer(context: grpc.ServicerContext, call: Callable[[], T]) -> T:
 
 
 def _log_counts(slave: RegisteredSlave) -> None:
-    """Log the slave's counts since it registered, at the end of a dump."""
+    """Log the events sent to and dropped for a slave since it registered."""
     log.info(
         "dump ended",
         server_id=slave.server_id,

@@ -1,7 +1,7 @@
-"""The binlog store: one index over a binlog set, shared by all dump threads.
+"""The binlog store, which reads and scans a binlog set once for all dumps.
 
-The first dump thread at a place scans the segment there. The segment cache keeps the columns for the slaves that come
-after. A segment that has left the cache is scanned again.
+The store scans a binlog file in segments of up to 4 MiB. The first dump that needs a segment causes the scan. A cache
+keeps the result for the dumps that need the segment later. A segment that has left the cache is scanned again.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from dumpfilter.master.watcher import Watcher
 
 
 class BinlogStore:
-    """A binlog set with its index. Thread-safe.
+    """The binlog files that a master serves, with the results of scanning them. Thread-safe.
 
     Parameters:
-        source: index file, directory, or files (see BinlogSet.open).
-        verify: whether checksums are verified on reading.
-        cache_bytes: the bound on cached columns.
+        source: the set's index file, its directory, or a list of binlog files (see BinlogSet.open).
+        verify: whether the checksums of events are verified when the files are read.
+        cache_bytes: the limit on the memory for scan results, bytes.
     """
 
     def __init__(
@@ -54,21 +54,24 @@ class BinlogStore:
         self._ahead = ThreadPoolExecutor(1, "binlog-scan-ahead")
         self._forgotten_bytes = 0
         self._forgotten_events = 0
-        # the server that wrote the newest file is the server of the set
+        # Servers may be upgraded between two files. The writer of the newest file counts as the server of the set.
         self.format_description = self.open_file(self.binlogs.names[-1]).file.format_description
 
     @property
     def family(self) -> Family:
-        """``mysql`` or ``mariadb``."""
+        """The family of the server that wrote the binlog, ``mysql`` or ``mariadb``."""
         return self.format_description.family
 
     @property
     def names(self) -> NameRules:
-        """The family and the collation of the server that wrote the newest file when the store was opened."""
+        """The way in which the server that wrote the binlog compares database and table names."""
         return self.format_description.names
 
     def open_file(self, name: str) -> IndexedFile:
-        """Return a file with its index. The file stays open until it is forgotten."""
+        """Return an open binlog file with its index of scanned segments.
+
+        The file stays open for later callers until :meth:`forget_files`.
+        """
         with self._lock:
             found = self._files.get(name)
             if found is None:
@@ -79,22 +82,24 @@ class BinlogStore:
             return found
 
     def first_position(self, name: str) -> int:
-        """Return the offset of the first event after the format description event."""
+        """Return the position of a file's first event after the format description event."""
         return self.open_file(name).file.first_event
 
     def segment_at(self, name: str, position: int) -> Segment | None:
-        """Return the segment that holds ``position``, or None when the file has no whole transaction there yet.
+        """Return the segment (scanned events) of a binlog file that contains the event at ``position``.
 
-        Raises BinlogError with file and position where the file is damaged, PositionError for a position past the end.
+        Return None when no whole transaction has been written at ``position`` yet. Raises BinlogError, with file and
+        position, where the file is damaged, and PositionError for a position past the end.
         """
         segment = self.open_file(name).segment_at(position)
         return segment if segment is None else self._with_known_ends(name, segment)
 
     def _with_known_ends(self, name: str, segment: Segment) -> Segment:
-        """Return the segment with the subjects of transactions that were prepared in an earlier file.
+        """Return the segment with the subjects of XA transactions that were prepared in an earlier file.
 
-        The search goes through the earlier files, the newest first. A transaction that no file has was prepared in a
-        purged file, and its end is always sent.
+        The subject stands for the tables that a transaction changed. By the subject a filter decides whether a slave
+        gets the XA COMMIT or XA ROLLBACK in this segment. The search goes through the earlier files, the newest first.
+        When no file holds the prepared transaction, because its file was purged, its end is always sent.
         """
         if not segment.unknown_ends:
             return segment
@@ -102,7 +107,7 @@ class BinlogStore:
         missing = set(segment.unknown_ends.values()) - held.keys()
         names = self.binlogs.names
         earlier = names[: names.index(name)] if missing and name in names else []
-        # damage in an earlier file is no reason to refuse this file
+        # An error in an earlier file does not stop this dump. The transaction then counts as not found.
         with contextlib.suppress(DumpfilterError):
             for before in reversed(earlier):
                 prepared = self.open_file(before).prepared_at_end()
@@ -114,10 +119,10 @@ class BinlogStore:
         return segment.with_known_ends(held)
 
     def scan_ahead(self, name: str, position: int) -> None:
-        """Scan the segment at ``position`` in the background, while the caller sends the segment before.
+        """Start to scan the segment at ``position`` in the background, so that it is ready when a dump needs it.
 
-        Near the end of the file, where a server may be writing, nothing is scanned ahead. Errors are left to
-        :meth:`segment_at`.
+        Nothing is scanned ahead near the end of a file, where a server may be writing. Errors are ignored here, because
+        :meth:`segment_at` meets and raises them later.
         """
         indexed = self.open_file(name)
         if position < indexed.scanned_to or position + 2 * SEGMENT_SIZE > indexed.file.size:
@@ -127,11 +132,14 @@ class BinlogStore:
             with contextlib.suppress(DumpfilterError):
                 self.segment_at(name, position)
 
-        with contextlib.suppress(RuntimeError):  # the store is being closed
+        with contextlib.suppress(RuntimeError):  # raised when the store is closed meanwhile
             self._ahead.submit(scan)
 
     def forget_files(self, names: Iterable[str]) -> None:
-        """Forget purged files. A file closes, and frees its disk space, when the last dump thread has left it."""
+        """Remove purged files from the store and the cache.
+
+        A purged file is closed, and its disk space freed, when no dump reads from it any more.
+        """
         names = list(names)
         with self._lock:
             for name in names:
@@ -142,8 +150,10 @@ class BinlogStore:
         self._cache.remove_files(names)
 
     def refresh(self) -> bool:
-        """Read the index file again, and return whether it has changed. Files that another process purged are
-        forgotten."""
+        """Read the set's index file again, and return whether the list of files has changed.
+
+        Files that another process has purged are removed from the store and the cache.
+        """
         before = self.binlogs.names
         changed = self.binlogs.refresh()
         if changed:
@@ -151,9 +161,10 @@ class BinlogStore:
         return changed
 
     def gtids(self) -> GtidSet | None:
-        """Return the GTIDs before the set and in the set, up to the last whole transaction (``gtid_executed``).
+        """Return the GTIDs of all transactions that the server has written so far, its ``gtid_executed``.
 
-        None when the newest file does not say which GTIDs came before. Raises BinlogError where that file is damaged.
+        They are the GTIDs that the newest file names at its beginning, and those of its whole transactions. Return None
+        when the newest file does not begin with a GTID set. Raises BinlogError where that file is damaged.
         """
         name = self.binlogs.names[-1]
         found = self.previous_gtids(name)
@@ -166,10 +177,11 @@ class BinlogStore:
         return found
 
     def next_file(self, name: str, position: int | None = None) -> str | None:
-        """Return the file that follows ``name``. None when ``name`` is the last file, or has more at ``position``.
+        """Return the file that follows ``name``, when a dump has read ``name`` up to its end.
 
-        Without a position: the end of the last scanned segment, whoever scanned it. Raises BinlogTruncated when
-        ``name`` does not end as a server ends a file.
+        Return None when ``name`` is the last file, or has more events at ``position``. With None for ``position`` the
+        check begins where scanning has ended. Raises BinlogTruncated when the following file shows that ``name`` lacks
+        its end.
         """
         following = self.binlogs.after(name)
         if following is None:
@@ -187,7 +199,7 @@ class BinlogStore:
         return following
 
     def file_after(self, name: str) -> str | None:
-        """Return the file that follows a file that is known to be complete; None when the file is the last one."""
+        """Return the name of the file after ``name`` without checking the files; None when ``name`` is the last file."""
         following = self.binlogs.after(name)
         if following is None:
             self.refresh()
@@ -195,13 +207,14 @@ class BinlogStore:
         return following
 
     def check_last(self, name: str) -> None:
-        """Raise BinlogTruncated when ``name``, the last file, is cut and no server is writing to it."""
+        """Check the end of the set's last file. Raises BinlogTruncated when it is cut and no server writes to it."""
         self.open_file(name).check_end(last=True)
 
     def _check_gtids(self, name: str, following: str) -> None:
-        """Raise BinlogTruncated when a file lacks GTIDs that the following file says came before.
+        """Check that a file has all GTIDs which, according to the following file, come before the following file.
 
-        A file without Rotate or Stop at its end was cut, or its server crashed.
+        The check is for a file that ends without Rotate or Stop event, because it was cut or its server crashed. Raises
+        BinlogTruncated.
         """
         before = self.previous_gtids(following)
         have = self.previous_gtids(name)
@@ -219,29 +232,36 @@ class BinlogStore:
             )
 
     def previous_gtids(self, name: str) -> GtidSet | None:
-        """Return the GTIDs before a file, as its Previous_gtids or Gtid_list event says; None without such an event."""
+        """Return the GTID set of a file's Previous_gtids or Gtid_list event, or None without such an event.
+
+        The set holds the GTIDs of all transactions before the file.
+        """
         return previous_gtids(self.open_file(name).file)
 
     @property
     def generation(self) -> int:
-        """A number that grows whenever the watcher sees the set grow.
+        """A number that increases whenever the binlog set has grown.
 
-        Take the number before looking for a segment. Where there is no segment, :meth:`wait` for another number.
+        A dump reads the number before it looks for new events. When there are none, :meth:`wait` returns as soon as the
+        number differs, so that no growth is missed.
         """
         return self._watcher.generation
 
     def wait(self, generation: int, timeout: float, stop: Callable[[], bool]) -> None:
-        """Wait until the set has grown since ``generation``, ``stop()`` is true (see :meth:`wake`) or
-        ``timeout`` seconds are over."""
+        """Wait until the binlog set has grown, ``stop()`` is true, or ``timeout`` seconds are over.
+
+        ``generation`` is the value of :attr:`generation` before the caller looked for events. :meth:`wake` makes
+        waiting dumps call ``stop`` again.
+        """
         self._watcher.wait(generation, timeout, stop)
 
     def wake(self) -> None:
-        """Make every waiting dump thread call its ``stop`` again."""
+        """Make every dump that waits for new events check at once whether it must end."""
         self._watcher.wake()
 
     @property
     def scanned(self) -> tuple[int, int]:
-        """The bytes and the events that were scanned since the start. Segments that were scanned again count once."""
+        """The bytes and the events that have been scanned since the master started. Repeated scans count once."""
         with self._lock:
             files = list(self._files.values())
         return (
@@ -250,11 +270,11 @@ class BinlogStore:
         )
 
     def cache_status(self) -> tuple[int, int]:
-        """Return the number of segments in the cache and the bytes of their columns."""
+        """Return the number of segments (scanned parts of files) in the cache, and the bytes that they occupy."""
         return self._cache.status()
 
     def _size(self) -> tuple[int, ...]:
-        """Return numbers that change when the set grows."""
+        """Return sizes and times of the newest file and the index file, which change when the set grows."""
         sizes = [self.binlogs.path(self.binlogs.names[-1]).stat().st_size]
         if self.binlogs.index is not None:
             index = self.binlogs.index.stat()
@@ -262,7 +282,7 @@ class BinlogStore:
         return tuple(sizes)
 
     def close(self) -> None:
-        """Stop the threads and close all files."""
+        """Stop the store's background threads and close all binlog files."""
         self._watcher.close()
         self._ahead.shutdown(cancel_futures=True)
         with self._lock:
@@ -272,7 +292,7 @@ class BinlogStore:
 
 
 def add_transactions(gtids: GtidSet, segment: Segment, sources: SourceNumbers) -> None:
-    """Add the GTIDs of all transactions of a segment to a set."""
+    """Add the GTIDs of all transactions in a scanned segment to the set ``gtids``."""
     for number in set(segment.txn_source[segment.txn_source >= 0].tolist()):
         add_numbers(
             gtids, sources.key(number, gtids.family), segment.txn_number[segment.txn_source == number]

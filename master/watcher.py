@@ -1,4 +1,4 @@
-"""The watch for growth of a binlog set, shared by all dump threads that wait for events."""
+"""One thread that watches whether a binlog set grows, for all dumps that wait for new events."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import threading
 from collections.abc import Callable
 
 POLL_INTERVAL = 0.02
-"""The time between two looks at the set while any dump thread waits, seconds."""
+"""The interval at which the watcher looks at the binlog files while a dump waits for new events, seconds."""
 
 
 class Watcher:
-    """Polls ``look`` while there are waiters. ``look`` returns a value that changes when the set grows.
+    """A thread that wakes waiting dumps when the binlog set has grown.
 
-    Polling works on every file system, unlike inotify. Polling costs two stat calls in 20 ms, and nothing while nobody
-    waits.
+    The thread calls ``look`` every 20 ms and compares the results. ``look`` returns a value that changes when the set
+    grows, such as file sizes. Polling works on every file system, unlike inotify. It costs two stat calls in 20 ms, and
+    nothing while no dump waits.
     """
 
     def __init__(self, look: Callable[[], object]) -> None:
@@ -26,7 +27,11 @@ class Watcher:
         self.generation = 0
 
     def wait(self, generation: int, timeout: float, stop: Callable[[], bool]) -> None:
-        """Wait until the generation is another one, ``stop()`` is true, or ``timeout`` seconds are over."""
+        """Wait until the binlog set has grown, ``stop()`` is true, or ``timeout`` seconds are over.
+
+        ``generation`` is the value of :attr:`generation` before the caller last looked for events. The number changes
+        when the set grows.
+        """
         with self._changed:
             if self._thread is None and not self._closed:
                 self._thread = threading.Thread(target=self._run, name="binlog-watcher", daemon=True)
@@ -41,12 +46,12 @@ class Watcher:
                 self._waiters -= 1
 
     def wake(self) -> None:
-        """Make every waiter call its ``stop`` again."""
+        """Make every waiting dump check at once, by the ``stop`` function of :meth:`wait`, whether it must end."""
         with self._changed:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """End the thread and all waits."""
+        """End the watching thread, and make all waiting dumps return."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -60,7 +65,7 @@ class Watcher:
             try:
                 seen = self._look()
             except OSError as error:
-                seen = str(error)  # for example a purged file; the dump threads find the error themselves
+                seen = str(error)  # for example a purged file: each woken dump meets the error and reports it
             with self._changed:
                 if seen != self._seen:
                     self._seen = seen

@@ -1,4 +1,4 @@
-"""A search for the process that writes a file."""
+"""A search for the process that has a binlog file open for writing, usually a database server."""
 
 from __future__ import annotations
 
