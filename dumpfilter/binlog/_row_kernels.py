@@ -9,24 +9,22 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-# The codes with which walk() returns.
+# The reasons for which walk() returns.
 DONE = 0
-FULL = 1  # `out` has no room for another row
-CUT = 2  # the data end inside a row
-EMPTY_ROW = 3  # a row has no bytes, and so the walk would never end
-BAD_VALUE_OPTIONS = 4  # the value_options of a partial update have an unknown bit
+FULL = 1  # The output array has no room for another row. The caller enlarges it and goes on.
+CUT = 2  # The rows data end inside a row.
+EMPTY_ROW = 3  # A row has no bytes, so that the walk over the rows would never end.
+BAD_VALUE_OPTIONS = 4  # The value_options of a partial update of JSON values have an unknown bit.
 
 PARTIAL_JSON_UPDATES = 1
-"""The only known bit of value_options (``PARTIAL_JSON_UPDATES``). The image has ``partial_bits`` when it is set."""
+"""The only known bit of value_options in the after-image of a partial update (the server's ``PARTIAL_JSON_UPDATES``).
+
+The bitmap ``partial_bits`` follows value_options when this bit is set.
+"""
 
 
 @njit(cache=True, nogil=True, inline="always")
 def _skip_image(data, at, end, sizes):
-    """Return the offset of the end of the row image that begins at ``at``, or -1 when the data end inside the image.
-
-    ``sizes`` has one int32 for each column in the image: the size of its values, bytes, or ``-n`` when each value
-    begins with its length in n bytes (little-endian). The data end at offset ``end``.
-    """
     count = sizes.size
     nulls = at
     at += (count + 7) >> 3
@@ -61,12 +59,12 @@ def _skip_image(data, at, end, sizes):
 
 @njit(cache=True, nogil=True)
 def walk(data, at, before, after, has_before, has_after, partial_bytes, out, count):
-    """Write the offsets of the row images from ``at`` on to ``out``, up to the end of the data or to a problem.
+    """Write the offsets of the row images in one rows event to ``out``, up to the end of the data or to a problem.
 
-    ``before`` and ``after`` are the sizes of the columns in the two images. ``has_before`` and ``has_after`` tell which
-    images a row has. ``partial_bytes`` is the size of a partial update's partial_bits, or -1 for other events.
-    ``out[k]`` gets (before start, before end, after start, after end) of row k. ``count`` is the number of rows that
-    ``out`` already has.
+    The walk begins at offset ``at`` of ``data``. ``before`` and ``after`` are the sizes of the columns in the two
+    images. ``has_before`` and ``has_after`` tell which images a row has. ``partial_bytes`` is the size of a partial
+    update's partial_bits, or -1 for other events. ``out[k]`` gets (before start, before end, after start, after end)
+    of row k. ``count`` is the number of rows that ``out`` already has.
 
     Returns ``(code, at, count)``. The code is DONE or names the problem, ``at`` is the offset of the first row that is
     not done, and ``count`` is the number of rows done.

@@ -27,7 +27,7 @@ MAX_UNCOMPRESSED = 1 << 32
 A larger size is corruption, because servers write at most 4 GiB - 1.
 """
 
-# Field types of Transaction_payload (libs/mysql/binlog/event/codecs/binary.cpp).
+# The type codes of the fields in a Transaction_payload event (libs/mysql/binlog/event/codecs/binary.cpp).
 _OTW_PAYLOAD_HEADER_END_MARK = 0
 _OTW_PAYLOAD_SIZE_FIELD = 1
 _OTW_PAYLOAD_COMPRESSION_TYPE_FIELD = 2
@@ -35,7 +35,7 @@ _OTW_PAYLOAD_UNCOMPRESSED_SIZE_FIELD = 3
 
 
 def events_inside(opened: bytes) -> Iterator[tuple[EventHeader, bytes]]:
-    """Yield header and bytes of each event of an uncompressed payload.
+    """Yield header and bytes of each event in an uncompressed payload (the events of one compressed transaction).
 
     ``opened`` is the result of :meth:`TransactionPayload.open`. The events of a payload have no checksums. Raises
     BinlogCorrupt at an incomplete event.
@@ -74,7 +74,8 @@ def uncompress(data: bytes | memoryview) -> bytes:
     length = int.from_bytes(data[1 : 1 + width], "big")
     opener = zlib.decompressobj()
     try:
-        # One byte more than announced shows that a stream is too long.
+        # Ask zlib for one byte more than the event announces. A stream that delivers this byte is longer than
+        # announced.
         out = opener.decompress(data[1 + width :], length + 1)
     except zlib.error as error:
         raise BinlogCorrupt(f"compressed data cannot be opened: {error}") from error
@@ -94,7 +95,7 @@ def compress(data: bytes | memoryview, level: int = -1) -> bytes:
 
 
 def rows_data(rows: RowsHeader, body: bytes | memoryview) -> bytes | memoryview:
-    """Return the rows of a rows event, uncompressed.
+    """Return the row data of a rows event, uncompressed if MariaDB compressed them.
 
     ``body`` is the event without common header and checksum, and ``rows`` is its decoded header. Rows that MariaDB did
     not compress are a slice of ``body``, without a copy when ``body`` is a memoryview. Raises BinlogCorrupt.
@@ -108,11 +109,14 @@ class TransactionPayload:
     """A Transaction_payload event (MySQL 8.0.20 and later): all events of a transaction but its Gtid event."""
 
     compression: int
-    """:data:`ZSTD`, :data:`NONE`, or an unknown type, which :meth:`open` refuses."""
+    """The number of the algorithm that compressed the payload: :data:`ZSTD`, or :data:`NONE` for uncompressed events.
+
+    The method :meth:`open` raises an error for any other number.
+    """
     uncompressed_size: int
     """The size of the payload's events before compression, bytes, as the event announces it."""
     payload: bytes | memoryview
-    """The compressed events."""
+    """The transaction's events as the Transaction_payload event stores them, usually compressed."""
 
     def open(self) -> bytes:
         """Return the uncompressed events as one byte string.
@@ -138,7 +142,8 @@ class TransactionPayload:
         return out
 
     def _open_zstd(self) -> bytes:
-        # Read in pieces. A frame of a malformed event may announce gigabytes, and a payload may have several frames.
+        # Uncompress in pieces of bounded size. A malformed zstd frame may announce gigabytes, and a payload may have
+        # several frames.
         parts: list[bytes] = []
         have = 0
         try:
@@ -185,7 +190,7 @@ def decode_transaction_payload(body: bytes | memoryview) -> TransactionPayload:
         raise BinlogCorrupt(
             f"Transaction_payload event: the payload has {reader.left} bytes instead of {size}"
         )
-    # Servers leave the uncompressed size out when nothing is compressed, and only then.
+    # Servers omit the field of the uncompressed size exactly when the payload is not compressed.
     uncompressed = fields.get(_OTW_PAYLOAD_UNCOMPRESSED_SIZE_FIELD, size if compression == NONE else None)
     if uncompressed is None:
         raise BinlogCorrupt("Transaction_payload event lacks the uncompressed size of its payload")

@@ -21,10 +21,10 @@ INSERT_ID_EVENT = 2
 """The type of an Intvar event with the next AUTO_INCREMENT value."""
 
 STRING_RESULT, REAL_RESULT, INT_RESULT, ROW_RESULT, DECIMAL_RESULT = range(5)
-"""The types of a User_var event's value (``Item_result``)."""
+"""The codes that tell the type of a user variable's value in a User_var event (the servers' enum ``Item_result``)."""
 
 INCIDENT_NONE, INCIDENT_LOST_EVENTS = range(2)
-"""The numbers of an Incident event. Servers write INCIDENT_LOST_EVENTS only."""
+"""The numbers of the kinds of incidents in an Incident event. Servers write INCIDENT_LOST_EVENTS only."""
 
 _XA_HEAD = struct.Struct("<BiII")
 _RAND = struct.Struct("<QQ")
@@ -40,12 +40,12 @@ def _need(body: bytes | memoryview, length: int, what: str, *, exactly: bool = F
 
 
 class Rotate(NamedTuple):
-    """A Rotate event's content: the place at which the stream or the binlog set continues."""
+    """The content of a Rotate event: the file and the position at which the stream or the binlog set continues."""
 
     name: str
     """The next file's name, without a path."""
     position: int
-    """The offset in the next file, bytes."""
+    """The offset at which reading goes on in the next file, bytes."""
 
 
 def decode_rotate(body: bytes | memoryview) -> Rotate:
@@ -73,12 +73,12 @@ def decode_xid(body: bytes | memoryview) -> int:
 
 
 class XaPrepare(NamedTuple):
-    """An XA_prepare event's content."""
+    """The content of an XA_prepare event, which ends the first phase of an XA transaction."""
 
     one_phase: bool
-    """True for XA COMMIT … ONE PHASE, False for XA PREPARE."""
+    """True when the event stands for XA COMMIT … ONE PHASE, which commits at once. False for XA PREPARE."""
     xid: Xid
-    """The name of the XA transaction."""
+    """The XA transaction's identifier, to which a later XA COMMIT or XA ROLLBACK refers."""
 
 
 def decode_xa_prepare(body: bytes | memoryview) -> XaPrepare:
@@ -97,10 +97,12 @@ def decode_xa_prepare(body: bytes | memoryview) -> XaPrepare:
 
 
 class Intvar(NamedTuple):
-    """A number that the next statement uses."""
+    """The content of an Intvar event: the value of LAST_INSERT_ID() or AUTO_INCREMENT that the next statement uses."""
 
     type: int
-    """LAST_INSERT_ID_EVENT or INSERT_ID_EVENT."""
+    """The meaning of ``value``: LAST_INSERT_ID_EVENT for LAST_INSERT_ID(), INSERT_ID_EVENT for the next AUTO_INCREMENT
+    value.
+    """
     value: int
 
 
@@ -122,7 +124,7 @@ def encode_intvar(intvar: Intvar) -> bytes:
 
 
 class Rand(NamedTuple):
-    """The state of RAND() for the next statement."""
+    """The content of a Rand event: the two seeds with which a slave sets RAND() before the next statement."""
 
     seed1: int
     seed2: int
@@ -135,21 +137,25 @@ def decode_rand(body: bytes | memoryview) -> Rand:
 
 
 class UserVar(NamedTuple):
-    """A user variable that the next statement uses. For NULL only the name counts."""
+    """The content of a User_var event: a user variable (``@name``) that the next statement uses.
+
+    For a variable that is NULL, only the name has a meaning.
+    """
 
     name: str
     value: bytes | None
-    """The value as in the event; None for NULL.
+    """The bytes of the variable's value as the event stores them; None for NULL.
 
-    By type, the bytes are those of a string, a double, an i64 or u64, or precision, scale and a binary decimal.
+    The bytes are a string, a double, an integer of 64 bits, or a decimal (precision, scale and binary digits).
+    ``type`` tells which.
     """
     type: int = STRING_RESULT
-    """STRING_RESULT, REAL_RESULT, INT_RESULT or DECIMAL_RESULT."""
+    """The type of the variable's value: STRING_RESULT, REAL_RESULT, INT_RESULT or DECIMAL_RESULT."""
     charset: int = 63
-    """The collation id of the value; 63 is binary."""
+    """The id of the collation of the variable's value; 63 is the collation ``binary``."""
     unsigned: bool = False
     data_type_name: str | None = None
-    """The name of MariaDB's data type, such as ``point``, when the four types above do not tell it."""
+    """The name of MariaDB's data type, such as ``point``; None when ``type`` tells the data type completely."""
 
 
 def decode_user_var(body: bytes | memoryview) -> UserVar:
@@ -234,30 +240,39 @@ def decode_annotate_rows(body: bytes | memoryview) -> bytes:
 
 
 class LoadBlock(NamedTuple):
-    """A block of the file of a LOAD DATA statement."""
+    """A part of the data file of a LOAD DATA statement, which the binlog carries in several events."""
 
     file_id: int
-    """The number that the Execute_load_query event of the statement has, too."""
+    """The number of the data file. The Execute_load_query event with the LOAD DATA statement has the same number."""
     data: bytes
 
 
 def decode_begin_load_query(body: bytes | memoryview) -> LoadBlock:
-    """Read the body of a Begin_load_query (17) event, a file's first block: u32 file id, then data to the end."""
+    """Read the body of a Begin_load_query (17) event, which carries the first part of a LOAD DATA statement's file.
+
+    The body has u32 file id, then data to the end.
+    """
     _need(body, 4, "Begin_load_query")
     return LoadBlock(int.from_bytes(body[:4], "little"), bytes(body[4:]))
 
 
 def decode_append_block(body: bytes | memoryview) -> LoadBlock:
-    """Read the body of an Append_block (9) event, a file's later block: u32 file id, then data to the end."""
+    """Read the body of an Append_block (9) event, which carries a later part of a LOAD DATA statement's file.
+
+    The body has u32 file id, then data to the end.
+    """
     _need(body, 4, "Append_block")
     return LoadBlock(int.from_bytes(body[:4], "little"), bytes(body[4:]))
 
 
 class Incident(NamedTuple):
-    """A note in the binlog that the master could not log some changes. A slave stops with an error at an incident."""
+    """The content of an Incident event, with which a server tells that it could not log some changes.
+
+    A slave stops with an error at an incident.
+    """
 
     number: int
-    """INCIDENT_NONE or INCIDENT_LOST_EVENTS."""
+    """The kind of the incident: INCIDENT_NONE or INCIDENT_LOST_EVENTS."""
     message: str
 
 
@@ -285,7 +300,10 @@ def decode_binlog_checkpoint(body: bytes | memoryview) -> str:
 
 
 def decode_heartbeat(body: bytes | memoryview) -> str:
-    """Return the binlog file that a Heartbeat (27) event names. The position is ``end_log_pos`` of the header."""
+    """Return the name of the binlog file that the master is reading, from a Heartbeat (27) event.
+
+    The master's position in this file is ``end_log_pos`` of the event's header.
+    """
     _need(body, 1, "Heartbeat")
     return decode_name(body)
 

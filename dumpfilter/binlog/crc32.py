@@ -45,7 +45,6 @@ def crc32(address, length):
 
 @njit(cache=True, nogil=True, inline="always")
 def _append(crc, address, length):
-    """Return the raw CRC register ``crc`` after the ``length`` bytes at ``address``."""
     at = np.uintp(address)
     left = np.uintp(length)
     if _CLMUL and left >= np.uintp(16):
@@ -88,20 +87,20 @@ def _crc32_wide(address, length):
 
 
 crc32_of_many = _crc32_wide if HAS_WIDE_CLMUL else crc32
-"""The function :func:`crc32`, made fast for buffers of many kilobytes."""
+"""The function that computes a CRC32 like :func:`crc32`, with code that is faster for buffers of many kilobytes."""
 
 
 # The checksums of many events are verified in one pass, because CRC32 is linear. Every message that ends in its own
-# CRC32 has the CRC32 _RESIDUE. So the CRC32 of consecutive events is an exclusive or with one term for each event:
-# _RESIDUE shifted past the bytes that follow the event. Carry-less multiplication computes the CRC32 of all bytes at
-# the speed of memory. A single wrong event is found as surely as by its own CRC32. Several wrong events cancel out with
-# the probability 1 in 2**32, which is also the probability that a wrong event has a right CRC32.
+# CRC32 has the same CRC32, the constant _RESIDUE. Therefore the CRC32 of consecutive events is known in advance from
+# the events' lengths: an exclusive or of one shifted _RESIDUE for each event. Carry-less multiplication computes the
+# CRC32 of all bytes at the speed of memory. A single wrong event is found as surely as by its own CRC32. Several wrong
+# events cancel out with the probability 1 in 2**32, which is also the probability that a wrong event has a right
+# CRC32.
 _RESIDUE = np.uint32(0x2144DF1C)
 _BLOCK = 4096
 
 
 def _shifted_residues() -> np.ndarray:
-    """Return ``_RESIDUE`` shifted past k bytes, for each k from 0 to ``_BLOCK``."""
     shifted = np.zeros(_BLOCK + 1, np.uint32)
     value = int(_RESIDUE)
     table = _T[0].tolist()
@@ -112,12 +111,7 @@ def _shifted_residues() -> np.ndarray:
 
 
 def _shift_tables() -> np.ndarray:
-    """Return tables that shift a CRC register past ``2**k`` bytes, for each k from 0 to 12.
-
-    The shifted register is the exclusive or of four look-ups, one for each byte of the register.
-    """
     one = np.arange(32, dtype=np.uint32)
-    # an image is a register with a single bit, shifted past 2**k bytes
     images = np.uint32(1) << one
     images = (images >> np.uint32(8)) ^ _T[0][images & np.uint32(0xFF)]
     tables = np.zeros((13, 4, 256), np.uint32)
@@ -125,7 +119,6 @@ def _shift_tables() -> np.ndarray:
         for bit in range(32):
             mask = (np.arange(256) >> (bit & 7)) & 1 == 1
             tables[k, bit >> 3, mask] ^= images[bit]
-        # The shift applied to its own images shifts twice as far.
         images = (
             tables[k, 0][images & np.uint32(0xFF)]
             ^ tables[k, 1][(images >> np.uint32(8)) & np.uint32(0xFF)]
@@ -151,15 +144,15 @@ def _shift(value, k):
 
 @njit(cache=True, nogil=True)
 def all_sound(base, begin, size):
-    """Tell whether the checksums of all whole events in a buffer are right.
+    """Tell whether the checksums of all whole events in a buffer are right. One pass checks all of them together.
 
-    The buffer has ``size`` bytes at address ``base``, and the first event begins at offset ``begin``. The check ends at
-    an incomplete event, or at an event with an impossible length.
+    The buffer has ``size`` bytes at address ``base``, and the first event begins at offset ``begin``. The check ends
+    at an incomplete event, or at an event with an impossible length.
     """
     address = np.uintp(base) + np.uintp(begin)
     room = np.int64(size) - np.int64(begin)
     at = np.int64(0)
-    edge = np.int64(_BLOCK)  # the terms of `wanted` are shifted to this offset
+    edge = np.int64(_BLOCK)
     wanted = np.uint32(0)
     while at + 19 <= room:
         length = np.int64(load_u32(address + np.uintp(at) + np.uintp(9)))
@@ -171,7 +164,6 @@ def all_sound(base, begin, size):
             edge += _BLOCK
         wanted ^= _SHIFTED[edge - at]
     found = crc32_of_many(address, np.uintp(at))
-    # `found` is the CRC32 up to `at`; shift it to the offset of `wanted`
     past = edge - at
     for k in range(13):
         if (past >> k) & 1:

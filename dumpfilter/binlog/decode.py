@@ -1,4 +1,6 @@
-"""The decoding of any event, by the table of events (:class:`~dumpfilter.binlog.events.EventType`)."""
+"""The decoding of events of any type, with the decoder that :class:`~dumpfilter.binlog.events.EventType` names for the
+type.
+"""
 
 from __future__ import annotations
 

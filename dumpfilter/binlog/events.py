@@ -38,16 +38,19 @@ _HEADER = struct.Struct("<IBIIIH")
 
 
 class Symbol(enum.IntEnum):
-    """The terminal symbols of a binlog's grammar: each event type is one of these symbols.
+    """The groups of event types that the scan treats alike, called symbols after the words of a grammar.
 
-    A symbol tells which role the scan gives to an event at first (:mod:`dumpfilter.binlog.roles`), and what the event
-    does to the transaction around it.
+    A symbol tells which role (the way in which an event travels in a filtered stream) the scan gives to an event at
+    first. The roles are listed in :mod:`dumpfilter.binlog.roles`. A symbol also tells what the event does to the
+    transaction around it.
     """
 
     role: int
-    """The role that the scan gives to the event, before the event's content changes it."""
+    """The role (the way in which an event travels in a filtered stream) that the scan gives to an event of this symbol
+    at first. Later the event's content may change the role.
+    """
     effect: str
-    """The event's effect on the transaction around it, in words (for ``docs/events.md``)."""
+    """The effect that an event has on the transaction around it, as a text for ``docs/events.md``."""
 
     def __new__(cls, number: int, role: int, effect: str) -> Symbol:
         member = int.__new__(cls, number)
@@ -79,31 +82,36 @@ class Symbol(enum.IntEnum):
 
 
 Writers = Literal["both", "mysql", "mariadb"]
-"""The servers that write an event type."""
+"""The servers that write events of a type: MySQL, MariaDB, or both."""
 
 RowsKind = Literal["insert", "update", "delete"]
-"""The change that a rows event makes."""
+"""The change that a rows event makes to its rows: insert, update or delete."""
 
 
 class EventKind(NamedTuple):
-    """One row of the table of events."""
+    """The facts about one event type: its number, its names, the servers that write it, and the decoder for its
+    content.
+    """
 
     number: int
     """The number in the event's header (``LOG_EVENT_TYPE``)."""
     name: str
-    """The name in this project's texts, tables and errors."""
+    """The event type's name in this project's texts, tables and errors."""
     writers: Writers
     symbol: Symbol = Symbol.OTHER
     decoder: str = ""
     """The function that decodes the body: a module of :mod:`dumpfilter.binlog` and a function in that module.
     :mod:`dumpfilter.binlog.decode` calls it."""
     shown: str = ""
-    """The Event_type column of SHOW BINLOG EVENTS, where it differs from ``name``."""
+    """The event type's name in the Event_type column of SHOW BINLOG EVENTS, if it differs from ``name``."""
     change: RowsKind | None = None
-    """The change, for rows events."""
+    """The change that events of this type make to their rows; None for types other than rows events."""
     version: int = 0
-    """The version of a rows event. 0 is the layout before MySQL 5.1.18, 1 ends its post-header with the flags, 2 adds
-    extra data."""
+    """The version of a rows event's layout.
+
+    Version 0 is the layout before MySQL 5.1.18. The post-header of version 1 ends with the flags, and version 2 adds
+    extra data.
+    """
     compressed: bool = False
     """Whether the event's content is compressed."""
 
@@ -130,7 +138,10 @@ def _rows(
 
 
 class EventType(enum.IntEnum):
-    """Every event type of MySQL 5.0 to 9.x and MariaDB 10.x to 12.x, with its row of the table as ``kind``."""
+    """Every event type of MySQL 5.0 to 9.x and MariaDB 10.x to 12.x.
+
+    The attribute ``kind`` holds the facts about a type.
+    """
 
     _value_: int
     kind: EventKind
@@ -206,7 +217,9 @@ class EventType(enum.IntEnum):
 
     @property
     def opened(self) -> EventType:
-        """The event type once the content is uncompressed; the same type where nothing is compressed."""
+        """The event type that the event has after its content is uncompressed; the type itself if nothing is
+        compressed.
+        """
         if not self.kind.compressed:
             return self
         wanted = self.kind._replace(compressed=False)[3:]
@@ -214,7 +227,7 @@ class EventType(enum.IntEnum):
 
 
 KINDS: tuple[EventKind, ...] = tuple(member.kind for member in EventType)
-"""The table of events, in the order of the numbers."""
+"""The facts about all event types, in the order of the types' numbers."""
 
 _NAMES = {kind.number: kind.name for kind in KINDS}
 _SHOWN_NAMES = {kind.number: kind.shown or kind.name for kind in KINDS}
@@ -239,7 +252,7 @@ def shown_name(number: int) -> str:
 
 
 def types_of(*symbols: Symbol) -> frozenset[EventType]:
-    """Return the event types that are one of these symbols.
+    """Return the event types that belong to one of these symbols (groups of types that the scan treats alike).
 
     >>> sorted(kind.name for kind in types_of(Symbol.QUERY, Symbol.LOAD_QUERY))
     ['EXECUTE_LOAD_QUERY', 'QUERY', 'QUERY_COMPRESSED']
@@ -248,9 +261,10 @@ def types_of(*symbols: Symbol) -> frozenset[EventType]:
 
 
 def by_number(value: Callable[[EventKind], int], *, unknown: int = 0) -> npt.NDArray[np.int16]:
-    """Return an int16 array of 256 entries: ``value`` of the table's row for each event type, by its number.
+    """Return a look-up table with one number for each event type, as an int16 array of 256 entries.
 
-    Numbers of neither family get ``unknown``.
+    The function ``value`` computes the number from the facts about an event type. Numbers that no server uses get
+    ``unknown``.
     """
     found: npt.NDArray[np.int16] = np.full(256, unknown, np.int16)
     for kind in KINDS:
@@ -259,19 +273,22 @@ def by_number(value: Callable[[EventKind], int], *, unknown: int = 0) -> npt.NDA
 
 
 SYMBOLS: npt.NDArray[np.uint8] = by_number(lambda kind: kind.symbol).astype(np.uint8)
-"""The :class:`Symbol` of each event type by its number, uint8[256]."""
+"""The :class:`Symbol` (group of types that the scan treats alike) of each event type by its number, uint8[256]."""
 
 ROLES: npt.NDArray[np.uint8] = by_number(lambda kind: kind.symbol.role, unknown=R.KEEP).astype(np.uint8)
-"""The role that the scan gives to each event type at first, by its number, uint8[256]."""
+"""The role (the way in which an event travels in a filtered stream) that the scan gives to an event at first.
+
+The array, uint8[256], has one entry for each number of an event type.
+"""
 
 ROWS = types_of(Symbol.ROWS)
-"""Rows events."""
+"""The numbers of all types of rows events, of both families and all versions."""
 
 ROWS_V2 = frozenset(kind for kind in ROWS if kind.kind.version == 2)
-"""Rows events whose post-header goes on with extra data (v2)."""
+"""The types of rows events of version 2, whose post-header goes on with extra data after the flags."""
 
 ROWS_V1 = ROWS - ROWS_V2
-"""Rows events whose post-header ends with the flags (v0 and v1)."""
+"""The types of rows events of versions 0 and 1, whose post-header ends with the flags."""
 
 MYSQL_GTIDS = types_of(Symbol.GTID)
 """The events that open a transaction of MySQL: Gtid, Anonymous_gtid and Gtid_tagged."""
@@ -286,7 +303,8 @@ OF_FILES = types_of(Symbol.FORMAT_DESCRIPTION, Symbol.FILE, Symbol.START_ENCRYPT
 """The events that belong to a binlog file, not to a transaction."""
 
 STMT_END_F = 0x0001
-"""The flag of the last rows event of a statement."""
+"""The flag in a rows event that marks the last rows event of a statement. A slave closes its tables after this event.
+"""
 
 LOG_EVENT_BINLOG_IN_USE_F = 0x0001
 """The flag of a format description event whose file is open for writing. The checksum does not cover the flag."""

@@ -1,4 +1,7 @@
-"""The format description event (``Format_description_log_event``), and the facts that it tells about its server."""
+"""The format description event, which tells how the events after it are laid out and which server wrote them.
+
+The server's class is ``Format_description_log_event``.
+"""
 
 from __future__ import annotations
 
@@ -34,13 +37,15 @@ class NameCollation(enum.StrEnum):
 
 
 class NameRules(NamedTuple):
-    """The facts about a server that decide how its names compare."""
+    """The facts about a server that decide whether two names of databases or tables are equal: family, collation,
+    letter case.
+    """
 
     family: Family = "mysql"
     collation: NameCollation = NameCollation.GENERAL_CI
-    """The collation of MariaDB's table rules and wild rules. MySQL's rules do not use it."""
+    """The collation by which MariaDB's table rules and wild rules compare names. MySQL's rules do not use it."""
     lower_case_table_names: int = 0
-    """The server's setting. With 0 the case of names counts; with 1 and 2 it does not."""
+    """The server's setting ``lower_case_table_names``. With 0 the case of names counts; with 1 and 2 it does not."""
 
 
 DEFAULT_NAMES = NameRules()
@@ -62,7 +67,8 @@ def name_collation_of(family: Family, server_version: str) -> NameCollation:
 
 _FIXED = struct.Struct("<H50sIB")
 _MOST_TYPES_WITHOUT_CHECKSUMS = 34
-_CHECKSUM_ALGORITHMS = {0: False, 1: True, 255: False}  # OFF, CRC32, UNDEF
+# The checksum algorithms OFF (0), CRC32 (1) and UNDEF (255), and whether events then end in a checksum.
+_CHECKSUM_ALGORITHMS = {0: False, 1: True, 255: False}
 
 
 def check_magic(head: bytes, *, file: str) -> None:
@@ -101,11 +107,11 @@ class FormatDescription:
     created: int
     """The Unix time at which the server started, seconds; 0 in a file that a rotation began."""
     checksum: bool
-    """Whether the events after this event end in a CRC32 of 4 bytes."""
+    """Whether the events after the format description event end in a CRC32 of 4 bytes."""
     post_header_lengths: bytes
     """The lengths of the post-headers, one byte for each event type from type 1 on."""
     family: Family
-    """The server's family."""
+    """The family of the server that wrote the binlog, MySQL or MariaDB."""
     raw: bytes
     """The bytes of the whole event, with LOG_EVENT_BINLOG_IN_USE_F cleared."""
 
@@ -124,7 +130,8 @@ class FormatDescription:
         if len(event) < HEADER_LENGTH:
             raise corrupt(f"only {len(event)} bytes")
         header = EventHeader.unpack(event)
-        if header.type == EventType.START_V3:  # shorter than a format description event
+        # A START_V3 event is shorter than a format description event, so its type is checked before its length.
+        if header.type == EventType.START_V3:
             raise BinlogUnsupported(
                 "a binlog of MySQL 4.1 or older (format before v4) is not read; replicate it through a MySQL 5.x "
                 "server, which writes format v4",
@@ -150,10 +157,11 @@ class FormatDescription:
         raw = bytes(in_use_cleared)
         lengths = event[HEADER_LENGTH + _FIXED.size :]
         checksum = False
-        # Servers without checksums knew fewer event types. The number of types tells of a checksum even when the
-        # version is damaged.
+        # Servers that cannot write checksums knew fewer event types. The number of types therefore shows whether a
+        # checksum ends the event, even when the server's version is unreadable.
         if _knows_checksums(server_version) or len(lengths) > _MOST_TYPES_WITHOUT_CHECKSUMS:
-            # The algorithm's byte and a checksum end this event even when checksums are off.
+            # A server that knows checksums ends its format description event with the algorithm's byte and a checksum,
+            # even when checksums are off.
             if int.from_bytes(raw[-CHECKSUM_LENGTH:], "little") != zlib.crc32(raw[:-CHECKSUM_LENGTH]):
                 raise corrupt("checksum mismatch")
             algorithm = event[-CHECKSUM_LENGTH - 1]
@@ -202,7 +210,10 @@ class FormatDescription:
         return CHECKSUM_LENGTH if self.checksum else 0
 
     def body(self, event: bytes | memoryview) -> memoryview:
-        """Return an event without its header and without its checksum. ``event`` follows this format description."""
+        """Return the body of an event: its bytes without the common header and without the checksum.
+
+        ``event`` is any event that follows this format description event in its file.
+        """
         return memoryview(event)[HEADER_LENGTH : len(event) - self.checksum_length]
 
     @property
@@ -219,13 +230,11 @@ class FormatDescription:
 
 
 def _knows_checksums(server_version: str) -> bool:
-    """Tell whether a server of this version names a checksum algorithm (MySQL from 5.6.1, MariaDB from 5.3.0)."""
     first = (5, 3, 0) if "mariadb" in server_version.lower() else (5, 6, 1)
     return _version(server_version) >= first
 
 
 def _version(server_version: str) -> tuple[int, ...]:
-    """Return the first three numbers of a version. An unreadable number is 0."""
     numbers = []
     for part in server_version.split("-")[0].split(".")[:3]:
         digits = "".join(c for c in part if c.isdigit())

@@ -34,11 +34,11 @@ FL_ALLOW_PARALLEL = 8
 FL_WAITED = 16
 """MariaDB's flag for an event group that waited for a row lock of another transaction."""
 FL_DDL = 32
-"""MariaDB's flag for DDL."""
+"""MariaDB's flag for an event group that is DDL, such as CREATE TABLE."""
 FL_PREPARED_XA = 64
 """MariaDB's flag for an event group that ends in XA PREPARE."""
 FL_COMPLETED_XA = 128
-"""MariaDB's flag for XA COMMIT and XA ROLLBACK."""
+"""MariaDB's flag for an event group that is an XA COMMIT or XA ROLLBACK, the end of a prepared transaction."""
 
 FL_EXTRA_MULTI_ENGINE_E1 = 1
 """MariaDB's extra flag for an event with the number of engines, less one, that take part in the transaction."""
@@ -51,7 +51,7 @@ FL_ROLLBACK_ALTER_E1 = 8
 FL_EXTRA_THREAD_ID = 16
 """MariaDB's extra flag (11.5 and later) for an event with the thread id."""
 
-_HEAD = struct.Struct("<B16sqB")  # flags, sid, gno, lt_type
+_HEAD = struct.Struct("<B16sqB")
 _HEAD_56 = struct.Struct("<B16sq")
 _LOGICAL_TIMESTAMP_TYPECODE = 2
 _TIMES = struct.Struct("<qq")
@@ -69,7 +69,7 @@ class MysqlGtidEvent:
     gtid: MysqlGtid | None
     """The transaction's GTID; None for an anonymous transaction."""
     flags: int
-    """FLAG_MAY_HAVE_SBR or 0."""
+    """The flags of the transaction: FLAG_MAY_HAVE_SBR, or 0 when the transaction has row changes only."""
     last_committed: int | None = None
     """The sequence number of a transaction that a slave commits before it starts this transaction (5.7 and later)."""
     sequence_number: int | None = None
@@ -82,13 +82,15 @@ class MysqlGtidEvent:
     The time is 0 when it is unknown.
     """
     transaction_length: int | None = None
-    """The size of all events of the transaction as the binlog stores them, with this event, bytes."""
+    """The size of all events of the transaction in the binlog, including this GTID event, bytes."""
     immediate_server_version: int | None = None
     """The version of the binlog's server, such as 80034 (8.0.14 and later)."""
     original_server_version: int | None = None
     """The version of the first server that committed the transaction, such as 80034 (8.0.14 and later)."""
     commit_group_ticket: int | None = None
-    """The number of the commit group within a Group Replication view change (8.0.29 and later)."""
+    """The number of the commit group to which the transaction belongs, within a Group Replication view change (8.0.29
+    and later).
+    """
 
 
 def decode_mysql_gtid(body: bytes | memoryview, *, anonymous: bool = False) -> MysqlGtidEvent:
@@ -111,7 +113,8 @@ def decode_mysql_gtid(body: bytes | memoryview, *, anonymous: bool = False) -> M
     flags, uuid, gno = _HEAD_56.unpack_from(data)
     gtid = None if anonymous else _mysql_gtid(uuid, gno, "")
     if size < _HEAD.size + _TIMES.size or data[_HEAD_56.size] != _LOGICAL_TIMESTAMP_TYPECODE:
-        # MySQL 5.6, or a preview of 5.7, whose further fields have no known layout.
+        # A GTID event without the logical timestamps is from MySQL 5.6, or from a preview of 5.7 whose further fields
+        # have no known layout.
         return MysqlGtidEvent(gtid, flags)
     last_committed, sequence_number = _TIMES.unpack_from(data, _HEAD.size)
     offset = _HEAD.size + _TIMES.size
@@ -153,7 +156,7 @@ def decode_mysql_gtid(body: bytes | memoryview, *, anonymous: bool = False) -> M
 
 
 _SERIALIZATION_VERSION = 1
-# Ids of the fields, in the order of Gtid_event::define_fields.
+# The ids of the fields of a GTID_TAGGED event, in the order of Gtid_event::define_fields.
 _FLAGS, _UUID, _GNO, _TAG, _LAST_COMMITTED, _SEQUENCE_NUMBER = range(6)
 _IMMEDIATE_TIMESTAMP, _ORIGINAL_TIMESTAMP, _LENGTH = range(6, 9)
 _IMMEDIATE_VERSION, _ORIGINAL_VERSION, _TICKET = range(9, 12)
@@ -245,7 +248,6 @@ def _mysql_gtid(uuid: bytes, gno: int, tag: str) -> MysqlGtid:
 
 
 def _length_encoded(data: memoryview, offset: int) -> tuple[int, int]:
-    """Return a length-encoded integer (``net_field_length_ll``) and the offset after the integer."""
     first = data[offset]
     if first < 251:
         return first, offset + 1
@@ -257,7 +259,7 @@ def _length_encoded(data: memoryview, offset: int) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Xid:
-    """The name of an XA transaction (``XID``)."""
+    """The identifier of an XA transaction (the servers' ``XID``)."""
 
     format_id: int
     gtrid: bytes
@@ -266,7 +268,7 @@ class Xid:
     """The branch qualifier."""
 
     def __str__(self) -> str:
-        """Return the name as the servers write it in statements, such as ``X'67',X'62',7``."""
+        """Return the identifier as the servers write it in XA statements, such as ``X'67',X'62',7``."""
         return f"X'{self.gtrid.hex()}',X'{self.bqual.hex()}',{self.format_id}"
 
 
@@ -276,19 +278,26 @@ class MariadbGtidEvent:
 
     gtid: MariadbGtid
     flags: int
-    """Any of the flags from FL_STANDALONE to FL_COMPLETED_XA (``flags2``)."""
+    """The event's flags: a sum of the flags FL_STANDALONE to FL_COMPLETED_XA (the server's ``flags2``)."""
     commit_id: int | None = None
-    """The number of the group commit, with FL_GROUP_COMMIT_ID only."""
+    """The number of the group commit that committed the transaction; None without the flag FL_GROUP_COMMIT_ID."""
     xid: Xid | None = None
-    """The name of the XA transaction, with FL_PREPARED_XA or FL_COMPLETED_XA only."""
+    """The identifier of the XA transaction that the event group prepares or ends.
+
+    It is None without the flags FL_PREPARED_XA and FL_COMPLETED_XA.
+    """
     flags_extra: int = 0
-    """Any of the flags from FL_EXTRA_MULTI_ENGINE_E1 to FL_EXTRA_THREAD_ID."""
+    """The event's extra flags: a sum of the flags FL_EXTRA_MULTI_ENGINE_E1 to FL_EXTRA_THREAD_ID."""
     extra_engines: int | None = None
-    """The number of engines, less one, that take part in the transaction, with FL_EXTRA_MULTI_ENGINE_E1 only."""
+    """The number of storage engines, less one, that take part in the transaction; None without the flag
+    FL_EXTRA_MULTI_ENGINE_E1.
+    """
     start_alter_seq_no: int | None = None
-    """The seq_no of the START ALTER (``sa_seq_no``), with FL_COMMIT_ALTER_E1 or FL_ROLLBACK_ALTER_E1 only."""
+    """The seq_no of the START ALTER event that this COMMIT ALTER or ROLLBACK ALTER ends (``sa_seq_no``); None for
+    other events.
+    """
     thread_id: int | None = None
-    """The thread id of the session, with FL_EXTRA_THREAD_ID only."""
+    """The thread id of the session that ran the transaction; None without the flag FL_EXTRA_THREAD_ID."""
 
     @property
     def standalone(self) -> bool:
@@ -354,7 +363,9 @@ def decode_mariadb_gtid(body: bytes | memoryview, server_id: int) -> MariadbGtid
 
 
 def checked_xid(format_id: int, gtrid: bytes, bqual: bytes) -> Xid:
-    """Return an :class:`Xid`. Raises BinlogCorrupt when a part has more than 64 bytes (``MAXGTRIDSIZE``).
+    """Return the identifier of an XA transaction from its parts.
+
+    Raises BinlogCorrupt when the gtrid or the bqual has more than 64 bytes (``MAXGTRIDSIZE``).
 
     >>> str(checked_xid(7, b"g", b"b"))
     "X'67',X'62',7"

@@ -1,7 +1,8 @@
-"""GTID sources as numbers, for compiled code, and their translation to and from GTID sets.
+"""Small numbers for GTID sources, which compiled code compares, and their translation to and from GTID sets.
 
-A segment stores each transaction's GTID as two numbers: that of the GTID source, and that within the source. A GTID set
-has server UUIDs and tags (MySQL), or domain ids and server ids (MariaDB).
+A GTID source is a server UUID with its tag (MySQL), or a domain id with a server id (MariaDB). A segment (consecutive
+events scanned at once) stores a transaction's GTID as two integers: the number of its GTID source, and its gno or
+seq_no.
 """
 
 from __future__ import annotations
@@ -12,25 +13,36 @@ import numpy.typing as npt
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, MysqlGtidSet
 
 SourceKey = tuple[bytes, str] | tuple[int, int]
-"""``(uuid of 16 bytes, tag)`` for MySQL, ``(domain id, server id)`` for MariaDB."""
+"""A GTID source as Python code handles it: ``(uuid of 16 bytes, tag)`` for MySQL, ``(domain id, server id)`` for
+MariaDB.
+"""
 
 _TAGGED = np.iinfo(np.uint64).max
-"""The first of the two words that stand for a source with a tag. No server has such a UUID."""
+"""The mark of a tagged GTID source in an array that has room for a UUID only.
+
+No server has a UUID that begins with this number.
+"""
 
 
 class SourceNumbers:
-    """The numbers of a binlog set's GTID sources, from 0. All scans of the binlog set share one object."""
+    """The register that gives each GTID source (server UUID, or domain and server id) of a binlog set a number, from
+    0.
+
+    All scans of the binlog set share one object.
+    """
 
     def __init__(self) -> None:
         self.raw: npt.NDArray[np.uint64] = np.zeros((64, 2), np.uint64)
-        """Each source as two words, which the compiled scan compares: a UUID, or domain id and server id."""
+        """The GTID sources as the compiled scan compares them, two uint64 for each source: a UUID, or domain id and
+        server id.
+        """
         self.count = 0
-        """The number of sources known."""
+        """The number of GTID sources that have a number so far."""
         self._tagged: dict[tuple[bytes, str], int] = {}
         self._tagged_keys: dict[int, tuple[bytes, str]] = {}
 
     def tagged(self, uuid: bytes, tag: str) -> int:
-        """Return the number of a MySQL source with a tag. A new source gets the next number."""
+        """Return the number of a MySQL GTID source with a tag. A source without a number gets the next number."""
         key = (uuid, tag)
         number = self._tagged.get(key)
         if number is None:
@@ -44,11 +56,11 @@ class SourceNumbers:
         return number
 
     def grow(self) -> None:
-        """Make room for twice as many sources."""
+        """Double the array of GTID sources, which the compiled scan cannot enlarge itself."""
         self.raw = np.concatenate([self.raw, np.zeros_like(self.raw)])
 
     def key(self, number: int, family: str) -> SourceKey:
-        """Return the source that has a number. ``family`` is ``"mysql"`` or ``"mariadb"``."""
+        """Return the GTID source to which a number belongs. ``family`` is ``"mysql"`` or ``"mariadb"``."""
         if number in self._tagged_keys:
             return self._tagged_keys[number]
         if family == "mariadb":
@@ -57,7 +69,10 @@ class SourceNumbers:
 
 
 def add_numbers(gtids: GtidSet, key: SourceKey, numbers: npt.NDArray[np.int64]) -> None:
-    """Add GTIDs of one source to a set of the same family."""
+    """Add GTIDs of one GTID source to a GTID set of the same family.
+
+    ``numbers`` are their gnos or seq_nos, in any order.
+    """
     if isinstance(gtids, MariadbGtidSet):
         domain, server = key
         gtids.add_many(domain, numbers, server_id=server)  # type: ignore[arg-type]
@@ -66,7 +81,7 @@ def add_numbers(gtids: GtidSet, key: SourceKey, numbers: npt.NDArray[np.int64]) 
 
 
 def add_run(gtids: GtidSet, key: SourceKey, first: int, last: int) -> None:
-    """Add consecutive GTIDs of one source to a set of the same family."""
+    """Add the GTIDs with the numbers ``first`` to ``last`` of one GTID source to a GTID set of the same family."""
     if isinstance(gtids, MariadbGtidSet):
         domain, server = key
         gtids.add_range(domain, first, last, server_id=server)  # type: ignore[arg-type]
@@ -75,7 +90,10 @@ def add_run(gtids: GtidSet, key: SourceKey, first: int, last: int) -> None:
 
 
 class Membership:
-    """A GTID set prepared for questions about many GTIDs at once. Later changes of the set have no effect."""
+    """A copy of a GTID set in arrays, for the question which of many transactions are in the set.
+
+    Later changes of the GTID set do not change the copy.
+    """
 
     def __init__(self, gtids: GtidSet) -> None:
         self.family = gtids.family
@@ -88,7 +106,7 @@ class Membership:
         }
 
     def contains(self, key: SourceKey, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Tell for each number of a source whether the set contains that GTID."""
+        """Tell for each gno or seq_no of a GTID source whether the GTID set contains it. The result is a bool array."""
         found = self._ranges.get(key[0] if self.family == "mariadb" else key)
         if found is None:
             return np.zeros(len(numbers), np.bool_)

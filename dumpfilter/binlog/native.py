@@ -1,7 +1,7 @@
 """Machine operations that numba lacks: unaligned loads and stores, copies, and CRC32 by carry-less multiplication.
 
 Each operation is an LLVM intrinsic, so that compiled code uses it without a call. Addresses are ``uintp``
-(``array.ctypes.data``). The operations check no bounds, so the caller must.
+(``array.ctypes.data``). The operations do not check that an address lies inside a buffer. The caller checks it.
 """
 
 from __future__ import annotations
@@ -84,8 +84,9 @@ HAS_WIDE_CLMUL = HAS_CLMUL and all(
 )
 """Whether this CPU has carry-less multiplication of four pairs at a time (VPCLMULQDQ on 512 bits)."""
 
-# Folding constants of the reflected polynomial 0xEDB88320 (V. Gopal et al., "Fast CRC Computation for Generic
-# Polynomials Using PCLMULQDQ Instruction", 2009). The names give the distances in bytes.
+# CRC32 is computed by folding: carry-less multiplication moves 16 bytes forward by a fixed distance. These are the
+# factors for the polynomial 0xEDB88320, and their names give the distances in bytes. (V. Gopal et al., "Fast CRC
+# Computation for Generic Polynomials Using PCLMULQDQ Instruction", 2009.)
 _FOLD_64 = (0x0154442BD4, 0x01C6E41596)
 _FOLD_16 = (0x01751997D0, 0x00CCAA009E)
 _FOLD_8 = (0x0163CD6124, 0)
@@ -93,7 +94,6 @@ _BARRETT = (0x01DB710641, 0x01F7011641)
 
 
 def _fold_constant(bits: int) -> int:
-    """Return the factor of a fold over a distance of ``bits`` bits: ``x**bits mod P``, bit-reflected, times x."""
     value = 1
     for _ in range(bits):
         value = (value << 1) ^ (0x104C11DB7 if value & 0x80000000 else 0)
@@ -171,10 +171,6 @@ def crc32_fold_wide(typingctx, address, length, crc, out):
 
 
 def _reduce(builder, clmul, folded):
-    """Emit the code that reduces a folded value of 128 bits to the raw CRC32 register.
-
-    The function ``clmul`` emits a carry-less multiplication.
-    """
     i32, vec, wide = ir.IntType(32), ir.VectorType(ir.IntType(64), 2), ir.IntType(128)
 
     def shift_right(value, n_bytes):

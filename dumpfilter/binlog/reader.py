@@ -29,7 +29,10 @@ class Event:
     raw: bytes
     """All bytes of the event, with header and checksum."""
     fd: FormatDescription
-    """The format description by which the event is read. That of a format description event is the event itself."""
+    """The format description event in force, which tells how the event is laid out.
+
+    For a format description event, it is the event itself.
+    """
 
     @property
     def type(self) -> int:

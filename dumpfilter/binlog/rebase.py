@@ -1,4 +1,4 @@
-"""The compiled change of end_log_pos and checksums when events move to another position of a binlog."""
+"""The compiled code that changes end_log_pos and checksums of events that move to another position of a binlog."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def rebase(data, position, checksum, fill):
     """Change end_log_pos and checksum of consecutive events for a file in which they begin at ``position``.
 
     ``data`` (uint8) is changed in place. ``checksum`` tells whether the events have checksums. Without ``fill``, an
-    end_log_pos of 0 stays 0, because MariaDB 11.8 writes 0 for the inner events of a transaction. Returns -1, or the
-    offset of an event that is incomplete or too short.
+    end_log_pos of 0 stays 0, because MariaDB 11.8 writes 0 for the events inside a transaction. Returns -1 when all
+    events are whole, or else the offset of an event that is incomplete or too short.
     """
     base = _U(data.ctypes.data)
     at = np.int64(0)

@@ -1,40 +1,60 @@
-"""Roles: the way in which an event travels in a filtered stream.
+"""Roles: the ways in which an event travels in a filtered stream, such as with its transaction or by its table.
 
-A segment's ``role`` column holds one of these numbers, with :data:`ENDS` added to the event that completes a
-transaction. The numbers are plain module constants, since compiled code freezes such constants.
+The column ``role`` of a segment (consecutive events scanned at once) holds one of these numbers for each event. The
+event that completes a transaction also has the bit :data:`ENDS`. The numbers are plain module constants, since
+compiled code freezes such constants.
 """
 
 from __future__ import annotations
 
 FILE = 0
-"""The event belongs to the binlog file (Previous_gtids, Gtid_list, Rotate, Stop). The master always sends it."""
+"""An event that belongs to the binlog file (Previous_gtids, Gtid_list, Rotate, Stop). The master always sends it."""
 
 GTID = 1
-"""The event opens a transaction (Gtid, Anonymous_gtid, Gtid_tagged, MariaDB's Gtid). It goes with the transaction."""
+"""An event that opens a transaction (Gtid, Anonymous_gtid, Gtid_tagged, MariaDB's Gtid).
+
+The master sends it with the transaction.
+"""
 
 FRAME = 2
-"""BEGIN, COMMIT, ROLLBACK, SAVEPOINT, ROLLBACK TO, Xid, XA START, XA END or XA_prepare. The event goes with the
-transaction."""
+"""BEGIN, COMMIT, ROLLBACK, SAVEPOINT, ROLLBACK TO, Xid, XA START, XA END or XA_prepare.
+
+The master sends such an event with the transaction around it.
+"""
 
 CONTEXT = 3
-"""Intvar, Rand, User_var, Rows_query, Annotate_rows, Begin_load_query or Append_block. The event goes with the
-statement that follows."""
+"""Intvar, Rand, User_var, Rows_query, Annotate_rows, Begin_load_query or Append_block.
+
+The master sends such an event with the statement that follows.
+"""
 
 TABLE_MAP = 4
-"""The event goes with the rows of its table."""
+"""A Table_map event. The master sends it exactly when it sends the rows events of the same table."""
 
 ROWS = 5
-"""The event goes by the verdict about its table."""
+"""A rows event that does not end its statement.
+
+The filter's verdict about the table decides whether the master sends it.
+"""
 
 ROWS_END = 6
-"""The event goes by the verdict about its table, and has the flag STMT_END_F."""
+"""A rows event with the flag STMT_END_F, the last of its statement.
+
+The filter's verdict about the table decides whether the master sends it.
+"""
 
 STATEMENT = 7
-"""A Query or Execute_load_query event that goes by the verdict about its statement. XA COMMIT and XA ROLLBACK have
-this role, too: their subject is the set of all subjects of the prepared transaction."""
+"""A Query or Execute_load_query event. The filter's verdict about its statement decides whether the master sends it.
+
+XA COMMIT and XA ROLLBACK have this role, too. The master sends them when it sends any table or statement of the
+prepared transaction.
+"""
 
 DUMMY_ROWS = 8
-"""A rows event whose table id is all ones. The event only ends a statement and goes with that statement."""
+"""A rows event whose table id is all ones.
+
+It has no rows and only ends a statement, and the master sends it with that statement.
+"""
 
 KEEP = 9
 """The master cannot decide about the event, so it sends the event with the transaction around it. Examples are
@@ -44,7 +64,10 @@ XA = 10
 """XA START, END, PREPARE, COMMIT or ROLLBACK, in a scan that does not follow XA transactions. The master sends it."""
 
 PAYLOAD = 11
-"""A compressed transaction that the scan has opened. The event goes by the events in its payload."""
+"""A compressed transaction (Transaction_payload event) that the scan has uncompressed.
+
+The filter decides about the events inside.
+"""
 
 REPLACED = 12
 """An event that one dump sends in another form and size. No segment of an index has this role."""
@@ -56,31 +79,45 @@ NAMES = (
 """The names of the roles, by their numbers."""
 
 ENDS = 0x80
-"""The bit that marks a boundary: a stream may be cut and resumed after the event that has this bit."""
+"""The bit in the column ``role`` for an event that completes a transaction.
+
+A stream may be cut and resumed after such an event.
+"""
 
 ROLE_MASK = 0x7F
-"""The bits of a ``role`` column's value that hold the role, without :data:`ENDS`."""
+"""The bits in the column ``role`` that hold the role itself, without the bit :data:`ENDS`."""
 
-# Values of the columns `subject` and `txn_subject` that are not the number of a subject.
+# Values of the columns `subject` and `txn_subject` of a segment that are not the number of a table or statement.
 
 NOTHING = -1
-"""The event needs no verdict, or no event of the transaction needs a verdict."""
+"""The value in the column ``subject`` of an event that needs no verdict of a filter, such as BEGIN.
+
+In ``txn_subject``, no event of the transaction needs a verdict.
+"""
 
 MIXED = -2
-"""The transaction has several subjects. The master decides its events separately."""
+"""The value for a transaction with several tables or statements. The master decides about its events separately."""
 
 KEPT = -3
-"""The events belong to the file. The master sends them whatever the filter says."""
+"""The value for events between transactions, which belong to the binlog file.
+
+The master sends them whatever the filter says.
+"""
 
 UNMAPPED = -5
-"""The rows event has no table map, so the master cannot decide about it and sends it."""
+"""The value for a rows event whose Table_map event is missing. The master cannot decide about it and sends it."""
 
 SKIP = -6
-"""The slave already has the transaction (GTID auto-position). The master neither sends nor reports it."""
+"""The value for a transaction that the slave already has (GTID auto-position). The master neither sends nor reports
+it.
+"""
 
 PENDING = -9
-"""The compiled scan leaves the event to Python: a statement without a subject yet, an XA transaction's end, or a
-payload."""
+"""The value for an event that compiled code cannot decide about and leaves to Python code.
+
+Such events are statements that the scan meets for the first time, ends of XA transactions, and compressed
+transactions.
+"""
 
 PENDING_XA = -10
-"""The compiled scan leaves an XA statement to Python."""
+"""The value for an XA statement, such as XA COMMIT, which the compiled scan leaves to Python code."""

@@ -1,8 +1,8 @@
-"""The offsets of the row images in a rows event.
+"""The search for the row images in a rows event: the bytes of each row before and after the change.
 
 A row image is a null bitmap over the columns that are *present*, and the values of those columns that are not NULL. A
-value either has a fixed number of bytes, or begins with its length in 1 to 4 bytes. The column's type and metadata tell
-which. A :class:`ColumnPlan` keeps this fact for each column.
+value either has a fixed number of bytes, or begins with its length in 1 to 4 bytes. The column's type and metadata
+tell which of both it is. A :class:`ColumnPlan` keeps this fact for each column.
 
 Sources: ``calc_field_size`` in ``libs/mysql/binlog/event/binary_log_funcs.cpp``, ``read_field_metadata`` in
 ``sql/rpl_utility.cc``, MariaDB's ``sql/rpl_utility.cc``.
@@ -27,7 +27,8 @@ from dumpfilter.errors import BinlogCorrupt, BinlogUnsupported
 Int64 = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
 
-# The names and numbers are those of enum_field_types (include/field_types.h). Only MariaDB has 140 and 141.
+# The types of columns, with the names and numbers of enum_field_types (include/field_types.h). Only MariaDB has 140
+# and 141.
 DECIMAL, TINY, SHORT, LONG, FLOAT, DOUBLE, NULL, TIMESTAMP, LONGLONG, INT24 = range(10)
 DATE, TIME, DATETIME, YEAR, NEWDATE, VARCHAR, BIT, TIMESTAMP2, DATETIME2, TIME2, TYPED_ARRAY = range(10, 21)
 BLOB_COMPRESSED, VARCHAR_COMPRESSED = 140, 141
@@ -48,11 +49,13 @@ _FIXED = {
     TIMESTAMP: 4,
     DATETIME: 8,
 }
-_TEMPORAL2 = {TIME2: 3, TIMESTAMP2: 4, DATETIME2: 5}  # bytes without the fraction
+# The size of a temporal value without its fraction of a second, bytes.
+_TEMPORAL2 = {TIME2: 3, TIMESTAMP2: 4, DATETIME2: 5}
 _BLOBS = frozenset({TINY_BLOB, MEDIUM_BLOB, LONG_BLOB, BLOB, BLOB_COMPRESSED, GEOMETRY, JSON, VECTOR})
 _VARCHARS = frozenset({VARCHAR, VARCHAR_COMPRESSED})
 _STRINGS = frozenset({STRING, ENUM, SET})
-_DIGIT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)  # bytes of 0 to 9 decimal digits
+# The size of a group of 0 to 9 decimal digits in a DECIMAL value, bytes.
+_DIGIT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 
 
 def decimal_binary_size(precision: int, scale: int) -> int:
@@ -72,7 +75,6 @@ def _bad(column: int, kind: int, why: str) -> BinlogCorrupt:
 
 
 def _metadata_width(kind: int) -> int:
-    """Return the size of a column's metadata in a Table_map event, bytes."""
     if kind in _BLOBS or kind in _TEMPORAL2 or kind in (FLOAT, DOUBLE):
         return 1
     if kind in _VARCHARS or kind in _STRINGS or kind in (BIT, NEWDECIMAL):
@@ -81,10 +83,6 @@ def _metadata_width(kind: int) -> int:
 
 
 def _value_size(column: int, kind: int, metadata: bytes) -> int:
-    """Return the size of a column's values, bytes, or ``-n`` when each value begins with its length in n bytes.
-
-    ``kind`` is the type of the column. ``column`` is its number, for errors.
-    """
     fixed = _FIXED.get(kind)
     if fixed is not None:
         return fixed
@@ -125,21 +123,29 @@ def _value_size(column: int, kind: int, metadata: bytes) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ColumnPlan:
-    """The sizes of the values in a table's columns.
+    """The sizes of the values in a table's columns, with which the ends of its rows are found.
 
-    A caller makes one plan for each table map and keeps the plan, because the plan caches its results by column bitmap.
+    A caller makes one plan for each table map and keeps the plan, because the plan caches its results by column
+    bitmap.
     """
 
     sizes: Int32
-    """The size of each column's values, bytes, int32; ``-n`` when each value begins with its length in n bytes."""
+    """The size of the values of each column, bytes (int32).
+
+    The entry ``-n`` says that each value begins with its length in n bytes.
+    """
     json_columns: int
-    """The number of JSON columns. Each of them has a bit in ``partial_bits`` of a partial update."""
+    """The number of the table's JSON columns.
+
+    In a partial update of JSON values, the bitmap ``partial_bits`` has one bit for each of these columns.
+    """
     _present: dict[bytes, Int32] = field(default_factory=dict, repr=False, compare=False)
-    """The results of :meth:`present` by bitmap."""
 
     @classmethod
     def from_table_map(cls, table: TableMap) -> ColumnPlan:
-        r"""Return the plan of a table map. Raises BinlogCorrupt when column types and metadata do not fit together.
+        r"""Return the sizes of the columns that a table map describes.
+
+        Raises BinlogCorrupt when the table map's column types and metadata do not fit together.
 
         >>> table = TableMap(1, 0, "d", "t", bytes([LONG, VARCHAR]), b"\xc8\0", b"")
         >>> ColumnPlan.from_table_map(table).sizes
@@ -149,8 +155,8 @@ class ColumnPlan:
         sizes = np.empty(len(table.column_types), dtype=np.int32)
         for column, kind in enumerate(table.column_types):
             if kind == TYPED_ARRAY:
-                # The metadata of a typed array is the type of its elements and the metadata of that type, which has
-                # 3 bytes for VARCHAR. The values are stored like JSON values.
+                # The metadata of a typed array (MYSQL_TYPE_TYPED_ARRAY) are the type of its elements and the metadata
+                # of that type, which has 3 bytes for VARCHAR. The server stores the values like JSON values.
                 if at >= len(metadata):
                     raise _bad(column, kind, "has no metadata")
                 element = metadata[at]
@@ -169,7 +175,10 @@ class ColumnPlan:
         return cls(sizes, table.column_types.count(JSON))
 
     def present(self, bitmap: bytes) -> Int32:
-        """Return the sizes of the columns whose bit is set in a column bitmap, in the table's order (int32)."""
+        """Return the sizes of the columns that a row image has, in the table's order (int32).
+
+        ``bitmap`` is the column bitmap of the rows event: the bits of the columns in the image are set.
+        """
         sizes = self._present.get(bitmap)
         if sizes is None:
             if len(bitmap) != (self.sizes.size + 7) // 8:
@@ -178,7 +187,8 @@ class ColumnPlan:
                 )
             bits = np.unpackbits(np.frombuffer(bitmap, np.uint8), count=self.sizes.size, bitorder="little")
             sizes = self.sizes[bits.astype(np.bool_)]
-            # binlog_row_image=MINIMAL makes many bitmaps, but few of them are frequent.
+            # With binlog_row_image=MINIMAL, a table has many column bitmaps, but few are frequent. A full cache is
+            # therefore emptied.
             if len(self._present) >= 64:
                 self._present.clear()
             self._present[bitmap] = sizes
@@ -189,9 +199,9 @@ class ColumnPlan:
 class RowImages:
     """The offsets of the row images in the rows data of one rows event.
 
-    Each array has one int64 for each row. The arrays of images that the event does not have are empty: inserts have no
-    before-images, and deletes have no after-images. An image begins with its null bitmap. The after-image of a partial
-    update begins with its value_options instead. The images follow one another without gaps and fill the data.
+    Each array has one int64 for each row. Inserts have no before-images and deletes have no after-images, so that the
+    arrays of these images are empty. An image begins with its null bitmap. The after-image of a partial update begins
+    with its value_options instead. The images follow one another without gaps and fill the data.
     """
 
     before_start: Int64
@@ -210,19 +220,15 @@ _NO_SIZES: Int32 = np.empty(0, dtype=np.int32)
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
-    """The facts about a rows event with which its rows can be walked over."""
-
     before: Int32 | None
-    """The sizes of the columns in the before-image, int32; None for inserts."""
     after: Int32 | None
-    """The sizes of the columns in the after-image, int32; None for deletes."""
     partial_bytes: int
-    """The size of ``partial_bits``, bytes; -1 when the event is not a partial update."""
 
 
 def _prepare(plan: ColumnPlan, rows: RowsHeader) -> _Walk:
     if is_pre_ga(rows.type):
-        # The null bits are laid out as in the table's record, and the binlog does not tell this layout.
+        # In these old rows events the null bits are laid out as in the table's record, and the binlog does not tell
+        # this layout.
         raise BinlogUnsupported("rows events of servers before 5.1.18 cannot be split into rows")
     if rows.column_count != plan.sizes.size:
         raise BinlogCorrupt(
@@ -272,10 +278,11 @@ def row_images(
     plan = table if isinstance(table, ColumnPlan) else ColumnPlan.from_table_map(table)
     walk = _prepare(plan, rows)
     view = np.frombuffer(data, dtype=np.uint8)
-    view.flags.writeable = False  # compiled code has one version for writable and read-only buffers
+    # numba compiles a function again for read-only buffers. A view that is always read-only needs one version.
+    view.flags.writeable = False
     before = walk.before if walk.before is not None else _NO_SIZES
     after = walk.after if walk.after is not None else _NO_SIZES
-    # The array grows when the rows are smaller than this guess.
+    # The row sizes are guessed. The array of offsets is doubled when the rows are smaller than the guess.
     likely = 1 + sum(int(np.abs(sizes).sum()) // 2 + 1 for sizes in (before, after))
     out: Int64 = np.empty((view.size // likely + 8, 4), dtype=np.int64)
     at = count = 0

@@ -31,7 +31,10 @@ MAX_COLUMNS = 4096
 """The most columns of a table (``MAX_FIELDS``)."""
 
 _DUMMY_IDS = frozenset({0xFFFFFF, 0xFFFFFFFF, 0xFFFFFFFFFFFF})
-"""The table ids of rows events without a table. Server versions differ in the number of bits that they set."""
+"""The table ids (all bits set) of dummy rows events, which have no table and no rows and only end a statement.
+
+Server versions differ in the number of bits that they set.
+"""
 
 
 class Cursor:
@@ -54,11 +57,14 @@ class Cursor:
 
     @property
     def left(self) -> int:
-        """The number of bytes that are not read yet."""
+        """The number of bytes of the event's body that the reader has not read yet."""
         return self.end - self.at
 
     def take(self, length: int, field: str) -> bytes:
-        """Read the next ``length`` bytes. Raises BinlogCorrupt when there are fewer."""
+        """Return the next ``length`` bytes of the event's body.
+
+        Raises BinlogCorrupt, naming ``field``, when fewer are left.
+        """
         if length > self.end - self.at:
             raise BinlogCorrupt(f"{self.what} event ends inside {field}")
         start = self.at
@@ -66,11 +72,12 @@ class Cursor:
         return bytes(self.body[start : self.at])
 
     def integer(self, width: int, field: str) -> int:
-        """Read an unsigned little-endian integer of ``width`` bytes."""
+        """Return the next ``width`` bytes of the event's body as an unsigned little-endian integer."""
         return int.from_bytes(self.take(width, field), "little")
 
     def packed(self, field: str) -> int:
-        """Read a packed integer (``net_field_length_ll``).
+        """Return the next packed integer of the event's body: 1 byte, or a mark and 2, 3 or 8 bytes
+        (``net_field_length_ll``).
 
         Raises BinlogCorrupt when the body ends inside the integer, and for the first bytes 251 (NULL) and 255.
         """
@@ -110,9 +117,12 @@ class TableMap:
     database: str
     table: str
     column_types: bytes
-    """The type of each column, one byte each (``MYSQL_TYPE_*``)."""
+    """The type of each column of the table, one byte for each (``MYSQL_TYPE_*``)."""
     metadata: bytes
-    """The metadata of all columns, one after the other. The column's type tells the length of its metadata."""
+    """The metadata of all columns, one after the other, such as the length of a VARCHAR.
+
+    A column's type tells how many bytes its metadata take.
+    """
     null_bitmap: bytes
     """One bit for each column, from the least significant bit on. The bit of a column that may be NULL is set."""
     optional: bytes = b""
@@ -120,15 +130,15 @@ class TableMap:
 
     @property
     def column_count(self) -> int:
-        """The number of columns."""
+        """The number of the table's columns."""
         return len(self.column_types)
 
 
 def decode_table_map(body: bytes | memoryview, post_header_length: int = ROWS_HEADER_LENGTH_V1) -> TableMap:
     """Decode the body of a Table_map event. Raises BinlogCorrupt for a body that is too short or impossible.
 
-    ``post_header_length`` is the length for Table_map events in the format description event. With the length 6 the
-    table id has 4 bytes.
+    ``post_header_length`` comes from the format description event. The length 6 means a table id of 4 bytes, and 8 a
+    table id of 6 bytes.
     """
     reader = Cursor(body, "Table_map")
     table_id = reader.integer(4 if post_header_length == ROWS_HEADER_LENGTH_V0 else 6, "the table id")
@@ -147,7 +157,7 @@ def decode_table_map(body: bytes | memoryview, post_header_length: int = ROWS_HE
         raise BinlogCorrupt(f"Table_map event: {columns} columns")
     types = reader.take(columns, "the column types")
     metadata, null_bitmap = b"", b"\xff" * ((columns + 7) // 8)
-    if reader.left:  # the first servers with row events wrote no metadata
+    if reader.left:  # The first servers with rows events wrote no metadata of columns.
         length = reader.packed("the length of the metadata")
         if length > 4 * columns:
             raise BinlogCorrupt(f"Table_map event: {length} bytes of metadata for {columns} columns")
@@ -183,7 +193,7 @@ def encode_table_map(table: TableMap, post_header_length: int = ROWS_HEADER_LENG
 
 @dataclass(frozen=True, slots=True)
 class RowsHeader:
-    """The content of a rows event before its rows.
+    """The content of a rows event before its rows: table id, flags, columns.
 
     A column bitmap has one bit for each column of the table. The bits of columns that are in the row image are set.
     """
@@ -191,7 +201,7 @@ class RowsHeader:
     table_id: int
     flags: int
     extra: bytes
-    """The extra data of version 2 (of NDB, or partition ids), without their length."""
+    """The extra data that rows events of version 2 may have (NDB's data, or partition ids), without their length."""
     column_count: int
     columns_before: bytes
     """The column bitmap of the before-image of an update or delete, or of an insert's only image (``m_cols``)."""
@@ -201,9 +211,9 @@ class RowsHeader:
     """The offset of the first row in the body, bytes."""
     kind: RowsKind
     compressed: bool
-    """Whether MariaDB compressed the rows. Then :func:`dumpfilter.binlog.compression.rows_data` uncompresses them."""
+    """Whether MariaDB compressed the rows. :func:`dumpfilter.binlog.compression.rows_data` uncompresses them."""
     type: int
-    """The type of the event."""
+    """The number of the rows event's type."""
     is_dummy: bool = False
     """Whether the event has no table and no rows. Such an event only ends a statement."""
 
@@ -247,10 +257,11 @@ def decode_rows_header(
     table_id = reader.integer(id_width, "the table id")
     flags = reader.integer(2, "the flags")
     extra = b""
-    # The post-header's length decides about extra data, and not the event's type, as in the server.
+    # The post-header's length, not the event's type, tells whether the event has extra data. The server decides in the
+    # same way.
     if post_header_length == ROWS_HEADER_LENGTH_V2:
         length = reader.integer(2, "the length of the extra data")
-        if length < 2:  # the length counts itself
+        if length < 2:  # The length of the extra data includes the 2 bytes of the length itself.
             raise BinlogCorrupt(f"{reader.what} event: extra data of {length} bytes lack their own length")
         extra = reader.take(length - 2, "the extra data")
     no_table = table_id in _DUMMY_IDS

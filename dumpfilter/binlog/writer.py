@@ -38,9 +38,9 @@ def make_event(
 
 
 def with_body(header: EventHeader, body: bytes, *, checksum: bool) -> bytes:
-    """Return an event with a given header and another body.
+    """Return an event with a given header and another body, for example with fewer rows.
 
-    Length and checksum are those of the new event. The other fields of the header stay, also end_log_pos.
+    Length and checksum are those of the new event. All other fields of the header stay, even end_log_pos.
     """
     return make_event(
         header.type,
@@ -65,9 +65,10 @@ def rebase(events: bytes | bytearray, position: int, *, checksum: bool) -> bytea
 
 
 def rebase_array(events: npt.NDArray[np.uint8], position: int, *, checksum: bool) -> None:
-    """Change end_log_pos and checksums of events in place (uint8), as :func:`rebase` does in a copy.
+    """Change end_log_pos and checksums of consecutive events in place (uint8), for a file in which they begin at
+    ``position``.
 
-    An end_log_pos of 0 stays 0.
+    An end_log_pos of 0 stays 0, because MariaDB writes 0 for the events inside a transaction.
     """
     _rebase(events, position, checksum=checksum, fill=False)
 
@@ -109,11 +110,11 @@ class BinlogSetWriter:
 
     @property
     def position(self) -> int:
-        """The position of the next event in the open file, bytes."""
+        """The position in the open binlog file at which the writer will put the next event, bytes."""
         return self._position
 
     def begin(self, fd: FormatDescription) -> None:
-        """Open the next file and write its format description event."""
+        """Open the next file of the binlog set and write its magic number and format description event."""
         if self._file is not None:
             raise OutputError(f"{self.names[-1]}: the file is still open; end it before the next one begins")
         self.names.append(f"{self.base}.{len(self.names) + 1:06}")
@@ -205,7 +206,8 @@ class BinlogSetWriter:
 
     def _discard(self) -> None:
         if self._file is not None:
-            with contextlib.suppress(OSError):  # closing writes buffered bytes, which may fail once more
+            # Closing a file writes its buffered bytes, which may fail again after a failed write.
+            with contextlib.suppress(OSError):
                 self._file.close()
             self._file = None
         begun = [self._beside] if self.names else []
@@ -216,7 +218,7 @@ class BinlogSetWriter:
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn an OSError of the block into an OutputError that names ``path``."""
+    """Raise an OutputError that names ``path`` when the block of the ``with`` statement raises an OSError."""
     try:
         yield
     except OSError as error:
