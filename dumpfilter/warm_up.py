@@ -16,6 +16,7 @@ from dumpfilter.binlog.row_counts import RowCounter
 from dumpfilter.binlog.row_image import row_images
 from dumpfilter.binlog.rows import TableMap, decode_rows_header, decode_table_map
 from dumpfilter.binlog.writer import rebase_array
+from dumpfilter.dump.chunk import render
 from dumpfilter.dump.tally import Tally
 from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter import Filter
@@ -31,12 +32,14 @@ def warm_up(directory: Path) -> None:
     """Run every compiled function over a small binlog, which is written to ``directory``."""
     made = generate(directory, 1 << 18)
     subjects, sources = Subjects(), SourceNumbers()
-    flags = TableFlags(Filter.from_options(["--replicate-do-db=nowhere"]), subjects)
+    flags = TableFlags(Filter.from_options(["--replicate-do-db=shop_01"]), subjects)
     thread = DumpThread(flags, sources)
     tally = Tally(subjects, sources, filters=[(flags, None)])
     for reader, segment in BinlogSet.open(made.index).segments(subjects, sources):
         thread.start_file(segment.start, reader.file.read)
-        thread.plan(segment)
+        for plan in thread.plan(segment):
+            for data in (reader.data, reader.data.tobytes()):  # compiled twice, since bytes are read-only
+                render(plan, data, reader.data_offset, reader.file.read, segment.format_description)
         tally.add(segment, reader.file.read)
         rebase_array(reader.data[:0].copy(), 4, checksum=True)
         restore(reader.data.copy(), segment.size, segment.offset, True)

@@ -153,7 +153,7 @@ def render_into(
 ) -> None:
     """Write the bytes of a chunk into ``out``, an array of the ranges' size. The parameters are those of
     :func:`render`."""
-    ranges = plan.ranges
+    ranges = np.ascontiguousarray(plan.ranges)  # numba compiles a function once for each memory layout
     if not len(ranges):
         return
     outside = K.gather(ranges, np.frombuffer(data, np.uint8), data_offset, out)
