@@ -64,9 +64,9 @@ The options are named without the prefix ``SOURCE_``, and SourceInfo is the chan
 """
 
 _AFRESH = frozenset({"HOST", "PORT", "LOG_FILE", "LOG_POS"})
-"""Options of CHANGE REPLICATION SOURCE TO after which the channel's position in the master's binlog no longer holds.
+"""Options of CHANGE REPLICATION SOURCE TO that name another master or another position in its binlog.
 
-They name another master or another position.
+When a statement gives one of these options, the channel forgets its earlier position.
 """
 
 
@@ -180,7 +180,7 @@ class SlaveConsole:
         if info.auto_position and not (known and known.info.auto_position):
             info = info.model_copy(update={"log_file": "", "log_pos": 4})
         elif afresh and not {"LOG_FILE", "LOG_POS"} & given.keys():
-            # SOURCE_HOST or SOURCE_PORT names another master, and a position in the old one's binlog is useless there.
+            # SOURCE_HOST or SOURCE_PORT names another master. The old master's binlog files do not exist there.
             info = info.model_copy(update={"log_file": "", "log_pos": 4})
         self._change(lambda: self._slave.configure(info, command.clauses, afresh=afresh))
         return Result(notes=notes)
@@ -265,8 +265,8 @@ class SlaveConsole:
         if not command.relay_log:
             return Result(EVENT_COLUMNS)
         if command.channel is None and any(one.info.channel for one in self._slave.channels):
-            # A server counts the default channel here even if it is not configured. So one named channel is enough
-            # for the error.
+            # A server counts the default channel even if nobody has configured the default channel. With a named
+            # channel there are then several channels, and the statement without FOR CHANNEL is ambiguous.
             raise server_errors.ER_REPLICA_MULTIPLE_CHANNELS_CMD()
         chosen = self._chosen(command.channel)
         if not chosen:

@@ -354,7 +354,7 @@ def _file_name(channel: str) -> str:
     """
     name = quote(channel, safe=" +,-=@_")
     if not name.strip("."):
-        # Channels may be called "." or "..", but these names of directories have a meaning.
+        # A channel may have the name "." or "..". In file systems these names stand for other directories.
         name = name.replace(".", "%2E")
     if len(name) > _LONGEST_NAME:
         digest = hashlib.blake2b(channel.encode(), digest_size=8).hexdigest()

@@ -146,7 +146,7 @@ class SummaryTarget:
         before = (images.before_end - images.before_start).tolist() or nothing
         after = (images.after_end - images.after_start).tolist() or nothing
         for before_length, after_length in zip(before, after, strict=True):
-            # The event holds the row images without gaps, so the next image begins at the end of this row.
+            # A rows event holds the before-images and after-images of its rows one after another without gaps.
             end = at + before_length + after_length
             lengths = _LENGTHS.pack(before_length, after_length)
             link = blake2b(digest + head + lengths, digest_size=DIGEST_BYTES)

@@ -263,9 +263,10 @@ class EventApplier:
 
 
 def _short_keyword(kind: int, body: bytes | memoryview, description: FormatDescription) -> Keyword:
-    """Tell whether a Query event is BEGIN, COMMIT or ROLLBACK, without decoding the whole event.
+    """Return ``Keyword.BEGIN`` or ``Keyword.END`` for a Query event that is BEGIN, COMMIT or ROLLBACK.
 
-    About every second Query event is one of them, so the short way saves time.
+    The result is ``Keyword.NONE`` for all other events, which need a closer look. About every second Query event
+    controls a transaction, and recognizing these without decoding the whole event saves time.
     """
     usual = description.post_header_length(kind) == QUERY_HEADER_LENGTH
     if kind != EventType.QUERY or not usual or len(body) < QUERY_HEADER_LENGTH:

@@ -61,6 +61,7 @@ def up_to(gtids: GtidSet) -> GtidSet:
     """Return the set ``gtids`` with all gaps filled.
 
     For each server UUID (MySQL) or domain (MariaDB) the result holds all numbers from 1 to the highest in ``gtids``.
+    A slave uses the result to find transactions that the master dropped before the highest applied one.
 
     >>> str(up_to(parse_gtid_set("0-1-3:5")))
     '0-1-5'

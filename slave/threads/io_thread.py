@@ -89,7 +89,7 @@ _FAMILIES: dict[int, Family] = {pb.MYSQL: "mysql", pb.MARIADB: "mariadb"}
 
 
 class _Call(Protocol):
-    """A running gRPC call."""
+    """A running gRPC call to the master, which another thread can cancel."""
 
     def cancel(self) -> bool: ...
 
@@ -138,7 +138,7 @@ class IoThread:
         self._ticker_error: DumpfilterError | None = None
         self._unknown_registrations = 0
         # The I/O thread holds this lock from the call Register until the call Dump. A change of filter between the two
-        # calls would find no dump to change, and the new dump would still use the old filter.
+        # calls would find no dump to change, and the dump that begins after it would still use the old filter.
         self._registering = threading.Lock()
         self._registration: _Registration | None = None
         self.state = ""

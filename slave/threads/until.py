@@ -23,7 +23,7 @@ _FRAME_OF_A_FILE = frozenset({EventType.FORMAT_DESCRIPTION, EventType.ROTATE})
 class Ahead:
     """The event that the applier is about to apply, and the GTID sets at this point between two transactions.
 
-    A UNTIL condition compares them to notice that it lies behind.
+    An UNTIL condition compares the event with the sets, to notice that the applier is about to pass the condition.
     """
 
     event: Event
