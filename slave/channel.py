@@ -113,7 +113,8 @@ class Channel:
         self._imposed: tuple[pb.ImposedFilter, ...] = ()
         self._master_server_id = 0
         self._lock = DirectoryLock(options.relay_dir) if lock else None
-        self._busy = threading.RLock()  # held by the statement that changes the channel
+        # A statement such as START REPLICA holds this lock, so that two statements never change the channel at once.
+        self._busy = threading.RLock()
         self._io_worker = Worker(f"{self.name or 'default'}-io", self._io_ended)
         self._sql_worker = Worker(f"{self.name or 'default'}-sql", self._sql_ended)
         try:

@@ -1,7 +1,7 @@
-"""SQL commands to a slave: their effects, their preconditions, and the numbers of their errors.
+"""The SQL statements that a slave's console executes: what each changes, when it is refused, and with which error.
 
-Numbers, SQLSTATEs and texts are those of MySQL 9.7, recorded in tests/console/data.
-docs/console-differences.md lists the commands to which a slave answers differently from a server.
+The slave answers as MySQL 9.7 does. Error numbers, SQLSTATEs and texts were recorded from such a server and stand in
+tests/console/data. docs/console-differences.md lists the statements to which a slave answers differently.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from dumpfilter.sql.result import OK, Note, Result, Table
 from dumpfilter.sql.server_errors import SqlError
 
 MAX_CHANNELS = 256
-"""The largest number of channels, ``MAX_CHANNELS`` of the server."""
+"""The largest number of channels of one slave. A MySQL server has the same limit, which it calls ``MAX_CHANNELS``."""
 
 _FIELDS: Mapping[str, str] = {
     "HOST": "host",
@@ -58,22 +58,34 @@ _FIELDS: Mapping[str, str] = {
     "IGNORE_DOMAIN_IDS": "ignore_domain_ids",
     "FILTER_ON": "filter_on",
 }
-"""The member of SourceInfo for each option of CHANGE REPLICATION SOURCE TO."""
+"""The member of :class:`SourceInfo` that each option of CHANGE REPLICATION SOURCE TO sets.
+
+The options are named without the prefix ``SOURCE_``, and SourceInfo is the channel's saved configuration.
+"""
 
 _AFRESH = frozenset({"HOST", "PORT", "LOG_FILE", "LOG_POS"})
-"""Options that make the channel's position invalid."""
+"""Options of CHANGE REPLICATION SOURCE TO that name another master or another position in its binlog.
+
+When a statement gives one of these options, the channel forgets its earlier position.
+"""
 
 
 class SlaveConsole:
-    """The :class:`~dumpfilter.console.executor.Executor` of a slave."""
+    """The object that executes the console's SQL statements on a slave.
+
+    The console's server calls it through the protocol :class:`~dumpfilter.console.executor.Executor`.
+    """
 
     def __init__(self, slave: Slave) -> None:
         self._slave = slave
         self.port = 0
-        """The console's port, for ``@@port``."""
+        """The TCP port of the console. Clients read it as the system variable ``@@port``."""
 
     def execute(self, command: Command) -> Result:
-        """Execute a command. Raises SqlError."""
+        """Execute one parsed SQL statement and return its result.
+
+        Raises SqlError with the server's error number when the slave refuses the statement.
+        """
         try:
             with self._slave.lock:
                 return self._execute(command)
@@ -81,8 +93,10 @@ class SlaveConsole:
             raise server_errors.ER_REPLICA_CHANNEL_DOES_NOT_EXIST(error.channel) from None
 
     def table(self, schema: str, name: str) -> Table | None:
-        """Return the current content of a table of performance_schema or dumpfilter, or None for an unknown
-        table."""
+        """Return the current rows of a table for SELECT, or None when the slave has no such table.
+
+        ``schema`` is ``performance_schema`` or ``dumpfilter``.
+        """
         slave = self._slave
         match schema, name:
             case "performance_schema", "replication_applier_filters":
@@ -102,14 +116,14 @@ class SlaveConsole:
         return None
 
     def table_names(self) -> list[tuple[str, str]]:
-        """Return the schema and the name of every table."""
+        """Return the schema and the name of every table that a client can SELECT from."""
         return [
             *[("performance_schema", name) for name in PERFORMANCE_SCHEMA],
             ("dumpfilter", "channels"),
         ]
 
     def variables(self) -> Mapping[str, str | int]:
-        """Return the system variables by the server's names."""
+        """Return the current values of the system variables that the console knows, by the server's names."""
         options = self._slave.options
         ours = version("dumpfilter")
         return {
@@ -166,7 +180,7 @@ class SlaveConsole:
         if info.auto_position and not (known and known.info.auto_position):
             info = info.model_copy(update={"log_file": "", "log_pos": 4})
         elif afresh and not {"LOG_FILE", "LOG_POS"} & given.keys():
-            # Another master has other binlog files.
+            # SOURCE_HOST or SOURCE_PORT names another master. The old master's binlog files do not exist there.
             info = info.model_copy(update={"log_file": "", "log_pos": 4})
         self._change(lambda: self._slave.configure(info, command.clauses, afresh=afresh))
         return Result(notes=notes)
@@ -225,7 +239,7 @@ class SlaveConsole:
     def _(self, command: commands.ShowReplicaStatus) -> Result:
         chosen = self._chosen(command.channel, every=command.every)
         executed = status.executed_gtids(self._slave.channels)
-        # a channel without a host is not shown, as in a server
+        # SHOW REPLICA STATUS of a server leaves out channels for which no SOURCE_HOST is set.
         rows = [status.status_row(one, self._slave.filters, executed) for one in chosen if one.info.host]
         return Result(replica_status_columns(old=command.old), rows)
 
@@ -243,14 +257,17 @@ class SlaveConsole:
 
     @_execute.register
     def _(self, command: commands.PurgeBinaryLogs) -> Result:
-        return OK  # as a server without a binlog
+        # The slave writes no binlog. A server without a binlog accepts PURGE BINARY LOGS and does nothing.
+        return OK
 
     @_execute.register
     def _(self, command: commands.ShowBinlogEvents) -> Result:
         if not command.relay_log:
             return Result(EVENT_COLUMNS)
         if command.channel is None and any(one.info.channel for one in self._slave.channels):
-            raise server_errors.ER_REPLICA_MULTIPLE_CHANNELS_CMD()  # the default channel counts even without a source
+            # A server counts the default channel even if nobody has configured the default channel. With a named
+            # channel there are then several channels, and the statement without FOR CHANNEL is ambiguous.
+            raise server_errors.ER_REPLICA_MULTIPLE_CHANNELS_CMD()
         chosen = self._chosen(command.channel)
         if not chosen:
             return Result(EVENT_COLUMNS)
@@ -268,7 +285,11 @@ class SlaveConsole:
     # -- helpers
 
     def _chosen(self, channel: str | None, *, every: bool = False) -> list[Configured]:
-        """Return the channels that a statement names. Naming an unconfigured default channel is no error."""
+        """Return the channels that a statement is about: all of them, or the one in its FOR CHANNEL clause.
+
+        The list is empty when the statement names the default channel and that channel is not configured. Raises
+        UnknownChannel for another channel that does not exist.
+        """
         if channel is None or every:
             return self._slave.channels
         if fold_channel(channel) == DEFAULT_CHANNEL and not self._slave.has(channel):
@@ -312,7 +333,11 @@ class SlaveConsole:
 
 
 def _check_options(given: dict[str, Any], known: Configured | None, net_timeout: float) -> Sequence[Note]:
-    """Refuse impossible options. Return notes and warnings about the others."""
+    """Check the options of CHANGE REPLICATION SOURCE TO, and return the notes and warnings for the client.
+
+    ``given`` holds the statement's options and is normalized in place. ``known`` is the channel if it exists
+    already. Raises SqlError for options that the slave must refuse.
+    """
     notes: list[Note] = []
     if given.get("HOST") == "":
         raise server_errors.ER_WRONG_ARGUMENTS("SOURCE_HOST")

@@ -74,7 +74,9 @@ def run_slave(options: SlaveOptions, run: RunOptions, watching: Watching) -> Seq
                 if console is None or (options.once and run.start):
                     slave.wait()
                 else:
-                    while True:  # until Ctrl-C or SIGTERM
+                    # A slave with a console sleeps here until Ctrl-C or SIGTERM raises KeyboardInterrupt. Clients of
+                    # the console start and stop the threads meanwhile.
+                    while True:
                         time.sleep(1.0)
             except KeyboardInterrupt:
                 slave.stop()

@@ -1,8 +1,7 @@
-"""A slave: a process with any number of channels, their filters, and the effects of statements on both.
+"""A slave: all its replication channels with their filters, and the operations that SQL statements need.
 
-This module is the counterpart of the server's ``Multisource_info`` and its channel map.
-:mod:`dumpfilter.slave.console` decides whether a statement is allowed, and with which error number it is
-refused.
+The operations add, change, start, stop and reset channels. The server has them in ``Multisource_info``.
+:mod:`dumpfilter.slave.console` checks beforehand whether a statement is allowed.
 """
 
 from __future__ import annotations
@@ -35,16 +34,21 @@ from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 log = structlog.get_logger("dumpfilter.slave")
 
 CHANNELS = "channels"
-"""The directory of the named channels' directories. The default channel uses the relay directory itself."""
+"""The subdirectory of the relay directory in which each named channel has its own directory.
+
+The default channel keeps its files in the relay directory itself.
+"""
 
 _LONGEST_NAME = 120
-"""The longest name of a channel's directory without a digest, characters. A longer name is cut, and a digest
-follows."""
+"""The longest name of a channel's directory, characters. File systems limit file names.
+
+A longer name is cut, and a hash of the channel's name is appended, so that names stay different.
+"""
 
 
 @dataclass(frozen=True)
 class SlaveOptions:
-    """The options of all channels, by the server's names where the server has them."""
+    """The options that all channels of a slave share. An option that a MySQL server has, too, has the server's name."""
 
     relay_dir: Path
     server_id: int
@@ -53,24 +57,28 @@ class SlaveOptions:
     report_host: str = ""
     report_port: int = 0
     net_timeout: float = 60.0
-    """``--replica-net-timeout``, seconds."""
+    """``--replica-net-timeout``: the time without a message from the master after which the slave reconnects,
+    seconds."""
     chunk_size: int = 0
-    """The size of a chunk, bytes. 0 leaves the size to the master."""
+    """The size at which the master shall end a message of the stream (chunk), bytes. 0 lets the master choose."""
     once: bool = False
-    """End at the end of the newest binlog."""
+    """Whether the slave ends at the end of the master's newest binlog, instead of waiting for more events."""
     apply: bool = True
-    """Whether :meth:`Slave.start` starts the appliers."""
+    """Whether :meth:`Slave.start` starts the appliers, too. If not, the slave only fills its relay logs."""
     alone: bool = False
-    """Whether a channel's two threads run independently of each other, as in a server."""
+    """Whether an error in one thread of a channel leaves the other thread running, as in a server."""
     target: str = DEFAULT_TARGET
-    """The name of the target that every channel applies to (:data:`dumpfilter.slave.targets.TARGETS`)."""
+    """The name of the target, the object to which each channel applies transactions (``--target``)."""
     sync_relay_log: int = 10_000
     sync_master_info: int = 10_000
 
 
 @dataclass(frozen=True)
 class Watching:
-    """Callbacks for a channel's progress. Their first argument is the channel's name."""
+    """Functions that the slave calls while it receives. Their first argument is the channel's name.
+
+    ``on_chunk`` is called after each message of the master's stream, ``on_connect`` after each registration.
+    """
 
     on_chunk: Callable[[str, pb.Chunk], None] = lambda channel, chunk: None
     on_connect: Callable[[str, rpc.DumpFilterStub, pb.RegisterResponse], None] = (
@@ -80,7 +88,7 @@ class Watching:
 
 @dataclass
 class Configured:
-    """A channel, its connection to the master, and its directory."""
+    """A channel that exists on the slave, with its configuration and its directory."""
 
     info: SourceInfo
     channel: Channel
@@ -88,13 +96,14 @@ class Configured:
 
 
 class Slave:
-    """The channels of a slave.
+    """All channels of one slave and their filters.
 
-    The constructor finds the channels of earlier runs by their files ``source.info``. :meth:`prepare` adds
-    channels from the command line. :meth:`open` puts the filters in force. After that, :meth:`configure` adds
-    and changes channels.
+    The constructor locks the relay directory and finds the channels of earlier runs there, by their files
+    ``source.info``. A caller then names the channels of the command line by :meth:`prepare`, and calls :meth:`open`
+    once to create all channels with their filters. After that, :meth:`configure` adds and changes channels.
 
-    Raises OptionError, DirectoryBusy, StateCorrupt.
+    Raises OptionError for an invalid server id or target, DirectoryBusy when another process uses the relay
+    directory, and StateCorrupt when a file in the directory is unusable.
     """
 
     def __init__(
@@ -105,13 +114,15 @@ class Slave:
         watching: Watching | None = None,
     ) -> None:
         check_server_id(options.server_id)
-        make_target(options.target)  # an unknown name is an error before any file is written
+        # Making a target checks its name. An unknown name shall be an error before the slave writes any file.
+        make_target(options.target)
         self.options = options
         self.filters = filters
 
         self._watching = watching or Watching()
         self.lock = threading.RLock()
-        """The lock that a statement holds while it changes channels. Reading statements do not take it."""
+        """The lock that protects the list of channels. The console holds the lock while it executes a statement, so
+        that two clients cannot change channels at the same time."""
         self._lock = DirectoryLock(options.relay_dir)
         self._infos: dict[str, SourceInfo] = {}
         self._configured: dict[str, Configured] = {}
@@ -129,12 +140,12 @@ class Slave:
 
     @property
     def channels(self) -> list[Configured]:
-        """The configured channels, ordered by name. The default channel comes first."""
+        """All channels of the slave, ordered by name. The default channel, whose name is empty, comes first."""
         with self.lock:
             return [self._configured[name] for name in sorted(self._configured, key=str.encode)]
 
     def get(self, name: str) -> Configured:
-        """Return a configured channel. Raises UnknownChannel."""
+        """Return the channel with this name. Raises UnknownChannel when there is no such channel."""
         with self.lock:
             try:
                 return self._configured[fold_channel(name)]
@@ -142,20 +153,23 @@ class Slave:
                 raise UnknownChannel(name) from None
 
     def has(self, name: str) -> bool:
-        """Tell whether a channel is configured."""
+        """Tell whether the slave has a channel with this name."""
         return fold_channel(name) in self._configured
 
     def prepare(self, info: SourceInfo) -> None:
-        """Add or change a channel from the command line, before :meth:`open`. A channel of an earlier run
-        keeps its position."""
+        """Configure a channel as the command line says. Call this method before :meth:`open` only.
+
+        If the channel exists from an earlier run, the new configuration replaces the saved one, and the channel
+        keeps its position in the master's binlog.
+        """
         info = info.model_copy(update={"channel": fold_channel(info.channel)})
         self._infos[info.channel] = info
 
     def open(self) -> list[str]:
-        """Create all channels, stopped, and put their filters in force.
+        """Create all channels with their filters. Their threads are not started.
 
-        Return warnings about filters for channels that do not exist (WL#7361). Raises OptionError,
-        StateCorrupt.
+        Return warnings about filter options for channels that do not exist (WL#7361). Raises OptionError for
+        impossible options of a channel, and StateCorrupt when a channel's files are unusable.
         """
         with self.lock:
             warnings = self.filters.finish_startup(self._infos)
@@ -167,11 +181,12 @@ class Slave:
     def configure(
         self, info: SourceInfo, clauses: Sequence[FilterClause] = (), *, afresh: bool = False
     ) -> None:
-        """Add a channel, or reconfigure a stopped one (``CHANGE REPLICATION SOURCE TO``).
+        """Add a channel, or change the configuration of an existing one (``CHANGE REPLICATION SOURCE TO``).
 
-        ``clauses`` are the rules of WL#2387 and WL#2516 for the channel's filter. With ``afresh`` a known
-        channel loses its position. Raises OptionError before anything has changed, and the errors of the
-        directory's files.
+        The threads of an existing channel must be stopped. ``clauses`` are filter rules that the statement gives,
+        too (WL#2387, WL#2516). With ``afresh`` an existing channel forgets its position in the master's binlog,
+        because ``info`` names another master or another position. Raises OptionError before anything has changed,
+        StateCorrupt when a file of the channel is unusable, and OutputError when a file cannot be written.
         """
         info = info.model_copy(update={"channel": fold_channel(info.channel)})
         name = info.channel
@@ -196,10 +211,10 @@ class Slave:
             configured.channel.reconfigure(self._channel_options(info), afresh=afresh)
 
     def change_filter(self, clauses: Sequence[FilterClause], name: str | None) -> None:
-        """Change the filter of one channel or of all channels (``CHANGE REPLICATION FILTER``).
+        """Change the filter of the channel ``name``, or of all channels if ``name`` is None.
 
-        The appliers must not be running. Either all filters change or none. Raises OptionError before
-        anything has changed.
+        This is CHANGE REPLICATION FILTER. The appliers of these channels must not be running. Raises OptionError for
+        invalid rules, before any filter has changed.
         """
         with self.lock:
             self.filters.change(clauses, name)
@@ -208,13 +223,16 @@ class Slave:
                 configured.channel.change_filter(current.rules, current.semantics)
 
     def start(self, threads: Threads | None = None) -> None:
-        """Start the threads of all channels."""
+        """Start ``threads`` of every channel. Without ``threads``, the option ``apply`` decides whether the appliers
+        start, too."""
         for configured in self.channels:
             configured.channel.start(threads)
 
     def reset(self, name: str, *, all: bool) -> None:
-        """Reset a stopped channel (``RESET REPLICA``). With ``all``, remove the channel, its filter and its
-        summary too."""
+        """Delete the relay logs and the positions of a stopped channel (``RESET REPLICA``).
+
+        With ``all`` also remove the channel, its filter and the state of its target (``RESET REPLICA ALL``).
+        """
         with self.lock:
             configured = self.get(name)
             configured.channel.reset()
@@ -232,13 +250,15 @@ class Slave:
     # -- the process
 
     def wait(self) -> None:
-        """Wait until the threads of all channels have ended, after a dump with ``once`` or an error. A signal
-        interrupts the wait."""
+        """Wait until the threads of all channels have ended.
+
+        Threads end at the end of the binlog with the option ``once``, or after an error. A signal interrupts the wait.
+        """
         while any(one.channel.running for one in self.channels):
             time.sleep(0.05)
 
     def stop(self) -> None:
-        """Stop all channels and wait until they have stopped."""
+        """Stop the threads of all channels, and wait until they have ended."""
         channels = [one.channel for one in self.channels]
         for channel in channels:
             channel.request_stop()
@@ -246,7 +266,7 @@ class Slave:
             channel.join()
 
     def close(self) -> None:
-        """Stop all channels and release the directory."""
+        """Stop the threads of all channels, and give up the lock on the relay directory for other processes."""
         self.stop()
         with self.lock:
             for one in self.channels:
@@ -255,7 +275,8 @@ class Slave:
 
     @property
     def error(self) -> BaseException | None:
-        """The earliest of the errors that ended threads. None when there was none."""
+        """The error that ended a thread of any channel. If several threads failed, the earliest error. None without
+        an error."""
         workers = [
             worker for one in self.channels for worker in (one.channel.io_worker, one.channel.sql_worker)
         ]
@@ -324,14 +345,17 @@ class Slave:
 
 
 def _file_name(channel: str) -> str:
-    """Return a name for a channel's directory. Different channels get different names.
+    """Return the name of a channel's directory: the channel's name, with the characters escaped that files cannot have.
+
+    Different channels get different directories.
 
     >>> _file_name("ch1"), _file_name("../x")
     ('ch1', '..%2Fx')
     """
     name = quote(channel, safe=" +,-=@_")
     if not name.strip("."):
-        name = name.replace(".", "%2E")  # the names "." and ".." already mean other directories
+        # A channel may have the name "." or "..". In file systems these names stand for other directories.
+        name = name.replace(".", "%2E")
     if len(name) > _LONGEST_NAME:
         digest = hashlib.blake2b(channel.encode(), digest_size=8).hexdigest()
         name = f"{name[:_LONGEST_NAME]}-{digest}"

@@ -1,6 +1,6 @@
-"""The status of a slave's channels: SHOW REPLICA STATUS and the tables of performance_schema.
+"""The rows of SHOW REPLICA STATUS, and of the tables about replication channels in performance_schema and dumpfilter.
 
-:mod:`dumpfilter.sql.columns` defines the columns.
+:mod:`dumpfilter.sql.columns` defines the columns of the tables that a server has, too.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _I = ColumnType.INTEGER
 _STATUS = [column.name for column in replica_status_columns()]
 _NEVER = "0000-00-00 00:00:00.000000"
 
-# Numbers of errors that end a thread, by the server's names.
+# Error numbers that a server shows in SHOW REPLICA STATUS for the errors that end a thread, with the server's names.
 ER_SOURCE_FATAL_ERROR_READING_BINLOG = 1236
 ER_REPLICA_INCIDENT = 1590
 ER_REPLICA_FATAL_ERROR = 1593
@@ -44,9 +44,10 @@ CR_CONN_HOST_ERROR = 2003
 
 
 def status_row(configured: Configured, filters: ChannelFilters, executed: str) -> list[Any]:
-    """Return one channel's row of SHOW REPLICA STATUS.
+    """Return the values of one channel's row in SHOW REPLICA STATUS, in the order of the columns.
 
-    ``executed`` is the GTID set of the whole slave, because a server shows the same set for every channel.
+    ``executed`` is the GTID set that all channels of the slave have applied. A server shows this set for every
+    channel.
     """
     info, channel = configured.info, configured.channel
     master, relay = channel.master_info, channel.relay_log_info
@@ -104,9 +105,10 @@ def status_row(configured: Configured, filters: ChannelFilters, executed: str) -
 
 
 def executed_gtids(channels: Sequence[Configured]) -> str:
-    """Return the union of the GTIDs that all channels have applied (``gtid_executed``).
+    """Return the GTIDs that all channels together have applied (``gtid_executed``), as text.
 
-    The union has the family of the first channel. Channels of the other family are left out.
+    MySQL and MariaDB have different GTIDs, which do not fit into one set. The first channel with GTIDs decides
+    which of the two the set has. Channels with GTIDs of the other kind are left out.
     """
     total = None
     for one in channels:
@@ -122,14 +124,18 @@ def executed_gtids(channels: Sequence[Configured]) -> str:
 
 
 def io_running(channel: Channel) -> str:
-    """Return the value of ``Replica_IO_Running``."""
+    """Return ``Replica_IO_Running`` of SHOW REPLICA STATUS for a channel: "Yes", "No" or "Connecting"."""
     if not channel.io_worker.running:
         return "No"
     return "Yes" if channel.io.connected else "Connecting"
 
 
 def io_error(channel: Channel) -> tuple[int, str, float]:
-    """Return the number, text and Unix time of the I/O thread's error. Without an error they are 0, "" and 0."""
+    """Return the newest error of a channel's I/O thread: its error number, its text and its Unix time in seconds.
+
+    It is the error that ended the thread. While the thread tries to reconnect, it is the reason why the newest attempt
+    failed. Without an error the values are 0, "" and 0.
+    """
     worker = channel.io_worker
     if worker.error is not None:
         return _io_number(worker.error), str(worker.error), worker.error_at
@@ -140,7 +146,10 @@ def io_error(channel: Channel) -> tuple[int, str, float]:
 
 
 def sql_error(worker: Worker) -> tuple[int, str, float]:
-    """Return the number, text and Unix time of the applier's error. Without an error they are 0, "" and 0."""
+    """Return the error that ended the applier: its error number, its text and its Unix time in seconds.
+
+    Without an error the values are 0, "" and 0.
+    """
     error = worker.error
     if error is None:
         return 0, "", 0.0
@@ -166,9 +175,10 @@ def _io_number(error: BaseException) -> int:
 
 
 def _seconds_behind(channel: Channel) -> int | None:
-    """Return 0 if all received transactions have been applied, else None, which SQL shows as NULL.
+    """Return ``Seconds_Behind_Source``: 0 if the applier has applied all received transactions, else None (NULL).
 
-    A server shows NULL when its threads do not run. The true lag of this slave is unknown.
+    While the applier is stopped or the I/O thread has no connection, the result is None, as in a server. A server
+    shows the seconds of an applier that lags behind, but this slave does not measure them.
     """
     if Threads.SQL not in channel.running or not channel.io.connected:
         return None
@@ -208,7 +218,8 @@ def _filter_row(setting: Setting) -> list[Any]:
 
 
 def filters_table(filters: ChannelFilters) -> Table:
-    """Return the table ``replication_applier_filters`` (WL#7361 E)."""
+    """Return ``performance_schema.replication_applier_filters``: each channel's filter rules, with counts of their
+    uses (WL#7361 E)."""
     return Table(
         PERFORMANCE_SCHEMA["replication_applier_filters"],
         [
@@ -220,7 +231,8 @@ def filters_table(filters: ChannelFilters) -> Table:
 
 
 def global_filters_table(filters: ChannelFilters) -> Table:
-    """Return the table ``replication_applier_global_filters`` (WL#7361 F)."""
+    """Return ``performance_schema.replication_applier_global_filters``: the filter rules that new channels start with
+    (WL#7361 F)."""
     return Table(
         PERFORMANCE_SCHEMA["replication_applier_global_filters"],
         [_filter_row(setting) for setting in filters.global_settings()],
@@ -228,7 +240,7 @@ def global_filters_table(filters: ChannelFilters) -> Table:
 
 
 def connection_table(channels: Sequence[Configured]) -> Table:
-    """Return the table ``replication_connection_status``."""
+    """Return ``performance_schema.replication_connection_status``: state, GTIDs and error of each I/O thread."""
     return Table(
         PERFORMANCE_SCHEMA["replication_connection_status"], [_connection_row(one) for one in channels]
     )
@@ -260,7 +272,7 @@ def _connection_row(configured: Configured) -> list[Any]:
 
 
 def configuration_table(channels: Sequence[Configured]) -> Table:
-    """Return the table ``replication_connection_configuration``."""
+    """Return ``performance_schema.replication_connection_configuration``: how each channel connects to its master."""
     return Table(
         PERFORMANCE_SCHEMA["replication_connection_configuration"],
         [_configuration_row(one) for one in channels],
@@ -278,13 +290,16 @@ def _configuration_row(configured: Configured) -> list[Any]:
 
 
 def applier_configuration_table(channels: Sequence[Configured]) -> Table:
-    """Return the table ``replication_applier_configuration``."""
+    """Return ``performance_schema.replication_applier_configuration``, with the same values for every channel.
+
+    The slave has none of the options that this table shows, such as a delay.
+    """
     rows = [[one.info.channel, 0, None, "NO", "STREAM", "OFF", None] for one in channels]
     return Table(PERFORMANCE_SCHEMA["replication_applier_configuration"], rows)
 
 
 def applier_table(channels: Sequence[Configured]) -> Table:
-    """Return the table ``replication_applier_status``."""
+    """Return ``performance_schema.replication_applier_status``, which says whether each channel's applier runs."""
     rows = [
         [one.info.channel, "ON" if one.channel.sql_worker.running else "OFF", None, 0] for one in channels
     ]
@@ -292,7 +307,10 @@ def applier_table(channels: Sequence[Configured]) -> Table:
 
 
 def channels_table(channels: Sequence[Configured]) -> Table:
-    """Return the table ``dumpfilter.channels``, which servers do not have."""
+    """Return the table ``dumpfilter.channels``, which no server has.
+
+    The table shows each channel's filter, the filters that the master imposes, and how much the filters drop.
+    """
     return Table(CHANNEL_COLUMNS, [_channel_row(one) for one in channels])
 
 
@@ -318,5 +336,8 @@ def _channel_row(configured: Configured) -> list[Any]:
 
 
 def imposed_rules(channel: Channel) -> list[str]:
-    """Return the rules of the filters that the master imposes on a channel, as options."""
+    """Return the rules of all filters that the master's operator has set for this slave's channel.
+
+    Each rule is text in the spelling of the command line, such as ``--replicate-do-db=shop``.
+    """
     return [str(rule) for one in channel.imposed for rule in filter_from_proto(one.filter).rules]

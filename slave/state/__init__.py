@@ -1,4 +1,10 @@
-"""Files in a slave's relay directory: relay logs, positions, configuration, and how each is changed crash-safely."""
+"""The files in a channel's relay directory: relay logs, positions, connection options, and the slave's UUID.
+
+Each module describes one file, and the order of writes that keeps the file usable after a crash.
+"""
 
 AFRESH = "to start afresh, remove the relay directory"
-"""The end of an error's text that names the cure: a slave can fetch everything in its relay directory again."""
+"""The end of the text of errors about unusable state files. It tells the user the remedy.
+
+The remedy is safe, because the slave can fetch everything in its relay directory from the master again.
+"""

@@ -1,7 +1,8 @@
-"""The steps in which the slave changes files. A crash may come between any two of these steps.
+"""The system calls with which the slave changes its files: one function each to create, write, sync, rename.
 
-``relay_log.py`` and ``state_file.py`` say what a sequence of steps guarantees. The tests place a crash
-before, inside and after each step. An ``OSError`` becomes an OutputError that names the file.
+The slave changes files only through these functions, so that tests can simulate a crash before, inside and after
+each of them. ``relay_log.py`` and ``state_file.py`` combine the functions to crash-safe changes. Every function
+raises OutputError, which names the file, when the operating system reports an error.
 """
 
 from __future__ import annotations
@@ -16,13 +17,19 @@ from dumpfilter.errors import DirectoryBusy
 
 
 def create(path: Path, mode: int = 0o640) -> int:
-    """Create a file, or empty an existing one. Return a descriptor for writing."""
+    """Create the file ``path``, or empty it if it exists. Return a file descriptor that is open for writing.
+
+    ``mode`` is the permissions of a new file, before the umask.
+    """
     with writing(path):
         return os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, mode)
 
 
 def write(path: Path, fd: int, data: bytes | memoryview) -> None:
-    """Write all of ``data`` at the descriptor's offset. An error's text names ``path``."""
+    """Write all of ``data`` at the current offset of the file descriptor ``fd``.
+
+    ``path`` is only used in the text of an OutputError.
+    """
     with writing(path):
         rest = memoryview(data)
         while rest:
@@ -30,26 +37,29 @@ def write(path: Path, fd: int, data: bytes | memoryview) -> None:
 
 
 def truncate(path: Path, fd: int, size: int) -> None:
-    """Truncate the file to ``size`` bytes and move the descriptor's offset to its end."""
+    """Truncate the open file to ``size`` bytes, and move the offset of ``fd`` to the file's new end.
+
+    ``path`` is only used in the text of an OutputError.
+    """
     with writing(path):
         os.ftruncate(fd, size)
         os.lseek(fd, size, os.SEEK_SET)
 
 
 def sync(path: Path, fd: int) -> None:
-    """Wait until the file's data is on the disk."""
+    """Wait until the data of the open file is on the disk (``fdatasync``)."""
     with writing(path):
         os.fdatasync(fd)
 
 
 def sync_directory(path: Path) -> None:
-    """Wait until a directory's entries are on the disk."""
+    """Wait until the entries of the directory ``path`` are on the disk, so that a rename survives a power failure."""
     with writing(path):
         sync_path(path)
 
 
 def rename(old: Path, new: Path) -> None:
-    """Rename a file atomically. A file of the new name is replaced."""
+    """Rename a file. If a file named ``new`` exists, it is replaced atomically."""
     with writing(new):
         os.replace(old, new)
 
@@ -61,10 +71,10 @@ def remove(path: Path) -> None:
 
 
 def replace(path: Path, data: bytes, *, synced: bool, mode: int = 0o640) -> None:
-    """Replace a file's content atomically: write a new file beside it and rename that file.
+    """Write ``data`` to a new file and rename it to ``path``, so that a crash leaves the old or the new content.
 
-    With ``synced``, the content is on the disk when this function returns and survives a crash of the
-    machine. Without, it survives only a crash of the process.
+    With ``synced`` the new content is on the disk when this function returns, and survives a crash of the
+    machine. Without ``synced`` the new content surely survives only a crash of the process.
     """
     beside = path.with_name(path.name + ".new")
     fd = create(beside, mode)
@@ -80,10 +90,11 @@ def replace(path: Path, data: bytes, *, synced: bool, mode: int = 0o640) -> None
 
 
 class DirectoryLock:
-    """The lock on a relay directory: ``flock`` on its file ``slave.lock``.
+    """A lock on a relay directory (``flock`` on its file ``slave.lock``), so that two slaves never share one.
 
-    The operating system releases the lock when the process ends. A process that is just ending gets
-    ``patience`` seconds. Raises :class:`DirectoryBusy`.
+    The constructor takes the lock, and creates the directory if it is missing. If another process holds the lock,
+    the constructor waits up to ``patience`` seconds, because that process may be ending. After that time it
+    raises DirectoryBusy. The operating system gives up the lock when the process ends, even after a crash.
     """
 
     def __init__(self, directory: Path, *, patience: float = 1.0) -> None:
@@ -114,5 +125,5 @@ class DirectoryLock:
         return True
 
     def release(self) -> None:
-        """Release the lock."""
+        """Give up the lock, so that another process can use the relay directory."""
         os.close(self._fd)

@@ -1,6 +1,7 @@
-"""The state file ``imposed.info``: the filters that the master imposes on a channel.
+"""The state file ``imposed.info``: the filters that the master's operator has set for this slave's channel.
 
-The applier asks the imposed filters too, even after a restart while the master is unreachable.
+The applier drops events by these filters, too, besides the slave's own filter. The file lets the applier do that
+even after a restart of the slave while the master is unreachable.
 """
 
 from __future__ import annotations
@@ -23,11 +24,14 @@ class ImposedInfo(state_file.State):
     """The content of ``imposed.info``."""
 
     filters: list[str] = Field(default_factory=list)
-    """Messages ``ImposedFilter``, each serialized and in base 64."""
+    """The imposed filters. Each is a protobuf message ``ImposedFilter``, serialized and encoded in base64."""
 
 
 def load(directory: Path) -> tuple[pb.ImposedFilter, ...]:
-    """Return the imposed filters of the newest registration, none when there is no file. Raises StateCorrupt."""
+    """Read the filters that the master imposed at the slave's newest registration.
+
+    Without a file the result is empty. Raises StateCorrupt when the file is unusable.
+    """
     info = state_file.load(directory / NAME, NAME, ImposedInfo) or ImposedInfo()
     try:
         return tuple(pb.ImposedFilter.FromString(base64.b64decode(one)) for one in info.filters)
@@ -36,6 +40,6 @@ def load(directory: Path) -> tuple[pb.ImposedFilter, ...]:
 
 
 def save(directory: Path, imposed: Sequence[pb.ImposedFilter]) -> None:
-    """Replace the file. Raises OutputError."""
+    """Write the imposed filters to ``imposed.info``, in place of the earlier ones. Raises OutputError."""
     filters = [base64.b64encode(one.SerializeToString()).decode() for one in imposed]
     state_file.save(directory / NAME, NAME, ImposedInfo(filters=filters), synced=True)

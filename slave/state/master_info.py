@@ -1,7 +1,7 @@
-"""The state file ``master.info``: the I/O thread's position.
+"""The state file ``master.info``: how far the I/O thread has received the master's binlog.
 
-The I/O thread saves resume points only. A resume point is a position in the master's binlog from which a dump
-can continue, and the offset up to which the relay log holds everything before that position.
+The file always holds a resume point: a position between two transactions of the master's binlog, from which a
+dump can continue. With it stands the offset up to which the relay log holds everything before that position.
 """
 
 from __future__ import annotations
@@ -20,64 +20,72 @@ NAME = "master.info"
 
 
 class MasterInfo(state_file.State):
-    """The content of ``master.info``. Before the first chunk, file names are empty and numbers are 0.
+    """The content of ``master.info``: the I/O thread's resume point, and the filter that selected the events.
 
-    Members are named as in SHOW REPLICA STATUS, where MySQL calls the master "source".
+    Before the slave has received anything, file names are empty and numbers are 0. Members are named as in SHOW
+    REPLICA STATUS, where MySQL calls the master "source".
     """
 
     master_uuid: str = ""
-    """The master's server_uuid. A master over binlogs without a UUID makes one at each start."""
+    """The server_uuid of the master that the position belongs to. A master whose binlogs contain no server_uuid
+    makes a new one at each start."""
     family: Literal["", "mysql", "mariadb"] = ""
-    """The family of servers that wrote the binlogs. ``retrieved`` is a GTID set of this family."""
+    """The family of servers that wrote the master's binlogs. The GTID set ``retrieved`` has this family's format."""
     names: Literal["", "general_ci", "general1400_as_ci"] = ""
-    """The collation for names that the slave and the master agreed on in the first stream."""
+    """The collation by which filters compare names of databases and tables.
+
+    Slave and master agreed on the collation in the first stream, and the channel keeps it.
+    """
     source_file: str = ""
     """The base name of the master's binlog file that the I/O thread reads (``Source_Log_File``)."""
     source_position: NonNegativeInt = 0
-    """The offset in ``source_file`` from which the next dump continues, bytes. The offset lies between two
-    transactions."""
+    """The offset in the binlog file ``source_file`` from which the next dump continues, bytes. It lies between
+    two transactions."""
     relay_file: str = ""
-    """The base name of the relay log that holds the events of ``source_file``."""
+    """The base name of the relay log file that holds the received events of ``source_file``."""
     relay_offset: NonNegativeInt = 0
-    """The offset up to which ``relay_file`` is complete, bytes."""
+    """The offset in ``relay_file`` up to which the file holds complete transactions, bytes. After a crash the
+    slave truncates the file to this offset."""
     retrieved: str = ""
-    """The GTIDs of the completed transactions (``Retrieved_Gtid_Set``), including those that the master
-    dropped."""
+    """The GTIDs of all transactions that the slave has received completely or that the master dropped
+    (``Retrieved_Gtid_Set``)."""
     filter_version: NonNegativeInt = 0
-    """The version of the filter that selected the newest events."""
+    """The number of the filter by which the master selected the newest events. The master counts the filters of
+    one registration from 1."""
 
     filter_digest: str = ""
-    """The digest of the filter that selected the events beyond the applier's position.
+    """A hash of the filter that selected those events in the relay log that the applier has not applied.
 
-    A slave that starts with another filter fetches these events again.
+    If a slave starts with another filter, the hash differs, and the slave requests these events again.
     """
 
     other_filters: bool = False
-    """Whether the channel has ever had another filter.
+    """Whether the channel once had a filter other than the current one.
 
-    With another filter the applier may have prepared XA transactions that the current filter drops.
+    If so, the applier may hold prepared XA transactions that the current filter would have dropped. The master
+    must then send their XA COMMIT or XA ROLLBACK nevertheless.
     """
 
     @property
     def name_collation(self) -> NameCollation | None:
-        """The collation for names that this channel keeps. None before the first stream."""
+        """The collation by which this channel's filters compare names. None before the first stream."""
         if self.names:
             return NameCollation(self.names)
-        # An early release knew only one collation and did not write the collation's name into the file.
+        # An early release had only the collation general_ci, and did not write its name into master.info.
         return NameCollation.GENERAL_CI if self.source_file else None
 
     @property
     def relay_position(self) -> RelayPosition | None:
-        """The position up to which the relay log is complete. None before the first relay log."""
+        """The position up to which the relay log holds complete transactions. None before the first relay log file."""
         return RelayPosition(self.relay_file, self.relay_offset) if self.relay_file else None
 
 
 class MasterInfoFile:
-    """The file ``master.info`` in a relay directory.
+    """Access to the file ``master.info`` in the relay directory ``directory``.
 
-    ``sync_every`` is ``--sync-master-info``: after that many events the slave synchronizes the relay log, and
-    then this file, to the disk. 0 leaves synchronizing to the operating system. A crash of the process loses
-    nothing in either case. A crash of the machine may lose data that was not synchronized.
+    ``sync_every`` is the option ``--sync-master-info``. After that many events the slave forces the relay log and
+    then ``master.info`` to the disk. With 0 the operating system decides when it writes them. A crash of the
+    process loses nothing in either case. A crash of the machine may lose data that was not yet on the disk.
     """
 
     def __init__(self, directory: Path, *, sync_every: int = 10_000) -> None:
@@ -85,9 +93,9 @@ class MasterInfoFile:
         self.sync_every = sync_every
 
     def load(self) -> MasterInfo:
-        """Return the saved state, or an empty one in a directory that has never had a slave.
+        """Read ``master.info``. In a directory that no slave has used, write and return an empty state.
 
-        Raises :class:`StateCorrupt` when the file is unusable, or when it is missing beside relay logs.
+        Raises StateCorrupt when the file is unusable, or when relay logs exist without the file.
         """
         info = state_file.load(self.path, NAME, MasterInfo)
         if info is not None:
@@ -99,5 +107,5 @@ class MasterInfoFile:
         return info
 
     def save(self, info: MasterInfo, *, synced: bool) -> None:
-        """Replace the file."""
+        """Replace the content of ``master.info`` atomically. With ``synced`` wait until it is on the disk."""
         state_file.save(self.path, NAME, info, synced=synced)

@@ -1,16 +1,16 @@
 """The relay log: the events that the I/O thread received, stored as a binlog set.
 
-The relay log is a directory with files ``relay-bin.000001`` and so on, and the index ``relay-bin.index``.
-Each binlog file of the master has one relay log. The bytes therefore depend on the master's binlog and the
-filter alone, and not on timing, restarts or crashes.
+The relay log consists of the files ``relay-bin.000001`` and so on, and the index file ``relay-bin.index``, which
+names them in order. The slave begins a new relay log file for each binlog file of the master. The bytes of the
+relay log therefore depend on the master's binlog and the filter alone, not on timing, restarts or crashes.
 
-A relay log begins with the magic, the master's format description event, and an artificial Rotate event. The
-Rotate event names the master's file and the position from which the slave read that file. The received events
-follow with the master's ``end_log_pos``. ``mysqlbinlog`` and ``mariadb-binlog`` read relay logs.
+A relay log file begins with the magic bytes, the master's format description event, and an artificial Rotate
+event. The Rotate event names the master's file and the position from which the slave read that file. The received
+events follow unchanged, with the master's ``end_log_pos``. ``mysqlbinlog`` and ``mariadb-binlog`` can read the file.
 
-Crash safety rests on one rule: the relay log is valid up to the position recorded in ``master.info``, and
-:meth:`RelayLog.recover` truncates the relay log to that position. A new file has its complete head before the
-index names the file, and ``master.info`` records the file after that.
+Crash safety rests on one rule. The relay log is valid up to the position recorded in ``master.info``, and
+:meth:`RelayLog.recover` truncates the relay log to that position. When the slave begins a file, it first writes
+the file's head, then names the file in the index, and last records the file in ``master.info``.
 """
 
 from __future__ import annotations
@@ -35,20 +35,24 @@ from dumpfilter.errors import StateCorrupt
 from dumpfilter.slave.state import AFRESH, durable
 
 BASENAME = "relay-bin"
-"""The base name that a server sets with ``--relay-log``."""
+"""The name of relay log files before the period and the number. In a server, ``--relay-log`` sets this name."""
 
 _FILE = re.compile(rf"{BASENAME}\.\d{{6,}}")
 
 
 class RelayPosition(NamedTuple):
-    """A position in the relay log: the file's base name, and an offset in bytes."""
+    """A position in the relay log: the name of a relay log file without its directory, and an offset in bytes."""
 
     file: str
     offset: int
 
 
 def header_bytes(source_file: str, start_position: int, format_description: bytes) -> bytes:
-    """Return the head of a relay log: magic, format description event, artificial Rotate event."""
+    """Return the first bytes of a relay log file: magic, format description event, artificial Rotate event.
+
+    The Rotate event says that the events which follow come from the master's binlog ``source_file``, from offset
+    ``start_position`` on. ``format_description`` is the master's format description event as raw bytes.
+    """
     description = FormatDescription.parse(format_description)
     body = struct.pack("<Q", start_position) + source_file.encode()
     size = HEADER_LENGTH + len(body) + (CHECKSUM_LENGTH if description.checksum else 0)
@@ -60,7 +64,7 @@ def header_bytes(source_file: str, start_position: int, format_description: byte
 
 
 def file_number(file: str) -> int:
-    """Return the number at the end of a relay log's name.
+    """Return the number at the end of a relay log file's name, by which relay log files are ordered.
 
     >>> file_number("relay-bin.000012")
     12
@@ -69,9 +73,10 @@ def file_number(file: str) -> int:
 
 
 def read_index(directory: Path) -> list[str]:
-    """Return the base names of the relay logs in the index, in order. Without an index there are none.
+    """Read ``relay-bin.index`` and return the names of the relay log files, oldest first.
 
-    Raises :class:`StateCorrupt` when the index names a file that is no relay log.
+    The names have no directory. Without an index file the list is empty. Raises StateCorrupt when the index cannot
+    be read or names a file that is no relay log.
     """
     path = directory / f"{BASENAME}.index"
     try:
@@ -90,11 +95,10 @@ def read_index(directory: Path) -> list[str]:
 
 
 class RelayLog:
-    """The relay log of one channel, open for appending.
+    """The relay log of one channel, to which the I/O thread appends events.
 
-    ``sync_every`` is ``--sync-relay-log``: after that many events, at the end of a chunk, the slave
-    synchronizes the file to the disk. 0 leaves synchronizing to the operating system. A caller calls
-    :meth:`recover` first.
+    A caller must call :meth:`recover` first. ``sync_every`` is the option ``--sync-relay-log``. After that many
+    events :meth:`append` forces the file to the disk. With 0 the operating system decides when it writes the file.
     """
 
     def __init__(self, directory: Path, *, sync_every: int = 10_000) -> None:
@@ -107,24 +111,23 @@ class RelayLog:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The base names of the relay logs in the index, in order."""
+        """The names of the relay log files that the index lists, oldest first, without their directory."""
         return tuple(self._files)
 
     @property
     def position(self) -> RelayPosition | None:
-        """The end of the written events. None before the first file."""
+        """The position after the last event that was appended. None before the first relay log file."""
         return RelayPosition(self._files[-1], self._offset) if self._files else None
 
     def path(self, file: str) -> Path:
-        """Return the path of a relay log."""
         return self.directory / file
 
     def recover(self, recorded: RelayPosition | None) -> None:
-        """Truncate the relay log to the recorded position. None means that there is no relay log.
+        """Bring the relay log to the position that ``master.info`` records, and open it there for appending.
 
-        This method removes later files from the index and the directory, removes files that a crash left
-        outside the index, and truncates the last file. Raises :class:`StateCorrupt` when the directory holds
-        less than was recorded.
+        Everything after ``recorded`` is removed: later files, files that a crash left outside the index, and the
+        rest of the recorded file. With None all relay log files are removed. Raises StateCorrupt when the relay
+        log is shorter than ``recorded``, or when the recorded file is missing or damaged.
         """
         self.close()
         listed = read_index(self.directory)
@@ -167,14 +170,20 @@ class RelayLog:
         self._offset = recorded.offset
 
     def format_description(self) -> bytes:
-        """Return the format description event of the current file, as raw bytes. There must be a current
-        file."""
+        """Return the format description event of the newest relay log file, as raw bytes.
+
+        The slave compares the event with the master's to notice that the master's file was replaced.
+        """
         assert self._fd is not None
         head = os.pread(self._fd, HEADER_LENGTH, len(MAGIC))
         return os.pread(self._fd, EventHeader.unpack(head).size, len(MAGIC))
 
     def rotate(self, source_file: str, start_position: int, format_description: bytes) -> None:
-        """Begin the next relay log, for another binlog file of the master."""
+        """Begin the next relay log file, because the master continues with another binlog file.
+
+        The master's binlog ``source_file`` is read from offset ``start_position`` on. ``format_description`` is
+        its format description event as raw bytes.
+        """
         number = file_number(self._files[-1]) + 1 if self._files else 1
         name = f"{BASENAME}.{number:06d}"
         head = header_bytes(source_file, start_position, format_description)
@@ -191,7 +200,11 @@ class RelayLog:
         self._offset = len(head)
 
     def append(self, data: bytes | memoryview, *, events: int) -> None:
-        """Write raw events. ``events`` is their number, which counts towards ``sync_every``."""
+        """Append raw events to the newest relay log file.
+
+        ``data`` holds ``events`` whole events, and may end inside a transaction. The number of events counts
+        towards ``--sync-relay-log``, after which the file is forced to the disk.
+        """
         assert self._fd is not None, "no relay log has been begun"
         durable.write(self.path(self._files[-1]), self._fd, data)
         self._offset += len(data)
@@ -200,7 +213,7 @@ class RelayLog:
             self.sync()
 
     def truncate_to(self, offset: int) -> None:
-        """Truncate the current file to ``offset`` bytes."""
+        """Truncate the newest relay log file to ``offset`` bytes."""
         assert self._fd is not None, "no relay log has been begun"
         durable.truncate(self.path(self._files[-1]), self._fd, offset)
         self._offset = offset
@@ -212,7 +225,7 @@ class RelayLog:
         self._unsynced_events = 0
 
     def close(self) -> None:
-        """Close the current file. The object can be used again after :meth:`recover`."""
+        """Close the open relay log file. :meth:`recover` opens it again."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None

@@ -1,7 +1,7 @@
-"""The state file ``relay-log.info``: the applier's position and the target's state.
+"""The state file ``relay-log.info``: the applier's position in the relay log, and the target's state there.
 
-The slave replaces position and state together. After a crash the target is restored to the state at the
-recorded position, and no transaction is applied twice.
+The slave writes position and state in one atomic step. After a crash it restores the target to that state and
+continues at that position. So no transaction is applied twice or lost.
 """
 
 from __future__ import annotations
@@ -18,48 +18,54 @@ NAME = "relay-log.info"
 
 
 class RelayLogInfo(state_file.State):
-    """The content of ``relay-log.info``. Before the first transaction, file names are empty and numbers are
-    0.
+    """The content of ``relay-log.info``: how far the applier has come, and the target's state at that position.
 
-    Members are named as in SHOW REPLICA STATUS, where MySQL calls the master "source".
+    Before the first transaction, file names are empty and numbers are 0. Members are named as in SHOW REPLICA
+    STATUS, where MySQL calls the master "source".
     """
 
     relay_file: str = ""
-    """The base name of the relay log that the applier reads (``Relay_Log_File``)."""
+    """The base name of the relay log file that the applier reads (``Relay_Log_File``)."""
     relay_offset: NonNegativeInt = 0
-    """The offset of the next event in ``relay_file``, bytes (``Relay_Log_Pos``). The offset lies between two
-    transactions."""
+    """The offset in ``relay_file`` from which the applier reads the next event, bytes (``Relay_Log_Pos``). It
+    lies between two transactions."""
     source_file: str = ""
-    """The base name of the master's file that the applied events came from (``Relay_Source_Log_File``)."""
+    """The base name of the master's binlog file that the applied events came from (``Relay_Source_Log_File``)."""
     source_position: NonNegativeInt = 0
-    """The offset in ``source_file`` up to which everything was applied or dropped, bytes
+    """The offset in ``source_file`` up to which every event was applied or dropped, bytes
     (``Exec_Source_Log_Pos``)."""
     master_uuid: str = ""
-    """The server UUID of the master at the newest recorded state that the applier reached."""
+    """The server UUID of the master from which the applied transactions came.
+
+    The applier updates this member whenever it reaches a position that the I/O thread recorded.
+    """
     executed: str = ""
-    """The GTIDs of transactions that were applied, or that the master dropped (``Executed_Gtid_Set``)."""
+    """The GTIDs of the transactions that the applier has applied or the master dropped (``Executed_Gtid_Set``)."""
     passed_over: str = ""
-    """The GTIDs of received transactions that the slave dropped because of their origin. They are not in
-    ``executed``."""
+    """The GTIDs of MySQL transactions that the slave received and dropped by server id.
+
+    They are not in ``executed``, because a MySQL replica does not add such transactions to ``gtid_executed``.
+    """
     target: dict[str, Any] = Field(default_factory=dict)
-    """The target's state (:meth:`dumpfilter.slave.targets.Target.state`)."""
+    """The state that the target returned at this position (:meth:`dumpfilter.slave.targets.Target.state`)."""
 
     @property
     def relay_position(self) -> RelayPosition | None:
-        """The applier's position in the relay log. None at its beginning."""
+        """The position from which the applier reads on. None at the beginning of the relay log."""
         return RelayPosition(self.relay_file, self.relay_offset) if self.relay_file else None
 
 
 class RelayLogInfoFile:
-    """The file ``relay-log.info`` in a relay directory."""
+    """Access to the file ``relay-log.info`` in the relay directory ``directory``."""
 
     def __init__(self, directory: Path) -> None:
         self.path = directory / NAME
 
     def load(self) -> RelayLogInfo:
-        """Return the saved state, or an empty one before the first save. Raises StateCorrupt."""
+        """Read ``relay-log.info``. Without the file, return an empty state. Raises StateCorrupt for an unusable
+        file."""
         return state_file.load(self.path, NAME, RelayLogInfo) or RelayLogInfo()
 
     def save(self, info: RelayLogInfo) -> None:
-        """Replace the file."""
+        """Replace the content of ``relay-log.info`` atomically, without waiting for the disk."""
         state_file.save(self.path, NAME, info, synced=False)

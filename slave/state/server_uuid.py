@@ -1,4 +1,4 @@
-"""The slave's ``server_uuid``, which the slave makes once and keeps in ``auto.cnf`` as mysqld does."""
+"""The slave's ``server_uuid``. The slave makes it at its first start and keeps it in ``auto.cnf``, as mysqld does."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from dumpfilter.slave.state import durable
 
 
 def server_uuid(directory: Path) -> str:
-    """Return the UUID in the directory's ``auto.cnf``. Make the file when there is none.
+    """Return the slave's UUID from the file ``auto.cnf`` in ``directory``. If there is no such file, make one.
 
-    Raises :class:`StateCorrupt` when the file holds no UUID.
+    Raises StateCorrupt when the file exists and holds no UUID.
     """
     path = directory / "auto.cnf"
     if path.exists():

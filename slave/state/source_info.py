@@ -1,6 +1,7 @@
-"""The state file ``source.info``: the options of CHANGE REPLICATION SOURCE TO (``mysql.slave_master_info``).
+"""The state file ``source.info``: the options that a channel got by CHANGE REPLICATION SOURCE TO.
 
-The file does not hold filters, because a server takes filters from its options at every start (WL#7057).
+A server keeps these options in the table ``mysql.slave_master_info``. The file holds no filters. As in a server,
+the filters come from the command line or the option file at every start (WL#7057).
 """
 
 from __future__ import annotations
@@ -17,10 +18,9 @@ NAME = "source.info"
 
 
 class SourceInfo(state_file.State):
-    """The content of ``source.info``: how a channel connects to its master. The file is named after the SQL
-    statement.
+    """The content of ``source.info``: how one channel connects to its master, and where it begins to read.
 
-    The defaults are the server's.
+    The members are the options of CHANGE REPLICATION SOURCE TO, with the server's defaults.
     """
 
     channel: str = ""
@@ -30,34 +30,41 @@ class SourceInfo(state_file.State):
     password: str = Field(default="", repr=False)
     auto_position: bool = False
     log_file: str = ""
-    """The binlog file in which a channel without a position begins. Empty means the master's first binlog."""
+    """The master's binlog file from which a channel starts that has received nothing yet (``SOURCE_LOG_FILE``).
+
+    The empty name stands for the master's first binlog file.
+    """
     log_pos: int = 4
-    """The offset in ``log_file``, bytes."""
+    """The offset in ``log_file`` at which a channel without received events starts, bytes (``SOURCE_LOG_POS``)."""
     connect_retry: float = 60.0
-    """The longest wait between two attempts to connect, seconds."""
+    """The longest wait between two attempts to connect to the master, seconds."""
     retry_count: int = 10
-    """The I/O thread gives up after this many failed attempts in a row. 0 means never. The default is that of
-    MySQL 8.4."""
+    """The number of failed attempts in a row after which the I/O thread gives up. 0 means that it never gives up.
+    The default is that of MySQL 8.4."""
     heartbeat_period: float = HEARTBEAT_PERIOD
-    """The time after which an idle master sends a heartbeat, seconds."""
+    """The time after which the master sends a heartbeat if it has no events to send, seconds."""
     ignore_server_ids: list[int] = Field(default_factory=list)
     do_domain_ids: list[int] = Field(default_factory=list)
     ignore_domain_ids: list[int] = Field(default_factory=list)
     filter_on: Literal["MASTER", "SLAVE", "BOTH"] = "BOTH"
-    """See :class:`~dumpfilter.slave.channel.FilterOn`."""
+    """The place where the channel's filter runs: on the master, on the slave, or on both."""
 
     @property
     def address(self) -> str:
-        """The master's address ``host:port``. An IPv6 address stands in brackets."""
+        """The master's address as ``host:port``. An IPv6 address gets brackets, as in ``[::1]:3306``."""
         host = f"[{self.host}]" if ":" in self.host and not self.host.startswith("[") else self.host
         return f"{host}:{self.port}"
 
 
 def load(directory: Path) -> SourceInfo | None:
-    """Return the channel's configuration, or None when there is none. Raises StateCorrupt."""
+    """Read ``source.info`` in a channel's directory. Return None without the file. Raises StateCorrupt for an
+    unusable file."""
     return state_file.load(directory / NAME, NAME, SourceInfo)
 
 
 def save(directory: Path, info: SourceInfo) -> None:
-    """Replace the file. Only the file's owner may read it, because it holds a password. Raises OutputError."""
+    """Write ``source.info`` in a channel's directory. Raises OutputError.
+
+    Only the file's owner may read the file, because the file holds a password.
+    """
     state_file.save(directory / NAME, NAME, info, synced=True, mode=0o600)

@@ -1,7 +1,8 @@
-"""State files: JSON objects with their kind, format version and a CRC32 over the other members.
+"""The common format of the slave's state files, such as ``master.info`` and ``relay-log.info``.
 
-A state file is replaced as a whole. People can read it. If somebody edits it, the CRC32 no longer fits, and
-the slave refuses the file at its next start.
+A state file is a JSON object. The member ``kind`` says which state file it is, ``format`` is the version of the
+format, and ``crc32`` is a checksum over all other members. The slave always replaces the whole file. People can read
+the file but not edit it: the slave refuses a file whose checksum does not fit.
 """
 
 from __future__ import annotations
@@ -17,11 +18,15 @@ from dumpfilter.errors import StateCorrupt
 from dumpfilter.slave.state import AFRESH, durable
 
 FORMAT = 1
-"""The format version that this release reads and writes."""
+"""The version of the format of state files. This release reads and writes only this version."""
 
 
 class State(BaseModel):
-    """The base class of a state file's content: immutable, strict, without unknown members."""
+    """The base class for the content of a state file.
+
+    An object cannot be changed. Members of a wrong type and unknown members are errors, so that the slave notices
+    a damaged file.
+    """
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
@@ -35,14 +40,17 @@ def _checksum(kind: str, members: dict[str, Any]) -> int:
 
 
 def encode(kind: str, state: State) -> bytes:
-    """Return the bytes of a state file."""
+    """Return the bytes of a state file: the members of ``state`` as JSON, with kind, format version and checksum."""
     members = state.model_dump(mode="json")
     document = {"kind": kind, "format": FORMAT, **members, "crc32": _checksum(kind, members)}
     return (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode()
 
 
 def decode(data: bytes, kind: str, model: type[S], where: Path) -> S:
-    """Parse the bytes of a state file. Raises :class:`StateCorrupt`, which names ``where`` and the cure."""
+    """Parse the bytes of a state file, and check its kind, format version, checksum and members.
+
+    Raises StateCorrupt, whose text names the file ``where`` and the remedy.
+    """
 
     def corrupt(what: str) -> StateCorrupt:
         return StateCorrupt(f"{where}: {what}; {AFRESH}")
@@ -67,7 +75,7 @@ def decode(data: bytes, kind: str, model: type[S], where: Path) -> S:
 
 
 def load(path: Path, kind: str, model: type[S]) -> S | None:
-    """Return the state in a file, or None when there is no such file. Raises :class:`StateCorrupt`."""
+    """Read a state file. Return None when the file does not exist. Raises StateCorrupt when the file is unusable."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -78,5 +86,8 @@ def load(path: Path, kind: str, model: type[S]) -> S | None:
 
 
 def save(path: Path, kind: str, state: State, *, synced: bool, mode: int = 0o640) -> None:
-    """Replace a state file. Raises :class:`~dumpfilter.errors.OutputError`."""
+    """Replace a state file atomically. Raises OutputError when the file cannot be written.
+
+    With ``synced`` wait until the file is on the disk. ``mode`` is the permissions of the file.
+    """
     durable.replace(path, encode(kind, state), synced=synced, mode=mode)

@@ -1,6 +1,7 @@
-"""The targets that transactions are applied to: the protocol :class:`Target`, and the table of all targets.
+"""Targets: the objects to which a slave applies transactions, where a server has its tables.
 
-A new target is a module in this package and an entry in :data:`TARGETS`. docs/targets.md shows an example.
+The protocol :class:`Target` says what a target must do. To add a target, add a module to this package and an entry
+to :data:`TARGETS`. docs/targets.md shows an example.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from dumpfilter.slave.targets.summary import SummaryTarget
 __all__ = ["DEFAULT_TARGET", "TARGETS", "SummaryTarget", "Target", "make_target"]
 
 TARGETS: Mapping[str, Callable[[], Target]] = {"summary": SummaryTarget}
-"""The constructor of each target, by the target's name."""
+"""The class of each target, by the name that users give to ``--target``."""
 
 DEFAULT_TARGET = "summary"
-"""The name of the target that a slave uses unless its options name another one."""
+"""The target of a slave without the option ``--target``."""
 
 
 def make_target(name: str) -> Target:
-    """Make an empty target. Raises OptionError for an unknown name."""
+    """Make a new target by its name, to which nothing was applied yet. Raises OptionError for an unknown name."""
     try:
         return TARGETS[name]()
     except KeyError:

@@ -1,11 +1,13 @@
-"""A target that counts and digests the applied transactions, so that two slaves can be compared in a few
-lines.
+"""A target that keeps only counts and hashes of the applied changes, so that two slaves can be compared quickly.
 
-A digest is a chain with one link for each row: ``digest(n) = blake2b-128(digest(n-1), kind, columns, lengths,
-images)``. ``columns`` are the bitmaps of the columns present. The digest of a table depends on its rows and
-their order alone. It does not depend on the grouping of rows into events and transactions, on table ids,
-event versions or compression. The state of a digest is 16 bytes, which can be saved after any transaction and
-restored.
+For each table the target counts row changes and computes a hash over them, the digest. Each row change is hashed
+together with the digest before it: ``digest(n) = blake2b-128(digest(n-1), kind, columns, lengths, images)``.
+``kind`` is insert, update or delete, ``columns`` are the bitmaps of the columns present, and ``lengths`` are those
+of the before-image and the after-image.
+
+The digest of a table depends on the row changes and their order alone. It does not depend on the grouping of rows
+into events and transactions, or on table ids, event versions or compression. A digest is 16 bytes, which the slave
+can save after any transaction and restore.
 """
 
 from __future__ import annotations
@@ -32,18 +34,24 @@ _START = bytes(DIGEST_BYTES).hex()
 _LENGTHS = struct.Struct("<II")
 _KIND = {"insert": 1, "update": 2, "delete": 3}
 _PARTIAL_UPDATE = 4
-"""The kind of rows of PARTIAL_UPDATE_ROWS, whose after-images have their own layout."""
+"""The kind that is hashed for rows of a PARTIAL_UPDATE_ROWS event.
+
+It differs from a plain update, because these after-images hold JSON diffs and have another layout.
+"""
 _MOST_PLANS = 1024
-"""The number of column plans in the cache. A plan takes a few kilobytes."""
+"""The number of column plans in the cache, at a few kilobytes each.
+
+A plan is the parsed description of a table's columns, by which the target finds the ends of row images.
+"""
 _TEXT_WIDTH = 110
-"""The largest width of text for people, columns."""
+"""The largest width of the tables that are printed for people, characters."""
 _DIGEST_SHOWN = 12
-"""The number of hex digits of a digest in text for people."""
+"""The number of hex digits of a digest that are printed for people. 12 of the 32 digits suffice to compare."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableSummary:
-    """Counts of rows inserted, updated and deleted in a table, and the chained digest of their images (hex)."""
+    """Counts of rows inserted, updated and deleted in one table, and a hash over all these changes in order (hex)."""
 
     inserted: int = 0
     updated: int = 0
@@ -53,14 +61,14 @@ class TableSummary:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseSummary:
-    """The count of statements run with a default database, and the chained digest of their texts (hex)."""
+    """The number of statements with one default database, and a hash over their texts in order (hex)."""
 
     statements: int = 0
     digest: str = _START
 
 
 def qualified_name(database: str, table: str) -> str:
-    """Return ``database.table``. A name that contains a period or a backtick is quoted.
+    """Return ``database.table``. An empty name, or a name with a period or a backtick, is quoted with backticks.
 
     >>> qualified_name("shop", "orders"), qualified_name("db,3", "odd.name")
     ('shop.orders', 'db,3.`odd.name`')
@@ -74,28 +82,30 @@ def _quoted(name: str) -> str:
 
 
 class SummaryTarget:
-    """Counts and digests of the applied transactions, a :class:`dumpfilter.slave.targets.Target`.
+    """A target that keeps counts and hashes of the applied row changes and statements, but no data.
 
-    :meth:`state` shows the last commit. While a transaction is open, the target keeps a copy of each summary
-    that the transaction has changed. The memory does not depend on the number of rows.
+    While a transaction is open, the target keeps a copy of each table's and database's summary that the transaction
+    has changed, as it was before. With these copies the target can undo the transaction, and :meth:`state` shows
+    only committed changes. The memory depends on the number of tables and databases, not on the number of rows.
     """
 
     def __init__(self) -> None:
         self._tables: dict[str, TableSummary] = {}
         self._databases: dict[str, DatabaseSummary] = {}
-        # Copies of the summaries that the open transaction has changed, from before it. None: the summary is new.
+        # Summaries before the open transaction changed them, for undoing the transaction. None stands for a table or
+        # database that had no summary before.
         self._tables_before: dict[str, TableSummary | None] = {}
         self._databases_before: dict[str, DatabaseSummary | None] = {}
         self._open = False
         self._plans: dict[tuple[bytes, bytes], ColumnPlan] = {}
 
     def begin(self, gtid: str | None) -> None:
-        """Begin a transaction. Undo a transaction that was not committed."""
+        """Begin a transaction. Undo the changes of an earlier transaction that was not committed."""
         self._undo()
         self._open = True
 
     def commit(self) -> None:
-        """Make the changes since ``begin`` visible in :meth:`state`."""
+        """Commit the open transaction, so that :meth:`state` shows its changes."""
         self._open = False
         self._tables_before.clear()
         self._databases_before.clear()
@@ -108,9 +118,9 @@ class SummaryTarget:
         header: RowsHeader,
         data: bytes | memoryview,
     ) -> None:
-        """Count and digest the rows of an event.
+        """Add the row changes of one event to the counts and the hash of the table.
 
-        Raises BinlogCorrupt when the rows cannot be parsed. Then none of them counts.
+        Raises BinlogCorrupt when a row cannot be parsed. In that case no row of the event is counted.
         """
         images = row_images(self._plan(table_map), header, data)
         if len(images) == 0:
@@ -136,7 +146,8 @@ class SummaryTarget:
         before = (images.before_end - images.before_start).tolist() or nothing
         after = (images.after_end - images.after_start).tolist() or nothing
         for before_length, after_length in zip(before, after, strict=True):
-            end = at + before_length + after_length  # the images of rows lie without gaps in the event
+            # A rows event holds the before-images and after-images of its rows one after another without gaps.
+            end = at + before_length + after_length
             lengths = _LENGTHS.pack(before_length, after_length)
             link = blake2b(digest + head + lengths, digest_size=DIGEST_BYTES)
             link.update(content[at:end])
@@ -151,7 +162,10 @@ class SummaryTarget:
         )
 
     def statement(self, database: str | None, text: bytes) -> None:
-        """Count and digest a statement under its default database, "" for none."""
+        """Add a statement to the count and the hash of its default database.
+
+        Statements without a default database are counted under the empty name.
+        """
         name = escape_invalid_utf8(database or "")
         have = self._databases.get(name)
         if self._open:
@@ -163,8 +177,10 @@ class SummaryTarget:
         self._databases[name] = replace(have, statements=have.statements + 1, digest=link.hexdigest())
 
     def state(self) -> dict[str, Any]:
-        """Return the summaries after the last commit: ``tables`` by qualified name, ``databases`` by name,
-        both sorted.
+        """Return the counts and hashes after the last commit.
+
+        The member ``tables`` has a summary for each ``database.table``, and ``databases`` one for each default
+        database. Both are sorted by name.
 
         >>> SummaryTarget().state()
         {'tables': {}, 'databases': {}}
@@ -177,9 +193,9 @@ class SummaryTarget:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from a state that :meth:`state` returned. ``{}`` is the empty state.
+        """Return to an earlier state, which :meth:`state` returned. The value ``{}`` stands for the empty state.
 
-        Raises ValueError or TypeError when ``state`` is no such state.
+        Raises ValueError or TypeError when ``state`` is no state of a summary.
         """
         tables = {k: TableSummary(**v) for k, v in state.get("tables", {}).items()}
         databases = {k: DatabaseSummary(**v) for k, v in state.get("databases", {}).items()}
@@ -190,7 +206,10 @@ class SummaryTarget:
         self._tables, self._databases = tables, databases
 
     def text(self) -> str:
-        """Return the summaries after the last commit as tables, or "nothing was applied"."""
+        """Return the counts and hashes after the last commit as tables for people.
+
+        If no change was committed, the text is "nothing was applied".
+        """
         state = self.state()
         if not state["tables"] and not state["databases"]:
             return "nothing was applied"
@@ -215,7 +234,6 @@ class SummaryTarget:
 
 
 def _tables_of(state: dict[str, Any]) -> Group:
-    """Return a table of the tables' summaries and a table of the databases' summaries, without empty ones."""
     tables = Table("table", *(_right(name) for name in ("inserted", "updated", "deleted")), "digest")
     for name, counts in sorted(state["tables"].items()):
         numbers = (f"{counts[key]:,}" for key in ("inserted", "updated", "deleted"))

@@ -1,1 +1,1 @@
-"""The two threads of a channel: the I/O thread fills the relay log, the applier reads and applies it."""
+"""The two threads of a channel. The I/O thread writes received events to the relay log. The SQL thread applies them."""

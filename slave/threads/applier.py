@@ -1,8 +1,9 @@
-"""The applier: events of the relay log become calls to a target.
+"""The applier: it reads events of the relay log, filters them, and hands them to a target.
 
-The applier asks the slave's own filter, whatever the master dropped, and applies the slave's rewrite rules.
-:class:`EventApplier` takes one event at a time. :func:`apply_files` runs it over whole files, and
-:class:`dumpfilter.slave.threads.sql_thread.SqlThread` runs it over a growing relay log.
+A target is the object to which the slave applies transactions. The applier asks the slave's own filter about every
+event, although the master has filtered the events before. It also applies the rules of ``--replicate-rewrite-db``.
+:class:`EventApplier` handles one event at a time. :func:`apply_files` uses it for whole files, and
+:class:`dumpfilter.slave.threads.sql_thread.SqlThread` for a growing relay log.
 """
 
 from __future__ import annotations
@@ -35,31 +36,34 @@ if TYPE_CHECKING:
 
 _SHORT_KEYWORDS = {b"BEGIN": Keyword.BEGIN, b"COMMIT": Keyword.END, b"ROLLBACK": Keyword.END}
 _MOST_MAPS = 4096
-"""The number of decoded table maps in the cache."""
+"""The largest number of decoded Table_map events in the cache. A full cache is emptied."""
 _READ_BUFFER = 1 << 18
 
 
 class _Table(NamedTuple):
-    """A decoded table map and the filter's decisions about its table."""
+    """A table, as a Table_map event describes it, with the decisions of the slave's filter about the table."""
 
     map: TableMap
     here: tuple[str, str] | None
-    """The database and the table on the slave, after rewriting. None when the slave's filter drops the rows."""
+    """The names of the database and the table on the slave, after the rules of ``--replicate-rewrite-db``.
+
+    None when the slave's filter drops the table's rows.
+    """
     hits: tuple[BaseRuleKind, ...]
-    """The kinds of the rules that a rows event of the table hits."""
+    """The kinds of filter rules that decide about this table's rows. The slave counts their uses, as a server does."""
 
 
 class EventApplier:
-    """Applies events one by one to a target.
+    """An applier that takes the events of a binlog or relay log one by one, filters them, and hands them to a target.
 
-    The target receives only events that pass the filter, under their rewritten names. ``Target.begin`` is
-    called with the first such event of a transaction. A transaction of which the filter passes nothing does
-    not reach the target.
+    The target receives only events that pass the filter ``rules``, under the names after ``--replicate-rewrite-db``.
+    The applier calls ``Target.begin`` when the first event of a transaction passes. The target hears nothing of a
+    transaction of which no event passes.
 
-    ``origin`` drops whole transactions before the rules are asked. ``on_complete`` receives the GTID of each
-    completed transaction, whether or not the target received any of it. MySQL does not add a transaction that
-    ``origin`` dropped to ``gtid_executed``, and its GTID therefore goes to ``on_passed_over``. MariaDB does,
-    and its GTID goes to ``on_complete``.
+    ``origin`` drops whole transactions by server id or domain, before the rules are asked. ``on_complete`` receives
+    the GTID of each completed transaction, even if the target received nothing of it. The exception is a MySQL
+    transaction that ``origin`` dropped. Its GTID goes to ``on_passed_over``, because a MySQL replica does not add such
+    a transaction to ``gtid_executed``. A MariaDB replica adds it to its position.
     """
 
     def __init__(
@@ -77,36 +81,42 @@ class EventApplier:
         self._on_complete = on_complete
         self._on_passed_over = on_passed_over
         self.hits: Counter[BaseRuleKind] = Counter()
-        """Hits by kind of rule since :meth:`take_hits`."""
+        """The number of uses of filter rules since :meth:`take_hits` was last called, by kind of rule."""
         self._passed_over = False
         self._groups = Groups()
         self._gtid: Gtid | None = None
         self._begun = False
         self._tables: dict[int, _Table] = {}
-        # By the body of the Table_map event. Most tables appear again and again.
+        # A cache of decoded Table_map events by their bytes, because a binlog repeats them for each statement.
         self._maps: dict[bytes, _Table] = {}
         self.source_file = ""
-        """The base name of the master's file that the events come from, from the relay log's artificial Rotate event.
+        """The base name of the master's binlog file from which the events come.
 
-        A caller that begins after the Rotate event sets this attribute.
+        The artificial Rotate event at the head of each relay log file names the file. A caller that begins to read
+        after this event sets the attribute itself.
         """
         self.source_begin = 4
-        """The position from which the slave read the master's file, from the same Rotate event."""
+        """The offset from which the slave read the master's binlog file, bytes.
+
+        The offset comes from the artificial Rotate event at the head of the relay log file.
+        """
 
     @property
     def inside(self) -> bool:
-        """Whether the newest event left a transaction open."""
+        """Whether the newest event lies inside a transaction whose end has not come yet."""
         return self._groups.inside
 
     def take_hits(self) -> Counter[BaseRuleKind]:
-        """Return the hits so far, and count again from zero."""
+        """Return the number of uses of filter rules since the last call, by kind of rule, and count from zero again."""
         hits, self.hits = self.hits, Counter()
         return hits
 
     def feed(self, event: Event, *, file: str) -> None:
-        """Apply an event. Errors name ``file`` and the event's offset.
+        """Filter the next event of the relay log, and hand it to the target if it passes.
 
-        Raises BinlogCorrupt, BinlogUnsupported, :class:`SlaveIncident`, and the target's errors.
+        ``file`` is the relay log's path, for the texts of errors. Raises BinlogCorrupt or BinlogUnsupported for an
+        event that cannot be read, and SlaveIncident when the master logged an incident such as lost events. Errors of
+        the target are raised, too.
         """
         try:
             if self._origin is not None and not self._groups.inside:
@@ -174,14 +184,15 @@ class EventApplier:
         self._tables.clear()
 
     def _is_unwanted(self, event: Event) -> bool:
-        """Tell whether ``origin`` drops the transaction that begins with this event."""
+        """Tell whether the slave drops the transaction that begins with this event, because of its server id or
+        domain."""
         assert self._origin is not None
         gtid = gtid_of(event)
         domain = gtid.domain_id if isinstance(gtid, MariadbGtid) else None
         return not self._origin.wants(event.header.server_id, domain, writer=event.fd.header.server_id)
 
     def _begin_for_target(self) -> None:
-        """Call ``Target.begin`` unless the transaction has begun for the target."""
+        """Call ``Target.begin``, unless it has been called for the current transaction already."""
         if not self._begun:
             self._target.begin(None if self._gtid is None else str(self._gtid))
             self._begun = True
@@ -221,8 +232,11 @@ class EventApplier:
         return header.statement_ends
 
     def _query(self, kind: int, body: bytes | memoryview, description: FormatDescription) -> Keyword:
-        """Apply a statement, unless it is a transaction's keyword. Return the keyword, or ``Keyword.NONE``
-        for a statement."""
+        """Filter a statement and hand it to the target if it passes. Return which transaction control it is.
+
+        BEGIN, COMMIT and other statements that control a transaction do not go to the target. For all other
+        statements the result is ``Keyword.NONE``.
+        """
         word = _short_keyword(kind, body, description)
         if word is not Keyword.NONE:
             return word
@@ -242,15 +256,18 @@ class EventApplier:
         return Keyword.NONE
 
     def _payload(self, body: bytes | memoryview, description: FormatDescription) -> None:
-        """Apply the events of a compressed transaction. They have no checksums."""
+        """Decompress a Transaction_payload event, and apply the events in it, which have no checksums."""
         inner = replace(description, checksum=False)
         for header, raw in events_inside(decode_transaction_payload(body).open()):
             self._apply(header, raw, inner.body(raw), inner)
 
 
 def _short_keyword(kind: int, body: bytes | memoryview, description: FormatDescription) -> Keyword:
-    """Recognize BEGIN, COMMIT and ROLLBACK without decoding the event, because every other Query event is one
-    of them."""
+    """Return ``Keyword.BEGIN`` or ``Keyword.END`` for a Query event that is BEGIN, COMMIT or ROLLBACK.
+
+    The result is ``Keyword.NONE`` for all other events, which need a closer look. About every second Query event
+    controls a transaction, and recognizing these without decoding the whole event saves time.
+    """
     usual = description.post_header_length(kind) == QUERY_HEADER_LENGTH
     if kind != EventType.QUERY or not usual or len(body) < QUERY_HEADER_LENGTH:
         return Keyword.NONE
@@ -266,9 +283,10 @@ def apply_files(
     *,
     on_complete: Callable[[Gtid], None] = lambda gtid: None,
 ) -> None:
-    """Apply whole binlogs or relay logs in the given order.
+    """Apply whole binlog or relay log files to a target, in the given order, as far as the filter ``rules`` passes.
 
-    Raises BinlogTruncated when a file ends inside a transaction, and the errors of :meth:`EventApplier.feed`.
+    ``on_complete`` receives the GTID of each completed transaction. Raises BinlogTruncated when a file ends inside a
+    transaction, BinlogCorrupt or BinlogUnsupported for an event that cannot be read, and SlaveIncident for an incident.
     """
     applier = EventApplier(rules, target, on_complete=on_complete)
     for path in paths:

@@ -1,19 +1,18 @@
-"""The wait before the next attempt to reach the master."""
+"""The time that a slave waits after a failed attempt to reach the master, which grows with each failure."""
 
 from __future__ import annotations
 
 import random
 
 FIRST = 0.1
-"""The longest wait after the first failed attempt, seconds."""
+"""The longest wait after the first failed attempt, seconds. Each further failure doubles the longest wait."""
 
 
 class Backoff:
-    """Exponential backoff with jitter: the wait before attempt N is at most ``FIRST * 2**N`` and at most
-    ``maximum`` seconds.
+    """Exponential backoff with jitter: waits that double with each failed attempt, up to ``maximum`` seconds.
 
-    The jitter shortens the wait by up to half, so that a restarted master's slaves do not all come back at
-    the same time.
+    The wait after ``N`` earlier failures is at most ``FIRST * 2**N`` seconds. A random factor from 0.5 to 1 shortens
+    it, so that the slaves of a restarted master do not all connect at the same time.
     """
 
     def __init__(self, maximum: float, *, uniform: random.Random | None = None) -> None:
@@ -22,11 +21,11 @@ class Backoff:
         self.attempts = 0
 
     def reset(self) -> None:
-        """Begin again with the shortest wait, because the master was reached."""
+        """Forget the failed attempts, because the slave has reached the master. The next wait is short again."""
         self.attempts = 0
 
     def next(self) -> float:
-        """Count a failed attempt. Return the wait before the next one, seconds."""
+        """Count one more failed attempt, and return the time to wait before the next attempt, seconds."""
         bound = min(self._maximum, FIRST * 2.0 ** min(self.attempts, 30))
         self.attempts += 1
         return bound * self._random.uniform(0.5, 1.0)

@@ -1,9 +1,9 @@
-"""Groups of events: a group is a transaction, or a statement outside any transaction.
+"""The boundaries between groups of events. A group is a transaction, or a statement outside any transaction.
 
-This module applies the rules of :mod:`dumpfilter.index.scanner` to one event at a time. A GTID event opens a
-group. In a binlog without GTIDs, BEGIN or the first event of a statement opens a group. Xid, COMMIT,
-ROLLBACK, XA PREPARE or a compressed payload closes a group. A group without BEGIN is closed by its only
-statement.
+The applier needs the boundaries, because it may stop and save its position only between two groups. A GTID event opens
+a group. In a binlog without GTIDs, BEGIN or the first event of a statement opens a group. Xid, COMMIT, ROLLBACK,
+XA PREPARE or a compressed transaction (Transaction_payload event) closes a group. A group without BEGIN, such as a DDL
+statement, ends with its only statement. :mod:`dumpfilter.index.scanner` has the same rules for the master.
 """
 
 from __future__ import annotations
@@ -18,18 +18,24 @@ _FL_STANDALONE = 0x01
 
 
 class Keyword(enum.Enum):
-    """The part that a Query's text plays in its transaction (``Query_log_event::is_trans_keyword``)."""
+    """The kinds of statements that control a transaction, and ``NONE`` for all other statements.
+
+    Filters do not decide about statements that control a transaction. The server tells them apart in
+    ``Query_log_event::is_trans_keyword``.
+    """
 
     NONE = enum.auto()
-    """A statement on which a filter decides."""
+    """A statement that does not control a transaction. The slave's filter decides about it."""
     BEGIN = enum.auto()
+    """BEGIN, XA START or XA BEGIN, which open a transaction."""
     END = enum.auto()
+    """COMMIT or ROLLBACK, which end a transaction."""
     INSIDE = enum.auto()
-    """SAVEPOINT, ROLLBACK TO, and XA statements other than XA START."""
+    """SAVEPOINT, RELEASE SAVEPOINT, ROLLBACK TO, and XA statements that do not open a transaction."""
 
 
 def keyword(text: str) -> Keyword:
-    """Return the transaction keyword that a statement's text is, or ``Keyword.NONE``.
+    """Return the kind of transaction control that a statement is, or ``Keyword.NONE`` for any other statement.
 
     >>> keyword("begin"), keyword("ROLLBACK TO `a`"), keyword("BEGIN NOT ATOMIC")
     (<Keyword.BEGIN: 2>, <Keyword.INSIDE: 4>, <Keyword.NONE: 1>)
@@ -47,20 +53,20 @@ def keyword(text: str) -> Keyword:
 class _State(enum.Enum):
     OUTSIDE = enum.auto()
     STATEMENT = enum.auto()
-    """The next statement ends the group."""
+    """A group without BEGIN is open, and the next statement ends the group."""
     TRANSACTION = enum.auto()
-    """A transaction began with BEGIN, and only its end closes the group."""
+    """A transaction is open, and only COMMIT, ROLLBACK, Xid or XA PREPARE ends the group."""
 
 
 class Groups:
-    """The state of grouping in a stream of events."""
+    """A tracker that reads a binlog's events one after another and tells where transactions begin and end."""
 
     def __init__(self) -> None:
         self._state = _State.OUTSIDE
 
     @property
     def inside(self) -> bool:
-        """Whether the newest event left a group open."""
+        """Whether the newest event lies inside a transaction or statement whose end has not come yet."""
         return self._state is not _State.OUTSIDE
 
     def enter(
@@ -71,10 +77,10 @@ class Groups:
         word: Keyword = Keyword.NONE,
         statement_end: bool = False,
     ) -> bool:
-        """Take the next event. Return True when the event completes a group.
+        """Note the next event of the binlog, and tell whether it completes a transaction or a lone statement.
 
-        ``mariadb_flags`` are the flags of a MariaDB Gtid event. ``word`` is the keyword of a Query event.
-        ``statement_end`` says that a rows event carries STMT_END_F.
+        ``kind`` is the event's type. ``mariadb_flags`` are the flags of a MariaDB Gtid event. ``word`` says which
+        transaction control a Query event is. ``statement_end`` says that a rows event carries STMT_END_F.
         """
         if kind in MYSQL_GTIDS:
             self._state = _State.STATEMENT

@@ -1,4 +1,4 @@
-"""GTIDs in the messages of the master, in relay logs and in sets."""
+"""Functions that read GTIDs from the master's messages and from relay logs, and add them to GTID sets."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 
 def ranges(member: pb.GtidRuns) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last number of each run in a message ``GtidRuns``.
+    """Yield the first and the last transaction number of each run of consecutive GTIDs in a message of the master.
 
-    The message holds pairs: the distance from the end of the previous run, and the length of the run.
+    The message encodes each run as two numbers: the distance from the end of the previous run, and the number of
+    GTIDs in the run.
 
     >>> list(ranges(pb.GtidRuns(runs=[1, 5, 3, 2])))
     [(1, 5), (8, 9)]
@@ -31,8 +32,11 @@ def ranges(member: pb.GtidRuns) -> Iterator[tuple[int, int]]:
 
 
 def add_runs(gtids: GtidSet, runs: pb.GtidRunsSet) -> None:
-    """Add the runs of a chunk to a GTID set. Raises GtidError when their family differs from the set's
-    family."""
+    """Add the GTIDs that the master sent with a chunk to the set ``gtids``.
+
+    ``runs`` encodes the GTIDs as runs of consecutive numbers. Raises GtidError when one of the two holds MySQL's
+    GTIDs and the other one MariaDB's.
+    """
     for member in runs.members:
         key: SourceKey = (member.uuid, member.tag)
         if isinstance(gtids, MariadbGtidSet):
@@ -42,7 +46,7 @@ def add_runs(gtids: GtidSet, runs: pb.GtidRunsSet) -> None:
 
 
 def gtid_of(event: Event) -> Gtid | None:
-    """Return the GTID that an event carries, or None."""
+    """Return the GTID in a GTID event of MySQL or MariaDB, or None for any other event."""
     kind = event.header.type
     if kind == EventType.MARIADB_GTID:
         return decode_mariadb_gtid(event.body, event.header.server_id).gtid
@@ -54,8 +58,10 @@ def gtid_of(event: Event) -> Gtid | None:
 
 
 def up_to(gtids: GtidSet) -> GtidSet:
-    """Return the set of all GTIDs from number 1 to the last number of each server UUID (MySQL) or domain
-    (MariaDB).
+    """Return the set ``gtids`` with all gaps filled.
+
+    For each server UUID (MySQL) or domain (MariaDB) the result holds all numbers from 1 to the highest in ``gtids``.
+    A slave uses the result to find transactions that the master dropped before the highest applied one.
 
     >>> str(up_to(parse_gtid_set("0-1-3:5")))
     '0-1-5'
@@ -69,8 +75,10 @@ def up_to(gtids: GtidSet) -> GtidSet:
 def gtids_between(
     directory: Path, start: RelayPosition, end: RelayPosition, family: Family | None
 ) -> GtidSet:
-    """Return the GTIDs of the transactions between two positions of the relay log. Raises BinlogError,
-    StateCorrupt."""
+    """Read the relay log from ``start`` to ``end`` and return the GTIDs of the transactions there.
+
+    Raises BinlogError when a relay log file is damaged, and StateCorrupt when its index is.
+    """
     found = parse_gtid_set("", family)
     files = read_index(directory)
     for name in files[files.index(start.file) : files.index(end.file) + 1]:

@@ -1,11 +1,12 @@
-"""The I/O thread: a gRPC client around :class:`dumpfilter.slave.threads.receiver.Receiver`.
+"""The I/O thread of a channel: the gRPC client that receives events from the master and has them written.
 
-The I/O thread registers the slave with its filter and asks the master for a dump from the receiver's
-position. The thread passes every chunk to the receiver. After a lost connection the thread connects and
-registers again.
+The I/O thread registers the slave and its filter with the master. Then it asks for a dump, a stream of events, from
+the position that the slave has saved. The events come in messages called chunks. The thread passes each chunk to
+:class:`dumpfilter.slave.threads.receiver.Receiver`, which writes the relay log. After a lost connection the thread
+connects and registers again.
 
-The receiver writes a chunk before the thread reads the next one. HTTP/2 flow control bounds the chunks that
-gRPC holds in memory, and therefore a slow disk on the slave slows down the master's dump thread.
+The receiver writes a chunk before the thread reads the next one. HTTP/2 flow control limits the chunks that gRPC holds
+in memory. Therefore a slow disk on the slave slows down the master's dump instead of filling the slave's memory.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ CHANNEL_OPTIONS = (
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.http2.max_pings_without_data", 0),
-    # Every attempt opens a new connection, and only Backoff decides how long the slave waits between attempts.
+    # gRPC must not reuse connections or wait between attempts by itself, because the slave's class Backoff decides how
+    # long the slave waits before it connects again.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_retries", 0),
 )
@@ -64,17 +66,19 @@ _RETRIED = frozenset(
 )
 
 _REGISTER_TIMEOUT = 10.0
-"""The longest wait, seconds, for the answer to Register and to ChangeFilter. A running master answers both at
-once."""
+"""The longest wait for the master's answer to the calls Register and ChangeFilter, seconds.
+
+A running master answers both at once.
+"""
 
 _TICK = 0.05
-"""The period, seconds, in which the ticker saves ``master.info`` and checks that the master is not silent."""
+"""The period in which a helper thread saves ``master.info`` and checks that the master is not silent, seconds."""
 
 _MOST_UNKNOWN_REGISTRATIONS = 3
-"""The number of times in a row that a master may answer NOT_FOUND to a dump.
+"""The number of NOT_FOUND answers to a dump request in a row after which the slave gives up.
 
-A master that was restarted between Register and Dump has forgotten the registration, and registering again helps.
-After this many times the cause must be another one, for example a purged binlog file.
+A master that restarted between Register and Dump has forgotten the slave, and registering again helps. After several
+such answers the cause must be another one, for example a purged binlog file.
 """
 
 _CONNECTING = "Connecting to source"
@@ -85,20 +89,20 @@ _FAMILIES: dict[int, Family] = {pb.MYSQL: "mysql", pb.MARIADB: "mariadb"}
 
 
 class _Call(Protocol):
-    """A running gRPC call."""
+    """A running gRPC call to the master, which another thread can cancel."""
 
     def cancel(self) -> bool: ...
 
 
 class _Dump(_Call, Protocol):
-    """A running dump: a stream of chunks."""
+    """A running dump: the stream of messages (chunks) in which the master sends events to this slave."""
 
     def __iter__(self) -> Iterator[pb.Chunk]: ...
 
 
 @dataclass(frozen=True)
 class _Registration:
-    """The registration that the running dump belongs to."""
+    """The slave's registration with the master for the running dump, which a change of filter refers to."""
 
     stub: rpc.DumpFilterStub
     slave_id: str
@@ -106,11 +110,11 @@ class _Registration:
 
 
 class IoThread:
-    """The thread that fills the relay log.
+    """The thread that receives events from the master and has ``receiver`` write them to the relay log.
 
-    :meth:`run` blocks and may be called once. Any thread may call :meth:`stop` and :meth:`change_filter`. The
-    I/O thread calls ``on_chunk`` after the receiver has written a chunk, and ``on_connect`` after each
-    registration, with the connection's stub and the master's answer.
+    :meth:`run` works until the thread ends, and may be called once. Any thread may call :meth:`stop` and
+    :meth:`change_filter`. The I/O thread calls ``on_chunk`` after each message of the stream that was written. It calls
+    ``on_connect`` after each registration, with the gRPC stub of the connection and the master's answer.
     """
 
     def __init__(
@@ -133,36 +137,44 @@ class IoThread:
         self._heard_at = time.monotonic()
         self._ticker_error: DumpfilterError | None = None
         self._unknown_registrations = 0
-        # Held from Register until Dump has been requested. A change of filter must not fall between the two calls.
+        # The I/O thread holds this lock from the call Register until the call Dump. A change of filter between the two
+        # calls would find no dump to change, and the dump that begins after it would still use the old filter.
         self._registering = threading.Lock()
         self._registration: _Registration | None = None
         self.state = ""
-        """The thread's activity in the server's words (``Replica_IO_State``). Empty before and after :meth:`run`."""
+        """The thread's activity in a server's words, such as "Waiting for source to send event" (``Replica_IO_State``).
+
+        The text is empty while the thread does not run.
+        """
         self.last_error = ""
-        """The reason why the newest attempt to connect failed. Empty when that attempt succeeded."""
+        """The reason why the newest attempt to connect to the master failed. Empty after a successful attempt."""
         self.last_error_at = 0.0
-        """The Unix time at which the newest attempt to connect failed, seconds."""
+        """The Unix time of the newest failed attempt to connect to the master, seconds."""
         self.filter_version = 0
-        """The version of the filter that the master uses for this slave. Each registration counts anew, from 1."""
+        """The number of the filter that the master uses for this slave. The master counts from 1 after each
+        registration, and each change of the filter adds 1."""
         self.ended = False
-        """Whether the dump with the option ``once`` has reached the end of the newest binlog."""
+        """Whether the thread ended at the end of the newest binlog of the master, as the option ``once`` demands."""
 
     @property
     def connected(self) -> bool:
-        """Whether a dump is running. ``Replica_IO_Running`` is ``Yes`` then, and ``Connecting`` while the
-        thread has no dump."""
+        """Whether the slave is registered with the master and a dump (stream of events) is running.
+
+        If so, ``Replica_IO_Running`` is ``Yes``. A running thread without a dump shows ``Connecting``.
+        """
         return self._registration is not None
 
     def change_filter(self, definition: pb.FilterDefinition, to: MasterInfo) -> None:
-        """Use another filter from the resume point ``to`` on, which is the applier's position.
+        """Replace the filter for everything after the position ``to``, up to which the applier has applied.
 
-        The receiver truncates the relay log to ``to``, and the running dump continues from ``to`` with the
-        new filter. When the master is unreachable, or when ``to`` is a position in another master's binlog,
-        the dump cannot continue. This method then cancels the dump, and the thread registers again with the
-        new filter.
+        The receiver truncates the relay log to ``to``, and the master's running dump goes back to ``to`` with the new
+        filter. If the master refuses the change or is unreachable, or if ``to`` lies in another master's binlog, this
+        method cancels the dump. The thread then registers again with the new filter.
         """
         if self._registration is None:
-            self._cancel()  # a call of Register to an unreachable master would hold the lock until its timeout
+            # The thread may be waiting for an unreachable master's answer to Register. This call holds the lock, and
+            # without cancelling it the change of filter would have to wait for the call's timeout.
+            self._cancel()
         with self._registering, self._receiver.rewinding(to):
             self._options = replace(self._options, filter=definition)
             registration = self._registration
@@ -178,13 +190,16 @@ class IoThread:
                 self._receiver.await_version(version)
 
     def set_filter(self, definition: pb.FilterDefinition) -> None:
-        """Set the filter to register with. The thread must not be running."""
+        """Set the filter that the slave sends to the master when it registers. The thread must not be running."""
         self._options = replace(self._options, filter=definition)
 
     def _change_in_dump(
         self, registration: _Registration, definition: pb.FilterDefinition, to: MasterInfo
     ) -> int | None:
-        """Call ChangeFilter. Return the new filter's version, or None when the master did not accept the change."""
+        """Ask the master to change the filter in the running dump, from the position ``to`` on.
+
+        Return the number that the master gave to the new filter, or None when the master did not make the change.
+        """
         request = pb.ChangeFilterRequest(slave_id=registration.slave_id, filter=self._with_names(definition))
         getattr(request, "from").CopyFrom(pb.BinlogPosition(file=to.source_file, position=to.source_position))
         try:
@@ -200,15 +215,15 @@ class IoThread:
         return int(answer.filter_version)
 
     def stop(self) -> None:
-        """Make :meth:`run` return soon, without an error."""
+        """Make :meth:`run` end soon and without an error, even while the thread waits for the master."""
         self._stop.set()
         self._cancel()
 
     def run(self) -> None:
-        """Receive until :meth:`stop`, until the end of the newest binlog (``once``), or until an error.
+        """Receive events until :meth:`stop` is called. With ``once`` also end at the end of the newest binlog.
 
-        The thread connects again after an error that another attempt can cure. Raises the other errors, and
-        :class:`ConnectionLost` after ``retry_count`` failed attempts.
+        After a lost connection, and other errors that may be temporary, the thread connects again. Raises
+        ConnectionLost after ``retry_count`` failed attempts, and every other error at once.
         """
         done = threading.Event()
         ticker = threading.Thread(target=self._tick, args=(done,), name="slave-io-ticker", daemon=True)
@@ -223,7 +238,8 @@ class IoThread:
                 except grpc.RpcError as error:
                     self._lost(self._reason_to_retry(error))
                 except grpc.FutureCancelledError:
-                    # The ticker cancelled the call, or stop() did. After stop() the reason is not used.
+                    # Either the helper thread cancelled the call because the master was silent, or stop() did. After
+                    # stop() this text is not used.
                     self._lost("the master was silent for too long")
         finally:
             self.state = ""
@@ -232,7 +248,10 @@ class IoThread:
             self._receiver.close()
 
     def _connect_and_receive(self) -> bool:
-        """Register once and receive one dump. Return True when the dump has reached its end."""
+        """Connect to the master, register, and receive one stream of events until the stream ends or breaks off.
+
+        Return True when the stream has reached the end of the newest binlog, with the option ``once``.
+        """
         self.state = _CONNECTING
         with grpc.insecure_channel(self._options.address, options=CHANNEL_OPTIONS) as channel:
             stub = rpc.DumpFilterStub(channel)
@@ -253,7 +272,7 @@ class IoThread:
             return ended
 
     def _begin_dump(self, stub: rpc.DumpFilterStub, answer: pb.RegisterResponse) -> _Dump:
-        """Request a dump from the receiver's position."""
+        """Ask the master for a stream of events (dump) from the position up to which the slave has received."""
         another_master = bool(
             self._options.auto_position
             and self._receiver.info.source_file
@@ -272,11 +291,10 @@ class IoThread:
         return call
 
     def _with_names(self, definition: pb.FilterDefinition) -> pb.FilterDefinition:
-        """Return the definition with the collation for names with which the relay logs were filtered.
+        """Return a filter definition that names the collation by which the channel has always compared names.
 
-        The slave keeps its first collation even if the master's binlogs come from a newer server now. The
-        relay log may hold transactions that were filtered with the first collation and that the applier has
-        not reached.
+        The channel keeps its first collation even if the master's binlogs now come from a newer server. The relay log
+        may still hold transactions that the master filtered with the first collation.
         """
         named = pb.FilterDefinition()
         named.CopyFrom(definition)
@@ -338,7 +356,8 @@ class IoThread:
     def _receive(self, call: _Dump) -> bool:
         try:
             for chunk in call:
-                self._heard_at = math.inf  # the slave is busy writing, and the master is not silent
+                # While the slave writes, it does not listen. That time must not count as the master's silence.
+                self._heard_at = math.inf
                 self.received.add(chunk)
                 if not self._receiver.receive(chunk):
                     self._heard_at = time.monotonic()
@@ -360,7 +379,10 @@ class IoThread:
             call.cancel()
 
     def _reason_to_retry(self, error: grpc.RpcError) -> str:
-        """Return the reason of a failed call that another attempt may cure. Raise the typed error for other calls."""
+        """Return the reason for a failed gRPC call if another attempt may succeed.
+
+        Otherwise raise the error of dumpfilter that belongs to the gRPC status, such as PositionError.
+        """
         code, details = error.code(), error.details() or ""
         where = f"master {self._options.address}"
         if code in _RETRIED:
@@ -382,8 +404,10 @@ class IoThread:
         raise StreamError(f"{where}: {code.name}: {details}") from error
 
     def _lost(self, reason: str) -> None:
-        """Wait before the next attempt. Raise :class:`ConnectionLost` after the last attempt that
-        ``retry_count`` allows."""
+        """Note that the connection was lost, and wait before the next attempt to connect.
+
+        Raises ConnectionLost when as many attempts in a row have failed as ``retry_count`` allows.
+        """
         if self._ticker_error is not None:
             raise self._ticker_error
         if self._stop.is_set():
@@ -404,7 +428,7 @@ class IoThread:
         self._stop.wait(wait)
 
     def _watch(self, call: _Call) -> None:
-        """Make :meth:`stop` and the ticker cancel this call from now on."""
+        """Remember the running gRPC call, so that STOP REPLICA or a timeout can cancel it."""
         with self._lock:
             self._heard_at = time.monotonic()
             self._call = call
@@ -417,8 +441,11 @@ class IoThread:
                 self._call.cancel()
 
     def _tick(self, done: threading.Event) -> None:
-        """Save ``master.info`` when it is due, and cancel a call on which the master is silent for
-        ``net_timeout``."""
+        """Do the periodic work of the helper thread: save ``master.info``, and watch for a silent master.
+
+        If the master sends nothing for ``net_timeout`` seconds, the helper thread cancels the call, and the I/O thread
+        connects again.
+        """
         while not done.wait(_TICK):
             try:
                 self._receiver.flush_if_due()

@@ -1,4 +1,4 @@
-"""Counts of the messages that an I/O thread has received."""
+"""Counts of the messages, bytes and events that an I/O thread has received from the master."""
 
 from __future__ import annotations
 
@@ -10,23 +10,26 @@ from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 @dataclass
 class Received:
-    """Counts of chunks and bytes since the I/O thread was started."""
+    """Counts since the newest start of a channel's I/O thread. A chunk is one message of the master's stream."""
 
     connections: int = 0
-    """The number of dumps that the master has begun for this thread."""
+    """The number of times that the I/O thread has connected and received a stream of events (dump) from the master."""
     heartbeats: int = 0
-    """The number of chunks that were heartbeats."""
+    """The number of heartbeats: messages without events, which show that an idle master is alive."""
     last_heartbeat_at: float = 0.0
     """The Unix time of the newest heartbeat, seconds. 0 before the first heartbeat."""
     chunks: int = 0
-    """The number of chunks, heartbeats included."""
+    """The number of messages of the stream (chunks), heartbeats included."""
     bytes_received: int = 0
-    """Bytes of raw events."""
+    """The size of all received events together, bytes. Message headers do not count."""
     counts: dict[str, int] = field(default_factory=lambda: {f.name: 0 for f in pb.Counts.DESCRIPTOR.fields})
-    """The master's counts of the events and bytes that it read, sent and dropped for this slave."""
+    """The numbers of events and bytes that the master says it has read, sent and dropped for this slave.
+
+    The keys are the names of the members of the protobuf message ``Counts``.
+    """
 
     def add(self, chunk: pb.Chunk) -> None:
-        """Add a chunk to the counts."""
+        """Add one received message of the master's stream to the counts."""
         self.chunks += 1
         if chunk.heartbeat:
             self.heartbeats += 1

@@ -1,7 +1,8 @@
-"""The I/O thread without the network: chunks come in, the relay log and ``master.info`` go out.
+"""The part of the I/O thread that writes files: received events go to the relay log, the position to ``master.info``.
 
-The order of the writes makes a crash harmless. The receiver writes the relay log before ``master.info``, and
-``master.info`` names only resume points up to which the relay log is complete.
+The events come in chunks, the messages of the master's stream. The order of the writes makes a crash harmless. The
+receiver writes the relay log before ``master.info``. ``master.info`` names only positions between two transactions up
+to which the relay log is complete (resume points).
 """
 
 from __future__ import annotations
@@ -26,22 +27,25 @@ from dumpfilter.slave.threads.relay_end import RelayEnd
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 SAVE_PERIOD = 0.02
-"""The longest time, seconds, that ``master.info`` may lag behind the received chunks.
+"""The longest time that ``master.info`` may lag behind the received events, seconds.
 
-Replacing the file takes about half a millisecond, and this period bounds the cost to a few per cent. After a
-crash the slave requests again at most what it received in this period.
+Replacing the file takes about half a millisecond, so saving once in this period costs a few per cent of the time.
+After a crash the slave asks the master again for the events that it received in this period.
 """
 
 _NO_VERSION = 1 << 63
-"""A filter version that no chunk has. The receiver awaits this version while the master changes the filter,
-and accepts no chunk meanwhile."""
+"""A version number that no filter ever has.
+
+While a change of filter is under way, the receiver waits for this version, so that it accepts no events meanwhile.
+"""
 
 
 class Receiver:
-    """The writer of one channel's relay log and ``master.info``.
+    """The object that writes one channel's relay log and ``master.info`` from the chunks that the master sends.
 
-    The constructor loads ``master.info`` and recovers the relay log. One thread calls :meth:`receive`.
-    Another thread may call :meth:`flush_if_due`.
+    The constructor reads ``master.info``, and truncates the relay log to the position there. Then it tells the applier
+    that position through ``relay_end``. Only the I/O thread calls :meth:`receive`. Another thread may call
+    :meth:`flush_if_due` at the same time.
     """
 
     def __init__(
@@ -66,12 +70,16 @@ class Receiver:
         self._retrieved_more = False
         self._completed: list[pb.GtidRunsSet] = []
         self._hits: Counter[BaseRuleKind] = Counter()
-        """Hits up to the resume point that the receiver has not published to the applier yet."""
+        """Uses of filter rules that the master counted before the newest resume point, the position between two
+        transactions up to which everything is received. The applier has not been told these counts yet."""
         self._later_hits: Counter[BaseRuleKind] = Counter()
-        """Hits of transactions received after the resume point. They join ``_hits`` when the resume point moves."""
+        """Uses of filter rules that the master counted for transactions after the newest resume point.
+
+        When these transactions are complete, the resume point moves, and the counts are added to ``_hits``.
+        """
         self._awaited_version = 0
         self.filter_digest = self._info.filter_digest
-        """The digest of the filter that selects the events from now on."""
+        """A hash of the filter by which the master selects the events that the receiver writes from now on."""
         self._master_uuid = self._info.master_uuid
         self._another_master = False
         relay_log.recover(self._info.relay_position)
@@ -79,10 +87,10 @@ class Receiver:
 
     @property
     def info(self) -> MasterInfo:
-        """The newest resume point, from which the next dump begins.
+        """The newest position between two transactions up to which everything is received. The next dump begins there.
 
-        The resume point may be newer than the file ``master.info`` by up to ``save_period``. Its member
-        ``retrieved`` is current only after a save; :meth:`begin_stream` saves.
+        The position may be newer than the one in the file ``master.info`` by up to ``save_period`` seconds. The
+        member ``retrieved``, the set of received GTIDs, is brought up to date only when the file is written.
         """
         return self._info
 
@@ -94,13 +102,14 @@ class Receiver:
         names: NameCollation = NameCollation.GENERAL_CI,
         another_master: bool = False,
     ) -> None:
-        """Prepare for a new stream that begins at the position of :attr:`info`.
+        """Prepare for a new stream of events from the master, which begins at the position of :attr:`info`.
 
-        ``names`` is the collation for names with which the master filters. The receiver discards an
-        incomplete transaction of an earlier stream. With ``another_master`` the next chunk begins a new relay
-        log, because another master's binlog file is a different file even if it has the same name.
+        If the stream before broke off inside a transaction, the receiver removes this transaction from the relay log.
+        ``family`` says which servers wrote the master's binlogs, and ``names`` how the master compares names. With
+        ``another_master`` the next events begin a new relay log file. Another master's binlog file is a different
+        file even if it has the same name.
 
-        Raises :class:`StreamError` when the family or the collation differs from the one of the relay logs.
+        Raises StreamError when the family or the collation differs from the one of the existing relay logs.
         """
         with self._lock:
             if self._info.family not in ("", family):
@@ -114,7 +123,8 @@ class Receiver:
                 )
             if not self._info.family:
                 self._retrieved = parse_gtid_set("", family)
-            # The position is still one in the old master's file. It must not be combined with the new master's UUID.
+            # Until the new master has sent its first chunk, the position belongs to the old master's binlog file. The
+            # saved state must not combine this position with the new master's UUID.
             kept = {"family": family, "names": names.value, "filter_digest": self.filter_digest}
             if not another_master:
                 kept["master_uuid"] = master_uuid
@@ -129,11 +139,11 @@ class Receiver:
 
     @contextmanager
     def rewinding(self, to: MasterInfo) -> Iterator[None]:
-        """Truncate the relay log to ``to``, from where the master sends again with another filter.
+        """Truncate the relay log to the position ``to``, because the master sends everything after it again.
 
-        The receiver accepts no chunk while the block runs. Inside the block the caller requests the change
-        from the master. After the block the receiver accepts chunks of the filter version that
-        :meth:`await_version` set, and chunks of a new stream.
+        This is the context manager for a change of filter. Inside the ``with`` block the caller asks the master to
+        change the filter, and the receiver writes nothing. After the block the receiver discards chunks that the old
+        filter selected, until :meth:`await_version`'s version or a new stream arrives.
         """
         with self._lock:
             self._relay_log.recover(to.relay_position)
@@ -151,18 +161,20 @@ class Receiver:
             yield
 
     def await_version(self, version: int) -> None:
-        """Accept chunks of this filter version and of later ones. Call this method inside :meth:`rewinding`."""
+        """Discard all chunks until the master sends one that the filter with this version number selected.
+
+        The master numbers the filters of a registration. Call this method inside the block of :meth:`rewinding`.
+        """
         self._awaited_version = version
 
     def receive(self, chunk: pb.Chunk) -> bool:
-        """Write a chunk and advance to its resume point. Return False for a chunk of an earlier filter
-        version.
+        """Write a chunk's events to the relay log, and advance the position to the chunk's last complete transaction.
 
-        The master had sent that chunk before it changed the filter. The master sends the chunk's transactions
-        again with the new filter.
+        Return False, without writing, for a chunk that the master sent before it changed the filter. The master sends
+        the transactions of such a chunk again with the new filter.
 
-        Raises :class:`StreamError` when the chunk does not continue the stream, and
-        :class:`~dumpfilter.errors.OutputError` when the slave cannot write the chunk.
+        Raises StreamError when the chunk does not continue the stream, and OutputError when the slave cannot write
+        a file.
         """
         with self._lock:
             if chunk.filter_version < self._awaited_version:
@@ -181,18 +193,21 @@ class Receiver:
             return True
 
     def flush_if_due(self) -> None:
-        """Save ``master.info`` when the file has lagged behind for ``save_period``."""
+        """Write ``master.info`` if the position has changed and the last write is ``save_period`` seconds ago."""
         with self._lock:
             self._save_if_due()
 
     def close(self) -> None:
-        """Save ``master.info`` and close the relay log."""
+        """Write ``master.info``, and close the relay log file."""
         with self._lock:
             self._save(synced=self._file.sync_every > 0)
             self._relay_log.close()
 
     def _enter_file(self, chunk: pb.Chunk) -> None:
-        """Begin a relay log for the chunk's file, or check that the chunk continues the current file."""
+        """Begin a new relay log file if the chunk comes from a new binlog file of the master.
+
+        Otherwise check that the chunk continues the current file. Raises StreamError when it does not.
+        """
         here = self._info
         if chunk.file == here.source_file and not self._another_master:
             if chunk.format_description:
@@ -211,8 +226,8 @@ class Receiver:
                 f"the master continued with {chunk.file} inside a transaction of {here.source_file} "
                 f"(after {here.source_position})"
             )
-        # Record the end of the old file. An applier that stops at the beginning of the new file needs the GTIDs that
-        # the master dropped at the end of the old one.
+        # The applier must be told about the end of the old relay log file before the new file begins. An applier that
+        # stops at the beginning of the new file needs the GTIDs that the master dropped at the end of the old file.
         self._save(synced=False)
         here = self._info
         self._relay_log.rotate(chunk.file, chunk.start_position, chunk.format_description)
@@ -231,7 +246,10 @@ class Receiver:
         )
 
     def _check_continuation(self, chunk: pb.Chunk) -> None:
-        """Check that the stream continues the file that the relay log ends with, at the requested position."""
+        """Check that a new stream continues the master's binlog file at the position that the slave asked for.
+
+        A different format description event shows that the master's file was replaced. Raises StreamError.
+        """
         here = self._info
         if chunk.format_description != self._relay_log.format_description():
             raise StreamError(
@@ -247,7 +265,7 @@ class Receiver:
 
     @staticmethod
     def _first_position(chunk: pb.Chunk) -> int:
-        """Return the position of the first event after the format description event."""
+        """Return the offset in the master's binlog file at which the format description event ends."""
         return len(MAGIC) + EventHeader.unpack(chunk.format_description).size
 
     def _append(self, chunk: pb.Chunk) -> None:
@@ -267,8 +285,9 @@ class Receiver:
         self._later_hits.update(hits_from_proto(chunk.hits))
         incomplete = position.offset > here.relay_offset
         if not chunk.resume_bytes and (incomplete or chunk.resume_position == here.source_position):
-            # The chunk ends inside a transaction, or it names a resume point whose offset in the relay log is unknown
-            # because the chunk holds no byte of the completed transaction. The previous resume point stays valid.
+            # The chunk completes no transaction of which the relay log has bytes. Either the chunk lies inside a
+            # transaction, or the offset in the relay log that belongs to its resume position is unknown. The previous
+            # resume point therefore stays valid.
             return
         for runs in self._completed:
             add_runs(self._retrieved, runs)

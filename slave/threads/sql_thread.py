@@ -1,4 +1,4 @@
-"""The SQL thread: it lets the applier follow the relay log, and it writes ``relay-log.info``."""
+"""The SQL thread of a channel: it applies the relay log as it grows, and saves its position in ``relay-log.info``."""
 
 from __future__ import annotations
 
@@ -34,18 +34,21 @@ _READ_BUFFER = 1 << 18
 
 
 def _order(position: RelayPosition | None) -> tuple[int, int]:
-    """Return a sort key. The beginning of the relay log, None, comes first."""
+    """Return a key by which positions in the relay log are ordered. None stands for the beginning of the relay log."""
     return (file_number(position.file), position.offset) if position else (0, 0)
 
 
 class SqlThread:
-    """The thread that applies the relay log from one recorded state to the next.
+    """The thread that applies a channel's relay log to the target, up to the positions that the I/O thread records.
 
-    :meth:`run` blocks and may be called once. Any thread may call :meth:`stop`. The constructor restores the
-    target's state from ``relay-log.info``.
+    The I/O thread records a position between two transactions in ``relay_end`` as soon as the relay log is complete up
+    to it. :meth:`run` works until the thread ends and may be called once. Any thread may call :meth:`stop`. The
+    constructor restores the target to the state that ``relay-log.info`` holds.
 
-    ``make_filter`` makes the slave's own filter for the family and the collation for names of the master's
-    binlogs. ``on_hits`` receives the hits since its last call, both the applier's and the master's.
+    ``make_filter`` makes the filter that the slave applies itself. Its argument says which family of servers wrote the
+    binlogs and how names are compared. ``origin`` drops transactions by server id or domain. ``on_hits`` receives
+    counts of the uses of filter rules since the last call, on the slave and on the master. ``until`` is the condition
+    of START REPLICA UNTIL.
 
     Raises StateCorrupt when ``relay-log.info`` does not fit the relay log or the target.
     """
@@ -74,7 +77,7 @@ class SqlThread:
         self._stop = threading.Event()
         self._info = self._file.load()
         self._saved_at = clock()
-        # The members of RelayLogInfo that have changed since the file was saved.
+        # The members of RelayLogInfo that have changed since relay-log.info was written.
         self._unsaved: dict[str, str | int] = {}
         self._applier: EventApplier | None = None
         self._executed: GtidSet = parse_gtid_set("")
@@ -95,18 +98,21 @@ class SqlThread:
 
     @property
     def info(self) -> RelayLogInfo:
-        """The applier's position. The member ``target`` holds the target's state at the newest save."""
+        """The applier's current position and GTIDs.
+
+        The members ``executed``, ``passed_over`` and ``target`` are those of the newest write of ``relay-log.info``.
+        """
         return self._info.model_copy(update=self._unsaved) if self._unsaved else self._info
 
     @property
     def reached(self) -> MasterInfo:
-        """The resume point at the applier's saved position, from which the master may send again with another
-        filter.
+        """The content that ``master.info`` would have if the slave had received nothing beyond the applier's position.
 
-        ``master.info`` would hold this resume point if the slave had received nothing beyond the applier's
-        position. The thread must not be running.
+        When the filter changes, the slave goes back to this point, and the master sends everything after it again
+        with the new filter. The thread must not be running.
         """
-        here = self._info  # the saved position, because after an error the next thread begins there
+        # After an error the next SQL thread begins at the saved position, which may be older than the current one.
+        here = self._info
         position = here.relay_position
         next_state, _ = self._relay_end.wait(0)
         later = self._relay_end.info if next_state is None else next_state.info
@@ -122,11 +128,13 @@ class SqlThread:
         at |= {"relay_file": position.file, "relay_offset": position.offset}
         is_new = self._relay_end.newest_reached is not None and not here.master_uuid
         if later.relay_file != position.file and later.master_uuid != here.master_uuid and not is_new:
-            # The slave changed masters in between, and the file may belong to either master.
+            # The slave has changed masters between the applier's position and the next recorded state. The binlog file
+            # at the applier's position may belong to either master.
             at["master_uuid"] = ""
-        # The position lies between two recorded states. The relay log has the GTIDs that were applied up to there, but
-        # not the GTIDs that the master dropped up to there. GTIDs below the highest applied GTID of the same server
-        # UUID or domain were dropped before this position, because they come in the order of their numbers.
+        # The applier's position lies between two positions that the I/O thread recorded. The relay log has the GTIDs
+        # applied before the applier's position, but not the GTIDs of transactions that the master dropped there. GTIDs
+        # of one server UUID or domain come in the order of their numbers. So the master dropped a missing GTID before
+        # the applier's position if its number is below the highest applied number.
         family = later.family or None
         executed = parse_gtid_set(here.executed, family)
         retrieved = parse_gtid_set(later.retrieved, family) & up_to(executed)
@@ -136,21 +144,28 @@ class SqlThread:
         return later.model_copy(update={**at, "retrieved": str(retrieved | executed)})
 
     def follow_filter(self) -> None:
-        """Make a new filter with ``make_filter`` at the next recorded state."""
+        """Make the slave's filter anew before the thread reads on, because the imposed filters have changed.
+
+        The thread does so when it has reached the position up to which it is applying now.
+        """
         self._filter_is_old = True
 
     def stop(self) -> None:
-        """Make :meth:`run` end after the current transaction, or at the next recorded state.
+        """Make :meth:`run` end soon, without breaking off a transaction.
 
-        The thread continues to the next recorded state if the master counted hits up to there. Only at the recorded
-        state are the position and the hits of dropped transactions known together.
+        The thread normally ends after the current transaction. If the master dropped transactions and counted rule
+        hits for them, the thread goes on to the next position that the I/O thread recorded. Only there do the counts
+        of hits and the position agree.
         """
         self._stop.set()
         self._relay_end.wake()
 
     def run(self) -> None:
-        """Apply until :meth:`stop`, until the condition ``until``, or until the end of a relay log that will
-        not grow."""
+        """Apply transactions until :meth:`stop` is called or the condition of START REPLICA UNTIL is true.
+
+        When the I/O thread has ended for good, the thread also ends at the end of the relay log. After an error the
+        target is restored to its state at the saved position, and the error is raised.
+        """
         self._relay_end.begin()
         self._executed = parse_gtid_set(self._info.executed, self._relay_end.info.family or None)
         try:
@@ -162,19 +177,23 @@ class SqlThread:
                 elif last:
                     break
                 else:
-                    self._save()  # the applier has caught up, and SHOW REPLICA STATUS has to show that
+                    # The applier has applied everything received. SHOW REPLICA STATUS must show the new position at
+                    # once, not only at the next periodic save.
+                    self._save()
                 self._save_if_due()
         except BaseException:
             self._report_hits()
-            # The next thread begins at the saved position, and the target must be there, too.
+            # The next SQL thread begins at the saved position, so the target must have its state at that position.
             self._unsaved = {}
             self._target.restore(self._info.target)
             raise
         self._save()
 
     def _apply_up_to(self, state: RecordedState) -> bool:
-        """Apply the relay log up to a recorded state. Return False when this thread has to end there or
-        earlier."""
+        """Apply the relay log up to the position that ``state`` holds. Return False when this thread has to end.
+
+        The reason to end is STOP REPLICA or the condition of START REPLICA UNTIL.
+        """
         newest = state.info
         end = newest.relay_position
         if end is None or newest.family == "":
@@ -222,10 +241,10 @@ class SqlThread:
         return not self._is_met()
 
     def _apply_file(self, path: Path, start: int, end: int, retrieved: GtidSet, *, prompt: bool) -> bool:
-        """Apply a part of one relay log. Return False when this thread has to end.
+        """Apply the events of one relay log file between two offsets. Return False when this thread has to end.
 
-        ``retrieved`` are the GTIDs up to the next recorded state. With ``prompt`` the thread ends at the
-        first boundary after :meth:`stop`; without, it continues to the recorded state.
+        ``retrieved`` holds the GTIDs up to the next position that the I/O thread has recorded. With ``prompt`` the
+        thread obeys :meth:`stop` after each transaction; without ``prompt`` it first applies the whole part.
         """
         applier = self._applier
         assert applier is not None
@@ -239,8 +258,11 @@ class SqlThread:
                     return False
                 applier.feed(event, file=str(path))
                 if applier.inside or event.type == EventType.FORMAT_DESCRIPTION:
-                    continue  # the head of a relay log ends with the Rotate event after the format description event
-                # Thousands of transactions pass between two saves, and a RelayLogInfo for each would cost time.
+                    # After the format description event of a relay log follows the Rotate event that names the
+                    # master's file. Before this Rotate event there is no position to save.
+                    continue
+                # The thread collects the changes in a plain dictionary. Thousands of transactions pass between two
+                # saves, and making an object RelayLogInfo for each of them would cost time.
                 self._unsaved = {
                     **self._unsaved,
                     "relay_file": path.name,
@@ -267,7 +289,11 @@ class SqlThread:
         return self._until.passed_by(ahead)
 
     def _source_position(self, event: Event, applier: EventApplier) -> str | int:
-        """Return the position in the master's file after an event that ends a transaction."""
+        """Return the offset in the master's binlog file after an event that ends a transaction.
+
+        The artificial Rotate event at the head of a relay log holds the offset from which the slave read the
+        master's file. For other events it is ``end_log_pos``, or the previous offset if ``end_log_pos`` is 0.
+        """
         if event.type == EventType.ROTATE and event.header.flags & LOG_EVENT_ARTIFICIAL_F:
             return applier.source_begin
         return event.header.end_log_pos or self._unsaved.get("source_position", self._info.source_position)
@@ -281,8 +307,10 @@ class SqlThread:
             self._save()
 
     def _save(self) -> None:
-        """Write ``relay-log.info``. Call this method between two transactions only, because it saves the
-        target's state."""
+        """Write the applier's position, its GTIDs and the target's state to ``relay-log.info``.
+
+        The thread calls this method between two transactions only, because a target's state is that after a commit.
+        """
         self._report_hits()
         if not self._unsaved:
             return

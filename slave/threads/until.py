@@ -1,7 +1,7 @@
-"""The conditions of ``START REPLICA … UNTIL``.
+"""The conditions of ``START REPLICA … UNTIL``, which the applier checks between two transactions.
 
-UNTIL stops the applier where an unfiltered replica would stop, even if the master dropped the transaction
-that a condition names. The applier asks between two transactions.
+UNTIL stops the applier where an unfiltered replica would stop. That holds even if the master dropped the transaction
+that the condition names, and the slave never receives it.
 """
 
 from __future__ import annotations
@@ -21,39 +21,56 @@ _FRAME_OF_A_FILE = frozenset({EventType.FORMAT_DESCRIPTION, EventType.ROTATE})
 
 @dataclass(frozen=True)
 class Ahead:
-    """The state between two transactions: the next event, and the GTID sets before that event."""
+    """The event that the applier is about to apply, and the GTID sets at this point between two transactions.
+
+    An UNTIL condition compares the event with the sets, to notice that the applier is about to pass the condition.
+    """
 
     event: Event
-    """The next event in the relay log. The event may begin a transaction."""
+    """The next event in the relay log, which the applier has not applied yet. It often begins a transaction."""
     relay_file: str
-    """The base name of the relay log that holds the event."""
+    """The base name of the relay log file that holds the event."""
     source_file: str
     """The base name of the master's binlog file that the event comes from."""
     retrieved: GtidSet
-    """The GTIDs up to the next recorded state, including those of transactions that the master dropped."""
+    """The GTIDs up to the next position that the I/O thread has recorded, beyond the event.
+
+    The set includes the GTIDs of transactions that the master dropped.
+    """
     executed: GtidSet
-    """The GTIDs of applied transactions, and of those that the master dropped before the last recorded state
-    reached."""
+    """The GTIDs of the transactions that the applier has applied, and of transactions that the master dropped.
+
+    The GTIDs of dropped transactions are known only up to the last recorded position before the event.
+    """
 
 
 class Until(Protocol):
-    """A condition that ends the applier. The applier asks both methods between two transactions."""
+    """A condition of START REPLICA UNTIL, at which the applier ends.
+
+    Between two transactions the applier asks :meth:`met`, and before the next event :meth:`passed_by`. The applier
+    ends when either answer is true.
+    """
 
     def met(self, info: RelayLogInfo, executed: GtidSet) -> bool:
-        """Tell whether the applier has reached the condition. ``executed`` is the set of GTIDs applied or
-        dropped so far."""
+        """Tell whether the condition is true at the applier's position ``info``.
+
+        ``executed`` holds the GTIDs of the transactions that were applied or that the master dropped so far.
+        """
 
     def passed_by(self, ahead: Ahead) -> bool:
-        """Tell whether the transaction that begins with ``ahead.event`` lies beyond the condition.
+        """Tell whether the next transaction lies beyond the condition, so that the applier must end before it.
 
-        If the answer is yes before :meth:`met` was true, the master dropped the transaction that would have
-        met the condition.
+        ``ahead.event`` is the first event of the next transaction. This happens when the master dropped the
+        transaction that would have made :meth:`met` true.
         """
 
 
 @dataclass(frozen=True)
 class UntilMasterPosition:
-    """``SOURCE_LOG_FILE``, ``SOURCE_LOG_POS``: stop after the transaction that ends at this position or beyond."""
+    """The condition UNTIL ``SOURCE_LOG_FILE``, ``SOURCE_LOG_POS``.
+
+    The applier ends after the first transaction that ends at or after this position of the master's binlog.
+    """
 
     file: str
     position: int
@@ -73,7 +90,10 @@ class UntilMasterPosition:
 
 @dataclass(frozen=True)
 class UntilRelayPosition:
-    """``RELAY_LOG_FILE``, ``RELAY_LOG_POS``: stop after the transaction that ends at this position or beyond."""
+    """The condition UNTIL ``RELAY_LOG_FILE``, ``RELAY_LOG_POS``.
+
+    The applier ends after the first transaction that ends at or after this position of the slave's relay log.
+    """
 
     file: str
     position: int
@@ -89,17 +109,18 @@ class UntilRelayPosition:
 
 
 class UntilGtids:
-    """``SQL_BEFORE_GTIDS`` and ``SQL_AFTER_GTIDS``: stop before the first transaction of a set, or after all
-    of the set.
+    """The condition UNTIL ``SQL_BEFORE_GTIDS`` or UNTIL ``SQL_AFTER_GTIDS``.
 
-    A MariaDB GTID in the set names that one transaction only, as in ``MASTER_GTID_POS``.
+    With ``before`` the applier ends before the first transaction whose GTID is in the set. Without ``before`` it ends
+    when all transactions of the set have been applied or dropped. A MariaDB GTID such as 0-1-5 stands for this one
+    transaction, as in ``MASTER_GTID_POS``, and not for all transactions up to it.
     """
 
     def __init__(self, gtids: str, *, before: bool) -> None:
-        """Parse the set. Raises GtidError."""
+        """Parse the GTID set in ``gtids``. Raises GtidError when the text is no GTID set."""
         self._gtids = parse_gtid_set(gtids)
         if isinstance(self._gtids, MariadbGtidSet):
-            # The parsed set of 0-1-5 also holds the sequence numbers from 1 to 4.
+            # The parsed MariaDB set of 0-1-5 also holds the GTIDs 0-1-1 to 0-1-4, which the user did not name.
             named = MariadbGtidSet()
             for gtid in self._gtids.gtids():
                 named.add(gtid)
@@ -117,8 +138,9 @@ class UntilGtids:
             return False
         if self._before and gtid in self._gtids:
             return True
-        # Transactions of one MySQL server UUID or MariaDB domain come in the order of their numbers. A lower number
-        # that was retrieved and not executed belongs to a transaction that the master dropped before this event.
+        # Transactions of one MySQL server UUID or MariaDB domain come in the order of their numbers. Suppose that a
+        # GTID with a lower number than the next event's GTID was retrieved and not executed. The master has dropped
+        # such a transaction, and its place in the binlog is before the next event.
         up_to_this = type(self._gtids)()
         up_to_this.advance(gtid)
         left = self._gtids - ahead.executed
@@ -127,6 +149,6 @@ class UntilGtids:
 
 
 def _number(file: str) -> int:
-    """Return the number at the end of a binlog file's name, 0 when the name has none."""
+    """Return the number at the end of a binlog file's name, by which binlog files are ordered, or 0 without one."""
     digits = file.rpartition(".")[2]
     return int(digits) if digits.isdigit() else 0

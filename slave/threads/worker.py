@@ -1,4 +1,4 @@
-"""A thread that can be started several times and that keeps the error that ended it."""
+"""A thread that can be started again after its end, and that keeps the error that ended it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 class Job(Protocol):
-    """The work of a thread. ``run`` blocks and is called once. ``stop`` makes ``run`` return soon."""
+    """The work of one run of a thread. ``run`` does the work and returns at its end. ``stop`` makes it return soon."""
 
     def run(self) -> None: ...
 
@@ -17,9 +17,10 @@ class Job(Protocol):
 
 
 class Worker:
-    """One of a channel's two threads.
+    """One of a channel's two threads, which START REPLICA and STOP REPLICA can start and stop any number of times.
 
-    The thread calls ``on_end`` when it ends, with the error that ended it, or with None.
+    ``name`` is the name of the thread. When a run ends, the thread calls ``on_end`` with the error that ended the
+    run, or with None.
     """
 
     def __init__(self, name: str, on_end: Callable[[BaseException | None], None]) -> None:
@@ -28,13 +29,13 @@ class Worker:
         self._thread: threading.Thread | None = None
         self._job: Job | None = None
         self.error: BaseException | None = None
-        """The error that ended the newest run. None when there was none."""
+        """The error that ended the newest run of the thread. None if the run is going on or ended without an error."""
         self.error_at = 0.0
-        """The Unix time at which the error ended the run, seconds."""
+        """The Unix time at which an error last ended a run of the thread, seconds. 0 if no error ever did."""
 
     @property
     def running(self) -> bool:
-        """Whether the thread is running."""
+        """Whether the thread is running now."""
         return self._thread is not None and self._thread.is_alive()
 
     @property
@@ -43,8 +44,7 @@ class Worker:
         return self._thread.native_id if self._thread is not None and self.running else None
 
     def start(self, job: Job) -> None:
-        """Run the job in a new thread. The error of the run before is forgotten, as in a server at START
-        REPLICA."""
+        """Run ``job`` in a new thread, and forget the error of the previous run, as a server does at START REPLICA."""
         assert not self.running
         self.error = None
         self._job = job
@@ -52,7 +52,7 @@ class Worker:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ask the job to end, and return at once."""
+        """Ask the running job to end, without waiting for its end."""
         if self._job is not None:
             self._job.stop()
 
