@@ -5,9 +5,9 @@ one output receives is a share. The owner of an event says which outputs receive
 computed only from the transactions in which the output owns an event. Therefore the cost grows with the number of
 events, not with events times outputs.
 
-A transaction whose events all have the same owner goes to that output as one run of bytes. In any other transaction
-the compiled function ``decide`` chooses the events, once for each output that owns one of them. The dump thread uses
-the same function to filter a transaction for a slave.
+A transaction whose events all have the same owner goes to that owner's outputs as one run of bytes. In any other
+transaction the compiled function ``decide`` chooses the events, once for each output that owns one of them. The dump
+thread uses the same function to filter a transaction for a slave.
 
 A transaction may continue in the next block. Then the state of ``decide`` (a walk) is kept for each output that owns
 an event so far. One more state is kept for an output that owns no event so far, since such an output may own an event
