@@ -34,8 +34,8 @@ _S3_OPTIONS = frozenset({"region", "scheme", "endpoint_override", "anonymous"})
 
 
 def open_file(path: str) -> BinlogFile:
-    """Open a binlog file, given its path on this machine or its URI, and read its format description event. Raises
-    BinlogError."""
+    """Open a binlog file, given its path on this machine or its URI (such as ``s3a://bucket/binlog.000001``), and
+    read its format description event. Raises BinlogError."""
     local = _local(path)
     return RemoteFile(path) if local is None else BinlogFile(Path(local))
 
@@ -81,7 +81,6 @@ def file_name(path: str) -> str:
 
 
 def _local(path: str) -> str | None:
-    """Return the path of a file on this machine's file system, or None for a URI of a remote file system."""
     if not _SCHEME.match(path):
         return path
     parts = urlsplit(path)

@@ -63,7 +63,10 @@ class Column(Protocol):
     """One column of the data source, with the values of some events."""
 
     def among(self, keep: Int64) -> Column:
-        """Return the column with only the rows ``keep``, in the order of ``keep``. The indexes count from 0."""
+        """Return the column for only some of its events.
+
+        ``keep`` has the indexes of these events, from 0, in the order of the result.
+        """
 
     def where(self, test: Callable[[pa.Array], pa.Array]) -> npt.NDArray[np.bool_]:
         """Tell for each event whether its value passes ``test``.
@@ -334,7 +337,6 @@ class EventColumns:
         return found
 
     def _gtids(self, segment: Segment) -> pa.Array:
-        """Return each transaction's GTID as text, or null for a transaction without a GTID."""
         source = segment.txn_source
         family = segment.format_description.family
         known = np.unique(source[source >= 0]).tolist()
@@ -409,7 +411,6 @@ class EventsOfSegment:
         return made if self._order is None else made.among(self._order)
 
     def _joined(self, of: Callable[[_Part], npt.NDArray[Any]]) -> npt.NDArray[Any]:
-        """Return the values of the file's events, then the values of the events inside compressed transactions."""
         found = [of(part) for part in self._parts]
         return found[0] if len(found) == 1 else np.concatenate(found)
 
@@ -478,7 +479,6 @@ class EventsOfSegment:
         numbers = np.zeros(len(self), np.int32)
         first = self._parts[0].size.size
         if len(self._parts) > 1:
-            # Number the events of each compressed transaction from 0.
             begins = np.searchsorted(self._parts[1].outer, self._parts[1].outer)
             numbers[first:] = np.arange(begins.size) - begins
         return Values(numbers, np.arange(len(self)) < first)

@@ -47,7 +47,8 @@ class Predicate:
     filter: D.Filter
 
     def __call__(self, values: pa.Array) -> pa.Array:
-        """Return for each value of the column true, false, or null (unknown, as in SQL)."""
+        """Return for each value of the column whether the condition is true: true, false, or null (unknown, as in
+        SQL)."""
         return _evaluate(self.filter, values)
 
 
@@ -146,7 +147,8 @@ def may_hold(predicates: Iterable[Predicate], file: str, start: int, end: int) -
 
 
 def _meets(filter: D.Filter, start: int, end: int) -> bool:
-    """Tell whether a filter on ``position`` may let an event pass that begins in ``start`` to ``end - 1``."""
+    """Tell whether a condition on an event's position can be true for a position from ``start`` up to, but not
+    including, ``end``."""
     value = getattr(filter, "value", None)
     match filter:
         case D.EqualTo() | D.EqualNullSafe():

@@ -141,7 +141,8 @@ class Assigner:
         by_default: set[int] = set()
         goes_on = continues and still_open and n_txn == 1
         if continues and not goes_on and not _any_owned(events, open_walks):
-            # The first transaction ends here, and no output owns an event of it.
+            # The first transaction began in an earlier block and ends in this block. No output owns an event of this
+            # transaction, so only the default outputs receive the transaction.
             by_default = set(self.owners.default_outputs)
             later = txn > 0
             txn = np.concatenate([np.zeros(len(by_default), np.int64), txn[later]])
@@ -282,8 +283,6 @@ class Assigner:
         for code in np.unique(events.uniform[events.uniform < NO_OUTPUT]).tolist():
             add(np.flatnonzero(events.uniform == code), code)
         if not decided.all():
-            # The events of such a transaction belong to several owners. Each owner is paired with the transaction
-            # once.
             lengths = np.diff(events.txn_event)
             some = np.repeat(~decided, lengths) & (events.owner != NO_OUTPUT)
             txn_of = np.repeat(np.arange(n_txn), lengths)
@@ -426,7 +425,8 @@ class Assigner:
             code, _, _ = K.decide(events, transactions, _VERDICTS, trial, out, 0, WHOLE_SEGMENT)
             if code == K.DONE:
                 return trial, int(self._chunks["events"][0]), kept
-            # An array for the results of ``decide`` was too small. Run ``decide`` again with larger arrays.
+            # The compiled function ``decide`` cannot enlarge its output arrays. If they were too small, it must run
+            # again from the beginning with larger arrays.
             self._ranges = np.zeros((2 * len(self._ranges) + 2 * len(walk.head), 3), np.int64)
             walk = K.enlarged(walk)
 
@@ -444,7 +444,6 @@ def _any_owned(events: _Events, open_walks: dict[int, K.Walk]) -> bool:
 
 
 def _unique_pairs(txn: Ints, owner: npt.NDArray[np.int32]) -> tuple[Ints, npt.NDArray[np.int32]]:
-    """Return each pair of a transaction and an owner once, in the order of the transactions."""
     if not len(txn):
         return txn, owner
     low = int(owner.min())

@@ -51,7 +51,7 @@ class TransactionSpans(BinlogError):
 
 @dataclass(frozen=True)
 class SplitOptions(ReadOptions):
-    """The options of a split, besides the options for reading the binlog set. Sizes are in bytes."""
+    """All options of a split, including those for reading the binlog set. Sizes are in bytes."""
 
     specification: Specification = BY_SCHEMA
     max_binlog_size: int = MAX_BINLOG_SIZE

@@ -115,7 +115,7 @@ class OutputFile:
 
 @dataclass
 class _Output:
-    """The state of one output while the driver places the events of one range after the other."""
+    """The state of one output (a binlog that the split writes) while the driver chooses the files of its events."""
 
     gtids: _Gtids
     files: list[OutputFile] = field(default_factory=list)
@@ -170,7 +170,7 @@ class Placing:
 
     @property
     def outputs(self) -> dict[str, list[OutputFile]]:
-        """The files of each output that the ranges so far need. The key is the output's name."""
+        """The files of each output that have been begun so far, in order. The key is the output's name."""
         return {name: one.files for name, one in self._outputs.items()}
 
     def add(self, wanted: Range, plan: RangePlan) -> Placement:

@@ -113,7 +113,7 @@ class RangePlan:
 
     @classmethod
     def load(cls, path: Path) -> RangePlan:
-        """Read a plan from a file that :meth:`save` wrote."""
+        """Return the plan of a range, read from the file that the planning task saved."""
         with np.load(path, allow_pickle=False) as arrays:
             about = json.loads(arrays["about"].tobytes())
             heap = arrays["replaced"].tobytes()
@@ -187,7 +187,6 @@ class PlanMaker:
             )
 
     def _count(self, segment: Segment, shares: Sequence[Share]) -> None:
-        """Count the transactions that end in the block and go to no output, or in part to several outputs."""
         nbytes = np.add.reduceat(
             np.where(FILE_EVENTS[segment.type], 0, segment.size), segment.txn_event[:-1]
         ).astype(np.int64)
