@@ -25,8 +25,7 @@ that begins at this offset includes the format description event."""
 
 @dataclass(frozen=True)
 class FileRange(InputPartition):
-    """The part of a binlog file that one Spark task reads: the offsets from ``start`` to ``end``, whole
-    transactions."""
+    """The part of a binlog file that one Spark task reads, complete transactions from offset ``start`` to ``end``."""
 
     path: str
     start: int

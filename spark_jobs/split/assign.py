@@ -389,8 +389,10 @@ class Assigner:
         return Share(output, runs, sent, events.txn_number[txns[kept]], ends, replaced)
 
     def _belongs(self, owners: npt.NDArray[np.int32], output: int) -> npt.NDArray[np.bool_]:
-        """Tell for each of these owner numbers whether the number stands for ``output``, alone or with other
-        outputs."""
+        """Tell for each event whether ``output`` is among the outputs that own the event.
+
+        ``owners`` has the events' owner numbers, and an owner number may stand for several outputs.
+        """
         found = owners == output
         if self.owners.several:
             for code in np.unique(owners[owners < NO_OUTPUT]).tolist():
@@ -465,8 +467,10 @@ def _bytes_before(runs: Ints, places: Ints) -> Ints:
 
 
 def _inside(runs: Ints, places: Ints) -> npt.NDArray[np.bool_]:
-    """Tell for each event, given by its offset in the file, whether the event is in one of these pieces of the
-    file."""
+    """Tell for each event whether the output receives the event.
+
+    ``runs`` are the pieces of the source file that the output receives, and ``places`` are the events' offsets.
+    """
     if not len(runs):
         return np.zeros(len(places), np.bool_)
     k = np.searchsorted(runs[:, RUN_OFFSET], places, side="right") - 1
