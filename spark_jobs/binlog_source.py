@@ -44,17 +44,21 @@ __all__ = ["BinlogDataSource", "PushdownBinlogDataSource", "SetCuts", "index_wit
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``format("binlog")`` known to a Spark session, with filter pushdown.
+    """Register the data source with a Spark session, so that ``spark.read.format("binlog")`` works.
 
-    Spark has filter pushdown off for Python data sources (``spark.sql.python.filterPushdown.enabled``). This function
-    turns it on for the session.
+    With filter pushdown the data source evaluates conditions of a WHERE clause by itself, and need not read all files.
+    Spark's default for Python data sources is no filter pushdown (``spark.sql.python.filterPushdown.enabled``). This
+    function turns filter pushdown on for the session.
     """
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     spark.dataSource.register(PushdownBinlogDataSource)
 
 
 class BinlogDataSource(DataSource):
-    """The data source without filter pushdown, for sessions that have it off. :func:`register` explains pushdown."""
+    """The data source without filter pushdown, so Spark itself evaluates all conditions of a WHERE clause.
+
+    This class is for sessions in which ``spark.sql.python.filterPushdown.enabled`` is off.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -62,7 +66,7 @@ class BinlogDataSource(DataSource):
 
     @without_traceback
     def schema(self) -> StructType:
-        """Return the columns, or the columns that the option ``columns`` names. Raises OptionError."""
+        """Return the columns that the option ``columns`` names, by default all columns. Raises OptionError."""
         columns = SourceOptions.parse(self.options).columns
         return from_arrow_schema(pa.schema([(name, TYPES[name]) for name in columns]))
 
@@ -76,7 +80,10 @@ class BinlogDataSource(DataSource):
 
 
 class PushdownBinlogDataSource(BinlogDataSource):
-    """The data source with filter pushdown. Spark refuses this class in sessions that have filter pushdown off."""
+    """The data source that evaluates conditions of a WHERE clause by itself (filter pushdown).
+
+    Spark refuses this class in sessions in which ``spark.sql.python.filterPushdown.enabled`` is off.
+    """
 
     @without_traceback
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -84,7 +91,8 @@ class PushdownBinlogDataSource(BinlogDataSource):
 
 
 class BinlogReader(DataSourceReader):
-    """A reader of the set as it is when Spark plans the query."""
+    """The reader that Spark calls for a batch query. The query sees the binlog set as it was when Spark planned the
+    query; events that a server adds later are not read."""
 
     def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
         self._options = options
@@ -93,13 +101,18 @@ class BinlogReader(DataSourceReader):
 
     @without_traceback
     def partitions(self) -> Sequence[InputPartition]:
-        """Return the ranges to read. Raises BinlogError."""
+        """Return the parts of the binlog files that the Spark tasks read, one for each task. Spark calls this on the
+        driver. Raises BinlogError."""
         return plan_ranges(self._options, self._predicates)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the events of one range. Raises BinlogError; with onCorrupt=skip a damaged range ends early instead."""
+        """Yield the events of one part of a file as Arrow batches. Spark calls this in a task.
+
+        Raises BinlogError for a damaged file. With ``onCorrupt=skip`` the part ends before the damage instead, with a
+        warning in the log.
+        """
         if not isinstance(partition, FileRange):
-            return  # Spark passes a partition of its own when there is nothing to read.
+            return  # Spark passes an empty InputPartition when the query has nothing to read.
         batches = read_batches(
             partition,
             self._columns,
@@ -116,19 +129,24 @@ class BinlogReader(DataSourceReader):
 
 
 class PushdownBinlogReader(BinlogReader):
-    """A reader that evaluates filters."""
+    """The reader that Spark calls for a batch query with filter pushdown."""
 
     @without_traceback
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Take the filters that the data source answers exactly as Spark would, and return the others."""
+        """Accept the conditions that the data source evaluates exactly as Spark would, and return the others.
+
+        ``filters`` are conditions of the query's WHERE clause. Spark evaluates the returned ones.
+        """
         found = [(one, predicate_of(one)) for one in filters]
         self._predicates = cheap_first(predicate for _, predicate in found if predicate is not None)
         return [one for one, predicate in found if predicate is None]
 
 
 def _columns(schema: StructType) -> list[str]:
-    """Return the columns that a user's schema names. Raises OptionError for a column that the data source does not
-    have."""
+    """Return the column names of a schema that a user gave to Spark.
+
+    Raises OptionError for a column that the data source does not have, or has with another type.
+    """
     for field in schema:
         if field.name not in TYPES or from_arrow_type(TYPES[field.name]) != field.dataType:
             raise OptionError(

@@ -1,1 +1,1 @@
-"""Ranges of a binlog set: the parts that Spark tasks work on."""
+"""The division of a binlog set into ranges. A range is consecutive transactions of one file, for one Spark task."""

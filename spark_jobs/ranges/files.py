@@ -1,9 +1,9 @@
-"""Access to the binlog files that jobs read, on this machine's file system and on the file systems that pyarrow
-knows.
+"""Access to the binlog files that Spark jobs read, on this machine or on a remote file system such as S3 or HDFS.
 
-A path with a scheme is a URI: ``file:``, ``s3a:`` or ``s3:``, ``hdfs:``, and the other schemes of pyarrow's file
-systems (``gs:``, ``abfss:``). Every task connects to S3 by itself, with the environment's AWS variables. The URI's
-query can set more: ``?endpoint_override=127.0.0.1:9000&scheme=http&region=eu-west-1&anonymous=true``.
+A binlog is named by a path or by a URI. The URI's scheme is ``file:``, ``s3a:`` or ``s3:``, ``hdfs:``, or any other
+scheme that pyarrow knows (``gs:``, ``abfss:``). Every Spark task connects to S3 by itself, with the AWS variables of
+its environment. The query of an S3 URI can set the endpoint, the protocol, the region and anonymous access, for
+example ``?endpoint_override=127.0.0.1:9000&scheme=http&region=eu-west-1&anonymous=true``.
 """
 
 from __future__ import annotations
@@ -26,24 +26,25 @@ from dumpfilter.errors import BinlogMissing, ConnectionLost, OptionError
 from dumpfilter.index.fileset import BinlogFile, BinlogSet, kept_beside
 
 HEAD = 64 << 10
-"""Bytes at the beginning of a remote file that one request reads. The first events are then read one by one from
-memory."""
+"""The number of bytes that the first request to a remote file reads. The program reads the first events of a file one
+by one, and without this buffer each of them would cost a request."""
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _S3_OPTIONS = frozenset({"region", "scheme", "endpoint_override", "anonymous"})
 
 
 def open_file(path: str) -> BinlogFile:
-    """Open a file by a path from :func:`find_set`. Raises BinlogError."""
+    """Open a binlog file, given its path on this machine or its URI (such as ``s3a://bucket/binlog.000001``), and
+    read its format description event. Raises BinlogError."""
     local = _local(path)
     return RemoteFile(path) if local is None else BinlogFile(Path(local))
 
 
 def find_set(source: str | Sequence[str]) -> list[str]:
-    """Return the paths of a binlog set's files, in order.
+    """Return the paths or URIs of all files of a binlog set, in the order in which the server wrote them.
 
-    ``source`` is an index file, a directory with one index file, or a list of binlog files, as paths or URIs. Raises
-    BinlogMissing, and OptionError for a URI that cannot be understood.
+    ``source`` is an index file, a directory with exactly one index file, or a list of binlog files. Each is a path or a
+    URI. Raises BinlogMissing when a file is missing, and OptionError for a URI with a syntax error or a wrong option.
     """
     given = [source] if isinstance(source, str) else list(source)
     local = [_local(one) for one in given]
@@ -57,7 +58,7 @@ def find_set(source: str | Sequence[str]) -> list[str]:
     for one, path in zip(given, local, strict=True):
         if kept_beside(file_name(one), names):
             continue
-        # In a list every path must be a binlog file.
+        # A single path may name an index file or a directory. In a list each path must name a binlog file.
         found += (
             _remote_files([one])
             if path is None
@@ -69,7 +70,7 @@ def find_set(source: str | Sequence[str]) -> list[str]:
 
 
 def file_name(path: str) -> str:
-    """Return the base name of a file, given its path or URI.
+    """Return the name of a file without its directory, given the file's path or URI.
 
     >>> file_name("/var/lib/mysql/bin.000001"), file_name("s3a://bucket/logs/bin.000002?region=eu-west-1")
     ('bin.000001', 'bin.000002')
@@ -80,7 +81,6 @@ def file_name(path: str) -> str:
 
 
 def _local(path: str) -> str | None:
-    """Return the path on this machine's file system, or None when the file is on another file system."""
     if not _SCHEME.match(path):
         return path
     parts = urlsplit(path)
@@ -92,7 +92,8 @@ def _local(path: str) -> str | None:
 
 
 class RemoteFile(BinlogFile):
-    """A binlog file on another file system. Its size is the size at the time of opening.
+    """A binlog file on a remote file system. A later growth of the file is not seen, since the size is read once,
+    when the file is opened.
 
     Raises BinlogError when the file cannot be opened, and ConnectionLost when a read fails.
     """
@@ -120,7 +121,8 @@ class RemoteFile(BinlogFile):
 
     @property
     def modified(self) -> int:
-        """The time of the last write, nanoseconds since 1970; 0 where the file system does not tell the time."""
+        """The time of the last write to the file, nanoseconds since 1970. It is 0 if the file system does not tell the
+        time."""
         try:
             return int(self._system.get_file_info(self._key).mtime_ns or 0)
         except OSError as error:
@@ -143,7 +145,8 @@ class RemoteFile(BinlogFile):
         try:
             return bytes(self._source.read_at(length, offset))
         except OSError as error:
-            # ConnectionLost, since --on-corrupt skip must skip only damage of the file itself.
+            # The option --on-corrupt skip must skip damaged bytes of the file, but not bytes that the network failed to
+            # deliver. Therefore the error is ConnectionLost and not a kind of damage.
             raise ConnectionLost(f"{self._uri}: at {offset}: cannot be read: {_reason(error)}") from None
 
     def close(self) -> None:
@@ -168,8 +171,8 @@ def _remote_set(uri: str) -> list[str]:
             lines = bytes(stream.read()).decode("utf-8", "surrogateescape").split("\n")
     except OSError as error:
         raise BinlogMissing(f"cannot read the index: {_reason(error)}", file=uri) from None
-    # An absolute name in the index file is a path on the server that wrote the set. In a copied set the
-    # binlog stands beside the index file.
+    # An absolute name in the index file is a path on the server that wrote the set. In a copy of the set on a remote
+    # file system, the binlog stands beside the index file.
     found = [_beside(uri, _relative(line.strip())) for line in lines if line.strip()]
     if not found:
         raise BinlogMissing("the index names no binlog", file=uri)
@@ -188,7 +191,6 @@ def _remote_files(uris: Sequence[str]) -> list[str]:
 
 
 def _only_index(system: Any, key: str, uri: str) -> str:
-    """Return the name of the only index file in a directory. Raises BinlogMissing when there is none, or several."""
     from pyarrow.fs import FileSelector
 
     names: list[str] = sorted(info.base_name for info in system.get_file_info(FileSelector(key.rstrip("/"))))
@@ -205,17 +207,21 @@ def _relative(name: str) -> str:
 
 
 def _beside(uri: str, name: str, *, within: bool = False) -> str:
-    """Return the URI of a file beside ``uri``, or with ``within`` in the directory ``uri``."""
+    """Return the URI of the file ``name`` in the directory of ``uri``, with the same query.
+
+    With ``within``, ``uri`` itself is the directory.
+    """
     where, mark, query = uri.partition("?")
     directory = where.rstrip("/") if within else where.rpartition("/")[0]
     return f"{directory}/{name}{mark}{query}"
 
 
 def _file_system(uri: str) -> tuple[Any, str]:
-    """Return pyarrow's file system for a URI, and the path on that file system. Raises OptionError."""
+    """Return pyarrow's file system object for a URI, and the file's path on that file system. Raises OptionError."""
     parts = urlsplit(uri)
     if parts.scheme in ("s3", "s3a", "s3n"):
-        # An S3 key may contain percent signs. Hadoop does not decode them either.
+        # An S3 key may contain percent signs, so the URI's path is not percent-decoded. Hadoop does not decode it
+        # either.
         return _s3(parts.query, _endpoint()), f"{parts.netloc}{parts.path}"
     from pyarrow import ArrowException
     from pyarrow.fs import FileSystem
@@ -231,7 +237,7 @@ def _file_system(uri: str) -> tuple[Any, str]:
 
 
 def _endpoint() -> str:
-    """Return the S3 endpoint that the environment names, or an empty string for Amazon's own."""
+    """Return the URL of the S3 server that the environment names, or an empty string for Amazon's servers."""
     return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
 
 

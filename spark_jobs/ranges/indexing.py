@@ -1,4 +1,7 @@
-"""Indexing a binlog set, the first step of every job. Each file is a task."""
+"""The index of a binlog set, the first step of every Spark job.
+
+One Spark task for each file divides the file into ranges, which are consecutive transactions for one later task.
+"""
 
 from __future__ import annotations
 
@@ -25,49 +28,63 @@ from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE, Range
 from dumpfilter.spark_jobs.spark.jobs import Runner
 
 OnCorrupt = Literal["stop", "skip"]
-"""The treatment of a damaged file: stop the job, or skip the file from the damage on and warn."""
+"""The treatment of a damaged file. ``stop`` ends the job with an error. ``skip`` leaves out the file from the damage
+on, with a warning."""
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """The options for reading a binlog set. Sizes are in bytes. ``verify`` checks the events' checksums."""
+    """The options for reading a binlog set in a Spark job. Sizes are in bytes."""
 
     on_corrupt: OnCorrupt = "stop"
     verify: bool = True
+    """Whether the events' checksums are checked."""
     range_size: int = RANGE_SIZE
+    """The target size of a range, which is the part of a file that one Spark task works on."""
     block_size: int = BLOCK_SIZE
+    """The part of a range that a task reads at a time."""
 
     @property
     def verify_ranges(self) -> bool:
-        """True when the tasks that read the ranges verify checksums. With ``on_corrupt="skip"`` the index pass
-        verifies checksums instead, since the ranges must end before the damage."""
+        """True if the tasks that read the ranges check the checksums.
+
+        With ``on_corrupt="skip"`` the checksums are checked earlier, when each file is divided into ranges, since the
+        ranges must end before the damage.
+        """
         return self.verify and self.on_corrupt == "stop"
 
 
 @dataclass(frozen=True)
 class IndexedSet:
-    """The files and ranges of a binlog set, in order."""
+    """The files of a binlog set and the ranges into which they are divided, in the order of the set.
+
+    A range is consecutive transactions of one file that one Spark task works on.
+    """
 
     files: tuple[FileIndex, ...]
     ranges: tuple[Range, ...]
     unknown_xa: int = 0
-    """The number of XA transactions that end in the set and were prepared before the set."""
+    """The number of XA transactions that are committed or rolled back in the set and were prepared before the set.
+    Their tables are unknown."""
     subjects: frozenset[Subject] = frozenset()
-    """All subjects of the set if ``unknown_xa`` is not 0; otherwise empty."""
+    """All tables and statements of the set if ``unknown_xa`` is not 0; otherwise empty.
+
+    The end of an XA transaction with unknown tables goes to every output that the set's tables and statements have.
+    """
 
     @property
     def family(self) -> Family:
-        """The family of the server that wrote the newest file."""
+        """The family (MySQL or MariaDB) of the server that wrote the newest file."""
         return self.newest.family
 
     @property
     def names(self) -> NameRules:
-        """The rules by which the server that wrote the newest file compares names."""
+        """The rules by which the server that wrote the newest file compares the names of databases and tables."""
         return self.newest.names
 
     @property
     def newest(self) -> FormatDescription:
-        """The newest file's format description."""
+        """The format description event of the newest file that could be read."""
         found = next(one for one in reversed(self.files) if one.format_description)
         return FormatDescription.parse(found.format_description, file=found.name)
 
@@ -83,11 +100,11 @@ class IndexedSet:
 
     @property
     def nbytes(self) -> int:
-        """The size of all ranges, bytes."""
+        """The total size of all ranges, bytes."""
         return sum(one.end - one.start for one in self.ranges)
 
     def warnings(self) -> list[str]:
-        """Return a warning for each damaged file."""
+        """Return a warning for each damaged file, which says which part of the file is skipped and why."""
         return [
             f"{one.damage.file}: skipped {skipped_part(one.damage.position)}: {one.damage.reason}"
             for one in self.files
@@ -95,9 +112,11 @@ class IndexedSet:
         ]
 
     def told_of_xa(self, where: str) -> list[str]:
-        """Return a warning about XA transactions that end in the set and were prepared before it.
+        """Return a warning about XA transactions that end in the set and were prepared before the set, if there are
+        any.
 
-        ``where`` completes the sentence "the XA COMMIT or XA ROLLBACK is …".
+        ``where`` says what the job does with their ends. It completes the sentence "the XA COMMIT or XA ROLLBACK is …",
+        for example with "in every binlog".
         """
         if not self.unknown_xa:
             return []
@@ -108,13 +127,20 @@ class IndexedSet:
 
 
 def skipped_part(position: int | None) -> str:
-    """Return a phrase for the part of a damaged file that is skipped. ``position`` is the damage; None skips the
-    whole file."""
+    """Return words for the skipped part of a damaged file, for a warning.
+
+    ``position`` is the offset of the damage. None means that the whole file is skipped.
+    """
     return "all of it" if position is None else f"from {position} on"
 
 
 def index_set(source: str | Path | Sequence[str | Path], run: Runner, options: ReadOptions) -> IndexedSet:
-    """Index a binlog set. Raises BinlogError with file and position."""
+    """Divide all files of a binlog set into ranges, with a Spark task for each file.
+
+    If the set has XA transactions, a second step finds those whose XA PREPARE and end are in different ranges.
+    ``source`` is the set's index file, a directory with an index file, or a list of binlog files. ``run`` runs the
+    tasks. Raises BinlogError with file and position.
+    """
     paths = find_set(str(source) if isinstance(source, str | Path) else [str(one) for one in source])
     index = partial(_index, files=len(paths), options=options)
     files = tuple(run(index, list(enumerate(paths)), "indexing"))

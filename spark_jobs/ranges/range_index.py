@@ -1,9 +1,11 @@
-"""The index pass over a binlog file. It finds ranges that end at transaction boundaries.
+"""The index pass, a first quick look at a binlog file that divides the file into ranges.
 
-The pass reads event headers and table names. It parses no statement and verifies no checksum, unless damaged files
-are skipped. Files are independent of one another, so each file can be a task. Only a set with XA transactions needs a
-second pass (:func:`look_for_xa`): XA COMMIT and XA ROLLBACK go to every output that received part of the prepared
-transaction.
+A range is consecutive transactions of one file that one Spark task will work on. It begins and ends between two
+transactions. The index pass reads event headers and table names. It parses no statement. It verifies checksums only if
+damaged files are to be skipped. Each file can be indexed by itself, in a Spark task of its own.
+
+A set with XA transactions needs a second pass (:func:`look_for_xa`). An XA COMMIT or XA ROLLBACK concerns the tables of
+its prepared transaction, which may be in an earlier range.
 """
 
 from __future__ import annotations
@@ -35,31 +37,32 @@ from dumpfilter.spark_jobs.ranges.ranges import (
 )
 
 RANGE_SIZE = 32 << 20
-"""The target size of a range, bytes. A range with a larger transaction is larger."""
+"""The default target size of a range, bytes. A range is the part of a file that one Spark task works on. It ends
+between two transactions, so a range with a larger transaction is larger."""
 
 
 INDEX_BLOCK_SIZE = 8 << 20
-"""Bytes that the index pass reads at a time. Fewer would fit better into a processor's cache, but a request to an
-object store must be worth its latency."""
+"""The number of bytes that the index pass reads at a time. Smaller reads would fit better into a processor's cache. But
+each read of a file in an object store is a request, and the latency of small requests would dominate."""
 
 
 @dataclass(frozen=True)
 class Damage:
-    """The place in a damaged file from which on the file is skipped, and the reason.
-
-    ``position`` is None when the file cannot even be opened.
-    """
+    """A damaged file of the set, the position from which on the file is skipped, and the reason for users."""
 
     file: str
     position: int | None
+    """The offset from which on the file is skipped; None if the file could not be opened and is skipped as a whole."""
     reason: str
 
 
 @dataclass(frozen=True)
 class FileIndex:
-    """The result of the index pass over one file. Positions and sizes are in bytes."""
+    """The result of the index pass over one binlog file: its ranges, and facts that the later steps need without
+    opening the file. Positions and sizes are in bytes."""
 
     number: int
+    """The number of the file in the binlog set, from 0."""
     path: str
     name: str
     size: int
@@ -68,20 +71,26 @@ class FileIndex:
     format_description: bytes
     """The whole format description event; empty when the file could not be opened."""
     bounds: tuple[int, ...] = ()
-    """The offsets at which ranges begin and end; empty when the file holds no transaction."""
+    """The offsets in ascending order that divide the file into ranges, one range between each two neighbours.
+
+    It is empty when the file has no transaction.
+    """
     end: int = 0
-    """The end of the last complete transaction. The rest of the file is damaged, or the server is still writing it."""
+    """The offset at which the last complete transaction ends. Anything after it is damaged, or the server is still
+    writing it."""
     transactions: int = 0
     prolog: bytes = b""
     """The whole Previous_gtids or Gtid_list event; empty when the file has none."""
     rotated: int | None = None
     """The timestamp of the Rotate event at the file's end, Unix seconds; None without a Rotate event."""
     first_time: int | None = None
+    """The time at which the file's first transaction began, Unix seconds."""
     last_time: int | None = None
-    """The times at which the file's first and last transaction began, Unix seconds."""
+    """The time at which the file's last transaction began, Unix seconds."""
     has_xa: bool = False
-    """True if an event that is not compressed ends an XA transaction."""
+    """True if the file has an XA COMMIT or XA ROLLBACK of a prepared transaction outside compressed transactions."""
     damage: Damage | None = None
+    """The damage that ends the indexed part of the file; None if there is no damage."""
 
 
 def index_file(
@@ -94,11 +103,19 @@ def index_file(
     verify: bool = False,
     skip: bool = False,
 ) -> FileIndex:
-    """Index one file.
+    """Divide one binlog file into ranges, and return the ranges with other facts about the file.
 
-    With ``last`` the server may still be writing the file, so an incomplete transaction at the end is no error. With
-    ``skip`` a damaged file is indexed up to the damage, which :attr:`FileIndex.damage` describes. ``verify`` with
-    ``skip`` treats a wrong checksum as damage. Raises BinlogError with file and position, unless ``skip``.
+    Parameters:
+        number: the number of the file in the binlog set, from 0.
+        path: the file's path or URI.
+        last: whether the file is the last of the set. A server may still be writing the last file, so an incomplete
+            transaction at its end is no error.
+        range_size: the target size of a range, bytes.
+        block_size: the most bytes that are read at a time.
+        verify: whether checksums are checked. A wrong checksum counts as damage.
+        skip: whether a damaged file is indexed up to the damage, without an error.
+
+    Raises BinlogError with file and position for a damaged file, unless ``skip`` is true.
     """
     try:
         file = open_file(path)
@@ -136,7 +153,7 @@ def index_file(
 
 
 class _Pass:
-    """The index pass over one file, and its result so far."""
+    """The index pass while it reads one file segment by segment, with the result so far."""
 
     def __init__(self, file: BinlogFile, range_size: int) -> None:
         self._file = file
@@ -190,7 +207,10 @@ class _Pass:
         self.rotated = int(segment.time[-1]) if segment.type[-1] == EventType.ROTATE else None
 
     def _find_prolog(self, segment: Segment) -> None:
-        """Find the Previous_gtids or Gtid_list event, which stands before the first transaction."""
+        """Find the event that records the GTIDs of earlier files (Previous_gtids, or MariaDB's Gtid_list).
+
+        The event stands before the file's first transaction.
+        """
         for i, role in enumerate((segment.role & 0x7F).tolist()):
             if role != R.FILE:
                 self._begun = True
@@ -199,7 +219,8 @@ class _Pass:
                 self.prolog = self._file.read(int(segment.offset[i]), int(segment.size[i]))
 
     def all_bounds(self) -> tuple[int, ...]:
-        """Return the bounds of all ranges, with the end of the last one."""
+        """Return the offsets that divide the file into ranges, from the first event to the end of the last complete
+        transaction. The result is empty for a file without a transaction."""
         bounds = self._bounds + ([self.boundary] if self.boundary > self._bounds[-1] else [])
         return tuple(bounds) if len(bounds) > 1 else ()
 
@@ -215,18 +236,24 @@ def _same_format(found: FormatDescription, first: FormatDescription, file: str, 
 
 @dataclass(frozen=True)
 class XaLook:
-    """The XA transactions of one range, found without the ranges before it."""
+    """The XA transactions that have a part in one range, but not both their XA PREPARE and their end.
+
+    A Spark task makes this object from the range alone. The driver then matches the objects of all ranges.
+    """
 
     prepared: HeldByXid = field(default_factory=dict)
-    """The transactions that are prepared in the range and do not end in it."""
+    """The XA transactions that are prepared in the range and do not end in it, with their tables and statements."""
     ended: frozenset[Xid] = frozenset()
-    """The transactions that end in the range and are not prepared in it."""
+    """The XA transactions that are committed or rolled back in the range and are not prepared in it."""
     subjects: frozenset[Subject] = frozenset()
-    """All subjects in the range."""
+    """All tables and statements of the range. They are needed if an XA transaction was prepared before the set."""
 
 
 def look_for_xa(path: str, wanted: Range, *, block_size: int = BLOCK_SIZE) -> XaLook:
-    """Find the XA transactions of a range. Raises BinlogError with file and position."""
+    """Read a range, and return the XA transactions that are prepared or ended in the range, but not both.
+
+    Raises BinlogError with file and position.
+    """
     subjects = Subjects()
     ended: set[Xid] = set()
     prepared: HeldByXid = NONE_HELD
@@ -238,7 +265,7 @@ def look_for_xa(path: str, wanted: Range, *, block_size: int = BLOCK_SIZE) -> Xa
 
 
 def ranges_of(indexes: Iterable[FileIndex]) -> list[Range]:
-    """Return all ranges of a set, in the set's order."""
+    """Return the ranges of all indexed files, in the order of the binlog set, with numbers from 0."""
     found: list[Range] = []
     for index in indexes:
         for start, end in pairwise(index.bounds):
@@ -247,9 +274,10 @@ def ranges_of(indexes: Iterable[FileIndex]) -> list[Range]:
 
 
 def follow_xa(ranges: Sequence[Range], looks: Iterable[XaLook]) -> tuple[list[Range], frozenset[Xid]]:
-    """Connect the XA transactions of all ranges. ``looks`` has the :class:`XaLook` of each range.
+    """Find for each XA COMMIT and XA ROLLBACK the range in which its transaction was prepared.
 
-    Return the ranges, each with the transactions that are prepared before it and end in it. Also return the
+    ``looks`` has for each range the XA transactions that are prepared or ended there, but not both. Return the ranges,
+    each with the XA transactions that end in the range and are prepared in an earlier range. Also return the XA
     transactions that end in the set and were prepared before the set.
     """
     prepared: dict[Xid, Held] = {}

@@ -1,7 +1,8 @@
-"""Ranges, the parts of a binlog set that tasks work on, and the reading of a range.
+"""Ranges, the parts of a binlog set that Spark tasks work on, and the reading of a range in blocks.
 
-A range is whole transactions of one file. It carries the XA transactions that are prepared before it and end in it.
-Therefore tasks can read the ranges in any order, in any process.
+A range is consecutive transactions of one file. A range also has a list of the XA transactions that end in the range
+and are prepared in an earlier range. Therefore a task needs no other range, and the tasks can run in any order on any
+machine.
 """
 
 from __future__ import annotations
@@ -25,43 +26,58 @@ from dumpfilter.index.subjects import Subject, Subjects
 from dumpfilter.index.xa import ALWAYS, Prepared
 
 BLOCK_SIZE = 16 << 20
-"""Bytes that a task scans at a time.
+"""The number of bytes that a Spark task reads and scans at a time, 16 MiB.
 
-A block is larger than the dump thread's segments, since each output in a block has a fixed cost. From 32 MiB on,
-malloc would ask the kernel for new memory each time, instead of using freed memory again.
+A block is larger than the 4 MiB that the dump thread scans at a time. A split has a fixed cost for each output (binlog
+that it writes) in each block, so fewer blocks cost less. From 32 MiB on, malloc would ask the kernel for new memory
+each time, instead of using freed memory again.
 """
 
 Held = tuple[Subject, ...] | None
-"""The subjects of a prepared XA transaction. None: the master sends some of its events under every filter."""
+"""The tables and statements of a prepared XA transaction. A filter needs them to decide about the XA COMMIT or XA
+ROLLBACK. None means that every filter sends some event of the transaction, and so its end."""
 
 HeldByXid = Mapping[Xid, Held]
+"""The tables and statements of each prepared XA transaction, by the transaction's XID."""
 
 NONE_HELD: HeldByXid = MappingProxyType({})
+"""The value for no prepared XA transaction."""
 
 
 @dataclass(frozen=True)
 class Range:
-    """The bytes ``start`` to ``end`` of a file. ``file`` is the file's number in the set; ``number`` counts the set's
-    ranges."""
+    """Consecutive transactions of one binlog file, which one Spark task works on.
+
+    The range is the bytes from offset ``start`` to offset ``end``. ``file`` is the number of the file in the binlog
+    set, and ``number`` is the number of the range in the set, both from 0.
+    """
 
     number: int
     file: int
     start: int
     end: int
     prepared: tuple[tuple[Xid, Held], ...] = ()
-    """The XA transactions that are prepared before the range and end in it."""
+    """The XA transactions that end in the range and are prepared in an earlier range, with their tables and
+    statements."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """A segment with its bytes (uint8, from ``segment.start`` on). The bytes are valid until the next block is read."""
+    """The part of a range that a task reads at a time: the scanned events, and their bytes in the file.
+
+    ``data`` has the bytes of the file from offset ``segment.start`` on, uint8. It is valid until the next block is
+    read, which uses the same memory.
+    """
 
     segment: Segment
     data: npt.NDArray[np.uint8]
 
 
 def prepared_of(held: HeldByXid, subjects: Subjects) -> Prepared:
-    """Return prepared XA transactions in the form that a scan uses, with numbers of subjects instead of subjects."""
+    """Return prepared XA transactions in the form that the scan of events needs.
+
+    The form has numbers instead of tables and statements. ``subjects`` gives each table and statement its number.
+    """
     return {
         xid: ALWAYS if what is None else subjects.any_of(subjects.number_of(one) for one in what)
         for xid, what in held.items()
@@ -69,7 +85,10 @@ def prepared_of(held: HeldByXid, subjects: Subjects) -> Prepared:
 
 
 def held_of(prepared: Prepared, subjects: Subjects) -> HeldByXid:
-    """Return the subjects of prepared transactions, the reverse of :func:`prepared_of`."""
+    """Return prepared XA transactions in a form that another process understands.
+
+    The form has tables and statements instead of the numbers that ``subjects`` of this process gave to them.
+    """
 
     def held(number: int) -> Held:
         members = subjects.members(number)
@@ -89,11 +108,21 @@ def blocks_of(
     statements: bool = True,
     payloads: bool = True,
 ) -> Iterator[Block]:
-    """Yield the blocks of a range. Raises BinlogError with file and position.
+    """Read a range block by block, and yield each block with its scanned events.
 
-    Without ``statements`` the scan parses no statement, so the subjects of statements stay PENDING, and compressed
-    transactions stay closed. Without ``payloads`` compressed transactions stay closed, and XA transactions are not
-    followed.
+    Parameters:
+        file: the open binlog file.
+        wanted: the range to read.
+        subjects: the numbers of tables and statements; the scan adds new ones.
+        sources: the numbers of GTID sources (server UUIDs or domains); the scan adds new ones.
+        verify: whether the events' checksums are checked.
+        block_size: the number of bytes to read at a time. A block with a larger event is larger.
+        statements: whether statements are parsed. If not, a statement's subject is the constant PENDING, and
+            compressed transactions are not decompressed.
+        payloads: whether compressed transactions are decompressed. If not, XA COMMIT is not matched with the prepared
+            transactions of earlier ranges.
+
+    Raises BinlogError with file and position.
     """
     scanner = FileScanner(
         file.name,
@@ -119,7 +148,7 @@ def _blocks(
             raise BinlogTruncated("the file got shorter while it was read", file=file.name, position=position)
         segment = scanner.scan(data, position)
         if segment is None:
-            # The scan found no whole event, so the first event is larger than the buffer.
+            # The scan found no complete event, so the next event is larger than the buffer.
             needed = EventHeader.unpack(data.tobytes()).size if length >= HEADER_LENGTH else HEADER_LENGTH
             if position + needed > wanted.end or needed <= length:
                 raise BinlogCorrupt(f"an event's length is {needed}", file=file.name, position=position)
@@ -130,16 +159,19 @@ def _blocks(
 
 
 _free: list[npt.NDArray[np.uint8]] = []
-"""Buffers for the next blocks. The kernel hands out fresh memory a page at a time, which costs as much as the work in
-it."""
+"""Memory buffers that are not in use and wait for the next block. Fresh memory from the kernel would cost a page fault
+for each page, which takes as long as the scan of the block."""
 
 _MOST_FREE = 4
-"""The largest number of buffers that are kept."""
+"""The largest number of unused memory buffers that the process keeps for later blocks."""
 
 
 @contextmanager
 def memory(size: int) -> Iterator[npt.NDArray[np.uint8]]:
-    """Yield an uninitialized uint8 buffer of at least ``size`` bytes, and keep it for later calls."""
+    """Lend a uint8 buffer of at least ``size`` bytes for the duration of a ``with`` block, and keep it for later calls.
+
+    The buffer has arbitrary content at the beginning.
+    """
     buffer: npt.NDArray[np.uint8] = _free.pop() if _free else np.empty(size, np.uint8)
     if buffer.size < size:
         buffer = np.empty(size, np.uint8)

@@ -1,1 +1,1 @@
-"""The data source's parts: columns, options, planning, reading, streaming, filters."""
+"""The parts of the Spark data source ``binlog``, which reads a binlog set as a table with a row for each event."""

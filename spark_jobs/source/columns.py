@@ -1,7 +1,8 @@
-"""The data source's columns: the events of a segment as Arrow arrays.
+"""The columns of the Spark data source ``binlog``, which has a row for each event of a binlog set.
 
-Columns are computed as a whole, in numpy and Arrow. Python loops only over rare things: new subjects and compressed
-transactions. A column is computed only when a query needs the column.
+A segment (consecutive events of a file) becomes one Arrow array for each column. Numpy and Arrow compute a column for
+all events at once, and only if the query needs the column. Python loops only over rare things, which are new tables,
+new statements and compressed transactions.
 """
 
 from __future__ import annotations
@@ -44,38 +45,48 @@ TYPES: dict[str, pa.DataType] = {
     "compressed": pa.bool_(),
     "inner": pa.int32(),
 }
-"""The columns in order. A row is an event. docs/spark-source.md describes each column."""
+"""The columns of the data source, in order, with their Arrow types. docs/spark-source.md describes each column."""
 
 OF_SUBJECTS = frozenset({"database", "table", "statement_kind"})
-"""The columns that need the subjects of statements."""
+"""The columns with facts that come from the text of statements. Only a query with one of these columns needs the
+statements parsed."""
 
 _OF_BYTES = frozenset({"end_log_pos", "timestamp", "server_id", "rows"})
-"""The columns that need the bytes of the events inside compressed transactions."""
+"""The columns for which compressed transactions must be decompressed once more. The other columns need only the
+offsets, types and tables that the scan found inside."""
 
 Int64 = npt.NDArray[np.int64]
+"""An array of int64."""
 
 
 class Column(Protocol):
-    """One column of some events."""
+    """One column of the data source, with the values of some events."""
 
     def among(self, keep: Int64) -> Column:
-        """Return the column of the events with the numbers ``keep``, in that order."""
+        """Return the column for only some of its events.
+
+        ``keep`` has the indexes of these events, from 0, in the order of the result.
+        """
 
     def where(self, test: Callable[[pa.Array], pa.Array]) -> npt.NDArray[np.bool_]:
-        """Tell for each event whether ``test`` is true. ``test`` maps values to booleans, with null for unknown."""
+        """Tell for each event whether its value passes ``test``.
+
+        ``test`` maps an Arrow array of values to booleans. Null means unknown, as in SQL, and does not pass.
+        """
 
     def arrow(self, type: pa.DataType) -> pa.Array:
-        """Return the column as an Arrow array of this type."""
+        """Return the values as an Arrow array of this type."""
 
 
 @dataclass(frozen=True)
 class Values:
-    """A column of numbers. ``null`` marks the events without a value (None: no nulls)."""
+    """A column of numbers, times or booleans. ``null`` marks the events without a value (None: every event has a
+    value)."""
 
     values: npt.NDArray[np.generic]
     null: npt.NDArray[np.bool_] | None = None
     type: pa.DataType | None = None
-    """The Arrow type of the values, if it is not the numbers' own type."""
+    """The Arrow type of the values if numpy's type does not tell it, for example for timestamps; otherwise None."""
 
     def among(self, keep: Int64) -> Values:
         return Values(self.values[keep], None if self.null is None else self.null[keep], self.type)
@@ -90,7 +101,10 @@ class Values:
 
 @dataclass(frozen=True)
 class Words:
-    """A column of texts. ``numbers`` has the index in ``words`` of each event's text, or -1 for null."""
+    """A column of texts, stored as numbers, since few different texts repeat in many events.
+
+    ``words`` has the texts. ``numbers`` has for each event the index of its text in ``words``, or -1 for null.
+    """
 
     numbers: npt.NDArray[np.integer]
     words: pa.Array
@@ -99,7 +113,7 @@ class Words:
         return Words(self.numbers[keep], self.words)
 
     def where(self, test: Callable[[pa.Array], pa.Array]) -> npt.NDArray[np.bool_]:
-        # The index -1 of an event without a text selects the appended null.
+        # An event without a text has the index -1, which selects the last element. A null is appended as this element.
         found = _true(test(pa.concat_arrays([self.words, pa.nulls(1, pa.string())])))
         return np.take(found, self.numbers)
 
@@ -123,10 +137,11 @@ _COMPRESSED: npt.NDArray[np.bool_] = by_number(lambda kind: kind.compressed).ast
 
 
 def named_by(subject: Subject) -> tuple[str | None, str | None]:
-    """Return the database and the table that a subject is about, each None if there is not exactly one.
+    """Return the database and the table for the columns ``database`` and ``table`` of an event.
 
-    The table of a statement is the only table that the statement updates. Its database is the database that the
-    statement names or updates. If there is none, or more than one, it is the session's current database.
+    ``subject`` is the table of a rows event, or the statement of a Query event. A statement has a table only if it
+    updates exactly one table. Its database is the one database that the statement names or updates. If there is none,
+    or more than one, the database is the session's current database. A missing name is None.
 
     >>> named_by(TableSubject("shop", "orders"))
     ('shop', 'orders')
@@ -147,12 +162,15 @@ def named_by(subject: Subject) -> tuple[str | None, str | None]:
 
 
 def _text(name: str | None) -> str | None:
-    """Return a name in valid UTF-8, as Arrow requires. Other bytes become U+FFFD."""
+    # Arrow requires valid UTF-8, but a name from a binlog may have other bytes.
     return None if name is None else name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 class _SubjectWords:
-    """The databases, tables and statement kinds of subjects, by the subjects' numbers."""
+    """The values of the columns ``database``, ``table`` and ``statement_kind`` for each subject.
+
+    A subject is a table or a statement. The subject's number is the index of its values.
+    """
 
     def __init__(self, subjects: Subjects) -> None:
         self._subjects = subjects
@@ -162,7 +180,10 @@ class _SubjectWords:
         self._arrays: tuple[pa.Array, pa.Array, npt.NDArray[np.int8]] | None = None
 
     def arrays(self) -> tuple[pa.Array, pa.Array, npt.NDArray[np.int8]]:
-        """Return the databases, the tables, and the indexes of the statement kinds in ``_KINDS``."""
+        """Return the databases, the tables and the statement kinds of all subjects so far.
+
+        A statement kind is an index into ``_KINDS``, int8, or -1 for a table.
+        """
         if self._arrays is None or len(self._databases) < len(self._subjects):
             for number in range(len(self._databases), len(self._subjects)):
                 self._add(number)
@@ -188,33 +209,40 @@ class _SubjectWords:
 
 @dataclass(frozen=True)
 class _Part:
-    """Events in one buffer."""
+    """Events whose bytes are in one buffer: the events of a file, or the events inside compressed transactions.
+
+    Each array but ``data`` has an element for each event.
+    """
 
     data: npt.NDArray[np.uint8]
     start: Int64
-    """The offset of each event in the buffer."""
+    """The offset of each event in ``data``."""
     size: Int64
     type: npt.NDArray[np.uint8]
     role: npt.NDArray[np.uint8]
     subject: npt.NDArray[np.int32]
     outer: Int64
-    """The number in the segment of each event, or of the compressed transaction around the event."""
+    """The index in the segment of each event. An event inside a compressed transaction has the index of the
+    Transaction_payload event around it."""
     fd: FormatDescription
 
     def header(self, field: int) -> npt.NDArray[np.uint32]:
-        """Return the 4-byte field at offset ``field`` of each event's header."""
-        # Element k is the little-endian number in the bytes k to k + 3 of the buffer.
+        """Return the 4-byte little-endian number at offset ``field`` of each event's header."""
+        # The array overlaps itself. Element k is the little-endian number in the bytes k to k + 3 of ``data``.
         numbers: npt.NDArray[np.uint32] = np.ndarray(max(0, self.data.size - 3), "<u4", self.data, 0, (1,))
         return numbers[self.start + field]
 
 
 class EventColumns:
-    """Columns of the blocks of one range, in order. The object keeps what the next block needs.
+    """The maker of the columns for one range (consecutive transactions of one file).
+
+    The caller passes the segments of the range in order. The object remembers the transaction and the table maps that
+    continue in the next segment.
 
     Parameters:
-        file: the value of the column ``file``.
-        wanted: the columns that the caller will read.
-        opened: whether each event inside a compressed transaction has a row.
+        file: the name for the column ``file``.
+        wanted: the columns that the caller will read. Other columns may be missing.
+        opened: whether each event inside a compressed transaction has a row of its own.
     """
 
     def __init__(
@@ -232,12 +260,18 @@ class EventColumns:
         self._wanted = frozenset(wanted)
         self._opened = opened
         self._transaction = -1
-        """The offset of the transaction that continues in the next block; -1 for events between transactions."""
+        """The offset in the file of the transaction that continues in the next segment.
+
+        The value is -1 after an event between transactions.
+        """
         self._counter, self._inner_counter = RowCounter(), RowCounter()
         self._prefixes: dict[int, str] = {}
 
     def of(self, segment: Segment, data: npt.NDArray[np.uint8]) -> EventsOfSegment:
-        """Return the events of a segment. ``data`` has the segment's bytes (uint8, from ``segment.start`` on)."""
+        """Return the rows of the data source for the events of a segment.
+
+        ``data`` has the bytes of the file from ``segment.start`` on, uint8.
+        """
         outer = _Part(
             data,
             segment.offset - segment.start,
@@ -262,7 +296,6 @@ class EventColumns:
         )
 
     def _inside(self, segment: Segment, data: npt.NDArray[np.uint8]) -> _Part:
-        """Return the events inside the segment's compressed transactions, as one part."""
         buffers, starts, at = [], [], 0
         numbers = sorted(segment.payloads)
         inside = [segment.payloads[number] for number in numbers]
@@ -295,7 +328,8 @@ class EventColumns:
         )
 
     def _transactions(self, segment: Segment) -> Int64:
-        """Return the offset in the file of each transaction of the segment; -1 for events between transactions."""
+        """Return the file offset at which each of the segment's transactions begins; -1 for events between
+        transactions."""
         found = np.where(segment.txn_source == R.KEPT, -1, segment.offset[segment.txn_event[:-1]])
         if segment.continues:
             found[0] = self._transaction
@@ -303,7 +337,6 @@ class EventColumns:
         return found
 
     def _gtids(self, segment: Segment) -> pa.Array:
-        """Return the GTID of each transaction of the segment, or null."""
         source = segment.txn_source
         family = segment.format_description.family
         known = np.unique(source[source >= 0]).tolist()
@@ -313,7 +346,7 @@ class EventColumns:
         return pc.binary_join_element_wise(prefixes.take(at), numbers, "")
 
     def _prefix(self, source: int, family: str) -> str:
-        """Return the text of this source's GTIDs without the number at the end."""
+        """Return the beginning that all GTIDs of one GTID source share, such as the server UUID and a colon."""
         prefix = self._prefixes.get(source)
         if prefix is None:
             first, second = self._sources.key(source, family)
@@ -326,10 +359,10 @@ class EventColumns:
 
 
 def _named(segment: Segment) -> npt.NDArray[np.int32]:
-    """Return the events' subjects, without the subjects of XA COMMIT and XA ROLLBACK.
+    """Return each event's subject (its table or statement), but none for XA COMMIT and XA ROLLBACK.
 
-    A range knows only the prepared transactions that begin in the range. Without this rule the columns of XA COMMIT
-    would depend on the size of the ranges.
+    The tables of XA COMMIT are known only if the XA transaction was prepared in the same range. With such tables the
+    columns of XA COMMIT would depend on the size of the ranges.
     """
     if not segment.xa_ends:
         return segment.subject
@@ -339,7 +372,10 @@ def _named(segment: Segment) -> npt.NDArray[np.int32]:
 
 
 class EventsOfSegment:
-    """The events of one segment. Events inside a compressed transaction follow the event that holds them."""
+    """The rows of the data source for one segment (consecutive events of a file).
+
+    The events inside a compressed transaction follow the Transaction_payload event that holds them.
+    """
 
     def __init__(
         self,
@@ -365,15 +401,16 @@ class EventsOfSegment:
         return len(self._outer)
 
     def column(self, name: str) -> Column:
-        """Return a column of :data:`TYPES`. Raises KeyError for ``gtid`` and ``rows`` if they were
-        not in ``wanted``."""
+        """Return the column of this name, a key of :data:`TYPES`.
+
+        Raises KeyError for ``gtid`` or ``rows`` if the maker's parameter ``wanted`` does not name the column.
+        """
         if name in ("gtid", "rows") and (self._gtids if name == "gtid" else self._rows) is None:
             raise KeyError(name)
         made: Column = getattr(self, f"_{name}_column")()
         return made if self._order is None else made.among(self._order)
 
     def _joined(self, of: Callable[[_Part], npt.NDArray[Any]]) -> npt.NDArray[Any]:
-        """Return the values of all parts, one part after the other."""
         found = [of(part) for part in self._parts]
         return found[0] if len(found) == 1 else np.concatenate(found)
 
@@ -422,7 +459,8 @@ class EventsOfSegment:
 
     def _statement_kind_column(self) -> Column:
         of_type = _KIND_OF_TYPE[self._joined(lambda part: part.type)]
-        # The index -1 of an event without a subject selects the appended -1.
+        # An event without a subject has the index -1, which selects the last element. A -1, for null, is appended as
+        # this element.
         of_subject = np.append(self._words.arrays()[2], np.int8(-1))[self._subject()]
         return Words(np.where(of_type >= 0, of_type, of_subject), _KINDS)
 
@@ -441,7 +479,6 @@ class EventsOfSegment:
         numbers = np.zeros(len(self), np.int32)
         first = self._parts[0].size.size
         if len(self._parts) > 1:
-            # Number the events of each compressed transaction from 0.
             begins = np.searchsorted(self._parts[1].outer, self._parts[1].outer)
             numbers[first:] = np.arange(begins.size) - begins
         return Values(numbers, np.arange(len(self)) < first)

@@ -1,4 +1,4 @@
-"""The data source's options, parsed and checked."""
+"""The options of the Spark data source ``binlog``: parsing, defaults and checks."""
 
 from __future__ import annotations
 
@@ -12,30 +12,41 @@ from dumpfilter.spark_jobs.ranges.range_index import RANGE_SIZE
 from dumpfilter.spark_jobs.source.columns import TYPES
 
 BYTES_PER_TRIGGER = 1 << 30
-"""Bytes of binlog in a micro-batch of a streaming query, by default."""
+"""The default of the option ``maxBytesPerTrigger``: the number of binlog bytes that a streaming query reads in one
+micro-batch."""
 
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """The options of a read. Sizes are in bytes."""
+    """The options of one query of the data source. docs/spark-source.md describes them. Sizes are in bytes."""
 
     sources: str | list[str]
-    """An index file, a directory with an index file, or binlog files, as paths or URIs."""
+    """The binlog set: its index file, a directory with its index file, or a list of binlog files; paths or URIs."""
     columns: tuple[str, ...] = tuple(TYPES)
     opened: bool = True
-    """Whether the events inside compressed transactions are rows."""
+    """Whether each event inside a compressed transaction has a row of its own."""
     verify: bool = True
+    """Whether the events' checksums are checked."""
     range_size: int = RANGE_SIZE
+    """The target size of a range, which is the part of a file that one Spark task reads."""
     skip_corrupt: bool = False
+    """Whether a damaged file is skipped from the damage on, instead of an error."""
     cuts: str | None = None
-    """The result of :func:`dumpfilter.spark_jobs.source.planning.index_with_spark`, as JSON."""
+    """The offsets at which the files are divided into ranges, as JSON. None: the query finds the offsets by itself.
+
+    :func:`~dumpfilter.spark_jobs.source.planning.index_with_spark` computes them once for many queries.
+    """
     starting_position: str = "earliest"
+    """The position at which a new streaming query begins: ``earliest``, ``latest``, or ``file:position``."""
     bytes_per_trigger: int = BYTES_PER_TRIGGER
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:
-        """Parse the options of a reader, whose names may be in any case. Raises OptionError for an unknown name or a
-        bad value."""
+        """Return the options of a query, parsed from the texts that the user gave to Spark.
+
+        The names may be in upper or lower case, since Spark ignores the case of option names. Raises OptionError for
+        an unknown name or a bad value.
+        """
         given = {name.lower(): value for name, value in options.items()}
         unknown = given.keys() - {name.lower() for name in _NAMES}
         if unknown:
@@ -75,7 +86,7 @@ def _sources(given: Mapping[str, str]) -> str | list[str]:
     if "files" in given:
         found = [line.strip() for line in given["files"].splitlines() if line.strip()]
     elif "paths" in given:
-        # load([…]) sets this option, as JSON.
+        # Spark passes the list of paths in load([…]) as the option ``paths``, in JSON.
         found = [str(path) for path in json.loads(given["paths"])]
     elif "path" in given:
         return given["path"]
@@ -97,7 +108,6 @@ def _columns(text: str | None) -> tuple[str, ...]:
 
 
 def _choice(given: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:
-    """Return the option's value. The first choice is the default."""
     value = given.get(name.lower(), choices[0]).lower()
     if value not in choices:
         raise OptionError(f"option {name}: {value!r} is none of {', '.join(choices)}")

@@ -1,4 +1,8 @@
-"""The planning of a read. The index pass over the set's files finds the ranges, in threads or in Spark tasks."""
+"""The planning of a query of the Spark data source ``binlog``: which ranges of the binlog set the tasks read.
+
+A range is consecutive transactions of one file, and each Spark task reads one range. A first pass over the files (the
+index pass) finds where ranges may begin and end. It runs in threads of the driver, or on request as Spark tasks.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +30,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class SetCuts:
-    """The ranges of a set's files. ``files`` pairs a path with the offsets at which ranges begin and end.
+    """The offsets at which the files of a binlog set are divided into ranges, one range for each Spark task.
 
-    ``damages`` has the places from which on files are skipped, with onCorrupt=skip.
+    ``files`` has for each file its path and the offsets at which ranges begin and end, in ascending order. With the
+    option ``onCorrupt=skip``, ``damages`` lists the damaged files and the positions from which on they are skipped.
     """
 
     files: tuple[tuple[str, tuple[int, ...]], ...]
@@ -36,12 +41,14 @@ class SetCuts:
 
     @property
     def option(self) -> str:
-        """The value for the data source's option ``cuts``, JSON."""
+        """The offsets as JSON, for the data source's option ``cuts``. A query with this option need not
+        read the files once to find the offsets."""
         return json.dumps(self.files, separators=(",", ":"))
 
     @classmethod
     def parse(cls, option: str) -> SetCuts:
-        """Parse the option ``cuts``. Raises OptionError."""
+        """Return the offsets from the value of the data source's option ``cuts``. Raises OptionError for a bad
+        value."""
         try:
             files = tuple((str(path), tuple(map(int, bounds))) for path, bounds in json.loads(option))
         except (ValueError, TypeError):
@@ -49,12 +56,15 @@ class SetCuts:
         return cls(files)
 
     def ranges(self) -> list[FileRange]:
-        """Return all ranges, in the set's order."""
+        """Return all ranges of all files, in the order of the binlog set."""
         return [FileRange(path, start, end) for path, bounds in self.files for start, end in pairwise(bounds)]
 
 
 def cuts_of(indexes: Iterable[FileIndex]) -> SetCuts:
-    """Return the ranges that the index pass found. A file's first range begins with the format description event."""
+    """Return the offsets that divide the indexed files into ranges.
+
+    The first range of each file begins at the format description event, so that the event is a row of the data source.
+    """
     files, damages = [], []
     for index in indexes:
         if index.format_description:
@@ -66,9 +76,10 @@ def cuts_of(indexes: Iterable[FileIndex]) -> SetCuts:
 
 
 def plan_ranges(options: SourceOptions, predicates: Sequence[Predicate] = ()) -> list[FileRange]:
-    """Return the ranges that can hold events that pass the predicates.
+    """Return the ranges that a query must read, one for each Spark task.
 
-    A file that a predicate on the column ``file`` excludes is not opened. Raises BinlogError and OptionError.
+    ``predicates`` are the query's filters on columns. Ranges that cannot have an event that passes are left out. A file
+    that a filter on the column ``file`` excludes is not even opened. Raises BinlogError and OptionError.
     """
     if options.cuts is not None:
         found = SetCuts.parse(options.cuts).ranges()
@@ -82,7 +93,7 @@ def plan_ranges(options: SourceOptions, predicates: Sequence[Predicate] = ()) ->
             )
         ]
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            # Threads run in parallel, since compiled code and reads release the interpreter's lock.
+            # Threads can index files in parallel, since the compiled scan and the reads release Python's global lock.
             indexes = pool.map(lambda task: _index(task, len(paths), options), tasks)
             cuts = cuts_of(indexes)
         for damage in cuts.damages:
@@ -92,15 +103,18 @@ def plan_ranges(options: SourceOptions, predicates: Sequence[Predicate] = ()) ->
 
 
 def index_with_spark(spark: SparkSession, path: str | list[str], **options: str) -> SetCuts:
-    """Run the index pass as Spark tasks, one for each file, which helps with many files on a cluster.
+    """Find the offsets that divide a binlog set into ranges, with a Spark task for each file.
+
+    Without this call the driver alone reads all files before each query, which takes long for many files. The result
+    can serve many queries of the same set.
 
     ::
 
         cuts = index_with_spark(spark, "s3a://bucket/binlogs", onCorrupt="skip")
         df = spark.read.format("binlog").option("cuts", cuts.option).load("s3a://bucket/binlogs")
 
-    ``options`` are the data source's options. With the option ``cuts`` a DataFrame that is used often needs no index
-    pass of its own. Raises BinlogError and OptionError.
+    ``path`` is the index file, a directory with an index file, or a list of binlog files. ``options`` are the data
+    source's options. Raises BinlogError and OptionError.
     """
     asked = {"files": "\n".join(path)} if isinstance(path, list) else {"path": path}
     parsed = SourceOptions.parse({**options, **asked})
@@ -119,7 +133,8 @@ def _index(task: tuple[int, str], count: int, options: SourceOptions) -> FileInd
         path,
         last=number == count - 1,
         range_size=options.range_size,
-        # With skip_corrupt the ranges must end before the first wrong checksum.
+        # With onCorrupt=skip the ranges must end before the first event with a wrong checksum. Otherwise the tasks that
+        # read the ranges check the checksums.
         verify=options.skip_corrupt and options.verify,
         skip=options.skip_corrupt,
     )

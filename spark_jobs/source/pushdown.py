@@ -1,7 +1,7 @@
-"""The filters that Spark pushes down to the data source.
+"""Filter pushdown: conditions of a query's WHERE clause that the data source ``binlog`` evaluates instead of Spark.
 
-Each filter becomes a predicate on a column, with SQL's three-valued logic. Predicates on ``file`` and ``position``
-also exclude whole files and ranges.
+Spark passes the conditions as filter objects. Each becomes a predicate on one column, with SQL's three-valued logic.
+Predicates on the columns ``file`` and ``position`` also exclude whole files and ranges before a task reads them.
 """
 
 from __future__ import annotations
@@ -41,18 +41,22 @@ _COSTLY = ("gtid", "database", "table", "statement_kind", "rows")
 
 @dataclass(frozen=True)
 class Predicate:
-    """A filter on one column."""
+    """A condition on one column of the data source, from the WHERE clause of a query."""
 
     column: str
     filter: D.Filter
 
     def __call__(self, values: pa.Array) -> pa.Array:
-        """Evaluate the filter on each value: true, false, or null for unknown."""
+        """Return for each value of the column whether the condition is true: true, false, or null (unknown, as in
+        SQL)."""
         return _evaluate(self.filter, values)
 
 
 def predicate_of(filter: D.Filter) -> Predicate | None:
-    """Return the filter as a predicate, or None when this module cannot answer the filter exactly as Spark would."""
+    """Return Spark's filter object as a predicate on a column.
+
+    Return None if the data source cannot evaluate the filter exactly as Spark would. Then Spark evaluates the filter.
+    """
     inner = filter.child if isinstance(filter, D.Not) else filter
     path = getattr(inner, "attribute", None)
     if path is None or len(path) != 1 or path[0] not in TYPES:
@@ -83,7 +87,7 @@ def _fits(value: Any, column: pa.DataType) -> bool:
 
 
 def _scalar(value: Any, values: pa.Array) -> pa.Scalar:
-    # A number in the filter may be wider than the column's type.
+    # A query may compare a 32-bit column with a number that needs 64 bits.
     kind = pa.int64() if pa.types.is_integer(values.type) else values.type
     return pa.scalar(value, kind)
 
@@ -107,8 +111,11 @@ def _evaluate(filter: D.Filter, values: pa.Array) -> pa.Array:
 
 
 def _among(wanted: Sequence[Any], values: pa.Array) -> pa.Array:
-    """Evaluate ``IN`` as SQL does. A null value gives null, and so does a value that is not found if the list has a
-    null."""
+    """Return for each value whether it is in the list ``wanted``, as SQL's ``IN`` does.
+
+    The result is null (unknown) for a null value. It is also null for a value that is not in the list if the list has a
+    null.
+    """
     known = [one for one in wanted if one is not None]
     kind = pa.int64() if pa.types.is_integer(values.type) else values.type
     found = pc.is_in(values.cast(kind), value_set=pa.array(known, kind))
@@ -117,15 +124,18 @@ def _among(wanted: Sequence[Any], values: pa.Array) -> pa.Array:
 
 
 def cheap_first(predicates: Iterable[Predicate]) -> list[Predicate]:
-    """Return the predicates in the order of evaluation, the cheap columns first."""
+    """Return the predicates with the cheap columns first.
+
+    Events that fail a cheap predicate need no value of an expensive column, such as ``gtid`` or ``rows``.
+    """
     return sorted(predicates, key=lambda predicate: predicate.column in _COSTLY)
 
 
 def may_hold(predicates: Iterable[Predicate], file: str, start: int, end: int) -> bool:
-    """Tell whether a range can hold an event that passes all predicates.
+    """Tell whether a part of a binlog file may have an event that passes all predicates.
 
-    The range has the offsets ``start`` to ``end`` of ``file``. Only predicates on ``file`` and ``position`` are
-    evaluated.
+    The part is the offsets from ``start`` up to, but not including, ``end``. Only predicates on the columns ``file``
+    and ``position`` are evaluated, so a part can be excluded before it is read.
     """
     for predicate in predicates:
         if predicate.column == "file":
@@ -137,7 +147,8 @@ def may_hold(predicates: Iterable[Predicate], file: str, start: int, end: int) -
 
 
 def _meets(filter: D.Filter, start: int, end: int) -> bool:
-    """Tell whether any position from ``start`` up to, but not including, ``end`` may pass the filter."""
+    """Tell whether a condition on an event's position can be true for a position from ``start`` up to, but not
+    including, ``end``."""
     value = getattr(filter, "value", None)
     match filter:
         case D.EqualTo() | D.EqualNullSafe():

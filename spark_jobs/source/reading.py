@@ -1,4 +1,4 @@
-"""The work of a Spark task: read one range of a file as Arrow batches."""
+"""The work of a Spark task of the data source ``binlog``: read a part of a binlog file and yield its events as rows."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from dumpfilter.spark_jobs.source.columns import OF_SUBJECTS, TYPES, EventColumn
 from dumpfilter.spark_jobs.source.pushdown import Predicate
 
 FIRST = 4
-"""The offset of a file's format description event. A range that begins here includes that event."""
+"""The offset of a file's first event, the format description event. It follows the magic number of 4 bytes. A range
+that begins at this offset includes the format description event."""
 
 
 @dataclass(frozen=True)
 class FileRange(InputPartition):
-    """The offsets ``start`` to ``end`` of a file, which hold whole transactions."""
+    """The part of a binlog file that one Spark task reads, complete transactions from offset ``start`` to ``end``."""
 
     path: str
     start: int
@@ -41,7 +42,16 @@ def read_batches(
     block_size: int = BLOCK_SIZE,
     open_file: Callable[[str], BinlogFile] = open_file,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the events of a range that pass all predicates, in the file's order. A batch is made from each block.
+    """Yield the events of a range that pass all predicates, as Arrow batches, in the order of the file.
+
+    Parameters:
+        wanted: the part of a file to read.
+        columns: the columns of the batches.
+        predicates: conditions on columns, from the query's WHERE clause.
+        opened: whether each event inside a compressed transaction has a row of its own.
+        verify: whether the events' checksums are checked.
+        block_size: the number of bytes that are read at a time and become one batch. Memory grows with it.
+        open_file: the function that opens a file by its path or URI.
 
     Raises BinlogError with file and position.
     """
@@ -70,7 +80,6 @@ def read_batches(
 
 
 def _head(file: BinlogFile) -> Block:
-    """Return the format description event as a block."""
     fd = file.format_description
     data = np.frombuffer(fd.raw, np.uint8)
     segment = FileScanner(file.name, fd, Subjects(), SourceNumbers()).scan(data, FIRST)
@@ -81,7 +90,6 @@ def _head(file: BinlogFile) -> Block:
 def _batches(
     events: EventsOfSegment, schema: pa.Schema, predicates: Sequence[Predicate]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield a batch of the events that pass, or nothing if no event passes."""
     keep = None
     for predicate in predicates:
         column = events.column(predicate.column)

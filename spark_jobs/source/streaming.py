@@ -1,7 +1,8 @@
-"""The streaming read of a growing binlog set: offsets, the size of a micro-batch, and its division into ranges.
+"""Streaming queries of the Spark data source ``binlog``, which read a binlog set while a server appends events.
 
-The offset ``{"file": name, "position": offset}`` says that all events before that position have been read. The
-position is a transaction boundary, or 4, the beginning of a file before its format description event.
+Spark reads a stream in micro-batches and stores the query's progress in a checkpoint. Here the progress is an offset
+such as ``{"file": "binlog.000007", "position": 4711}``: all events before this position have been read. The position is
+a boundary between two transactions, or 4, at which a file's format description event begins.
 """
 
 from __future__ import annotations
@@ -27,30 +28,37 @@ from dumpfilter.spark_jobs.source.user_errors import without_traceback
 
 
 class Offset(TypedDict):
-    """The progress of a stream."""
+    """The progress of a streaming query: the file name and the position before which all events have been read."""
 
     file: str
     position: int
 
 
 class GrowingSet:
-    """A binlog set at one moment. Each look at the set makes a new object. Raises BinlogMissing
-    when there is no set."""
+    """The files of a binlog set to which a server still adds events and files.
+
+    The list of files is read once, when the object is made. A new object sees newer files. Raises BinlogMissing when
+    there is no set.
+    """
 
     def __init__(self, source: str | list[str]) -> None:
         self.paths = {file_name(path): path for path in find_set(source)}
         self.names = list(self.paths)
 
     def earliest(self) -> Offset:
-        """Return the beginning of the set."""
+        """Return the position of the first event of the first file."""
         return Offset(file=self.names[0], position=FIRST)
 
     def latest(self) -> Offset:
-        """Return the end of the last whole transaction."""
+        """Return the position at which the last complete transaction of the newest file ends."""
         return self.forward(Offset(file=self.names[-1], position=FIRST), None)
 
     def at(self, text: str) -> Offset:
-        """Parse ``file:position``. Raises PositionError when no transaction begins at the position."""
+        """Return the position that a user gave as text, ``file:position``.
+
+        Raises OptionError for another form, BinlogMissing for a file that is not in the set, and PositionError when no
+        transaction begins at the position.
+        """
         name, _, digits = text.rpartition(":")
         if not (name and digits.isascii() and digits.isdigit()):
             raise OptionError(f"option startingPosition: {text!r} is none of earliest, latest, file:position")
@@ -61,11 +69,11 @@ class GrowingSet:
         return offset
 
     def forward(self, start: Offset, limit: int | None, until: Offset | None = None) -> Offset:
-        """Return the offset at which a micro-batch from ``start`` ends.
+        """Return the position at which a micro-batch that begins at ``start`` ends.
 
-        The micro-batch has whole transactions of at most ``limit`` bytes, but at least one transaction. It ends at
-        ``until`` or before. Raises BinlogError when ``start`` is gone from the set, or the following events are
-        damaged.
+        A micro-batch consists of complete transactions. It has at most ``limit`` bytes (None: no limit), but at least
+        one transaction if there is any. It does not go beyond ``until`` (None: the end of the set). Raises BinlogError
+        when the file of ``start`` is no longer in the set, or when events after ``start`` are damaged.
         """
         self._check(start)
         name, position = start["file"], start["position"]
@@ -84,7 +92,11 @@ class GrowingSet:
         return Offset(file=name, position=_whole(self.paths[name], position, left, last=True)[0])
 
     def ranges(self, start: Offset, end: Offset, range_size: int) -> list[FileRange]:
-        """Return the ranges between two offsets. Raises BinlogError."""
+        """Return the parts of files between two positions, divided for the Spark tasks of a micro-batch.
+
+        Each part has complete transactions and at most ``range_size`` bytes, or one larger transaction. Raises
+        BinlogError.
+        """
         self._check(start)
         self._check(end)
         found = []
@@ -133,7 +145,11 @@ class GrowingSet:
 def _ends(
     offset: npt.NDArray[np.int64], first_events: npt.NDArray[np.int64], end: int, is_open: bool
 ) -> npt.NDArray[np.int64]:
-    """Return the offsets at which the transactions of a segment end."""
+    """Return the offsets at which the complete transactions of a segment end.
+
+    ``first_events`` are the indexes of the transactions' first events. With ``is_open`` the last transaction continues
+    after the segment, so its end is left out.
+    """
     ends = offset[first_events[1:-1]]
     return ends if is_open else np.append(ends, end)
 
@@ -144,9 +160,10 @@ def _size(path: str) -> int:
 
 
 def _whole(path: str, position: int, limit: int | None, *, last: bool) -> tuple[int, bool]:
-    """Return the end of the whole transactions from a position on, and whether that end is the end of the file.
+    """Return the end of the complete transactions after ``position``, and whether this end is the end of the file.
 
-    The transactions have at most ``limit`` bytes, but there is at least one. Raises BinlogError.
+    The transactions have at most ``limit`` bytes (None: no limit), but the first transaction may be larger. Only the
+    ``last`` file may end with an incomplete transaction, since a server may still be writing it. Raises BinlogError.
     """
     with open_file(path) as file:
         start = max(position, file.first_event)
@@ -173,7 +190,10 @@ def _whole(path: str, position: int, limit: int | None, *, last: bool) -> tuple[
 
 
 class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """The reader of a streaming query. Spark keeps the offsets in the query's checkpoint."""
+    """The reader that Spark calls for a streaming query of the data source ``binlog``.
+
+    Spark asks for the position at which each micro-batch ends, and stores the positions in the query's checkpoint.
+    """
 
     def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
         self._options = options
@@ -185,7 +205,10 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @without_traceback
     def initialOffset(self) -> dict[str, object]:
-        """Return the offset at which a new query begins. Raises BinlogError and OptionError."""
+        """Return the position at which a query without a checkpoint begins, as the option ``startingPosition`` says.
+
+        Raises BinlogError and OptionError.
+        """
         where = self._options.starting_position
         now = self._set()
         if where == "earliest":
@@ -193,27 +216,33 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return dict(now.latest() if where == "latest" else now.at(where))
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return the limit of the option maxBytesPerTrigger."""
+        """Return the largest size of a micro-batch, which the option ``maxBytesPerTrigger`` sets."""
         return ReadMaxBytes(self._options.bytes_per_trigger)
 
     @without_traceback
     def prepareForTriggerAvailableNow(self) -> None:
-        """End the query at the current end of the set."""
+        """Let the query end at the current end of the binlog set.
+
+        Spark calls this method once for a query with ``trigger(availableNow=True)``, which reads all present events and
+        stops.
+        """
         self._until = self._set().latest()
 
     @without_traceback
     def latestOffset(self, start: Offset, limit: ReadLimit) -> dict[str, object]:  # type: ignore[override]
-        """Return the offset at which the next micro-batch ends. Raises BinlogError."""
+        """Return the position at which the micro-batch that begins at ``start`` ends. Raises BinlogError."""
         most = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
         return dict(self._set().forward(start, most, self._until))
 
     @without_traceback
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:  # type: ignore[override]
-        """Return the ranges of a micro-batch. Raises BinlogError."""
+        """Return the parts of files that the Spark tasks of a micro-batch read, one for each task. Raises
+        BinlogError."""
         return self._set().ranges(start, end, self._options.range_size)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the events of one range of a micro-batch. Raises BinlogError."""
+        """Yield the events of one part of a micro-batch as Arrow batches. Spark calls this in a task. Raises
+        BinlogError."""
         assert isinstance(partition, FileRange)
         try:
             yield from read_batches(
@@ -223,7 +252,10 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise error.with_traceback(None) from None
 
     def commit(self, end: Offset) -> None:  # type: ignore[override]
-        """Do nothing, since the set is not this query's to purge."""
+        """Do nothing when Spark has processed all events before ``end``.
+
+        Another data source could delete these events, but only the server purges binlogs.
+        """
 
     def stop(self) -> None:
-        """Do nothing, since no file stays open between two calls."""
+        """Do nothing when the query ends, since the reader keeps no file open between two calls."""

@@ -1,7 +1,7 @@
-"""Errors of the data source as a user of Spark sees them.
+"""Short error messages for users of the Spark data source.
 
-Spark copies the traceback of a Python data source's exception into an error of its own. Without the traceback the
-user sees only the text.
+When a Python data source raises an exception, Spark shows the user the whole Python traceback. This module removes the
+traceback of expected errors, such as a missing file, so that the user sees only the message.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ R = TypeVar("R")
 
 
 def without_traceback(function: Callable[P, R]) -> Callable[P, R]:
-    """Return the function with the traceback removed from each DumpfilterError that it raises."""
+    """Wrap a method that Spark calls, so that its DumpfilterErrors carry no traceback.
+
+    Spark then shows the user only the message of the error.
+    """
 
     @functools.wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -1,1 +1,1 @@
-"""The split: owners of events, the plan of each range, the placement in files, writing, publishing, and purge."""
+"""The split of one binlog set into several sets, by schema or by filters, and the purge of their old files."""

@@ -5,9 +5,9 @@ one output receives is a share. The owner of an event says which outputs receive
 computed only from the transactions in which the output owns an event. Therefore the cost grows with the number of
 events, not with events times outputs.
 
-A transaction whose events all have the same owner goes to that output as one run of bytes. In any other transaction
-the compiled function ``decide`` chooses the events, once for each output that owns one of them. The dump thread uses
-the same function to filter a transaction for a slave.
+A transaction whose events all have the same owner goes to that owner's outputs as one run of bytes. In any other
+transaction the compiled function ``decide`` chooses the events, once for each output that owns one of them. The dump
+thread uses the same function to filter a transaction for a slave.
 
 A transaction may continue in the next block. Then the state of ``decide`` (a walk) is kept for each output that owns
 an event so far. One more state is kept for an output that owns no event so far, since such an output may own an event
@@ -141,7 +141,8 @@ class Assigner:
         by_default: set[int] = set()
         goes_on = continues and still_open and n_txn == 1
         if continues and not goes_on and not _any_owned(events, open_walks):
-            # The first transaction ends here, and no output owns an event of it.
+            # The first transaction began in an earlier block and ends in this block. No output owns an event of this
+            # transaction, so only the default outputs receive the transaction.
             by_default = set(self.owners.default_outputs)
             later = txn > 0
             txn = np.concatenate([np.zeros(len(by_default), np.int64), txn[later]])
@@ -282,8 +283,6 @@ class Assigner:
         for code in np.unique(events.uniform[events.uniform < NO_OUTPUT]).tolist():
             add(np.flatnonzero(events.uniform == code), code)
         if not decided.all():
-            # The events of such a transaction belong to several owners. Each owner is paired with the transaction
-            # once.
             lengths = np.diff(events.txn_event)
             some = np.repeat(~decided, lengths) & (events.owner != NO_OUTPUT)
             txn_of = np.repeat(np.arange(n_txn), lengths)
@@ -390,8 +389,10 @@ class Assigner:
         return Share(output, runs, sent, events.txn_number[txns[kept]], ends, replaced)
 
     def _belongs(self, owners: npt.NDArray[np.int32], output: int) -> npt.NDArray[np.bool_]:
-        """Tell for each of these owner numbers whether the number stands for ``output``, alone or with other
-        outputs."""
+        """Tell for each event whether ``output`` is among the outputs that own the event.
+
+        ``owners`` has the events' owner numbers, and an owner number may stand for several outputs.
+        """
         found = owners == output
         if self.owners.several:
             for code in np.unique(owners[owners < NO_OUTPUT]).tolist():
@@ -426,7 +427,8 @@ class Assigner:
             code, _, _ = K.decide(events, transactions, _VERDICTS, trial, out, 0, WHOLE_SEGMENT)
             if code == K.DONE:
                 return trial, int(self._chunks["events"][0]), kept
-            # An array for the results of ``decide`` was too small. Run ``decide`` again with larger arrays.
+            # The compiled function ``decide`` cannot enlarge its output arrays. If they were too small, it must run
+            # again from the beginning with larger arrays.
             self._ranges = np.zeros((2 * len(self._ranges) + 2 * len(walk.head), 3), np.int64)
             walk = K.enlarged(walk)
 
@@ -444,7 +446,6 @@ def _any_owned(events: _Events, open_walks: dict[int, K.Walk]) -> bool:
 
 
 def _unique_pairs(txn: Ints, owner: npt.NDArray[np.int32]) -> tuple[Ints, npt.NDArray[np.int32]]:
-    """Return each pair of a transaction and an owner once, in the order of the transactions."""
     if not len(txn):
         return txn, owner
     low = int(owner.min())
@@ -466,8 +467,10 @@ def _bytes_before(runs: Ints, places: Ints) -> Ints:
 
 
 def _inside(runs: Ints, places: Ints) -> npt.NDArray[np.bool_]:
-    """Tell for each event, given by its offset in the file, whether the event is in one of these pieces of the
-    file."""
+    """Tell for each event whether the output receives the event.
+
+    ``runs`` are the pieces of the source file that the output receives, and ``places`` are the events' offsets.
+    """
     if not len(runs):
         return np.zeros(len(places), np.bool_)
     k = np.searchsorted(runs[:, RUN_OFFSET], places, side="right") - 1

@@ -1,4 +1,8 @@
-"""The last step of a split: complete the files that tasks have written, and write the index files and the manifest."""
+"""The last step of a split, after Spark tasks have copied all events to the output files.
+
+The driver writes the beginning of each file and its Rotate event. It also writes the index file of each output, and
+makes the output's entry in the manifest.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,7 @@ from dumpfilter.spark_jobs.split.tasks import Staging, binlog_name, write_all
 from dumpfilter.split_set.manifest import RANGES, TRANSACTIONS, BinlogPart, NamedBinlog, Place
 
 _SYNCS = 8
-"""Files that are synchronized at once."""
+"""The number of threads that synchronize files to disk at the same time."""
 
 
 def finish_set(
@@ -33,7 +37,11 @@ def finish_set(
     indexes: Sequence[FileIndex],
     specification: Specification,
 ) -> NamedBinlog:
-    """Complete an output's files, write its index file, and return its entry for the manifest. Raises OutputError."""
+    """Complete the files of one output, write its index file, and return its entry for the manifest.
+
+    An output is a binlog that the split writes, here ``name``. ``files`` are the output's files in order. ``indexes``
+    describe the source's files. Raises OutputError, also when a file does not have the expected size.
+    """
     names = {one.number: one.name for one in indexes}
     last = next(one for one in reversed(indexes) if one.format_description)
     starts = [_place(file.start, names) for file in files] + [Place(file=last.name, position=last.end)]
@@ -70,7 +78,8 @@ def _described(name: str, specification: Specification, parts: list[BinlogPart])
 
 
 def _finish_file(name: str, staging: Staging, file: OutputFile, following: str | None) -> int:
-    """Write the beginning of a file, and its Rotate event if a file follows. Return the file's size, bytes."""
+    """Write the beginning of an output file, and at its end a Rotate event to the file ``following`` (None: no file
+    follows). Return the file's size, bytes."""
     path = staging.binlog(name, file.number)
     size = file.size
     rotate = b"" if following is None else _rotate(file, following)
@@ -78,7 +87,7 @@ def _finish_file(name: str, staging: Staging, file: OutputFile, following: str |
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             write_all(handle, file.head, 0)
-            # If a job was killed after this step, the file has its Rotate event already.
+            # An earlier run of the job may have been killed after it had written the Rotate event of this file.
             if (found := os.fstat(handle).st_size) not in (size, size + len(rotate)):
                 raise OutputError(
                     f"{path}: has {found} bytes, but {size} were written: is the directory one that all workers share?"
@@ -110,7 +119,10 @@ def _write_index(path: Path, names: Sequence[str]) -> None:
 
 
 def sync_ranges(staging: Staging, numbers: Sequence[int]) -> None:
-    """Synchronize the tables that stand beside the binlogs."""
+    """Synchronize the two Parquet tables of each of these ranges to disk.
+
+    The tables stand beside the binlogs. They tell a reader of the split about the source's bytes and transactions.
+    """
 
     def sync(number: int) -> None:
         for path in (staging.ranges(number), staging.transactions(number)):

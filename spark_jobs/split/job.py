@@ -1,13 +1,14 @@
-"""The split: one binlog set in, several out (WL#2387, "Binlog extensions").
+"""The split of one binlog set into several binlog sets (WL#2387, "Binlog extensions").
 
-Each schema gets a binlog set, or a specification assigns the events that pass a filter to a named binlog set.
+Each schema gets a binlog set of its events. Or a specification names the sets, and gives each set a filter that chooses
+its events. An output is one of the sets that the split writes.
 
 1. The driver indexes the files and divides them into ranges of whole transactions
    (:mod:`~dumpfilter.spark_jobs.ranges.range_index`).
-2. A task for each range plans which output gets which events (:mod:`~dumpfilter.spark_jobs.split.assign`).
-3. The driver gives each planned event its place (:mod:`~dumpfilter.spark_jobs.split.placement`).
-4. Tasks write the events to their places (:mod:`~dumpfilter.spark_jobs.split.tasks`).
-5. The driver finishes and publishes the sets.
+2. A Spark task for each range plans which output receives which events (:mod:`~dumpfilter.spark_jobs.split.assign`).
+3. The driver chooses the file and offset of each planned event (:mod:`~dumpfilter.spark_jobs.split.placement`).
+4. Spark tasks copy the events to these files and offsets (:mod:`~dumpfilter.spark_jobs.split.tasks`).
+5. The driver completes the files, writes the manifest, and publishes the directory.
 """
 
 from __future__ import annotations
@@ -35,35 +36,37 @@ from dumpfilter.spark_jobs.split.tasks import PlanRange, Staging, WriteRange
 from dumpfilter.split_set.manifest import Manifest, SourceFile, beginning_digest, now
 
 MAX_BINLOG_SIZE = 1 << 30
-"""Bytes. The servers' default of max_binlog_size."""
+"""The size at which the split ends a file and begins the next one, bytes. It is the servers' default of
+``max_binlog_size``."""
 
 
 Spanning = Literal["part", "refuse"]
-"""The treatment of a spanning transaction. With ``part`` each output receives the events that belong to it. With
-``refuse`` the split fails."""
+"""The treatment of a transaction that has events for several outputs. With ``part`` each output receives a transaction
+with only its own events. With ``refuse`` the split fails."""
 
 
 class TransactionSpans(BinlogError):
-    """A spanning transaction in a split with ``spanning="refuse"``."""
+    """The error for a transaction that has events for several outputs, in a split with ``spanning="refuse"``."""
 
 
 @dataclass(frozen=True)
 class SplitOptions(ReadOptions):
-    """The options of a split. Sizes are in bytes."""
+    """All options of a split, including those for reading the binlog set. Sizes are in bytes."""
 
     specification: Specification = BY_SCHEMA
     max_binlog_size: int = MAX_BINLOG_SIZE
     spanning: Spanning = "part"
     overwrite: bool = False
+    """Whether the split may replace the output of a different split."""
 
 
 @dataclass
 class SplitResult:
-    """The result of a split."""
+    """The result of a split: the manifest of the written binlogs, and the warnings for the user."""
 
     manifest: Manifest
     already: bool = False
-    """Whether an earlier run of the same job had written the output."""
+    """True if an earlier run of the same job had written the output, so that this run wrote nothing."""
     warnings: list[str] = field(default_factory=list)
 
 
@@ -72,8 +75,10 @@ def split(
 ) -> SplitResult:
     """Split a binlog set into the directory ``output``.
 
-    ``run`` runs the tasks, such as a :class:`~dumpfilter.spark_jobs.spark.jobs.SparkRunner`. Raises BinlogError with
-    file and position, TransactionSpans, or OutputError. After an error the output directory is unchanged.
+    ``source`` is the set's index file, a directory with an index file, or a list of binlog files. ``run`` runs the
+    tasks, such as a :class:`~dumpfilter.spark_jobs.spark.jobs.SparkRunner`. Nothing is written if an earlier run of the
+    same job has written the directory. Raises BinlogError with file and position, TransactionSpans, or OutputError.
+    After an error the output directory is unchanged.
     """
     options = options or SplitOptions()
     indexed = index_set(source, run, options)
@@ -125,8 +130,11 @@ def split(
 
 
 def _place(indexed: IndexedSet, staging: Staging, options: SplitOptions) -> tuple[Placing, int, int]:
-    """Place the events of all ranges. Return the placement, the number of spanning transactions that were divided,
-    and the number of transactions that belong to no output."""
+    """Choose the files and offsets of all ranges' events, and save the choice for the tasks that write.
+
+    Return the placement, the number of transactions that were divided among outputs, and the number of transactions
+    that belong to no output.
+    """
     placing = Placing(indexed.files, options.specification.names, options.max_binlog_size)
     cut = unassigned = 0
     for wanted in indexed.ranges:
@@ -148,7 +156,8 @@ def _place(indexed: IndexedSet, staging: Staging, options: SplitOptions) -> tupl
 
 
 def _digest(files: Sequence[FileIndex], options: SplitOptions) -> str:
-    """Return a digest of the job's inputs. Two runs of the same job have the same digest."""
+    """Return a digest of the source files and options. Two runs of the same job have the same digest, so the second run
+    can use the first run's work."""
     about = [
         [(one.name, one.size, one.modified, one.end, one.transactions, _beginning(one)) for one in files],
         options.specification.digest,
@@ -163,7 +172,10 @@ def _beginning(index: FileIndex) -> str:
 
 
 def _boot_id() -> str:
-    """Return an identifier of this boot of the machine, or an empty string."""
+    """Return Linux's identifier of the machine's current boot, or an empty string if there is none.
+
+    After a crash and a new boot, files that were not synchronized must be written again.
+    """
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     except OSError:

@@ -60,7 +60,7 @@ class OutputDirectory:
 
     @property
     def staging(self) -> Staging:
-        """The paths in the job's working directory."""
+        """The paths in the directory into which the job writes until its files are complete."""
         return Staging(str(self._work))
 
     def __enter__(self) -> OutputDirectory:
@@ -107,7 +107,8 @@ class OutputDirectory:
             )
 
     def _begin(self) -> None:
-        # A working directory without "out" belongs to a job that has published its output.
+        # A working directory without its part ``out`` is a remainder, since the job has already published ``out`` as
+        # the output directory.
         self._remove_abandoned(
             left for left in self._working_directories() if left != self._work or not (left / "out").is_dir()
         )

@@ -48,7 +48,11 @@ class Owners(abc.ABC):
     @property
     @abc.abstractmethod
     def undecided(self) -> int:
-        """The owner number of events that no filter can decide, such as incidents and events of unknown types."""
+        """The number that says which outputs receive events that no filter can decide.
+
+        Such events are incidents, events of unknown types, and rows events without a table map. In a split by filters
+        every output receives them, and in a split by schema the output for events without a schema.
+        """
 
     @property
     def unknown_xa_ends(self) -> int:
@@ -68,13 +72,20 @@ class Owners(abc.ABC):
         return ()
 
     def members(self, owner: int) -> tuple[int, ...]:
-        """Return the outputs' numbers that an owner number stands for."""
+        """Return the numbers of the outputs that an owner number stands for.
+
+        An owner number says which outputs receive an event. It stands for no output, one output, or several outputs.
+        """
         if owner >= 0:
             return (owner,)
         return () if owner == NO_OUTPUT else self.several[-2 - owner]
 
     def code(self, outputs: Iterable[int]) -> int:
-        """Return the owner number that stands for all of these outputs. A new combination gets a new number."""
+        """Return one number, an owner number, that stands for all of these outputs together.
+
+        ``outputs`` are the outputs' numbers. A combination of several outputs gets a new owner number when it is seen
+        for the first time.
+        """
         key = tuple(sorted(set(outputs)))
         if len(key) < 2:
             return key[0] if key else NO_OUTPUT
@@ -151,7 +162,7 @@ class FilterOwners(Owners):
     ) -> None:
         names = [name for name, _ in filters] + ([] if rest is None else [rest])
         self._rest = [] if rest is None else [len(filters)]
-        # A filter without rules passes everything, even transactions without owned events.
+        # A slave whose filter has no rules receives every transaction, even an empty transaction.
         without_rules = [k for k, (_, one) in enumerate(filters) if not one.is_on]
         super().__init__(subjects, names, without_rules or self._rest)
         self._filters = [one for _, one in filters]

@@ -1,7 +1,10 @@
-"""Placement of the planned events in the outputs' files. The driver reads the plans in the order of the binlog.
+"""Placement: the choice of the file and the offset at which each planned event is written.
 
-The placement decides where an output's files end: as on a server, a file ends when it reaches max_binlog_size. It
-also makes the beginning of each file: the format description event, and the GTIDs of the output's earlier files.
+The driver reads the plans of all ranges (consecutive transactions of a source file) in the order of the binlog. The
+driver then knows how many bytes each output (a binlog that the split writes) has before each range, so Spark tasks can
+write all ranges at the same time. As on a server, an output's file ends when it reaches ``max_binlog_size``. The
+placement also makes the beginning of each file, which is the format description event and the GTIDs of the output's
+earlier files.
 """
 
 from __future__ import annotations
@@ -52,49 +55,58 @@ from dumpfilter.spark_jobs.split.range_plan import (
 )
 
 _CREATED = HEADER_LENGTH + 2 + 50
-"""The offset in a format description event of the time at which the server started."""
+"""The offset in a format description event of the field ``created``, the time at which the server started."""
 
 
 class Stretch(NamedTuple):
-    """Consecutive bytes of an output's part of a range, which go to one file of the output.
+    """A stretch: consecutive bytes that an output receives from a range and that go to one file of the output.
 
-    The output's part of a range consists of its shares in all blocks, one after the other. Offsets in the part count
-    from 0. A stretch begins where the stretch before it ends.
+    All bytes that the output receives from the range are numbered from 0, in the order of the source. Usually one
+    stretch has all of them. When a file of the output becomes full within the range, the next stretch goes to the next
+    file. A stretch begins at the end of the stretch before.
     """
 
     stop: int
-    """The end of the stretch, an offset in the output's part of the range."""
+    """The end of the stretch, counted in bytes that the output receives from the range."""
     file: int
-    """The number of the output's file."""
+    """The number of the file that receives the stretch, from 1."""
     offset: int
-    """The offset in that file of byte 0 of the output's part of the range. It may be negative."""
+    """The number to add to a byte's number in the range to get the byte's offset in the file.
+
+    The number is negative if the bytes before the stretch are more than the bytes that the file has already.
+    """
 
 
 Placement = dict[str, list[Stretch]]
-"""The stretches of one range, by output."""
+"""The files and offsets for the bytes that each output receives from one range. The key is the output's name."""
 
 _MOST_WAITING = 1 << 16
-"""The most transactions whose GTIDs are collected before they are added to the set."""
+"""The number of transactions after which their collected GTIDs are added to the output's GTID set. Many GTIDs at once
+are cheaper, but need memory."""
 
 Place = tuple[int, int]
-"""A source file's number, and an offset in that file."""
+"""A position in the source: the number of the file in the binlog set, from 0, and the offset in the file."""
 
 
 @dataclass
 class OutputFile:
-    """A file of an output."""
+    """A file of an output (a binlog that the split writes), with all that its manifest entry needs."""
 
     number: int
     head: bytes
-    """The magic number, the format description event, and the event with the GTIDs of earlier files."""
+    """The first bytes of the file: the magic number, the format description event, and the event with the GTIDs of
+    the output's earlier files."""
     timestamp: int
     """The timestamp of the source's format description event, Unix seconds."""
     previous_gtids: str | None
+    """The GTIDs of the output's earlier files as text; None if the source does not record GTIDs."""
     start: Place
-    """The place in the source at which this file begins. The next file's place is its end, so the files cover the
-    source without a gap."""
+    """The position in the source at which this file begins. The part of the source that this file covers ends at the
+    ``start`` of the output's next file, so the files cover the source without a gap."""
     size: int
+    """The size of the file so far, bytes."""
     fd: bytes = b""
+    """The file's format description event."""
     events: int = 0
     transactions: int = 0
     first_time: int | None = None
@@ -103,27 +115,32 @@ class OutputFile:
 
 @dataclass
 class _Output:
-    """The state of an output during the placement."""
+    """The state of one output (a binlog that the split writes) while the driver chooses the files of its events."""
 
     gtids: _Gtids
     files: list[OutputFile] = field(default_factory=list)
     begun_in: int = 0
-    """The number of the source file whose format description event begins the newest file."""
+    """The number of the source file from which the output's newest file has its format description event."""
     full: bool = False
-    """Whether the newest file has reached max_binlog_size. Then the next transaction goes to a new file."""
+    """Whether the output's newest file has reached ``max_binlog_size``. Then the next transaction goes to a new
+    file."""
     waiting: list[tuple[Ints, Sequence[SourceKey]]] = field(default_factory=list)
-    """GTIDs that are not yet in ``gtids``, with the GTID sources that their source numbers stand for."""
+    """Collected GTIDs that are not yet added to ``gtids``. A GTID is the index of its GTID source in the list beside
+    it, and a number."""
     waiting_rows: int = 0
 
     def add_gtids(self, gtids: Ints, sources: Sequence[SourceKey]) -> None:
-        """Collect GTIDs of the newest file: the number of the GTID source and the GTID's number."""
+        """Collect GTIDs of transactions in the newest file.
+
+        ``gtids`` has shape (n, 2). A row is an index into ``sources`` (-1: no GTID), and the GTID's number.
+        """
         self.waiting.append((gtids, sources))
         self.waiting_rows += len(gtids)
         if self.waiting_rows > _MOST_WAITING:
             self.take_gtids()
 
     def take_gtids(self) -> None:
-        """Add all collected GTIDs to ``gtids``."""
+        """Add all collected GTIDs to the output's GTID set, so that the next file can begin with that set."""
         for gtids, sources in self.waiting:
             self.gtids.add(gtids, sources)
         self.waiting.clear()
@@ -131,11 +148,11 @@ class _Output:
 
 
 class Placing:
-    """The placement of all ranges. The plans must come in order.
+    """The choice of file and offset for every event of the split. The caller passes the plans of all ranges in order.
 
     Parameters:
-        indexes: the source's files.
-        names: outputs that exist even if they are empty.
+        indexes: the source's files, in order.
+        names: outputs that are written even if no event belongs to them.
         max_size: the size at which a file ends, bytes (``max_binlog_size``). The transaction that reaches it
             is the last of the file.
     """
@@ -153,11 +170,15 @@ class Placing:
 
     @property
     def outputs(self) -> dict[str, list[OutputFile]]:
-        """The files of each output so far, by the output's name."""
+        """The files of each output that have been begun so far, in order. The key is the output's name."""
         return {name: one.files for name, one in self._outputs.items()}
 
     def add(self, wanted: Range, plan: RangePlan) -> Placement:
-        """Place the shares of a range."""
+        """Choose the files and offsets for the bytes that each output receives from a range.
+
+        ``wanted`` is the next range of the source, and ``plan`` says which bytes go to which output. A new file begins
+        where an output's file is full, or where the source's server restarted or changed its binlog format.
+        """
         placement: Placement = {}
         owner = plan.shares[:, S_OUTPUT]
         order = np.argsort(owner, kind="stable")
@@ -227,9 +248,10 @@ class Placing:
         return output
 
     def _started(self, before: int, now: int) -> int:
-        """Return the last start of the server between two source files, Unix seconds, or 0.
+        """Return the time of the last server start after source file ``before``, up to source file ``now``.
 
-        A slave that reads such a time in a format description event drops its temporary tables.
+        The time is in Unix seconds; 0 means no start. A slave that reads such a time in a format description event
+        drops its temporary tables, as it must when the server has restarted.
         """
         return max((fd.created for number, fd in self._fds.items() if before < number <= now), default=0)
 
@@ -276,21 +298,28 @@ def _identity(fd: FormatDescription) -> tuple[Any, ...]:
 
 
 class _Gtids:
-    """The GTIDs of an output's earlier files, in the form of the server's family."""
+    """The GTIDs of an output's earlier files, which the next file records at its beginning.
+
+    This base class serves a source without such an event. The subclasses serve MySQL's Previous_gtids event and
+    MariaDB's Gtid_list event.
+    """
 
     def __init__(self, event: bytes) -> None:
         self._event = event
 
     @property
     def text(self) -> str | None:
-        """The GTID set as text; None if the source does not tell the GTIDs before its first file."""
+        """The GTIDs as text; None if the source's first file does not record the GTIDs before it."""
         return None
 
     def add(self, gtids: Ints, sources: Sequence[SourceKey]) -> None:
-        """Add GTIDs, shape (n, 2): the number of the GTID source (-1: no GTID) and the GTID's number."""
+        """Add GTIDs, shape (n, 2). A row is an index into ``sources`` (-1: no GTID), and the GTID's number."""
 
     def event(self, fd: FormatDescription) -> bytes:
-        """Return the whole event, or an empty value if the source has none."""
+        """Return the Previous_gtids or Gtid_list event for a new file, with the checksum that ``fd`` asks for.
+
+        The result is empty if the source has no such event.
+        """
         if not self._event:
             return b""
         return with_body(EventHeader.unpack(self._event), self._body(), checksum=fd.checksum)
@@ -319,7 +348,8 @@ class _PreviousGtids(_Gtids):
 
 
 class _GtidListEntries(_Gtids):
-    """The last GTID of each domain and server id (MariaDB). In each domain the newest GTID is the last."""
+    """The entries of MariaDB's Gtid_list event: the last GTID of each pair of domain id and server id. Within a domain
+    the newest GTID comes last."""
 
     def __init__(self, event: bytes, body: bytes) -> None:
         super().__init__(event)
@@ -333,7 +363,7 @@ class _GtidListEntries(_Gtids):
 
     def add(self, gtids: Ints, sources: Sequence[SourceKey]) -> None:
         of = gtids[:, 0]
-        # Servers order the GTIDs of a Gtid_list event by each source's last transaction.
+        # A MariaDB server orders the entries of a Gtid_list event by the last transaction of each domain and server id.
         reverse, places = np.unique(of[::-1], return_index=True)
         for place in sorted((len(of) - 1 - places[reverse >= 0]).tolist()):
             domain, server = sources[int(of[place])]

@@ -1,7 +1,9 @@
-"""Purge of one output's oldest files. The files of other outputs stay (WL#2387, "Binlog extensions").
+"""Purge of the oldest files of one binlog that a split wrote. The split's other binlogs keep all their files (WL#2387,
+"Binlog extensions").
 
-The purge records the files in the manifest, then removes them from the index file, then deletes them. A crash at any
-moment leaves a valid set. It may leave files that the index file no longer names; the next purge deletes those files.
+The purge records the files in the manifest, then removes their names from the index file, then deletes the files. A
+crash at any moment leaves a valid binlog set. A crash may leave files that the index file no longer names. The next
+purge deletes such files.
 """
 
 from __future__ import annotations
@@ -25,18 +27,20 @@ _PLACE = re.compile(r"(?P<file>.+):(?P<position>\d+)")
 
 @dataclass(frozen=True)
 class Purged:
-    """The result of a purge, or of its dry run."""
+    """The result of a purge, or of a dry run, which only reports the files that a purge would delete."""
 
     binlog: str
     files: tuple[str, ...]
-    """The purged files, oldest first."""
+    """The names of the purged files, oldest first."""
     nbytes: int
+    """The size of the purged files, bytes."""
     left: tuple[str, ...]
+    """The names of the binlog's files that stay."""
     finished: tuple[str, ...] = field(default=())
-    """Files that an earlier, killed purge had recorded and not deleted."""
+    """The names of further files that this purge deleted. An earlier purge was killed before it deleted them."""
 
     def as_dict(self) -> dict[str, object]:
-        """Return the result as a JSON object."""
+        """Return the result as a dictionary that ``json.dumps`` accepts."""
         return {
             "binlog": self.binlog,
             "files": list(self.files),
@@ -47,16 +51,18 @@ class Purged:
 
 
 def purge_split(directory: Path, name: str, before: str, *, dry_run: bool = False) -> Purged:
-    """Purge the files of a binlog before ``before``, which is a file, a time, or a place in the source.
+    """Purge the oldest files of one binlog in the directory of a split.
 
-    ``name`` is the binlog's name or its schema's. ``before`` is one of:
+    ``name`` is the name of the binlog, or of the schema whose events the binlog has. ``before`` has one of three forms.
 
-    - a file (``shop-bin.000003``): purge the files that precede it;
-    - a time (ISO 8601, UTC without an offset): purge files whose last transaction was written earlier;
-    - a place in the source (``binlog.000012:4711``): purge files that hold only events before the place.
+    - a file of the binlog (``shop-bin.000003``): purge the files before this file.
+    - a time (ISO 8601, UTC unless the time has an offset): purge files whose last transaction was written earlier.
+    - a position in the binlog that was split (``binlog.000012:4711``): purge files that have only events from before
+      this position.
 
-    The newest file stays, and every file after a file that stays. Raises OptionError for another ``before``. Raises
-    OutputError if there is no split or no such binlog, or a file operation fails.
+    The newest file always stays. After the first file that stays, no file is purged. With ``dry_run`` nothing changes.
+    Raises OptionError for any other ``before``. Raises OutputError if there is no split or no such binlog, or if a file
+    operation fails.
     """
     with _locked(directory, dry_run=dry_run):
         manifest = Manifest.load(directory)
@@ -87,7 +93,7 @@ def _going(manifest: Manifest, binlog: NamedBinlog, before: str) -> list[BinlogP
     if before in names:
         return present[: names.index(before)]
     if before in [part.name for part in binlog.parts]:
-        return []  # The file has been purged, and all files before it.
+        return []  # An earlier purge deleted the file and all files before the file.
     place = _place(manifest, before)
     if place is not None:
         order = [one.name for one in manifest.source]
@@ -111,8 +117,10 @@ def _going(manifest: Manifest, binlog: NamedBinlog, before: str) -> list[BinlogP
 
 
 def _place(manifest: Manifest, before: str) -> Place | None:
-    """Return the place in the source, or None if ``before`` is no place. Raises OptionError for a file of the source
-    without a position."""
+    """Return ``before`` as a position in the source (the binlog that was split), or None if it has another form.
+
+    Raises OptionError for a file of the source without a position.
+    """
     found = _PLACE.fullmatch(before)
     names = [one.name for one in manifest.source]
     if found is not None and found["file"] in names:
@@ -134,11 +142,13 @@ def _time(binlog: NamedBinlog, before: str) -> float:
 
 
 def _carry_out(directory: Path, binlog: NamedBinlog) -> list[str]:
-    """Remove the files that the manifest records as purged, first from the index file. Return the
-    files that existed."""
+    """Delete the files that the manifest records as purged, after their names are removed from the index file.
+
+    Return the names of the files that existed.
+    """
     for left in [*directory.glob(f".{MANIFEST}.*"), directory / f"{binlog.index}.purge"]:
         with writing(left):
-            left.unlink(missing_ok=True)  # A purge that was killed left it.
+            left.unlink(missing_ok=True)  # A killed purge left this temporary file.
     gone = [part.name for part in binlog.parts if part.purged is not None]
     _take_out(directory / binlog.index, gone)
     deleted = []
@@ -154,7 +164,8 @@ def _carry_out(directory: Path, binlog: NamedBinlog) -> list[str]:
 
 
 def _take_out(index: Path, gone: Sequence[str]) -> None:
-    """Replace the index file in one step by an index file without these names. Other lines stay as they are."""
+    """Remove these file names from an index file. One rename replaces the file, so a crash leaves the old or the new
+    file."""
     names = {os.fsencode(name) for name in gone}
     with writing(index):
         lines = index.read_bytes().splitlines(keepends=True)
@@ -173,7 +184,10 @@ def _take_out(index: Path, gone: Sequence[str]) -> None:
 
 @contextmanager
 def _locked(directory: Path, *, dry_run: bool) -> Iterator[None]:
-    """Allow one purge at a time. Raises OutputError."""
+    """Lock the split's directory for the duration of a purge. A dry run needs no lock.
+
+    Raises OutputError when another purge has the lock.
+    """
     if dry_run or not directory.is_dir():
         yield
         return

@@ -1,7 +1,9 @@
-"""The range plan: the runs of bytes of a range that go to each output.
+"""The range plan: which bytes of a range go to each output of a split.
 
-A task makes the plan. The driver reads it to place the events, and the task that writes the range reads it again. A
-plan depends only on the range, so a task that is tried again, or runs twice, writes an equal plan.
+A range is consecutive transactions of one source file, and an output is a binlog that the split writes. One Spark task
+makes the plan of a range and saves it. The driver reads the plan to choose the offsets in the output files. The task
+that copies the range reads the plan again. A plan depends only on its range, so a task that runs twice writes equal
+plans.
 """
 
 from __future__ import annotations
@@ -24,47 +26,69 @@ from dumpfilter.spark_jobs.split.assign import REPLACED, RUN_KIND, RUN_OFFSET, I
 from dumpfilter.spark_jobs.split.transactions import FILE_EVENTS
 
 S_BLOCK, S_OUTPUT, S_RUNS, S_TRANSACTIONS, S_BYTES, S_EVENTS = range(6)
-"""The columns of shares: the block's number, the output's index in ``outputs``, and the share's numbers of runs,
-transactions, bytes and events."""
+"""The columns of :attr:`RangePlan.shares`. A row says what one output receives from one block of the range.
+
+- S_BLOCK: the block, an index into ``RangePlan.blocks``.
+- S_OUTPUT: the output, an index into ``RangePlan.outputs``.
+- S_RUNS, S_TRANSACTIONS: the number of rows in ``RangePlan.runs`` and ``RangePlan.transactions`` that describe the
+  output's part of the block.
+- S_BYTES, S_EVENTS: the number of bytes and events that the output receives from the block.
+"""
 
 T_END, T_EVENTS, T_SOURCE, T_NUMBER, T_TIME, T_PLACE = range(6)
-"""The columns of transactions.
+"""The columns of :attr:`RangePlan.transactions`. A row is a transaction of which one output receives an event.
 
-- T_END, T_EVENTS: bytes and events of the share up to the transaction's end.
-- T_SOURCE, T_NUMBER: the GTID source's number (-1: no GTID) and the GTID's number.
+- T_END, T_EVENTS: the bytes and events that the output receives from the block up to the transaction's end.
+- T_SOURCE, T_NUMBER: the GTID. T_SOURCE is an index into ``RangePlan.sources``, or -1 without a GTID. T_NUMBER is the
+  number at the end of the GTID.
 - T_TIME: the timestamp of the transaction's last event, Unix seconds.
-- T_PLACE: the transaction's end in the source file.
+- T_PLACE: the offset in the source file at which the transaction ends.
 """
 
 
 @dataclass
 class RangePlan:
-    """The plan of one range."""
+    """The plan of one range, which says which bytes of the range go to each output of the split."""
 
     outputs: list[str] = field(default_factory=list)
+    """The names of the outputs that receive events of the range."""
     sources: list[SourceKey] = field(default_factory=list)
-    """The GTID sources, by their numbers in ``transactions``."""
+    """The GTID sources that the column T_SOURCE of ``transactions`` refers to. A GTID source is a server UUID (with
+    its tag) in MySQL, and a domain id and server id in MariaDB."""
     blocks: Ints = field(default_factory=lambda: np.empty((0, 2), np.int64))
-    """The offsets in the file at which each block begins and ends; shape (n, 2)."""
+    """The offsets in the source file at which each block of the range begins and ends; shape (n, 2)."""
     shares: Ints = field(default_factory=lambda: np.empty((0, 6), np.int64))
-    """A row for each share, in the order of the blocks. The columns are :data:`S_BLOCK` and the following names."""
+    """A row for each block and output that receives events of the block, in the order of the blocks; shape (n, 6).
+
+    :data:`S_BLOCK` explains the columns.
+    """
     runs: Ints = field(default_factory=lambda: np.empty((0, 4), np.int64))
-    """The runs of all shares, in the order of ``shares``. :class:`~dumpfilter.spark_jobs.split.assign.Share` explains
-    runs."""
+    """The pieces of the source file that the outputs receive, a row for each piece; shape (n, 4).
+
+    The pieces of the first row of ``shares`` come first, then those of the second row, and so on. The columns are
+    :data:`~dumpfilter.spark_jobs.split.assign.RUN_OFFSET` and the names after it.
+    """
     transactions: Ints = field(default_factory=lambda: np.empty((0, 6), np.int64))
-    """The transactions of all shares, in the order of ``shares``. The columns are :data:`T_END` and the following
-    names."""
+    """A row for each output and transaction of which the output receives an event; shape (n, 6).
+
+    The transactions of the first row of ``shares`` come first, then those of the second row, and so on.
+    :data:`T_END` explains the columns.
+    """
     replaced: dict[int, bytes] = field(default_factory=dict)
-    """The events of REPLACED runs, by the number of the run."""
+    """The new bytes of each compressed transaction of which an output receives only some events. The key is the row
+    in ``runs``."""
     cut: int = 0
-    """The number of spanning transactions of which no single output receives all."""
+    """The number of transactions that have events for several outputs, and that some of these outputs receive only in
+    part."""
     first_cut: tuple[int, tuple[str, ...]] | None = None
-    """The file offset and the outputs of the first such transaction."""
+    """The first transaction that ``cut`` counts, as its offset in the source file and the names of its outputs. None if
+    there is no such transaction."""
     unassigned: int = 0
-    """The number of transactions of which no output receives anything."""
+    """The number of transactions of which no output receives any event."""
 
     def save(self, path: Path) -> None:
-        """Write the plan under a temporary name and rename it. Raises OutputError."""
+        """Write the plan to a temporary file and rename the file to ``path``. A reader never sees half a plan. Raises
+        OutputError."""
         about = {
             "outputs": self.outputs,
             "sources": [[k.hex() if isinstance(k, bytes) else k for k in key] for key in self.sources],
@@ -89,7 +113,7 @@ class RangePlan:
 
     @classmethod
     def load(cls, path: Path) -> RangePlan:
-        """Read a plan that :meth:`save` wrote."""
+        """Return the plan of a range, read from the file that the planning task saved."""
         with np.load(path, allow_pickle=False) as arrays:
             about = json.loads(arrays["about"].tobytes())
             heap = arrays["replaced"].tobytes()
@@ -113,7 +137,10 @@ class RangePlan:
 
 
 class PlanMaker:
-    """Makes the plan of a range, block by block. ``names`` has the outputs' names by number, and may grow."""
+    """The maker of one range's plan. :meth:`add` takes one block of the range after the other.
+
+    ``names`` are the names of the outputs, by the outputs' numbers. The caller may append names later.
+    """
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names
@@ -125,13 +152,13 @@ class PlanMaker:
         self._replaced: dict[int, bytes] = {}
         self._cut = self._unassigned = 0
         self._first_cut: tuple[int, tuple[str, ...]] | None = None
-        # The transaction that continues in the next block: its offset, its bytes so far, and each output's
-        # part of them.
+        # The next three attributes describe a transaction that continues in the next block. They are its offset in
+        # the source file, its bytes so far, and the bytes that each output receives of these.
         self._began = self._bytes = 0
         self._had: dict[int, int] = {}
 
     def add(self, block: Block, shares: Sequence[Share]) -> None:
-        """Add the shares of a block to the plan."""
+        """Add to the plan a block of the range and the parts of the block that the outputs receive."""
         segment = block.segment
         self._count(segment, shares)
         number = len(self._blocks)
@@ -160,8 +187,6 @@ class PlanMaker:
             )
 
     def _count(self, segment: Segment, shares: Sequence[Share]) -> None:
-        """Count the transactions that end in the block and belong to no output, or to several and not as a whole to
-        each."""
         nbytes = np.add.reduceat(
             np.where(FILE_EVENTS[segment.type], 0, segment.size), segment.txn_event[:-1]
         ).astype(np.int64)
@@ -181,7 +206,8 @@ class PlanMaker:
         if segment.open:
             self._began, self._bytes = int(begin[-1]), int(nbytes[-1])
             if len(nbytes) == 1:
-                # An output without a share of this block may have one of an earlier block.
+                # An output that receives no event from this block may have received events of the transaction from an
+                # earlier block.
                 self._had = {**had, **self._had}
         cut = (outputs > 1) & partly
         self._cut += int(np.count_nonzero(cut))
@@ -189,13 +215,19 @@ class PlanMaker:
             first = int(np.argmax(cut))
             names = [self._names[share.output] for share in shares if first in share.transactions]
             self._first_cut = (int(begin[first]), tuple(sorted(names)))
-        # File events between transactions belong to no output by design.
+        # Outputs do not receive the source's file events between transactions, such as Rotate. These do not count as
+        # transactions without an output.
         unassigned = (outputs == 0) & (segment.txn_source != R.KEPT)
         self._unassigned += int(np.count_nonzero(unassigned[: len(unassigned) - int(segment.open)]))
 
     def finish(self, sources: SourceNumbers, family: str) -> RangePlan:
-        """Return the plan."""
-        # Sort by name, since the numbers depend on the ranges that this process read before.
+        """Return the plan of the range.
+
+        ``sources`` gives the numbers of GTID sources their meaning. ``family`` is the family of the server (MySQL or
+        MariaDB) that wrote the range.
+        """
+        # The outputs' numbers depend on the ranges that this process read before. The plan orders the outputs by name
+        # instead, so that every process makes an equal plan of the range.
         outputs = sorted({share[S_OUTPUT] for share in self._share_rows}, key=self._names.__getitem__)
         shares = np.array(self._share_rows, np.int64).reshape(-1, 6)
         number = np.zeros(max(outputs, default=0) + 1, np.int64)

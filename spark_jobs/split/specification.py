@@ -69,8 +69,8 @@ class Specification:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 digest of the specification, hexadecimal. A job that was killed continues only the work of a job
-        with the same specification."""
+        """The SHA-256 digest of the specification, hexadecimal. A job that was killed continues its earlier work only
+        if the specification still has the same digest."""
         return hashlib.sha256(json.dumps(self.as_dict(), sort_keys=True).encode()).hexdigest()
 
     def as_dict(self) -> dict[str, object]:

@@ -1,8 +1,11 @@
-"""The tasks of the split. One kind plans a range, the other kind writes a planned range.
+"""The Spark tasks of the split.
 
-Both kinds can be tried again, run twice at once, or be killed at any moment. A plan appears by a rename, and writing
-puts the same bytes at the same offsets. Errors of a binlog or an output travel as values, so the driver raises the
-same typed error.
+A :class:`PlanRange` task plans which bytes of a range (consecutive transactions of a source file) go to which output. A
+:class:`WriteRange` task copies the bytes of a planned range to the output files.
+
+Spark may run a task again, run a task twice at the same time, or kill a task at any moment. Therefore a plan appears by
+a rename, and a task that writes again puts the same bytes at the same offsets. A task returns an error of a binlog or
+of an output as a value, so that the driver can raise an error of the same type.
 """
 
 from __future__ import annotations
@@ -49,39 +52,48 @@ from dumpfilter.split_set.manifest import RANGES_SCHEMA
 
 @dataclass(frozen=True)
 class Staging:
-    """A job's working directory, which the driver and all workers share."""
+    """The paths in the working directory of a split. The driver and all Spark workers must see the same directory.
+
+    Ranges, the parts of the source that Spark tasks work on, have numbers from 0. An output is a binlog that the split
+    writes.
+    """
 
     path: str
 
     def plan(self, number: int) -> Path:
-        """Return the path of a range's plan."""
+        """Return the path of the file that says which bytes of range ``number`` go to which output."""
         return Path(self.path, "plan", f"{number:06}.npz")
 
     def placement(self, number: int) -> Path:
-        """Return the path of a range's placement."""
+        """Return the path of the file that says at which offsets of the output files range ``number`` is written."""
         return Path(self.path, "placement", f"{number:06}.json")
 
     def written(self, number: int) -> Path:
-        """Return the path of the marker that a range has been written.
+        """Return the path of a marker file, which exists if a task has written range ``number`` to the output files.
 
-        The marker contains the machine's boot identifier, since unsynchronized bytes may not survive a reboot.
+        The marker contains the identifier of the machine's boot. After another boot the range is written again, since
+        bytes that were not synchronized may be lost.
         """
         return Path(self.path, "written", f"{number:06}")
 
     def binlog(self, output: str, number: int) -> Path:
-        """Return the path of an output's file."""
+        """Return the path of file ``number`` (from 1) of an output."""
         return Path(self.path, "out", binlog_name(output, number))
 
     def ranges(self, number: int) -> Path:
-        """Return the path of the manifest's table about a range."""
+        """Return the path of the table that says where in the output files the bytes of range ``number`` are."""
         return Path(self.path, "out", "ranges", f"{number:06}.parquet")
 
     def transactions(self, number: int) -> Path:
-        """Return the path of the table of a range's transactions."""
+        """Return the path of the table of the transactions in range ``number``."""
         return Path(self.path, "out", "transactions", f"{number:06}.parquet")
 
     def save(self, table: pa.Table, target: Path) -> None:
-        """Write a table to a temporary file outside the published directories, and rename it. Raises OutputError."""
+        """Write a table as a Parquet file. A rename puts the finished file at ``target``.
+
+        The temporary file is in a directory that is not published, so a killed task leaves nothing in the output.
+        Raises OutputError.
+        """
         beside = Path(self.path, "plan", f"{target.name}.{uuid.uuid4().hex}.tmp")
         with writing(target):
             pq.write_table(table, beside, compression="zstd")
@@ -89,27 +101,34 @@ class Staging:
 
 
 def binlog_name(output: str, number: int) -> str:
-    """Return ``<name>-bin.NNNNNN``, as in WL#2387."""
+    """Return the name of file ``number`` of an output, such as ``shop-bin.000001``. WL#2387 proposes this form."""
     return f"{output}-bin.{number:06}"
 
 
 @dataclass(frozen=True)
 class PlanRange:
-    """A task that plans a range."""
+    """A task that plans which bytes of a range go to which output of the split. A range is consecutive transactions
+    of one source file."""
 
     files: tuple[FileIndex, ...]
     specification: Specification
     staging: Staging
     names: NameRules
-    """The comparison of names in the whole set, since a named binlog has one filter for all files."""
+    """The rules by which filters compare names. The newest file's server decides, since a filter must treat all files
+    of the set alike."""
     unknown_xa_schemas: tuple[str, ...] = ()
+    """The schemas, in a split by schema, that receive XA COMMIT and XA ROLLBACK of transactions prepared before the
+    set."""
     verify: bool = True
+    """Whether the task checks the events' checksums."""
     block_size: int = BLOCK_SIZE
+    """Bytes of the range that the task reads at a time."""
 
     def __call__(self, wanted: Range) -> None:
-        """Write the range's plan and its table of transactions.
+        """Read a range, and save its plan and the table of its transactions in the working directory.
 
-        Raises BinlogError with file and position, or OutputError for the working directory.
+        A range that has a plan already is not read again. Raises BinlogError with file and position. Raises OutputError
+        when the working directory cannot be written.
         """
         target = self.staging.plan(wanted.number)
         if target.exists():
@@ -133,8 +152,10 @@ class PlanRange:
 
 @dataclass(frozen=True)
 class _ProcessState:
-    """Subjects, GTID sources and owners of this process, which all its ranges share. A filter then decides each
-    subject once."""
+    """The subjects (tables and statements), GTID sources and owners that this worker process has seen.
+
+    All ranges that the process reads share the state, so each filter is asked about a table only once in the process.
+    """
 
     subjects: Subjects
     sources: SourceNumbers
@@ -145,22 +166,26 @@ class _ProcessState:
 def _process_state(
     specification: Specification, names: NameRules, unknown_xa_schemas: tuple[str, ...]
 ) -> _ProcessState:
-    """Return the state of this process, which works on one range at a time."""
+    # A worker process works on one range at a time, so the ranges can share one state without a lock.
     subjects = Subjects()
     return _ProcessState(subjects, SourceNumbers(), specification.owners(subjects, names, unknown_xa_schemas))
 
 
 @dataclass(frozen=True)
 class WriteRange:
-    """A task that writes a planned range to its placement."""
+    """A task that copies the bytes of a planned range to the files and offsets that the driver has chosen."""
 
     files: tuple[FileIndex, ...]
     staging: Staging
     boot: str
+    """The identifier of the machine's current boot. Ranges that were written before this boot are written again."""
 
     def __call__(self, wanted: Range) -> None:
-        """Write the range. Raises OutputError for the working directory, and BinlogError for a source that has
-        changed."""
+        """Copy the bytes of a range to the output files, and save the table of their positions.
+
+        A range that has been written since the machine's boot is not written again. Raises OutputError when an output
+        cannot be written, and BinlogError when the source has changed since the plan.
+        """
         marker = self.staging.written(wanted.number)
         if marker.exists() and marker.read_text() == self.boot:
             return
@@ -200,9 +225,10 @@ class WriteRange:
 
 
 def _rendered_shares(file: BinlogFile, plan: RangePlan) -> Iterator[tuple[str, npt.NDArray[np.uint8], int]]:
-    """Yield for each share the output, the share's bytes, and the bytes of the output's earlier shares in the range.
+    """Yield the bytes that each output receives from each block of a range.
 
-    The array is valid until the next share.
+    Each item is the output's name, the bytes, and the number of bytes that the output received from earlier blocks of
+    the range. The array of bytes is valid until the next item.
     """
     fd = file.format_description
     block_size = int(np.diff(plan.blocks).max(initial=0))
@@ -245,9 +271,10 @@ _NONE: Ints = np.empty((0, 3), np.int64)
 
 
 def _cut(stretches: list[Stretch], begin: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield the parts of the bytes ``begin`` to ``end`` that go to different files.
+    """Divide bytes that an output receives from a range at the places where the output begins a new file.
 
-    A part is its begin and end, the file's number, and the file offset of byte 0 of the output's part of the range.
+    ``begin``, ``end`` and the results count the bytes that the output receives from the range. Each result is a part's
+    begin and end, the number of its file, and the number to add to get an offset in this file.
     """
     for stop, number, offset in stretches:
         if begin < stop and begin < end:
@@ -256,10 +283,13 @@ def _cut(stretches: list[Stretch], begin: int, end: int) -> Iterator[tuple[int, 
 
 
 def _mapping(number: int, runs: Ints, stretches: list[Stretch], source_file: int) -> npt.NDArray[np.int64]:
-    """Return the columns of RANGES_SCHEMA for an output's runs in a range."""
+    """Return the rows of ``RANGES_SCHEMA`` for the pieces (``runs``) of a range that one output receives.
+
+    Each row pairs a piece of an output file with the piece of the source file. ``number`` stands for the output's name.
+    """
     size = runs[:, RUN_SIZE]
     end = np.cumsum(size)
-    # A run that continues in the next output file has a row for each file.
+    # A piece of the source that ends in the next file of the output gets one row for each of the two files.
     cuts = np.array([stop for stop, _, _ in stretches[:-1]], np.int64)
     bounds = np.union1d(np.concatenate([[0], end]), cuts)
     start, stop = bounds[:-1], bounds[1:]
@@ -282,17 +312,16 @@ def _mapping(number: int, runs: Ints, stretches: list[Stretch], source_file: int
 
 
 class _Targets:
-    """The output files that a task writes to, kept open."""
+    """The output files that a task has opened for writing."""
 
     _MOST = 200
-    """The largest number of files that are open at once. A process may usually open 1024."""
+    """The largest number of files that a task has open at once. Systems usually let a process open 1024 files."""
 
     def __init__(self, staging: Staging) -> None:
         self._staging = staging
         self._open: dict[tuple[str, int], int] = {}
 
     def write(self, output: str, number: int, data: npt.NDArray[np.uint8], offset: int) -> None:
-        """Write bytes at an offset of an output's file."""
         key = (output, number)
         handle = self._open.get(key)
         if handle is None:
@@ -313,7 +342,8 @@ class _Targets:
 
 
 def write_all(handle: int, data: memoryview | bytes, offset: int) -> None:
-    """Call ``pwrite`` until all bytes are written. Raises OSError."""
+    """Write all bytes to the open file ``handle`` at ``offset``. One ``pwrite`` may write only some of them. Raises
+    OSError."""
     view = memoryview(data)
     while len(view):
         done = os.pwrite(handle, view, offset)

@@ -83,7 +83,7 @@ class TransactionsTable:
                 np.logical_and.reduceat(exact, first),
             ]
         ).astype(np.int64)
-        if self._open is not None:  # The block's first row continues the open transaction.
+        if self._open is not None:
             rows[0, _EVENTS] += self._open[_EVENTS]
             rows[0, _EXACT] &= self._open[_EXACT]
             self._open = None
