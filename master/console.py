@@ -134,9 +134,8 @@ class MasterConsole:
     def table(self, schema: str, name: str) -> Table | None:
         """Return a table of the console with its present rows, or None when there is no such table."""
         if schema == "performance_schema" and name in PERFORMANCE_SCHEMA:
-            return Table(
-                PERFORMANCE_SCHEMA[name], ()
-            )  # these tables describe channels, and a master has none
+            # performance_schema describes replication channels, which a master does not have.
+            return Table(PERFORMANCE_SCHEMA[name], ())
         if schema != "dumpfilter":
             return None
         if name == "slaves":

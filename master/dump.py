@@ -244,8 +244,8 @@ class Dump:
             if self._changed and (plan.end == plan.resume or self._goes_back):
                 break
         if named.position > position:
-            # The split's events did not pass through the old dump thread. A new thread learns of the transactions that
-            # were prepared in these events.
+            # The old dump thread saw none of the XA transactions that the split's events prepared. A new thread treats
+            # them like transactions prepared before its start.
             self._thread = self._new_thread()
             self._thread.start_file(named.position, file.read)
             if named.at_end and named.position == file.size:

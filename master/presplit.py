@@ -167,7 +167,7 @@ class NamedSource:
                     if position > start:
                         first = int(np.searchsorted(transactions.end, position)) + 1
                         if transactions.end[first - 1] != position:
-                            return  # the position is inside a transaction; the dump thread reports the error
+                            return  # the dump thread reports that the position is inside a transaction
                     if not self._usable(transactions, first, source, excluded):
                         return
                     stretches = self._split.stretches(number, self.binlog.name)
@@ -223,7 +223,7 @@ class NamedSource:
         return True
 
     def events(self, wanted: Stretches, out: npt.NDArray[np.uint8], *, checksum: bool) -> int:
-        """Read events of the split's binlog into ``out`` with the bytes that they have in the source. Return their number.
+        """Read events of the split's binlog into ``out``, as the source has them. Return the number of events.
 
         ``wanted`` lists stretches, consecutive bytes of the binlog's files. ``checksum`` tells whether the source's
         events end with a checksum. Raises SplitGone.

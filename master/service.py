@@ -68,7 +68,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         self.master_uuid = master_uuid or uuid_of(store.binlogs)
         self.config = config or MasterConfig()
         self.stopping = False
-        """Whether the master is shutting down. Dumps then end with UNAVAILABLE, so that their slaves reconnect later."""
+        """Whether the master is shutting down. Dumps then end with UNAVAILABLE, so that the slaves reconnect."""
 
     def Register(self, request: pb.RegisterRequest, context: grpc.ServicerContext) -> pb.RegisterResponse:
         """Register a slave, with the filter by which the master chooses events for it."""

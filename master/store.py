@@ -191,7 +191,7 @@ class BinlogStore:
                 return None
         indexed = self.open_file(name)
         if self.segment_at(name, indexed.scanned_to if position is None else position) is not None:
-            return None  # the server wrote more before the rotation
+            return None  # the server wrote more events before it began the next file
         indexed.check_end(last=False)
         if not indexed.is_rotated:
             self._check_gtids(name, following)
@@ -199,7 +199,7 @@ class BinlogStore:
         return following
 
     def file_after(self, name: str) -> str | None:
-        """Return the name of the file after ``name`` without checking the files; None when ``name`` is the last file."""
+        """Return the name of the file after ``name`` without checking files; None when ``name`` is the last one."""
         following = self.binlogs.after(name)
         if following is None:
             self.refresh()
