@@ -325,9 +325,9 @@ class MasterConsole:
 
 
 def _lost(old: ReplicationFilter | None) -> list[Note]:
-    """Return a warning about rules of ``--binlog-do-db`` and the like that CHANGE BINLOG is about to replace.
+    """Return a warning when CHANGE BINLOG replaces rules such as ``--binlog-do-db`` by its effective rules.
 
-    CHANGE BINLOG makes effective rules, which name tables and are independent of the current database.
+    Effective rules look at the tables that a statement changes, and never at the current database.
     """
     if old is None or isinstance(old, EffectiveFilter) or not old.rules:
         return []

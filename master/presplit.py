@@ -38,9 +38,9 @@ from dumpfilter.split_set.manifest import Manifest, NamedBinlog, beginning_diges
 log = structlog.get_logger("dumpfilter.master")
 
 _FARTHEST = 64 << 20
-"""The most bytes of the unfiltered binlog that one chunk covers, bytes.
+"""The largest part of the unfiltered binlog that one chunk (message to the slave) covers, bytes.
 
-The bound makes the slave's position move even when few of these bytes are sent.
+The limit makes the slave's position advance even when few events are sent.
 """
 
 
@@ -243,7 +243,7 @@ class _Chunks:
     """The chunks of one range, a number of consecutive transactions of one file of the unfiltered source.
 
     ``start`` is the position in the source's file at which the first transaction begins. A stretch is a number of
-    consecutive bytes of the split's binlog; no stretch holds parts of two transactions.
+    consecutive bytes of the split's binlog; no stretch has bytes of two transactions.
     """
 
     def __init__(

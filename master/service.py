@@ -259,7 +259,6 @@ def _begin_dump(
 
 
 def _answer(context: grpc.ServicerContext, call: Callable[[], T]) -> T:
-    """Call ``call`` and return its result. A DumpfilterError ends the gRPC call with the status for that error."""
     try:
         return call()
     except DumpfilterError as error:
@@ -267,7 +266,6 @@ def _answer(context: grpc.ServicerContext, call: Callable[[], T]) -> T:
 
 
 def _log_counts(slave: RegisteredSlave) -> None:
-    """Log the events sent to and dropped for a slave since it registered."""
     log.info(
         "dump ended",
         server_id=slave.server_id,

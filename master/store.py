@@ -107,7 +107,7 @@ class BinlogStore:
         missing = set(segment.unknown_ends.values()) - held.keys()
         names = self.binlogs.names
         earlier = names[: names.index(name)] if missing and name in names else []
-        # An error in an earlier file does not stop this dump. The transaction then counts as not found.
+        # Damage in an earlier file must not stop a dump of this file. The prepared transaction counts as not found.
         with contextlib.suppress(DumpfilterError):
             for before in reversed(earlier):
                 prepared = self.open_file(before).prepared_at_end()
@@ -180,8 +180,8 @@ class BinlogStore:
         """Return the file that follows ``name``, when a dump has read ``name`` up to its end.
 
         Return None when ``name`` is the last file, or has more events at ``position``. With None for ``position`` the
-        check begins where scanning has ended. Raises BinlogTruncated when the following file shows that ``name`` lacks
-        its end.
+        check begins where scanning has ended. Raises BinlogTruncated when the end of ``name`` is missing,
+        for example because the file was copied in part.
         """
         following = self.binlogs.after(name)
         if following is None:

@@ -17,10 +17,10 @@ _STATUS_SECONDS = 2.0
 
 
 def log_to_standard_error(*, colors: bool) -> None:
-    """Configure the log of this process to go to standard error.
+    """Configure this process to write its log to standard error.
 
-    ``sys.stderr`` is looked up for every line. A progress bar replaces ``sys.stderr`` while it runs, and would be
-    disturbed by lines that bypass it.
+    A running progress bar replaces ``sys.stderr``, so that log lines do not damage the bar. Therefore the log looks
+    ``sys.stderr`` up for every line.
     """
     structlog.configure(
         processors=[

@@ -1,7 +1,7 @@
 """The demonstration of ``dumpfilter demo``, which runs a master and four slaves as processes on recorded binlogs.
 
-At the end it checks the law of dumpfilter: a slave of a filtered stream ends with the same data, position and GTID set
-as a slave that received everything and filtered for itself.
+At the end the demonstration checks the law of dumpfilter. A slave of a filtered stream must have the same data,
+position and GTID set as a slave that received everything and filtered for itself.
 """
 
 from __future__ import annotations

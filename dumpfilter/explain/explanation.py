@@ -208,7 +208,10 @@ class _Sums:
             self._other(BY_ROLE[role], *roles[:, role].tolist())
 
     def of_subjects(self) -> dict[int, tuple[int, int]]:
-        """Return the number and the bytes of the events of each table or statement, by its subject number."""
+        """Return the number and the bytes of the events of each table or statement, by the number of its subject.
+
+        A subject is the table or statement that a filter decides about.
+        """
         return {
             number: (int(self._by_subject[0, number]), int(self._by_subject[1, number]))
             for number in np.flatnonzero(self._by_subject[0]).tolist()
@@ -314,7 +317,7 @@ class _Why:
         elif owner < 0:
             why = BY_ROLE[int(segment.role[number]) & 0x7F]
         elif self._subjects.members(owner) is not None:
-            why = XA_END  # the prepared transaction has several subjects
+            why = XA_END  # only an XA COMMIT or XA ROLLBACK stands for several tables at once
         else:
             subject = self._subjects[owner]
             if owner not in self._decisions:
@@ -377,7 +380,7 @@ def _sent(file: BinlogFile, thread: DumpThread, reader: SegmentReader, last: boo
 
 
 _AS_THEY_STAND = (0, 1)
-"""The values of C_PATCH in ``dump/decide.py`` for byte ranges whose events are sent with the size that they have."""
+"""The kinds of byte ranges whose events keep their sizes when the master sends them (C_PATCH in ``dump/decide.py``)."""
 
 
 class PathStep(NamedTuple):
@@ -410,7 +413,10 @@ _FRAME = re.compile(
     r"\s*(BEGIN|START\s+TRANSACTION|COMMIT|ROLLBACK|SAVEPOINT|RELEASE\s+SAVEPOINT|XA)\b", re.IGNORECASE
 )
 _MOST_CHOICES = 5
-"""The most tables of one UPDATE for which every combination of updated tables is tried. n tables have 2**n - 1."""
+"""The most tables of one UPDATE for which every combination of updated tables is explained.
+
+The limit bounds the work, because n tables have 2**n - 1 combinations.
+"""
 
 
 def explain_statement(
@@ -496,7 +502,7 @@ def _only(rules: Filter, kinds: Sequence[RuleKind]) -> Filter:
 
 def _classic_path(statement: Statement, rules: Filter) -> Iterator[PathStep]:
     current = None if statement.current_database is None else rules.rewrite_db(statement.current_database)
-    # The name is already rewritten. A filter without rewrite rules avoids a second rewriting.
+    # The database name is already rewritten. A filter of the database rules alone does not rewrite it again.
     database = _only(rules, _DB_KINDS).decide_rows(current or "", "")
     if rules.db_rules_on:
         yield _stop(database, go_on=database.verdict.passes)

@@ -97,7 +97,7 @@ def subject_as_dict(subject: Subject) -> dict[str, Any]:
 
 
 def set_as_dict(found: ExplainedSet, filters: Filters) -> dict[str, Any]:
-    """Return the explanation of a binlog set as a dictionary for JSON."""
+    """Return the explanation of a binlog set as a dictionary for JSON. Sizes are in bytes."""
     counts = found.counts
     return {
         "rules": rules_as_list(filters),
@@ -168,7 +168,7 @@ def rules_as_list(filters: Filters) -> list[str]:
 
 
 def print_set(found: ExplainedSet, filters: Filters, console: Console, *, top: int) -> None:
-    """Print the explanation of a binlog set: at most ``top`` tables and statements, and the totals."""
+    """Print the explanation of a binlog set: the ``top`` largest tables and statements, and the totals."""
     _print_rules(filters, console)
     shown = found.subjects[:top]
     _print_table(

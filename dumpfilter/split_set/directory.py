@@ -89,9 +89,10 @@ class Stretches:
         return self.end - self.start
 
     def cut_at(self, places: Ints) -> Stretches:
-        """Divide stretches at offsets in the source's file, for example at ends of transactions.
+        """Divide stretches (pieces of the source) so that each lies between two of the given offsets.
 
-        Return all stretches, whole and divided ones. The offsets ``places`` must ascend.
+        The offsets ``places`` are in the source's file, for example ends of transactions, and must ascend. Return all
+        stretches, whole and divided ones.
         """
         if not len(self.start):
             return self
@@ -162,7 +163,8 @@ class SplitDirectory:
     def transactions(self, number: int, binlog: str) -> Transactions:
         """Read the table of the transactions in the range with this number.
 
-        The column ``undecided`` counts events of the given binlog. Raises SplitGone.
+        A range is a part of a file of the source that one task worked on. ``undecided`` of the result is about the
+        named binlog of the split. Raises SplitGone.
         """
         table = self._table(TRANSACTIONS, number, TRANSACTIONS_SCHEMA)
         if not len(table):
@@ -185,7 +187,10 @@ class SplitDirectory:
         )
 
     def stretches(self, number: int, binlog: str) -> Stretches:
-        """Read which pieces of the range with this number a binlog of the split has. Raises SplitGone."""
+        """Read which bytes of a range one binlog of the split has.
+
+        A range is a part of a file of the source that one task worked on. Raises SplitGone.
+        """
         table = self._table(RANGES, number, RANGES_SCHEMA)
         table = table.filter(pc.equal(table["binlog"], binlog))
         order = np.argsort(_ints(table["source_start"]), kind="stable")

@@ -50,7 +50,7 @@ RANGES_SCHEMA = pa.schema(
         ("source_end", pa.int64()),
     ]
 )
-"""The columns of the Parquet table ``ranges/``, which tells from where each byte of a split's binlogs comes.
+"""The columns of the Parquet table ``ranges/``, which maps the bytes of a split's binlogs to bytes of the source.
 
 Each row is a stretch: bytes that are consecutive in an output (a binlog that the split wrote) and in the source (the
 binlog set that was split). The output's events differ from the source's in end_log_pos and checksum. The last rows
@@ -151,7 +151,7 @@ class SourceFile(_Model):
     damage: str | None = None
     """The error text of the damage after which the split ignored the rest of the file; None for a sound file."""
     beginning: str = ""
-    """The digest of the file's first events, by :func:`beginning_digest`. It recognizes the file later."""
+    """The digest of the file's first events (:func:`beginning_digest`), by which a master recognizes the file."""
     ranges: int = 0
     """The number of ranges that the split divided the file into. A range is the part that one task works on.
 
@@ -177,7 +177,7 @@ class BinlogPart(_Model):
     last_time: int | None
     """The time at which the server wrote the file's last transaction. None without transactions."""
     source_start: Place
-    """The begin of the part of the source (the set that was split) from which the file's events come."""
+    """The start of the part of the source (the set that was split) from which the file's events come."""
     source_end: Place
     """The end of the part of the source (the set that was split) from which the file's events come.
 
@@ -283,5 +283,4 @@ class Manifest(_Model):
 
 
 def now() -> int:
-    """Return the present time, whole Unix seconds."""
     return int(time.time())

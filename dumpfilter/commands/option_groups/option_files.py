@@ -90,7 +90,7 @@ class OptionFileCommand(TyperCommand):
 
     @property
     def options(self) -> CommandOptions:
-        """The options that this command has, as the reader of option files needs them."""
+        """The names of this command's options, by which the reader of option files knows what a file may set."""
         values, switches = [], {}
         for parameter in self._parameters:
             if getattr(parameter, "is_flag", False):

@@ -17,7 +17,7 @@ SOURCE_VARIABLE = "DUMPFILTER_SOURCE_PASSWORD"
 def read_password(path: Path | None, variable: str) -> str:
     """Return the password in the first line of a file or, with None for ``path``, in an environment variable.
 
-    Without a file and variable the password is empty. Raises OptionError for a file that cannot be read.
+    Without either the password is empty. Raises OptionError for a file that cannot be read.
     """
     if path is None:
         return os.environ.get(variable, "")

@@ -23,9 +23,9 @@ Kind = TypeVar("Kind", bound=BaseRuleKind)
 
 
 def names_option(side: str, panel: str = PANEL) -> Parameter:
-    """Return the option ``--lower-case-table-names``.
+    """Return the option ``--lower-case-table-names``, which says how rules compare names.
 
-    ``side`` is the noun phrase in the help for the names that the option is about, for example "names".
+    ``side`` is a phrase for the option's help that says whose names are compared.
     """
     help = f"How {side} compare: 0 as they are, 1 and 2 without case."
     info = typer.Option(help=help, min=0, max=2, rich_help_panel=panel)
@@ -57,7 +57,7 @@ def gather(values: Mapping[str, Any], options: Iterable[tuple[str, Kind]]) -> Ma
 
 @dataclass(frozen=True)
 class SlaveFilterOptions(OptionGroup):
-    """The options of a slave's filter: its rules, such as ``--replicate-do-db``, and how they are read."""
+    """The options of a slave's filter: rules such as ``--replicate-do-db``, their semantics, and case of names."""
 
     values: Mapping[BaseRuleKind, Sequence[str]]
     semantics: FilterSemantics

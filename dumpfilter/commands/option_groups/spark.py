@@ -77,7 +77,7 @@ class SparkOptions(OptionGroup):
 
     @property
     def settings(self) -> SparkSettings:
-        """The option values as one object, which the starter of Spark jobs (``spark_runner``) takes."""
+        """The values of these options as the settings with which a Spark job is started."""
         from dumpfilter.spark_jobs.spark.context import SparkSettings
 
         return SparkSettings(self.master, self.driver_memory, self.executor_memory, self.environment)

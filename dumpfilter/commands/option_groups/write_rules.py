@@ -23,8 +23,10 @@ PANEL = "Write side"
 
 @dataclass(frozen=True)
 class WriteRuleOptions(OptionGroup):
-    """The options ``--binlog-do-db`` and ``--binlog-ignore-db``, and ``--binlog-filter-semantics``, which says how to
-    read them."""
+    """The options ``--binlog-do-db`` and ``--binlog-ignore-db``, by which a server keeps databases out of its binlog.
+
+    ``--binlog-filter-semantics`` says how these rules treat statements without a current database.
+    """
 
     values: Mapping[BaseRuleKind, Sequence[str]]
     semantics: WriteSemantics
