@@ -20,7 +20,7 @@ from dumpfilter.master.store import BinlogStore
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 _READ_COST = 16 << 10
-"""The number of bytes that can be read in the time of one more system call.
+"""The number of bytes that a file read can transfer in the time that one more system call would take.
 
 It decides whether byte ranges of a file are read one by one, or together with the bytes between them.
 """
@@ -29,7 +29,7 @@ _LONGEST_READ = 8 << 20
 """The most bytes that one read takes from a binlog file when byte ranges are read together, bytes."""
 
 _LEAST_SPLIT = 1 << 16
-"""The size up to which the events of one plan always go into one message, even with a smaller chunk size, bytes."""
+"""The size up to which events stay together in one message although the slave asked for smaller ones, bytes."""
 
 
 class ChunkWriter:
@@ -87,9 +87,10 @@ class ChunkWriter:
         return chunk
 
     def chunks(self, plan: ChunkPlan, filter_version: int) -> Iterator[pb.Chunk]:
-        """Yield the chunk with the events that a plan lists, and record it in the register of slaves.
+        """Yield the chunk, the message for the slave, that a plan describes.
 
-        A plan with much more than a chunk's bytes, for example because of one large event, becomes several chunks.
+        The plan lists the byte ranges to send. A plan with far more bytes than a chunk should have, for example one
+        large event, becomes several chunks. The position of the plan's end is recorded in the register of slaves.
         """
         events = self._events(plan) if plan.size else b""
         self._register.progress(self._slave, plan.file, plan.end, plan.counts)
@@ -123,7 +124,7 @@ class ChunkWriter:
         self._end, self._resume = plan.end, plan.resume
 
     def _events(self, plan: ChunkPlan) -> bytes:
-        """Return the bytes of the events that a plan lists. The plan must list at least one event."""
+        """Return the bytes of the events that a plan lists as byte ranges of a binlog file. The plan is not empty."""
         if isinstance(plan, ReadyPlan):
             return plan.events
         file = self._store.open_file(plan.file).file

@@ -134,9 +134,8 @@ class MasterConsole:
     def table(self, schema: str, name: str) -> Table | None:
         """Return a table of the console with its present rows, or None when there is no such table."""
         if schema == "performance_schema" and name in PERFORMANCE_SCHEMA:
-            return Table(
-                PERFORMANCE_SCHEMA[name], ()
-            )  # these tables describe channels, and a master has none
+            # performance_schema describes replication channels, which a master does not have.
+            return Table(PERFORMANCE_SCHEMA[name], ())
         if schema != "dumpfilter":
             return None
         if name == "slaves":
@@ -326,9 +325,9 @@ class MasterConsole:
 
 
 def _lost(old: ReplicationFilter | None) -> list[Note]:
-    """Return a warning about rules of ``--binlog-do-db`` and the like that CHANGE BINLOG is about to replace.
+    """Return a warning when CHANGE BINLOG replaces rules such as ``--binlog-do-db`` by its effective rules.
 
-    CHANGE BINLOG makes effective rules, which name tables and are independent of the current database.
+    Effective rules look at the tables that a statement changes, and never at the current database.
     """
     if old is None or isinstance(old, EffectiveFilter) or not old.rules:
         return []

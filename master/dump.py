@@ -84,10 +84,10 @@ class Dump:
         self._other_filters_before = options.other_filters_before
         self._file = start.file
         self._position = start.position
-        """The position in the first file at which the dump begins, bytes. It does not change later."""
+        """The position in the dump's first binlog file at which the dump begins, bytes. It does not change later."""
         version = options.filter_version
         if version and (place := self._change.place_after(version)) is not None:
-            # The filter changed after the slave had chosen its start position. The change names an earlier position.
+            # The filter changed after the slave had chosen its start position, so the position of the change counts.
             self._file, self._position = place
             self._other_filters_before = True
         self._thread = self._new_thread()
@@ -99,7 +99,10 @@ class Dump:
         )
         self._sent_from_split = False
         self._following: str | None = None
-        """The next binlog file, once events from a split have reached the end of the present file; otherwise None."""
+        """The next binlog file, when the dump has read the present file from a split up to its end; otherwise None.
+
+        A split holds binlogs that an earlier job filtered.
+        """
         self.taken_over = False
         """Whether the dump ended because a newer dump of the same slave began, or the slave was unregistered."""
         store.wake()  # an earlier dump of this slave may wait for events, and must end now
@@ -224,10 +227,10 @@ class Dump:
         return True
 
     def _from_split(self) -> Iterator[pb.Chunk]:
-        """Yield the present file's events from a split's binlog with the same filter, as far as the split has them.
+        """Yield events of the present file from a split, which holds binlogs that an earlier job filtered.
 
-        Reading already filtered events is cheaper than filtering. Afterwards the dump thread filters from the position
-        that the split has reached.
+        Reading from the split's binlog with the slave's filter is cheaper than filtering again. The method yields as
+        much of the file as the split has. The dump thread then filters from the position that was reached.
         """
         named, position = self._named, self._thread.position
         if named is None or self._changed:
@@ -244,15 +247,15 @@ class Dump:
             if self._changed and (plan.end == plan.resume or self._goes_back):
                 break
         if named.position > position:
-            # The split's events did not pass through the old dump thread. A new thread learns of the transactions that
-            # were prepared in these events.
+            # The old dump thread saw none of the XA transactions that the split's events prepared. A new thread treats
+            # them like transactions prepared before its start.
             self._thread = self._new_thread()
             self._thread.start_file(named.position, file.read)
             if named.at_end and named.position == file.size:
                 self._following = self._store.file_after(self._file)
 
     def _leave_split(self) -> None:
-        """Stop reading events from a split, if the dump does so. The dump thread filters all later events."""
+        """Stop reading already filtered events from a split. From now on the dump thread filters all events."""
         if self._named is not None:
             self._named.close()
             if self._sent_from_split:
@@ -265,7 +268,6 @@ class Dump:
 
     @property
     def _split_fields(self) -> dict[str, object]:
-        """The fields that name the slave and the split's binlog in log messages."""
         assert self._named is not None
         return {
             "server_id": self._slave.server_id,

@@ -47,7 +47,7 @@ def start_at(file: str, position: int, store: BinlogStore) -> DumpStart:
     PositionError for a position inside the file's magic number.
     """
     if file not in store.binlogs.names and not store.binlogs.refresh():
-        store.binlogs.path(file)  # raises BinlogMissing
+        store.binlogs.path(file)  # raises BinlogMissing for a file that the set does not have
     if position < FIRST_EVENT:
         if position:
             raise PositionError("a binlog's events begin at 4", file=file, position=position)
@@ -58,7 +58,7 @@ def start_at(file: str, position: int, store: BinlogStore) -> DumpStart:
 def check_boundary(start: DumpStart, store: BinlogStore) -> None:
     """Check that a dump's start lies between two transactions. Raises PositionError otherwise."""
     segment = store.segment_at(start.file, start.position)
-    if segment is not None:  # None at the end of the last file
+    if segment is not None:  # at the end of the last file there is no segment to check
         check_start(segment, start.position)
 
 

@@ -28,9 +28,9 @@ Without this rule, a server that writes one transaction at a time would make a t
 
 @dataclass
 class _Place:
-    """The start and end of a scanned segment in its file, and facts that a second scan needs.
+    """The start and end of a scanned segment (consecutive events) in its binlog file, and facts for a second scan.
 
-    The segment's columns may be in the segment cache, or must be scanned again.
+    A segment that has left the cache is scanned a second time.
     """
 
     start: int
@@ -124,7 +124,10 @@ class IndexedFile:
         self._reader.check_end(last=last)
 
     def release(self) -> None:
-        """Free the buffers that scanning this file needs. They are allocated again when the file is read again."""
+        """Free the buffers for scanning this file. A later scan allocates them again.
+
+        Without this, memory would grow with the number of open binlog files.
+        """
         with self._lock:
             self._reader.release()
 
@@ -153,8 +156,8 @@ class IndexedFile:
         prepared = reader.prepared
         segment = reader.next()
         if last is not None and segment is not None and segment.end == last.end:
-            # The server has written a part of a transaction. The next read tells whether that part is merely
-            # incomplete or damaged.
+            # The bytes after the segment are only a part of a transaction. The next read tells whether this part is
+            # incomplete because the server is writing it, or damaged.
             prepared = reader.prepared
             segment = reader.next()
         if segment is None:

@@ -38,9 +38,9 @@ from dumpfilter.split_set.manifest import Manifest, NamedBinlog, beginning_diges
 log = structlog.get_logger("dumpfilter.master")
 
 _FARTHEST = 64 << 20
-"""The most bytes of the unfiltered binlog that one chunk covers, bytes.
+"""The largest part of the unfiltered binlog that one chunk (message to the slave) covers, bytes.
 
-The bound makes the slave's position move even when few of these bytes are sent.
+The limit makes the slave's position advance even when few events are sent.
 """
 
 
@@ -167,7 +167,7 @@ class NamedSource:
                     if position > start:
                         first = int(np.searchsorted(transactions.end, position)) + 1
                         if transactions.end[first - 1] != position:
-                            return  # the position is inside a transaction; the dump thread reports the error
+                            return  # the dump thread reports that the position is inside a transaction
                     if not self._usable(transactions, first, source, excluded):
                         return
                     stretches = self._split.stretches(number, self.binlog.name)
@@ -223,7 +223,7 @@ class NamedSource:
         return True
 
     def events(self, wanted: Stretches, out: npt.NDArray[np.uint8], *, checksum: bool) -> int:
-        """Read events of the split's binlog into ``out`` with the bytes that they have in the source. Return their number.
+        """Read events of the split's binlog into ``out``, as the source has them. Return the number of events.
 
         ``wanted`` lists stretches, consecutive bytes of the binlog's files. ``checksum`` tells whether the source's
         events end with a checksum. Raises SplitGone.
@@ -243,7 +243,7 @@ class _Chunks:
     """The chunks of one range, a number of consecutive transactions of one file of the unfiltered source.
 
     ``start`` is the position in the source's file at which the first transaction begins. A stretch is a number of
-    consecutive bytes of the split's binlog; no stretch holds parts of two transactions.
+    consecutive bytes of the split's binlog; no stretch has bytes of two transactions.
     """
 
     def __init__(

@@ -82,9 +82,8 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
         config=config,
         presplit=presplit,
     )
-    tls = _console_tls(
-        options.console
-    )  # loaded early, so that a bad certificate stops the start before slaves connect
+    # The console's certificate is loaded before slaves can connect, so that a bad certificate stops the start.
+    tls = _console_tls(options.console)
     server.start()
     try:
         with _console(options, server, users, tls) as console_port:

@@ -179,7 +179,9 @@ class Register:
         number, weight = len(idle), sum(slave.weight for slave in idle)
         if number <= self._most_idle and weight <= self._most_idle_weight:
             return
-        *others, _ = sorted(idle, key=lambda slave: slave.last_seen_at)  # the last slave has just registered
+        *others, _ = sorted(
+            idle, key=lambda slave: slave.last_seen_at
+        )  # the slave that was seen last has just registered
         for slave in others:
             if number <= self._most_idle and weight <= self._most_idle_weight:
                 break

@@ -51,7 +51,7 @@ class SegmentCache:
                 self._bytes -= segment.nbytes
 
     def remove_files(self, names: Iterable[str]) -> None:
-        """Remove all segments of the given binlog files, for example after a purge."""
+        """Remove the segments of the given binlog files, for example because a purge deleted the files."""
         gone = set(names)
         with self._lock:
             for key in [key for key in self._segments if key[0] in gone]:

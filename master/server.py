@@ -28,7 +28,7 @@ _SERVICE = pb.DESCRIPTOR.services_by_name["DumpFilter"].full_name
 
 OPTIONS = [
     ("grpc.max_send_message_length", -1),
-    # The largest request is a filter with the most rules that the service accepts.
+    # gRPC's default limit is below the size of a filter with the most rules that the master accepts.
     ("grpc.max_receive_message_length", 16 << 20),
     # Keepalive pings tell the master within half a minute that a slave vanished without closing its connection.
     ("grpc.keepalive_time_ms", 15_000),

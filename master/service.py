@@ -68,7 +68,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         self.master_uuid = master_uuid or uuid_of(store.binlogs)
         self.config = config or MasterConfig()
         self.stopping = False
-        """Whether the master is shutting down. Dumps then end with UNAVAILABLE, so that their slaves reconnect later."""
+        """Whether the master is shutting down. Dumps then end with UNAVAILABLE, so that the slaves reconnect."""
 
     def Register(self, request: pb.RegisterRequest, context: grpc.ServicerContext) -> pb.RegisterResponse:
         """Register a slave, with the filter by which the master chooses events for it."""
@@ -259,7 +259,6 @@ def _begin_dump(
 
 
 def _answer(context: grpc.ServicerContext, call: Callable[[], T]) -> T:
-    """Call ``call`` and return its result. A DumpfilterError ends the gRPC call with the status for that error."""
     try:
         return call()
     except DumpfilterError as error:
@@ -267,7 +266,6 @@ def _answer(context: grpc.ServicerContext, call: Callable[[], T]) -> T:
 
 
 def _log_counts(slave: RegisteredSlave) -> None:
-    """Log the events sent to and dropped for a slave since it registered."""
     log.info(
         "dump ended",
         server_id=slave.server_id,

@@ -107,7 +107,7 @@ class BinlogStore:
         missing = set(segment.unknown_ends.values()) - held.keys()
         names = self.binlogs.names
         earlier = names[: names.index(name)] if missing and name in names else []
-        # An error in an earlier file does not stop this dump. The transaction then counts as not found.
+        # Damage in an earlier file must not stop a dump of this file. The prepared transaction counts as not found.
         with contextlib.suppress(DumpfilterError):
             for before in reversed(earlier):
                 prepared = self.open_file(before).prepared_at_end()
@@ -180,8 +180,8 @@ class BinlogStore:
         """Return the file that follows ``name``, when a dump has read ``name`` up to its end.
 
         Return None when ``name`` is the last file, or has more events at ``position``. With None for ``position`` the
-        check begins where scanning has ended. Raises BinlogTruncated when the following file shows that ``name`` lacks
-        its end.
+        check begins where scanning has ended. Raises BinlogTruncated when the end of ``name`` is missing,
+        for example because the file was copied in part.
         """
         following = self.binlogs.after(name)
         if following is None:
@@ -191,7 +191,7 @@ class BinlogStore:
                 return None
         indexed = self.open_file(name)
         if self.segment_at(name, indexed.scanned_to if position is None else position) is not None:
-            return None  # the server wrote more before the rotation
+            return None  # the server wrote more events before it began the next file
         indexed.check_end(last=False)
         if not indexed.is_rotated:
             self._check_gtids(name, following)
@@ -199,7 +199,7 @@ class BinlogStore:
         return following
 
     def file_after(self, name: str) -> str | None:
-        """Return the name of the file after ``name`` without checking the files; None when ``name`` is the last file."""
+        """Return the name of the file after ``name`` without checking files; None when ``name`` is the last one."""
         following = self.binlogs.after(name)
         if following is None:
             self.refresh()

@@ -65,7 +65,7 @@ class Watcher:
             try:
                 seen = self._look()
             except OSError as error:
-                seen = str(error)  # for example a purged file: each woken dump meets the error and reports it
+                seen = str(error)  # for example for a purged file; the dumps that wake up report the error
             with self._changed:
                 if seen != self._seen:
                     self._seen = seen

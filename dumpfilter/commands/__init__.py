@@ -1,1 +1,1 @@
-"""The sub-commands of ``dumpfilter``, one module each."""
+"""The sub-commands of the command line program ``dumpfilter``, one module for each."""

@@ -1,4 +1,7 @@
-"""``dumpfilter bandwidth``: the bytes that each slave receives, with filters on the master and without, on Spark."""
+"""The command ``dumpfilter bandwidth``, a Spark job.
+
+It computes how many bytes each slave would receive, with filters on the master and without.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``dumpfilter binlog``: print a binlog set as text, or write a filtered copy of the set."""
+"""The command ``dumpfilter binlog``, which prints a binlog set as text or writes a filtered copy of it."""
 
 from __future__ import annotations
 
@@ -75,5 +75,5 @@ def binlog_command(
     try:
         print_binlog(files, options, sys.stdout.buffer, log)
     except BrokenPipeError:
-        # as a shell reports a program that SIGPIPE ended: | head is no error
+        # A reader such as ``head`` closed the pipe. Shells report 141 for a program that SIGPIPE ended.
         raise typer.Exit(141) from None

@@ -1,4 +1,4 @@
-"""``dumpfilter demo``: a master and its slaves from end to end, as separate processes on a real recording."""
+"""The command ``dumpfilter demo``, which runs a master and four slaves as processes on recorded binlogs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``dumpfilter explain``: the verdicts of a filter on a binlog set or a statement, and the rules behind them."""
+"""The command ``dumpfilter explain``, which shows what a filter does with events or a statement, and by which rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``dumpfilter inspect``: the contents of a binlog set by event type, schema and table."""
+"""The command ``dumpfilter inspect``, which counts the events of a binlog set by type, schema and table."""
 
 from __future__ import annotations
 

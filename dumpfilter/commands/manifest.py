@@ -1,4 +1,4 @@
-"""``dumpfilter manifest``: the binlog sets and files that a split wrote."""
+"""The command ``dumpfilter manifest``, which lists the binlog sets and files that ``dumpfilter split`` wrote."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``dumpfilter master``: serve a binlog set to slaves, filtered for each."""
+"""The command ``dumpfilter master``, which serves a binlog set to slaves and filters it for each slave."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``dumpfilter package-environment``: an archive for the workers of a Spark cluster."""
+"""The command ``dumpfilter package-environment``, which packs the archive that the workers of a Spark cluster run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``dumpfilter purge``: remove the oldest files of one binlog of a split."""
+"""The command ``dumpfilter purge``, which deletes the oldest files of one binlog that ``dumpfilter split`` wrote."""
 
 from __future__ import annotations
 

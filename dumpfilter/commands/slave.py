@@ -1,4 +1,4 @@
-"""``dumpfilter slave``: one slave as a process."""
+"""The command ``dumpfilter slave``, which runs a slave: it reads filtered binlogs from masters and applies them."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def slave_command(
 
 
 def _channel_filters(rules: SlaveFilterOptions) -> ChannelFilters:
-    """Return the filters at the start, by channel. Raises OptionError for rules of the other semantics."""
+    """Return the filters of the replication channels. Raises OptionError for rules against ``--filter-semantics``."""
     from dumpfilter.filter.channels import ChannelFilters, split_channel
     from dumpfilter.filter.rules import make_rule
 

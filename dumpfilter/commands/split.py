@@ -1,4 +1,7 @@
-"""``dumpfilter split``: one binlog set for each schema, or for each filter of a specification, on Spark."""
+"""The command ``dumpfilter split``, a Spark job.
+
+It divides a binlog set into one set for each schema, or for each filter of a specification file.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``dumpfilter sql``: run statements on the console of a master or a slave."""
+"""The command ``dumpfilter sql``, which runs SQL statements on the console of a master or a slave."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The terminal of a running master or slave: the lines of its log, and a progress bar."""
+"""The terminal output of a running master or slave: log lines, and a progress bar."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 
 _STATUS_SECONDS = 2.0
-"""The longest wait for the master's list of files, seconds."""
+"""The longest time that the progress bar waits for the master's list of binlog files, seconds."""
 
 
 def log_to_standard_error(*, colors: bool) -> None:
-    """Write the log's lines to standard error.
+    """Configure this process to write its log to standard error.
 
-    Each line goes to the standard error of its moment, because a progress bar replaces ``sys.stderr`` while it runs.
+    A running progress bar replaces ``sys.stderr``, so that log lines do not damage the bar. Therefore the log looks
+    ``sys.stderr`` up for every line.
     """
     structlog.configure(
         processors=[
@@ -32,7 +33,10 @@ def log_to_standard_error(*, colors: bool) -> None:
 
 
 class CatchUpBar:
-    """A progress bar of the bytes that the master has read for a slave. Without a terminal there is no bar."""
+    """A progress bar that shows how much of the master's binlog has been read for a slave.
+
+    Nothing is shown when the output is not a terminal.
+    """
 
     def __init__(self, console: Console) -> None:
         self._bar = Progress(
@@ -46,7 +50,7 @@ class CatchUpBar:
         )
         self._tasks: dict[str, TaskID] = {}
         self._files: dict[str, list[tuple[str, int]]] = {}
-        """The names and sizes of the master's files, by channel."""
+        """The names and sizes of the master's binlog files, for each replication channel."""
 
     def __enter__(self) -> CatchUpBar:
         self._bar.start()
@@ -56,7 +60,7 @@ class CatchUpBar:
         self._bar.stop()
 
     def on_connect(self, channel: str, stub: rpc.DumpFilterStub, answer: pb.RegisterResponse) -> None:
-        """Ask the master for the sizes of its files, which are the bar's total."""
+        """Ask the newly connected master for the sizes of its binlog files. Their sum is the length of the bar."""
         if self._bar.disable:
             return
         try:
@@ -69,7 +73,7 @@ class CatchUpBar:
         self._bar.update(self._tasks[channel], total=sum(file.size for file in status.files))
 
     def on_chunk(self, channel: str, chunk: pb.Chunk) -> None:
-        """Move the bar to the end of the chunk."""
+        """Move the bar to the binlog position at which a received chunk (message with events) ends."""
         if self._bar.disable or chunk.heartbeat or channel not in self._tasks:
             return
         done = 0

@@ -1,1 +1,1 @@
-"""The demonstration behind ``dumpfilter demo``, and the recording that it runs on."""
+"""The demonstration of ``dumpfilter demo``, and the recorded binlogs of a MySQL server that it uses."""

@@ -1,7 +1,7 @@
-"""The demonstration: a master and its slaves as processes on a real recording, with a check at the end.
+"""The demonstration of ``dumpfilter demo``, which runs a master and four slaves as processes on recorded binlogs.
 
-The check is the law of dumpfilter. A slave of a filtered stream ends in the state of a slave that received
-everything and filtered for itself.
+At the end the demonstration checks the law of dumpfilter. A slave of a filtered stream must have the same data,
+position and GTID set as a slave that received everything and filtered for itself.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ _MARKER = "dumpfilter-demo"
 
 @dataclass(frozen=True)
 class DemoSlave:
-    """One slave of the demonstration."""
+    """One slave of the demonstration, with its filter options.
+
+    ``receives_everything``: the master sends all events to this slave, which the others are compared with.
+    """
 
     name: str
     server_id: int
@@ -47,7 +50,11 @@ SLAVES = (
 
 
 def run_demo(binlogs: Path | None, output: Path, *, split: bool) -> None:
-    """Run the demonstration and print its results. Raises DumpfilterError when a part fails or the law is broken."""
+    """Run the demonstration on a binlog set, and print the bytes that the master's filters saved.
+
+    Without ``binlogs`` the demonstration uses its own recording. With ``split`` Spark jobs follow. Raises
+    DumpfilterError when a process fails, or when a filtered slave ends in another state than an unfiltered one.
+    """
     console = Console(highlight=False)
     source = binlogs or _RECORDING
     if not source.exists():
@@ -76,7 +83,7 @@ def run_demo(binlogs: Path | None, output: Path, *, split: bool) -> None:
 
 
 def _make_room(output: Path) -> None:
-    """Make an empty output directory. Only a directory that an earlier demonstration made is emptied."""
+    """Make an empty output directory. Raises OutputError for files that no earlier demonstration wrote."""
     if output.exists() and any(output.iterdir()):
         if not (output / _MARKER).exists():
             raise OutputError(f"{output}: not empty, and not made by an earlier demo; name another --output")
@@ -143,7 +150,10 @@ def _run_slaves(address: str, output: Path) -> dict[str, dict[str, Any]]:
 
 
 def _work_out(console: Console, source: Path, output: Path, reports: dict[str, dict[str, Any]]) -> None:
-    """Run the bandwidth job for the same slaves, and demand the bytes that the master has just sent to each."""
+    """Run the bandwidth job, which computes from the binlog alone how many bytes a master sends to each slave.
+
+    Raises DumpfilterError when the job's figures differ from the bytes that the master has just sent.
+    """
     slaves = output / "slaves.toml"
     slaves.write_text(
         "".join(
@@ -223,7 +233,10 @@ def _format_description(files: BinlogSet) -> FormatDescription:
 
 
 def _summary_with(slave: DemoSlave, relay_logs: list[Path], description: FormatDescription) -> dict[str, Any]:
-    """Return the summary of the full relay log under a slave's own filter."""
+    """Return the summary that a slave has after it filters the unfiltered relay log by itself.
+
+    The summary counts and digests the applied rows and statements, so that slaves can be compared.
+    """
     from dumpfilter.slave.targets import SummaryTarget
     from dumpfilter.slave.threads.applier import apply_files
 

@@ -1,1 +1,1 @@
-"""Explanations of a filter's decisions, for ``dumpfilter explain``."""
+"""The command ``dumpfilter explain``: which events a filter sends or drops, and by which rule."""

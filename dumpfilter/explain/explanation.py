@@ -1,7 +1,8 @@
-"""Explanations for ``dumpfilter explain``: the reasons why events are sent, dropped or left to the slave.
+"""The reasons why a filter sends events, drops them, or leaves the decision to the slave.
 
-:func:`explain_set` and :func:`explain_events` run the dump thread over a binlog set. :func:`explain_statement` asks the
-filters about a statement's text. Its answer has the steps of the manual's flow chart that led to the verdict.
+``dumpfilter explain`` shows these reasons. :func:`explain_set` and :func:`explain_events` explain all events of a
+binlog set. :func:`explain_statement` explains one statement from its text. The MySQL manual has a flow chart of how a
+replica evaluates its rules. The explanation lists the steps through this flow chart.
 """
 
 from __future__ import annotations
@@ -46,23 +47,37 @@ BY_ROLE = {
     R.XA: "The frame of an XA transaction is never filtered",
     R.PAYLOAD: "A compressed transaction is decided by what is in it",
 }
-"""The reason why events of each role are sent or dropped, for roles that no rule is asked about."""
+"""The reason shown for events that no filter rule decides, by the events' role.
+
+The role says how an event travels, for example with its transaction, or with the statement that follows.
+"""
 
 
 @dataclass(frozen=True)
 class Filters:
-    """The filters that an event must pass: the write side's, when there is one, then the slave's."""
+    """The filters that an event must pass on its way to a slave.
+
+    ``write`` has rules like ``--binlog-do-db``, which a server applies when it writes the binlog. ``slave`` has the
+    slave's replication rules.
+    """
 
     slave: ReplicationFilter
     write: ReplicationFilter | None = None
 
     @classmethod
     def of(cls, options: FilterOptions, written_by: NameRules) -> Filters:
-        """Return the filters that a command's options describe, for a binlog of this server."""
+        """Return the filters that the options of a command describe.
+
+        ``written_by`` tells how the server that wrote the binlog compares database and table names.
+        """
         return cls(options.slave_filter(written_by), options.write_filter(written_by))
 
     def decide(self, subject: Subject) -> Decision:
-        """Decide a subject's events. The write side's filter is asked first."""
+        """Return the decision about a table's row events or about a statement, with the rule behind it.
+
+        The subject is that table or statement. Rules like ``--binlog-do-db`` come first. The slave's filter decides
+        what these rules let pass.
+        """
         if self.write is not None and self.write.is_on:
             written = self.write.decide(subject)
             if not written.verdict.passes:
@@ -70,7 +85,7 @@ class Filters:
         return self.slave.decide(subject)
 
     def flags(self, subjects: Subjects) -> TableFlags:
-        """Return the table flags of both filters for the dump thread."""
+        """Return the decisions of both filters as numbers (table flags), in the form that the dump thread needs."""
         return TableFlags(self.slave, subjects, write_filter=self.write)
 
 
@@ -78,12 +93,12 @@ def _as_filters(filters: Filters | ReplicationFilter) -> Filters:
     return filters if isinstance(filters, Filters) else Filters(filters)
 
 
-# Binlog sets.
-
-
 @dataclass(frozen=True)
 class ExplainedSubject:
-    """A subject with the number of its events in the set, their bytes (``size``), and the decision."""
+    """A table or statement (``subject``) of a binlog set, with the filters' decision about it.
+
+    ``events`` is the number of its events in the set, and ``size`` is their total size in bytes.
+    """
 
     subject: Subject
     events: int
@@ -93,29 +108,32 @@ class ExplainedSubject:
 
 @dataclass
 class ExplainedSet:
-    """A binlog set with the decisions about its subjects, the largest first.
+    """The explanation of a whole binlog set.
 
-    ``others`` has number and bytes of the events that no rule is asked about, by reason.
+    ``subjects`` lists the tables and statements with their decisions, those with most bytes first. ``others`` sums up
+    the events that no rule decides, such as Rotate or BEGIN: their number and bytes, by reason.
     """
 
     subjects: list[ExplainedSubject] = field(default_factory=list)
     others: dict[str, tuple[int, int]] = field(default_factory=dict)
     counts: Counts = field(default_factory=Counts)
-    """The events and bytes that a dump of the whole set reads, sends and drops."""
+    """The numbers of events and bytes that a dump of the whole set would read, send and drop."""
 
 
 @dataclass(frozen=True)
 class ExplainedEvent:
-    """One event with its place and the reason why it is sent or dropped.
+    """One event, its binlog file and position, and the reason why it is sent or dropped.
 
-    ``decision`` is None when no rule is asked about the event.
+    ``decision`` is None for an event that no rule decides, such as Rotate or BEGIN.
     """
 
     file: str
     position: int
     inside: int | None
-    """The offset in the uncompressed bytes, for an event in a compressed transaction. ``position`` is then the
-    transaction's. None for other events."""
+    """For an event inside a compressed transaction, its offset in the uncompressed bytes; None for other events.
+
+    ``position`` is then the position of the Transaction_payload event that holds the transaction.
+    """
     size: int
     type: str
     subject: Subject | None
@@ -127,9 +145,10 @@ class ExplainedEvent:
 def explain_set(
     binlogs: BinlogSet, filters: Filters | ReplicationFilter, *, verify: bool = True
 ) -> ExplainedSet:
-    """Explain what the filters do with a whole binlog set, subject by subject. Nothing is sent.
+    """Explain what the filters do with each table and each kind of statement in a binlog set.
 
-    ``verify``: verify the events' checksums. Raises BinlogError where the set is damaged.
+    The function runs the dump thread without sending anything. ``verify`` tells whether checksums of events are
+    verified. Raises BinlogError where the set is damaged.
 
     >>> from importlib import resources
     >>> from dumpfilter.filter import Filter
@@ -163,7 +182,7 @@ def explain_set(
 
 
 class _Sums:
-    """Numbers and bytes of events, by subject, and for events without a subject by reason."""
+    """Sums of events and bytes: for each table or statement, and for each reason why no rule decides an event."""
 
     def __init__(self, subjects: Subjects) -> None:
         self._subjects = subjects
@@ -189,7 +208,10 @@ class _Sums:
             self._other(BY_ROLE[role], *roles[:, role].tolist())
 
     def of_subjects(self) -> dict[int, tuple[int, int]]:
-        """Return number and bytes of events by subject number."""
+        """Return the number and the bytes of the events of each table or statement, by the number of its subject.
+
+        A subject is the table or statement that a filter decides about.
+        """
         return {
             number: (int(self._by_subject[0, number]), int(self._by_subject[1, number]))
             for number in np.flatnonzero(self._by_subject[0]).tolist()
@@ -203,14 +225,19 @@ class _Sums:
 class _XaEnds:
     """A finder of XA COMMIT and XA ROLLBACK events.
 
-    The dump thread gives them the subject of the prepared transaction, so that the subject does not tell them apart.
+    The dump thread treats these events as events of the tables that the prepared transaction changed. Only their text
+    tells that they are XA COMMIT or XA ROLLBACK.
     """
 
     def __init__(self) -> None:
         self._any_prepared = False
 
     def of(self, reader: SegmentReader, segment: Segment) -> list[int]:
-        """Return the numbers of these events in a reader's last segment. Call it with all segments in their order."""
+        """Return the indexes of the XA COMMIT and XA ROLLBACK events in a segment.
+
+        A segment is a scanned part of a binlog file; the reader must have just read it. Segments must come in order,
+        because an XA COMMIT is looked for only after the first XA_prepare event.
+        """
         self._any_prepared |= any(
             bool((part.type == EventType.XA_PREPARE).any()) for part in (segment, *segment.payloads.values())
         )
@@ -231,7 +258,10 @@ class _XaEnds:
 def _counted(
     owner: npt.NDArray[np.integer], size: npt.NDArray[np.int64], width: int
 ) -> npt.NDArray[np.int64]:
-    """Return number and bytes of events by subject number: int64, 2 rows of ``width``."""
+    """Return an int64 array of shape (2, ``width``) with the number and the bytes of events for each subject number.
+
+    ``owner`` holds the subject number of each event, and ``size`` its bytes.
+    """
     return np.stack(
         [
             np.bincount(owner, minlength=width),
@@ -241,10 +271,10 @@ def _counted(
 
 
 def explain_events(binlogs: BinlogSet, filters: Filters, *, verify: bool = True) -> Iterator[ExplainedEvent]:
-    """Yield every event of a set in order, with the reason why the dump thread sends or drops the event.
+    """Yield every event of a binlog set in order, with the reason why a master sends or drops the event.
 
-    The events inside a compressed transaction follow the transaction's event. Raises BinlogError where the set is
-    damaged, after the events of the files before.
+    The events inside a compressed transaction follow its Transaction_payload event. When a file is damaged, the events
+    of the files before it are yielded, and then BinlogError is raised.
     """
     subjects, sources = Subjects(), SourceNumbers()
     thread = DumpThread(filters.flags(subjects), sources)
@@ -271,7 +301,7 @@ def explain_events(binlogs: BinlogSet, filters: Filters, *, verify: bool = True)
 
 
 class _Why:
-    """The reasons why a set's events are sent or dropped."""
+    """A maker of explanations for the events of one binlog set."""
 
     def __init__(self, subjects: Subjects, filters: Filters) -> None:
         self._subjects, self._filters = subjects, filters
@@ -287,7 +317,7 @@ class _Why:
         elif owner < 0:
             why = BY_ROLE[int(segment.role[number]) & 0x7F]
         elif self._subjects.members(owner) is not None:
-            why = XA_END  # the prepared transaction has several subjects
+            why = XA_END  # only an XA COMMIT or XA ROLLBACK stands for several tables at once
         else:
             subject = self._subjects[owner]
             if owner not in self._decisions:
@@ -307,7 +337,11 @@ class _Why:
         )
 
     def inside(self, payload: Segment, position: int, sent: bool) -> Iterator[ExplainedEvent]:
-        """Yield the events of a compressed transaction. Events that no rule is asked about go with the transaction."""
+        """Yield the explanations of the events inside a compressed transaction.
+
+        ``sent`` tells whether the master sends any of the transaction. Events that no rule decides, such as BEGIN, are
+        sent with it.
+        """
         for number in range(len(payload.offset)):
             event = self.event(payload, number, position, int(payload.offset[number]), sent)
             kept = sent and (event.decision is None or event.decision.verdict.passes)
@@ -315,7 +349,7 @@ class _Why:
 
 
 class _Ranges:
-    """The byte ranges of one file that are sent."""
+    """The byte ranges of one binlog file that a dump sends."""
 
     def __init__(self, ranges: list[tuple[int, int]]) -> None:
         ranges.sort()
@@ -328,65 +362,70 @@ class _Ranges:
 
 
 def _sent(file: BinlogFile, thread: DumpThread, reader: SegmentReader, last: bool) -> _Ranges:
-    """Dump one file and return the byte ranges that are sent.
+    """Run the dump thread over one file, and return the byte ranges that it would send.
 
-    A later segment may send what the dump thread put aside. The whole file is dumped before the answer is known.
+    The dump thread may hold back events until it has seen later ones. Therefore the whole file is read before any event
+    is explained.
     """
     ranges: list[tuple[int, int]] = []
     thread.start_file(file.first_event, file.read)
     while (segment := reader.next()) is not None:
         for plan in thread.plan(segment):
             for offset, size, patch in plan.ranges[:, :3].tolist():
-                # the size is of the patched event. Such a range has one event, whose first byte is enough.
+                # A changed event may have another size than in the file. Its range has only this event, so the
+                # event's first byte is enough to recognize it.
                 ranges.append((offset, offset + (size if patch in _AS_THEY_STAND else 1)))
     reader.check_end(last=last)
     return _Ranges(ranges)
 
 
 _AS_THEY_STAND = (0, 1)
-"""The kinds of patch that do not change the sizes of a range's events (``dump/decide.py``, C_PATCH)."""
-
-
-# Statements.
+"""The kinds of byte ranges whose events keep their sizes when the master sends them (C_PATCH in ``dump/decide.py``)."""
 
 
 class PathStep(NamedTuple):
-    """One step through the manual's flow chart."""
+    """One step of a statement through the MySQL manual's flow chart of how a replica evaluates its rules."""
 
     text: str
-    """The finding of the step, in the manual's words."""
+    """The answer to the question of this step, in the manual's words, for example that a table rule matches."""
     name: str | None
-    """The name that was compared with the rules, after rewriting."""
+    """The database or table name that was compared with the rules, after ``--replicate-rewrite-db``."""
     rule: Rule | None
     then: str
-    """The consequence: ``go on``, or the verdict."""
+    """The consequence of this step: ``go on`` to the next step, or the final verdict such as ``ignore``."""
 
 
 @dataclass(frozen=True)
 class ExplainedStatement:
-    """A statement's text, parsed, with the filters' decision."""
+    """A parsed statement with the filters' decision about it, and the steps that led to the decision (``path``)."""
 
     statement: Statement
     decision: Decision
     path: tuple[PathStep, ...]
     choices: tuple[tuple[tuple[TableName, ...], Decision], ...] = ()
-    """The possible decisions about an UPDATE of several tables, by the tables that it updates. The event tells which
-    tables it updates, the text does not."""
+    """For an UPDATE that names several tables, the decision for each combination of tables that it may update.
+
+    The text alone does not tell which of the tables it updates. The binlog event does.
+    """
 
 
 _FRAME = re.compile(
     r"\s*(BEGIN|START\s+TRANSACTION|COMMIT|ROLLBACK|SAVEPOINT|RELEASE\s+SAVEPOINT|XA)\b", re.IGNORECASE
 )
 _MOST_CHOICES = 5
-"""The most tables of an UPDATE for which every choice of updated tables is tried."""
+"""The most tables of one UPDATE for which every combination of updated tables is explained.
+
+The limit bounds the work, because n tables have 2**n - 1 combinations.
+"""
 
 
 def explain_statement(
     text: str, filters: Filters | ReplicationFilter, *, current_database: str | None = None
 ) -> ExplainedStatement:
-    """Explain what the filters do with a statement that is logged as such by a session in ``current_database``.
+    """Explain what the filters do with a statement that the server logs as text (not as rows).
 
-    Servers log CREATE, ALTER and DROP DATABASE with the named database as the current one. The explanation does, too.
+    ``current_database`` is the database that the session chose with USE. Servers log CREATE, ALTER and DROP DATABASE as
+    if USE had chosen the database that the statement names. The explanation does the same.
 
     >>> from dumpfilter.filter import Filter
     >>> rules = Filter.from_options(["--replicate-do-table=shop.orders"])
@@ -410,14 +449,14 @@ def explain_statement(
     )
     decision = filters.decide(statement)
     if choices and len({choice.verdict for _, choice in choices}) == 1:
-        # every choice of updated tables has the same verdict
+        # The verdict does not depend on which of its tables the UPDATE changes.
         statement = replace(statement, updated=(choices[0][0],))
         decision = choices[0][1]
     return ExplainedStatement(statement, decision, tuple(path_of(statement, filters)), choices)
 
 
 def _choices(parsed: StatementText) -> list[tuple[TableName, ...]]:
-    """Return the lists of updated tables that an UPDATE of several tables can have. Empty for too many tables."""
+    """Return every combination of tables that an UPDATE of several tables may change; empty for too many tables."""
     if parsed.listed is None or parsed.objects is None or not parsed.listed_whole:
         return []
     tables = [name for name in dict.fromkeys(parsed.listed) if name in parsed.objects]
@@ -428,7 +467,7 @@ def _choices(parsed: StatementText) -> list[tuple[TableName, ...]]:
 
 
 def path_of(statement: Statement, filters: Filters) -> Iterator[PathStep]:
-    """Yield the steps of a statement through the flow chart. The last step has :meth:`Filters.decide`'s verdict."""
+    """Yield the steps of a statement through the manual's flow chart of rules. The last step has the final verdict."""
     if filters.write is not None and filters.write.is_on:
         written = filters.write.decide_statement(statement)
         yield _stop(written, go_on=written.verdict.passes)
@@ -455,7 +494,6 @@ _MATCHES = (Step.DO_TABLE, Step.IGNORE_TABLE, Step.WILD_DO_TABLE, Step.WILD_IGNO
 
 
 def _only(rules: Filter, kinds: Sequence[RuleKind]) -> Filter:
-    """Return the filter that has only the rules of these kinds."""
     return Filter(
         [rule for rule in rules.rules if rule.kind in kinds],
         names=rules.names,
@@ -464,7 +502,7 @@ def _only(rules: Filter, kinds: Sequence[RuleKind]) -> Filter:
 
 def _classic_path(statement: Statement, rules: Filter) -> Iterator[PathStep]:
     current = None if statement.current_database is None else rules.rewrite_db(statement.current_database)
-    # the database rules alone decide a name that is rewritten already
+    # The database name is already rewritten. A filter of the database rules alone does not rewrite it again.
     database = _only(rules, _DB_KINDS).decide_rows(current or "", "")
     if rules.db_rules_on:
         yield _stop(database, go_on=database.verdict.passes)
@@ -505,12 +543,18 @@ _ONLY_IF_FOUND = "but the slave asks about these tables only when it has the tab
 
 
 def _is_open(decision: Decision) -> bool:
-    """Tell whether rules have decided, and the slave still decides whether the rules are asked."""
+    """Tell whether the master knows the rules' answer but not whether the slave will ask the rules.
+
+    A slave asks its table rules about GRANT only when it has the table.
+    """
     return decision.verdict is Verdict.UNDECIDED and decision.step is not Step.UNKNOWN_TABLES
 
 
 def _named(table: TableName, current: str, rules: ReplicationFilter) -> tuple[str, str]:
-    """Return database and table as a server's parser reads the name."""
+    """Return the database and table that a table name in a statement stands for.
+
+    A name without a database is in the current database. The names are read as the server's parser reads them.
+    """
     database = current if table.database is None else as_parsed(table.database, rules.names.family)
     return database, as_parsed(table.table, rules.names.family)
 

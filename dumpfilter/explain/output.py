@@ -1,4 +1,4 @@
-"""Output of explanations: tables for terminals, lines for pipes, JSON for programs."""
+"""The output of ``dumpfilter explain``: tables on a terminal, tab-separated lines in a pipe, or JSON."""
 
 from __future__ import annotations
 
@@ -15,25 +15,28 @@ from dumpfilter.index.subjects import Subject, TableSubject
 from dumpfilter.statement import Statement, TableName
 
 _MOST_TABLES = 3
-"""The most tables of a statement that one cell names."""
+"""The most tables of one statement that a table cell of the output names."""
 
 _NOT_WRITTEN = "not written"
 
 
 def verdict_word(decision: Decision, filters: Filters) -> str:
-    """Return the verdict in a word: ``execute``, ``ignore``, ``undecided``, or ``not written`` by the write side."""
+    """Return the verdict of a decision in a word: ``execute``, ``ignore``, ``undecided`` or ``not written``.
+
+    ``not written`` means that rules like ``--binlog-do-db`` keep the event out of the binlog.
+    """
     if decision.verdict is Verdict.IGNORE and by_write_side(decision, filters):
         return _NOT_WRITTEN
     return decision.verdict.value
 
 
 def by_write_side(decision: Decision, filters: Filters) -> bool:
-    """Tell whether the write side's filter made the decision."""
+    """Tell whether rules like ``--binlog-do-db`` made the decision, and not the slave's rules."""
     return filters.write is not None and filters.write.is_on and decision.step.name.startswith("BINLOG_")
 
 
 def describe(subject: Subject) -> str:
-    """Return a subject in a few words.
+    """Return a table or statement in a few words, for a table cell of the output.
 
     >>> describe(TableSubject("shop", "orders"))
     'rows of shop.orders'
@@ -45,7 +48,7 @@ def describe(subject: Subject) -> str:
 
 
 def _text(text: str) -> Text:
-    """Return a text with its unprintable characters escaped, because names may hold any character."""
+    """Return a text for the terminal with unprintable characters escaped, which names in a binlog may have."""
     return Text("".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text))
 
 
@@ -66,7 +69,10 @@ def _current(subject: Subject | None) -> str:
 
 
 def decision_as_dict(decision: Decision, filters: Filters) -> dict[str, Any]:
-    """Return a decision for JSON. An ``undecided`` event is sent, and the slave decides."""
+    """Return a decision as a dictionary for JSON, with its verdict, reason and rule.
+
+    The verdict ``undecided`` means that the master sends the event and the slave decides.
+    """
     return {
         "verdict": verdict_word(decision, filters),
         "step": decision.step.name,
@@ -77,7 +83,7 @@ def decision_as_dict(decision: Decision, filters: Filters) -> dict[str, Any]:
 
 
 def subject_as_dict(subject: Subject) -> dict[str, Any]:
-    """Return a subject for JSON."""
+    """Return a table or a statement as a dictionary for JSON."""
     if isinstance(subject, TableSubject):
         return {"kind": "rows", "database": subject.database, "table": subject.table}
     return {
@@ -91,7 +97,7 @@ def subject_as_dict(subject: Subject) -> dict[str, Any]:
 
 
 def set_as_dict(found: ExplainedSet, filters: Filters) -> dict[str, Any]:
-    """Return a set's explanation for JSON. Sizes are in bytes."""
+    """Return the explanation of a binlog set as a dictionary for JSON. Sizes are in bytes."""
     counts = found.counts
     return {
         "rules": rules_as_list(filters),
@@ -115,7 +121,7 @@ def set_as_dict(found: ExplainedSet, filters: Filters) -> dict[str, Any]:
 
 
 def event_as_dict(event: ExplainedEvent, filters: Filters) -> dict[str, Any]:
-    """Return an event's explanation for a line of JSON."""
+    """Return the explanation of one event as a dictionary for JSON."""
     return {
         "file": event.file,
         "position": event.position,
@@ -132,7 +138,7 @@ def event_as_dict(event: ExplainedEvent, filters: Filters) -> dict[str, Any]:
 
 
 def statement_as_dict(found: ExplainedStatement, filters: Filters) -> dict[str, Any]:
-    """Return a statement's explanation for JSON."""
+    """Return the explanation of a statement as a dictionary for JSON."""
     return (
         {"rules": rules_as_list(filters)}
         | subject_as_dict(found.statement)
@@ -156,13 +162,13 @@ def statement_as_dict(found: ExplainedStatement, filters: Filters) -> dict[str, 
 
 
 def rules_as_list(filters: Filters) -> list[str]:
-    """Return the rules in the options' spelling, the write side's first."""
+    """Return all rules as options, such as ``--replicate-do-db=shop``. Rules like ``--binlog-do-db`` come first."""
     written = filters.write.rules if filters.write is not None else ()
     return [str(rule) for rule in (*written, *filters.slave.rules)]
 
 
 def print_set(found: ExplainedSet, filters: Filters, console: Console, *, top: int) -> None:
-    """Print a set as a table of its subjects."""
+    """Print the explanation of a binlog set: the ``top`` largest tables and statements, and the totals."""
     _print_rules(filters, console)
     shown = found.subjects[:top]
     _print_table(
@@ -213,7 +219,7 @@ def print_set(found: ExplainedSet, filters: Filters, console: Console, *, top: i
 
 
 def print_events(events: Iterable[ExplainedEvent], filters: Filters, console: Console) -> None:
-    """Print one line for each event as soon as the event is found. Without a terminal tabs separate the columns."""
+    """Print one line for each event as soon as the event is explained. In a pipe tabs separate the columns."""
     separator = "  " if console.is_terminal else "\t"
     for event in events:
         what = "" if event.subject is None else describe(event.subject)
@@ -230,7 +236,7 @@ def print_events(events: Iterable[ExplainedEvent], filters: Filters, console: Co
 
 
 def print_statement(found: ExplainedStatement, filters: Filters, console: Console) -> None:
-    """Print a statement with its way through the server's flow chart of rules."""
+    """Print the decision about a statement, and the steps through the server's flow chart of rules that led to it."""
     _print_rules(filters, console)
     statement = found.statement
     console.print(Text(f"kind: {statement.kind.value}"))
@@ -293,7 +299,7 @@ def _print_rules(filters: Filters, console: Console) -> None:
 
 
 def _print_table(console: Console, title: str, names: list[str], rows: list[list[Text]]) -> None:
-    """Print a table or, without a terminal, lines with tabs between the columns."""
+    """Print a table on a terminal, or lines with tabs between the columns into a pipe."""
     if not console.is_terminal:
         for cells in [[Text(name) for name in names], *rows]:
             print("\t".join(cell.plain for cell in cells), file=console.file)  # rich would expand the tabs

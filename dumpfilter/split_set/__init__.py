@@ -1,1 +1,4 @@
-"""The output directory of a split, as the master, the purge and the `manifest` command read it."""
+"""The reading of a split's directory: several binlog sets that a job made from one, with a manifest.
+
+The master, the purge and the command ``manifest`` read such directories.
+"""

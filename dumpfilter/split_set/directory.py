@@ -1,7 +1,8 @@
-"""A split's directory as a master reads it: the tables beside the binlogs, and the binlogs' bytes.
+"""A master's access to a split's directory, which holds binlog sets that a job made from one unfiltered set.
 
-Another split may replace the directory, or a purge may delete files, while a master reads the directory. The functions
-of this module then raise SplitGone.
+The unfiltered set is the source. Tables beside the binlogs tell which bytes of the source each binlog has. While a
+master reads, another split may replace the directory, or a purge may delete files. The functions of this module then
+raise SplitGone.
 """
 
 from __future__ import annotations
@@ -39,34 +40,41 @@ Flags = npt.NDArray[np.bool_]
 
 
 class SplitGone(DumpfilterError):
-    """The split's directory differs from the manifest that was read: replaced, purged or damaged."""
+    """The error for a split's directory that was replaced, purged or damaged after its manifest was read."""
 
 
 @dataclass(frozen=True)
 class Transactions:
-    """The transactions of a range and the events between transactions, in the source's order.
+    """The transactions of a range, in the order of the source, the unfiltered binlog set that was split.
 
-    Each array has one entry for each of them. TRANSACTIONS_SCHEMA explains the columns.
+    A range is a number of consecutive transactions of one file that one task of the split worked on. Each array has one
+    entry for each transaction, and for each event between two transactions. TRANSACTIONS_SCHEMA explains the columns.
     """
 
     end: Ints
     source: npt.NDArray[np.int32]
-    """The GTID source, as an index into :attr:`SplitDirectory.sources`; -1 for a transaction without a GTID."""
+    """For each transaction its GTID source, an index into :attr:`SplitDirectory.sources`; -1 without a GTID.
+
+    A GTID source is a server UUID of MySQL, or a domain and server id of MariaDB.
+    """
     number: Ints
     server_id: Ints
     events: Ints
     of_file: Flags
     exact: Flags
     undecided: Ints
-    """The number of the transaction's events that the named binlog has because its filter could not decide them."""
+    """For each transaction the number of its undecided events in the binlog.
+
+    The binlog has these events because its filter could not decide about them.
+    """
 
 
 @dataclass(frozen=True)
 class Stretches:
-    """The stretches of a range that a named binlog has, in the source's order.
+    """The pieces (stretches) of a split's source that one of its binlogs has, in the source's order.
 
-    A stretch is consecutive bytes of a named binlog that are consecutive in the source, too. Each array has one entry
-    for each stretch. RANGES_SCHEMA explains the columns.
+    The source is the unfiltered binlog set. A stretch is a number of bytes that are consecutive in the binlog and also
+    in the source. Each array has one entry for each stretch. RANGES_SCHEMA explains the columns.
     """
 
     file: Ints
@@ -77,13 +85,14 @@ class Stretches:
 
     @property
     def size(self) -> Ints:
-        """The size of each stretch in the named binlog, bytes."""
+        """For each stretch its size in the split's binlog, bytes."""
         return self.end - self.start
 
     def cut_at(self, places: Ints) -> Stretches:
-        """Divide the stretches at these offsets in the source, and return them all.
+        """Divide stretches (pieces of the source) so that each lies between two of the given offsets.
 
-        ``places`` must ascend.
+        The offsets ``places`` are in the source's file, for example ends of transactions, and must ascend. Return all
+        stretches, whole and divided ones.
         """
         if not len(self.start):
             return self
@@ -92,8 +101,8 @@ class Stretches:
         begins = np.sort(np.concatenate([self.source_start, places[inside]]))
         row = np.searchsorted(self.source_start, begins, "right") - 1
         stops = np.minimum(self.source_end[row], np.append(begins[1:], np.iinfo(np.int64).max))
-        # An offset in the source can lie only inside a stretch that is as long in the named binlog as in the source.
-        # Therefore both lengths are equal up to the cut.
+        # A stretch is shorter in the binlog than in the source only as a part of one compressed transaction. No cut
+        # lies inside a transaction. Therefore bytes up to a cut are as many in the binlog as in the source.
         shift = self.start[row] - self.source_start[row]
         whole = stops == self.source_end[row]
         return Stretches(
@@ -111,9 +120,10 @@ class Stretches:
 
 
 class SplitDirectory:
-    """An open directory of a split. Its creation raises OutputError if the directory has no manifest.
+    """A reader of a split's directory: its manifest, its tables and its binlog files.
 
-    Threads must not share an object of this class. Each thread calls :meth:`again` for an object of its own.
+    The constructor raises OutputError when the directory has no manifest. Threads must not share an object of this
+    class. Each thread calls :meth:`again` to get another object.
     """
 
     def __init__(self, path: Path) -> None:
@@ -121,7 +131,7 @@ class SplitDirectory:
         self._identity = _identity(path)
         self.manifest = Manifest.load(path)
         self.sources: list[SourceKey] = []
-        """The GTID sources of the transactions that were read so far, by number."""
+        """The GTID sources (server UUID, or domain and server id) found so far. Transactions refer to them by index."""
         self._numbers: dict[str, int] = {}
 
     def again(self) -> SplitDirectory:
@@ -132,7 +142,7 @@ class SplitDirectory:
 
     @property
     def is_current(self) -> bool:
-        """Whether the path still leads to the same directory with the same manifest."""
+        """Whether the directory and its manifest are still those that were opened, and no other split replaced them."""
         return _identity(self.path) == self._identity
 
     @cached_property
@@ -143,11 +153,19 @@ class SplitDirectory:
         }
 
     def source(self, name: str) -> tuple[SourceFile, range] | None:
-        """Return a file of the source and the numbers of its ranges, or None if the file was not split."""
+        """Return the manifest's entry about a file of the source, and the numbers of the file's ranges.
+
+        The source is the unfiltered binlog set. A range is a part of the file that one task worked on. Return None for
+        a file that was not split.
+        """
         return self._of_source.get(name)
 
     def transactions(self, number: int, binlog: str) -> Transactions:
-        """Read the transactions of a range, with the undecided events of a named binlog. Raises SplitGone."""
+        """Read the table of the transactions in the range with this number.
+
+        A range is a part of a file of the source that one task worked on. ``undecided`` of the result is about the
+        named binlog of the split. Raises SplitGone.
+        """
         table = self._table(TRANSACTIONS, number, TRANSACTIONS_SCHEMA)
         if not len(table):
             raise SplitGone(f"{self.path}: the table of range {number} lists no transactions")
@@ -169,7 +187,10 @@ class SplitDirectory:
         )
 
     def stretches(self, number: int, binlog: str) -> Stretches:
-        """Read the stretches of a range that a named binlog has. Raises SplitGone."""
+        """Read which bytes of a range one binlog of the split has.
+
+        A range is a part of a file of the source that one task worked on. Raises SplitGone.
+        """
         table = self._table(RANGES, number, RANGES_SCHEMA)
         table = table.filter(pc.equal(table["binlog"], binlog))
         order = np.argsort(_ints(table["source_start"]), kind="stable")
@@ -193,7 +214,7 @@ class SplitDirectory:
         return table
 
     def open(self, binlog: NamedBinlog, number: int) -> BinlogFile:
-        """Open a file of a named binlog. Numbers of files begin at 1.
+        """Open one file of a split's binlog. The number of the first file is 1.
 
         Raises SplitGone if the file was purged, cannot be opened, or is shorter than the manifest says.
         """
@@ -211,8 +232,8 @@ class SplitDirectory:
         return file
 
     def _check(self) -> None:
-        # Callers check after they have opened a file. If the path leads to the first directory even then, the file
-        # belongs to that directory.
+        # This check comes after a file is opened. If the path then still leads to the directory of the manifest, the
+        # opened file belongs to the same split as the manifest.
         if _directory(self.path) != self._identity[:2]:
             raise SplitGone(f"{self.path}: another split has replaced the directory")
 
@@ -220,12 +241,14 @@ class SplitDirectory:
 def read_stretches(
     out: npt.NDArray[np.uint8], wanted: Stretches, files: dict[int, BinlogFile], *, checksum: bool
 ) -> int:
-    """Read the events of stretches, restore the form that they have in the source, and return their number.
+    """Read events from a split's binlog, give them their positions and checksums of the source, and count them.
+
+    The source is the unfiltered binlog set. Return the number of events.
 
     Args:
         out: the buffer to fill, uint8. Its size is the sum of the stretches' sizes.
-        wanted: the stretches.
-        files: the open files of the named binlog, by number.
+        wanted: the stretches, pieces of the binlog that are consecutive bytes in the source, too.
+        files: the open files of the split's binlog, by number.
         checksum: whether the source's events end with a checksum.
 
     Raises SplitGone.
@@ -239,7 +262,8 @@ def read_stretches(
         if file.read_into(out[at : at + length], int(wanted.start[first])) < length:
             raise SplitGone(f"{file.name}: at {int(wanted.start[first])}: the file has become shorter")
         at += length
-    # The parts of a divided compressed transaction are shorter than the whole event, but have its end_log_pos.
+    # A binlog may have only a part of a compressed transaction. Such an event is shorter than in the source but keeps
+    # the source's end_log_pos, so positions are computed backwards from the end.
     found = int(restore(out, sizes, wanted.source_end - sizes, checksum))
     if found < 0:
         raise SplitGone("a stretch of a named binlog does not consist of whole events")

@@ -1,9 +1,10 @@
 """The manifest of a split, and the schemas of the tables beside the manifest.
 
-The manifest is the file ``manifest.json`` beside the binlogs. It names the source and the options of the split, and the
-part of the source that each output file holds. The tables are Parquet files. ``ranges/`` (:data:`RANGES_SCHEMA`) has
-the place in the source of every stretch of bytes. ``transactions/`` (:data:`TRANSACTIONS_SCHEMA`) has every transaction
-of the source. A directory with a manifest is complete, because one rename makes all files of a split appear together.
+A split divides one binlog set, the source, into several binlog sets, for example one for each schema. The manifest is
+the file ``manifest.json`` beside them. It names the source and the options of the split, and the part of the source
+that each written file holds. The tables are Parquet files. ``ranges/`` (:data:`RANGES_SCHEMA`) tells from where in the
+source the bytes of the written files come. ``transactions/`` (:data:`TRANSACTIONS_SCHEMA`) has every transaction of the
+source. A directory with a manifest is complete, because one rename makes all files of a split appear together.
 The manifest serves WL#2387, "Binlog extensions", which asks for backup and purge of different binlogs at different
 times.
 """
@@ -28,8 +29,15 @@ from dumpfilter.errors import OutputError
 MANIFEST = "manifest.json"
 
 RANGES = "ranges"
+"""The subdirectory with the table of byte ranges (:data:`RANGES_SCHEMA`).
+
+It has the files ``000000.parquet`` and so on, one for each part of the source that one task worked on.
+"""
 TRANSACTIONS = "transactions"
-"""The directories of the tables. Each has one file for each range of the source, ``000000.parquet`` and so on."""
+"""The subdirectory with the table of transactions (:data:`TRANSACTIONS_SCHEMA`).
+
+It has the files ``000000.parquet`` and so on, one for each part of the source that one task worked on.
+"""
 
 RANGES_SCHEMA = pa.schema(
     [
@@ -42,17 +50,19 @@ RANGES_SCHEMA = pa.schema(
         ("source_end", pa.int64()),
     ]
 )
-"""The columns of ``ranges/``. Each row is a stretch, which is consecutive bytes of an output and of the source.
+"""The columns of the Parquet table ``ranges/``, which maps the bytes of a split's binlogs to bytes of the source.
 
-The bytes of both differ in end_log_pos, in checksums, and in STMT_END_F on the last rows event that the output keeps of
-a statement.
+Each row is a stretch: bytes that are consecutive in an output (a binlog that the split wrote) and in the source (the
+binlog set that was split). The output's events differ from the source's in end_log_pos and checksum. The last rows
+event that the output has of a statement may also have STMT_END_F added.
 
-- ``binlog``, ``file``, ``start``, ``end``: the output's name, the number of its file from 1, and the offsets in that
-  file.
-- ``source_file``, ``source_start``, ``source_end``: the number of the source's file from 0, and the offsets in that
-  file.
+- ``binlog``: the output's name.
+- ``file``: the number of the output's file, from 1.
+- ``start``, ``end``: the stretch's offsets in that file, bytes.
+- ``source_file``: the number of the source's file, from 0.
+- ``source_start``, ``source_end``: the stretch's offsets in the source's file, bytes.
 
-The lengths in output and source differ only where the output has a part of a compressed transaction.
+A stretch has different lengths in output and source only when it is a part of a compressed transaction.
 """
 
 TRANSACTIONS_SCHEMA = pa.schema(
@@ -68,13 +78,15 @@ TRANSACTIONS_SCHEMA = pa.schema(
         ("undecided", pa.list_(pa.string())),
     ]
 )
-"""The columns of ``transactions/``. Each row is a transaction of the source, or an event between two transactions.
+"""The columns of the Parquet table ``transactions/``, which lists all transactions of the binlog set that was split.
 
-The rows have the source's order. Each transaction begins at the end of the transaction before it.
+That set is the source. Each row is a transaction of the source, or an event between two transactions, in the source's
+order. A row's bytes begin where the row before ends.
 
 - ``source_file``: the number of the source's file, from 0.
 - ``end``: the offset in that file at which the transaction ends.
-- ``gtid_source``, ``gtid_number``: the GTID, as :func:`gtid_source_text` and a number. Both are null without a GTID.
+- ``gtid_source``, ``gtid_number``: the GTID's server UUID (or domain and server id) as :func:`gtid_source_text` spells
+  it, and the GTID's number. Both are null without a GTID.
 - ``server_id``: the server id in the header of the transaction's first event.
 - ``events``: the number of the transaction's events.
 - ``of_file``: whether the row is an event of the source's file (Rotate, Stop, Gtid_list …), which no output has.
@@ -87,7 +99,7 @@ The rows have the source's order. Each transaction begins at the end of the tran
 
 
 def gtid_source_text(key: SourceKey) -> str:
-    """Return a GTID source as the tables spell it.
+    """Return the text by which a split's tables name a GTID source: a server UUID, or domain and server id.
 
     >>> gtid_source_text((0, 11)), gtid_source_text((bytes(16), "tag"))
     ('0-11', '00000000-0000-0000-0000-000000000000:tag')
@@ -99,7 +111,7 @@ def gtid_source_text(key: SourceKey) -> str:
 
 
 def gtid_source_key(text: str) -> SourceKey:
-    """Return the GTID source that :func:`gtid_source_text` spelled."""
+    """Return the GTID source (server UUID, or domain and server id) for a text of :func:`gtid_source_text`."""
     if text.count("-") == 1:
         domain, server = text.split("-")
         return int(domain), int(server)
@@ -122,101 +134,112 @@ class _Model(BaseModel):
 
 
 class Place(_Model):
-    """A place in the source: a file and a position in it, bytes."""
+    """A file of the binlog set that was split (the source), and a position in this file, bytes."""
 
     file: str
     position: int
 
 
 class SourceFile(_Model):
-    """A file of the source, in the state that the split read. ``size`` is in bytes."""
+    """A binlog file of the set that was split (the source), as it was when the split read it. ``size`` is in bytes."""
 
     name: str
     size: int
     end: int
-    """The offset up to which the split used the file. The split leaves out incomplete and damaged events."""
+    """The position up to which the split used the file, because incomplete and damaged events are left out."""
     transactions: int
     damage: str | None = None
-    """The damage because of which the split did not use the rest of the file, or None."""
+    """The error text of the damage after which the split ignored the rest of the file; None for a sound file."""
     beginning: str = ""
-    """:func:`beginning_digest`."""
+    """The digest of the file's first events (:func:`beginning_digest`), by which a master recognizes the file."""
     ranges: int = 0
-    """The number of ranges that the split divided the file into.
+    """The number of ranges that the split divided the file into. A range is the part that one task works on.
 
-    :data:`RANGES` and :data:`TRANSACTIONS` have one file for each range, in the order of the source's files.
+    The directories ``ranges`` and ``transactions`` have one file for each range, in the order of the source's files.
     """
 
 
 class BinlogPart(_Model):
-    """A file of a named binlog. Sizes in bytes, times in Unix seconds."""
+    """One binlog file that a split wrote. Sizes are in bytes, times in Unix seconds."""
 
     name: str
     size: int
     events: int
-    """The number of events from the source, without format description, Previous_gtids, Gtid_list and Rotate."""
+    """The number of events that come from the source, the binlog set that was split.
+
+    Format description, Previous_gtids, Gtid_list and Rotate events do not count, because the split makes them anew.
+    """
     transactions: int
     previous_gtids: str | None
-    """The GTID set of everything before this file in the named binlog, as text. None without GTIDs."""
+    """The GTIDs of all transactions in this binlog's earlier files, as text. None without GTIDs."""
     first_time: int | None
+    """The time at which the server wrote the file's first transaction. None without transactions."""
     last_time: int | None
-    """The times at which the server wrote the file's first and last transaction. None without transactions."""
+    """The time at which the server wrote the file's last transaction. None without transactions."""
     source_start: Place
+    """The start of the part of the source (the set that was split) from which the file's events come."""
     source_end: Place
-    """The file holds all events of its binlog that the source has from ``source_start`` up to ``source_end``."""
+    """The end of the part of the source (the set that was split) from which the file's events come.
+
+    The file holds all events of this part that belong to its binlog.
+    """
     purged: int | None = None
-    """The time of the purge, or None if the file exists."""
+    """The time at which a purge deleted the file, or None while the file exists."""
 
 
 class NamedBinlog(_Model):
-    """A binlog set that the split wrote, with an index file."""
+    """One of the binlog sets that a split wrote, for example the set of one schema."""
 
     name: str
-    """The base of the file names: ``<name>-bin.000001`` and so on, and ``<name>-bin.index``."""
+    """The set's name, with which its file names begin: ``<name>-bin.000001`` and so on, and ``<name>-bin.index``."""
     schema_name: str | None = None
-    """The schema whose events the binlog has, in a split by schema."""
+    """The schema (database) whose events the binlog has; None unless the set was split by schema."""
     rules: tuple[str, ...] = ()
-    """The rules of the filter that chose the binlog's events, as options."""
+    """The filter rules that chose the binlog's events, as options such as ``--replicate-do-db=shop``."""
     semantics: str | None = None
     rest: bool = False
-    """Whether the binlog has the events that no other binlog has."""
+    """Whether this binlog collects the events that belong to no other binlog of the split."""
     parts: list[BinlogPart]
 
     @property
     def index(self) -> str:
-        """The index file's name."""
+        """The name of the set's index file."""
         return f"{self.name}-bin.index"
 
     @property
     def present(self) -> list[BinlogPart]:
-        """The files that have not been purged."""
+        """The binlog files of this set that no purge has deleted."""
         return [part for part in self.parts if part.purged is None]
 
 
 class Manifest(_Model):
-    """The contents of ``manifest.json``."""
+    """The contents of ``manifest.json``, which describes a split: its source, its options and its binlogs."""
 
     format: int = 1
     job: str
-    """A digest of the source, the specification and the options. Jobs with equal digests write equal sets."""
+    """A digest of everything that determines the result: the source's files, the specification and the options.
+
+    Two splits with the same digest write the same binlog sets.
+    """
     made: int
     """The time at which the split was written, Unix seconds."""
     family: str
     names: NameCollation = NameCollation.GENERAL_CI
-    """The collation with which the rules compared names."""
+    """The collation by which filter rules compared database and table names."""
     lower_case_table_names: int = 0
     max_binlog_size: int
     source: list[SourceFile]
     binlogs: list[NamedBinlog]
     cut_transactions: int
-    """The number of spanning transactions, which several binlogs have in part."""
+    """The number of transactions whose events went to several binlogs, so that each has only a part."""
     unassigned_transactions: int
-    """The number of transactions that no binlog has."""
+    """The number of the source's transactions that belong to none of the binlogs."""
     warnings: list[str]
     verified: bool = False
-    """Whether the split verified the checksums of the source's events."""
+    """Whether the split verified the checksums of all events that it read."""
 
     def binlog(self, name: str) -> NamedBinlog:
-        """Return the binlog with this name or of this schema. Raises OutputError if there is none."""
+        """Return the split's binlog with this name, or of the schema with this name. Raises OutputError without one."""
         for one in self.binlogs:
             if name in (one.name, one.schema_name):
                 return one
@@ -225,11 +248,10 @@ class Manifest(_Model):
         )
 
     def save(self, directory: Path) -> None:
-        """Write the manifest into a directory, atomically and synchronized. Raises OutputError."""
+        """Write the manifest into a directory by an atomic rename, and flush it to the disk. Raises OutputError."""
         target = directory / MANIFEST
-        beside = (
-            directory / f".{MANIFEST}.tmp"
-        )  # A fixed name, so that the file of a killed process is replaced.
+        # The temporary file has a fixed name, so that a file left by a killed process is replaced.
+        beside = directory / f".{MANIFEST}.tmp"
         with writing(target):
             try:
                 with open(beside, "w", encoding="utf-8", errors="surrogateescape") as file:
@@ -244,7 +266,7 @@ class Manifest(_Model):
 
     @classmethod
     def load(cls, directory: Path) -> Manifest:
-        """Read the manifest of a split's directory. Raises OutputError if the manifest is missing or cannot be read."""
+        """Read the manifest in a split's directory. Raises OutputError if the manifest is missing or unreadable."""
         path = directory / MANIFEST
         try:
             found = cls.model_validate_json(path.read_bytes())
@@ -261,5 +283,4 @@ class Manifest(_Model):
 
 
 def now() -> int:
-    """Return the present time, Unix seconds."""
     return int(time.time())

@@ -1,4 +1,4 @@
-"""A split's manifest as tables for people."""
+"""The tables that ``dumpfilter manifest`` prints about a split: its source and the files of its binlogs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dumpfilter.split_set.manifest import BinlogPart, Manifest, NamedBinlog, Pla
 
 
 def render_manifest(manifest: Manifest, binlogs: Iterable[NamedBinlog], console: Console) -> None:
-    """Print the source of a split, and a table of the files of each of ``binlogs``. Times are UTC."""
+    """Print the binlog set that was split, and for each of ``binlogs`` a table of its files. Times are UTC."""
     source = manifest.source
     console.print(
         f"split {_time(manifest.made)} from {escape(source[0].name)} to {escape(source[-1].name)} "

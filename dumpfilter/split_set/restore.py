@@ -1,4 +1,4 @@
-"""The reverse of rebasing: events of a split's output get the end_log_pos that they have in the source."""
+"""The reset of events in a split's binlog to the end_log_pos that they have in the original binlog."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from dumpfilter.binlog.rebase import rebase
 
 @njit(cache=True, nogil=True)
 def restore(data, sizes, positions, checksum):
-    """Set end_log_pos and checksum of the events in ``data``, as if each stretch began at its position.
+    """Set end_log_pos and checksum of events as if they stood at given positions of a binlog file.
 
-    An end_log_pos of 0 stays 0. Return the number of events, or -1 if a stretch does not consist of whole events.
+    The events come in stretches, each of which gets consecutive positions. An end_log_pos of 0 stays 0. Return the
+    number of events, or -1 if a stretch does not consist of whole events.
 
     Args:
-        data: the stretches, one after the other, uint8. They are changed in place.
-        sizes: the sizes of the stretches, bytes, int64.
-        positions: the file offset at which each stretch begins, int64.
+        data: the events of all stretches, one after the other, uint8. They are changed in place.
+        sizes: the size of each stretch, bytes, int64.
+        positions: the file position that the first event of each stretch gets, int64.
         checksum: whether the events end with a checksum.
     """
     base = np.uintp(data.ctypes.data)

@@ -1,1 +1,1 @@
-"""Option groups: options of the command line that belong together, and that several sub-commands may share."""
+"""Groups of command line options that belong together, each defined once for all sub-commands that have it."""

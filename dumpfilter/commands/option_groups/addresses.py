@@ -1,4 +1,4 @@
-"""Addresses of masters and consoles on the command line."""
+"""The parsing of the addresses of masters and consoles on the command line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dumpfilter.errors import OptionError
 
 
 def parse_address(option: str, value: str) -> tuple[str, int]:
-    """Return the host and the port of ``HOST:PORT``. Raises OptionError.
+    """Parse the value ``HOST:PORT`` of an option, and return host and port. Raises OptionError for another form.
 
     >>> parse_address("--slave", "[::1]:3308")
     ('::1', 3308)
@@ -20,7 +20,10 @@ def parse_address(option: str, value: str) -> tuple[str, int]:
 
 
 def parse_masters(masters: Sequence[str], channel: str) -> list[tuple[str, str, int]]:
-    """Return the channel, host and port of each ``[CHANNEL=]HOST:PORT``. Raises OptionError.
+    """Parse the values ``[CHANNEL=]HOST:PORT`` of ``--master``, and return channel, host and port of each.
+
+    ``channel`` is the name for a value without one. Raises OptionError for another form, and for two masters of one
+    channel.
 
     >>> parse_masters(["127.0.0.1:3307", "m2=[::1]:3308"], "")
     [('', '127.0.0.1', 3307), ('m2', '::1', 3308)]

@@ -1,4 +1,4 @@
-"""The options of the filter that ``dumpfilter binlog`` applies: rules in two spellings, kinds of statement."""
+"""The filter options of ``dumpfilter binlog``: rules such as ``--replicate-do-db``, and kinds of statements."""
 
 from __future__ import annotations
 
@@ -22,11 +22,15 @@ _WRITE_HELP = {
 
 @dataclass(frozen=True)
 class BinlogFilterOptions(OptionGroup):
-    """The classic filter and the write side's filter, with WL#40's options besides the servers'."""
+    """The filter options of ``dumpfilter binlog``.
+
+    They are a replica's options such as ``--replicate-do-db``, a master's such as ``--binlog-do-db``, and the shorter
+    spellings that WL#40 proposes, such as ``--do-db``.
+    """
 
     values: Mapping[RuleKind, Sequence[str]]
     worklog_values: Mapping[RuleKind, Sequence[str]]
-    """The values of WL#40's options (``--do-db``), by the kind of rule."""
+    """The values of the options in WL#40's spelling (``--do-db``), for each kind of rule such as RuleKind.DO_DB."""
     write_values: Mapping[WriteRuleKind, Sequence[str]]
     lower_case_table_names: int
     clever: bool
@@ -39,7 +43,7 @@ class BinlogFilterOptions(OptionGroup):
 
     @classmethod
     def parameters(cls) -> Iterator[Parameter]:
-        """Yield the rules in both spellings, then the other options of the filter."""
+        """Yield the group's options in the order of ``--help``, as parameters of a function for Typer."""
         for name, kind in cls._SERVER:
             yield rule_option(name, kind, _REWRITE_HELP if kind.is_rewrite else "")
         for name, kind in cls._WORKLOG:
@@ -62,7 +66,7 @@ class BinlogFilterOptions(OptionGroup):
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Self:
-        """Return the group for the values of its options."""
+        """Return a group object for the values that Typer parsed, by parameter name."""
         return cls(
             gather(values, cls._SERVER),
             gather(values, cls._WORKLOG),

@@ -1,4 +1,4 @@
-"""The options that say how ``dumpfilter binlog`` writes its output: as text, or as a binlog set."""
+"""The options for the output of ``dumpfilter binlog``: text for a client program, or a binlog set."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ PANEL = "Output"
 
 @dataclass(frozen=True)
 class BinlogOutputOptions(OptionGroup):
-    """Text for a client program on standard output or, with ``--raw``, a binlog set in a directory."""
+    """The output options of ``dumpfilter binlog``.
+
+    The output is text for a client program or, with ``--raw``, a binlog set in a directory.
+    """
 
     raw: Annotated[
         bool,
@@ -69,7 +72,7 @@ class BinlogOutputOptions(OptionGroup):
     ] = None
 
     def check(self) -> None:
-        """Raise OptionError for options of the other form of output."""
+        """Check that the options fit together. Raises OptionError, for example for ``--raw`` without ``--output``."""
         if self.raw and self.output is None:
             raise OptionError("--raw: name a directory for the set with --output=DIR")
         for_raw = {

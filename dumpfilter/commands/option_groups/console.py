@@ -1,4 +1,4 @@
-"""The options of a console's port, which master and slave have."""
+"""The options of the SQL console that a master or slave opens for MySQL clients."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PANEL = "Console"
 
 @dataclass(frozen=True)
 class ConsoleOptions(OptionGroup):
-    """The port of a console, its password and its TLS files."""
+    """The options of an SQL console: its port, its user's password, and its TLS certificate."""
 
     console_port: Annotated[
         int | None,
@@ -67,7 +67,10 @@ class ConsoleOptions(OptionGroup):
     ] = None
 
     def endpoint(self, host: str, user: str | None) -> ConsoleEndpoint | None:
-        """Return the console's endpoint, or None without ``--console-port``. Raises OptionError."""
+        """Return address, login and TLS files of the console, or None without ``--console-port``.
+
+        Raises OptionError for a password file that cannot be read.
+        """
         from dumpfilter.console.endpoint import ConsoleEndpoint
         from dumpfilter.security.tls import TlsFiles
 

@@ -1,6 +1,7 @@
-"""Option groups: dataclasses whose fields are options of the command line.
+"""Option groups, which are dataclasses whose fields are options of the command line.
 
-A command has one parameter for each group and gets one object. The same group serves several commands.
+The function of a command has one parameter for each group, and gets the values of its options as one object. Several
+commands can have the same group.
 """
 
 from __future__ import annotations
@@ -28,20 +29,23 @@ class OptionGroup:
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Self:
-        """Return the group for the values of its options, by parameter name."""
+        """Return a group object for the values that Typer parsed, by parameter name."""
         return cls(**values)
 
 
 def option(name: str, annotation: object, default: object = None) -> Parameter:
-    """Return the parameter of one option. ``annotation`` is ``Annotated[…, typer.Option(…)]``."""
+    """Return the function parameter that makes Typer offer one option.
+
+    ``annotation`` is ``Annotated[…, typer.Option(…)]``. The parameter can be given by name only.
+    """
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a function whose parameters are the options of the command's groups, one by one, as Typer needs them.
+    """Wrap the function of a command so that Typer sees every option of its option groups as a parameter.
 
-    The function gathers each group's values into one object and calls ``command``. Parameters of ``command`` that are
-    not groups stay as they are.
+    The returned function collects the option values of each group into one object, and calls ``command`` with these
+    objects. Parameters of ``command`` that are not groups stay as they are.
     """
     parameters: list[Parameter] = []
     groups: dict[str, tuple[type[OptionGroup], list[str]]] = {}
@@ -59,7 +63,7 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
         command(**values)
 
     functools.update_wrapper(expanded, command)
-    del expanded.__wrapped__  # type: ignore[attr-defined]  # Typer would read the annotations of ``command`` through it
+    del expanded.__wrapped__  # type: ignore[attr-defined]  # Typer would follow it to the parameters of ``command``
     expanded.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     expanded.__annotations__ = {each.name: each.annotation for each in parameters}
     return expanded

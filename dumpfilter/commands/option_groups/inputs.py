@@ -1,4 +1,4 @@
-"""The binlog set that a command reads."""
+"""The command line argument that names the binlog set which a command reads."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ VerifyChecksum = Annotated[bool, typer.Option(help="Verify the events' checksums
 
 
 def source_of(binlogs: list[Path]) -> Path | list[Path]:
-    """Return the set in the form that :meth:`BinlogSet.open <dumpfilter.index.fileset.BinlogSet.open>` takes.
+    """Return the paths of the command line as the argument for ``BinlogSet.open``.
 
-    One path may be an index file or a directory. Several paths are binlog files.
+    A single path may be an index file, a directory or a binlog file. Several paths are binlog files.
     """
     return binlogs[0] if len(binlogs) == 1 else list(binlogs)

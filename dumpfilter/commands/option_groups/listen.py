@@ -1,4 +1,4 @@
-"""The options of the port that slaves connect to."""
+"""The options for the address at which a master waits for slaves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dumpfilter.commands.option_groups.group import OptionGroup
 
 @dataclass(frozen=True)
 class ListenOptions(OptionGroup):
-    """The master's address."""
+    """The address at which a master waits for slaves, and the file that tells its port."""
 
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1"
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.", min=0, max=65535)] = 3307

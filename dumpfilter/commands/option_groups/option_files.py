@@ -1,4 +1,4 @@
-"""``--defaults-file`` and ``--defaults-extra-file``: options from a ``my.cnf``, in the servers' spellings."""
+"""The options ``--defaults-file`` and ``--defaults-extra-file``, which read further options from a ``my.cnf``."""
 
 from __future__ import annotations
 
@@ -29,13 +29,15 @@ SERVER_OPTIONS = frozenset(kind.option for kind in SERVER_RULE_KINDS) | frozense
         "skip-replica-start",
     ]
 )
-"""The options that a server's section may set, because they mean the same there. A server's ``port`` and ``user`` are
-its own."""
+"""The options that dumpfilter takes from a server's section of ``my.cnf``, because they mean the same for both.
+
+Options such as ``port`` and ``user`` are not among them, because in that section they are about the server itself.
+"""
 
 
 @dataclass(frozen=True)
 class OptionFiles(OptionGroup):
-    """The options that name option files. :class:`OptionFileCommand` reads the files before the command runs."""
+    """The options that name a ``my.cnf`` to read. :class:`OptionFileCommand` reads the file before the command runs."""
 
     defaults_file: Annotated[
         str | None,
@@ -59,15 +61,16 @@ class OptionFiles(OptionGroup):
 
 
 class OptionFileCommand(TyperCommand):
-    """A sub-command whose options may stand in a my.cnf and be spelled as a server spells them.
+    """A sub-command that also takes its options from a ``my.cnf``, and accepts the spellings of MySQL and MariaDB.
 
-    The command has an :class:`OptionFiles` among its option groups.
+    The command must have :class:`OptionFiles` among its option groups.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the option files, translate the servers' spellings, and let Typer parse the result.
+        """Parse the command line together with the option files.
 
-        Raises OptionError.
+        The method reads the files, translates spellings of MySQL and MariaDB into Typer's, and lets Typer parse the
+        result. Raises OptionError.
         """
         commands = {
             str(command.name): command.options
@@ -87,7 +90,7 @@ class OptionFileCommand(TyperCommand):
 
     @property
     def options(self) -> CommandOptions:
-        """The command's options, by Typer's parameters."""
+        """The names of this command's options, by which the reader of option files knows what a file may set."""
         values, switches = [], {}
         for parameter in self._parameters:
             if getattr(parameter, "is_flag", False):

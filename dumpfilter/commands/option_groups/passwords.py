@@ -1,4 +1,7 @@
-"""Passwords from files or the environment. The command line has none, because other users see the command line."""
+"""The reading of passwords from files or environment variables.
+
+No option takes a password itself, because other users of the machine can see command lines.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,9 @@ SOURCE_VARIABLE = "DUMPFILTER_SOURCE_PASSWORD"
 
 
 def read_password(path: Path | None, variable: str) -> str:
-    """Return the file's first line or, without a file, the variable's value. Without either the password is empty.
+    """Return the password in the first line of a file or, with None for ``path``, in an environment variable.
 
-    Raises OptionError for a file that cannot be read.
+    Without either the password is empty. Raises OptionError for a file that cannot be read.
     """
     if path is None:
         return os.environ.get(variable, "")

@@ -1,4 +1,4 @@
-"""The options of filters. One option for each kind of rule comes from the table of rule kinds."""
+"""The options of a slave's filter, one for each kind of rule, such as ``--replicate-do-db``."""
 
 from __future__ import annotations
 
@@ -23,32 +23,41 @@ Kind = TypeVar("Kind", bound=BaseRuleKind)
 
 
 def names_option(side: str, panel: str = PANEL) -> Parameter:
-    """Return ``--lower-case-table-names``. ``side`` says in the help whose names are compared."""
+    """Return the option ``--lower-case-table-names``, which says how rules compare names.
+
+    ``side`` is a phrase for the option's help that says whose names are compared.
+    """
     help = f"How {side} compare: 0 as they are, 1 and 2 without case."
     info = typer.Option(help=help, min=0, max=2, rich_help_panel=panel)
     return option("lower_case_table_names", Annotated[int, info], 0)
 
 
 def rule_option(name: str, kind: BaseRuleKind, help: str = "", panel: str = PANEL) -> Parameter:
-    """Return the repeatable option ``--name`` for rules of a kind."""
+    """Return the repeatable option that adds filter rules of one kind, such as ``--replicate-do-db``.
+
+    ``name`` is the option's name without dashes at the front. ``help`` replaces the kind's own help text.
+    """
     help = f"{help or kind.help} Repeatable."
     info = typer.Option(f"--{name}", help=help, metavar=kind.metavar, rich_help_panel=panel)
     return option(parameter_name(name), Annotated[list[str] | None, info])
 
 
 def parameter_name(name: str) -> str:
-    """Return the name of the parameter for an option."""
+    """Return the Python parameter name for an option name: ``do_db`` for ``do-db``."""
     return name.replace("-", "_")
 
 
 def gather(values: Mapping[str, Any], options: Iterable[tuple[str, Kind]]) -> Mapping[Kind, Sequence[str]]:
-    """Return the values of the rule options that are given, by kind of rule."""
+    """Collect the values of all rule options that the user gave, for each kind of rule.
+
+    ``options`` lists the options with their kinds. ``values`` has the values that Typer parsed, by parameter name.
+    """
     return {kind: given for name, kind in options if (given := values[parameter_name(name)])}
 
 
 @dataclass(frozen=True)
 class SlaveFilterOptions(OptionGroup):
-    """A slave's filter, as its options describe it. Every kind of rule has an option."""
+    """The options of a slave's filter: rules such as ``--replicate-do-db``, their semantics, and case of names."""
 
     values: Mapping[BaseRuleKind, Sequence[str]]
     semantics: FilterSemantics
@@ -58,7 +67,7 @@ class SlaveFilterOptions(OptionGroup):
 
     @classmethod
     def parameters(cls) -> Iterator[Parameter]:
-        """Yield the options of the rules, and the two that say how the rules are read."""
+        """Yield the group's options in the order of ``--help``, as parameters of a function for Typer."""
         semantics = typer.Option(
             help="classic: the --replicate-* rules. effective: --do, --ignore and --rewrite, which look at what a "
             "statement changes and never at the current database.",
@@ -71,6 +80,6 @@ class SlaveFilterOptions(OptionGroup):
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Self:
-        """Return the group for the values of its options."""
+        """Return a group object for the values that Typer parsed, by parameter name."""
         rules = gather(values, cls._OPTIONS)
         return cls(rules, values["filter_semantics"], values["lower_case_table_names"])

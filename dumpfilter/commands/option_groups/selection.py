@@ -1,4 +1,4 @@
-"""The options that select transactions of a binlog set, in the spellings of mysqlbinlog and mariadb-binlog."""
+"""The options that select transactions by position, time or GTID, spelled as in mysqlbinlog and mariadb-binlog."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def _select(help: str, metavar: str) -> Any:
 
 @dataclass(frozen=True)
 class SelectionOptions(OptionGroup):
-    """The range of positions, times and GTIDs that a command takes. Empty texts select everything.
+    """The positions, times and GTIDs between which a command reads a binlog set. An empty text sets no limit.
 
-    The values stay texts, because their form depends on the server that wrote the binlog.
+    The values are not parsed here, because their syntax depends on whether MySQL or MariaDB wrote the binlog.
     """
 
     start_position: Annotated[

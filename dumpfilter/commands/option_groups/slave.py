@@ -1,4 +1,4 @@
-"""The options of a slave that hold for all of its channels."""
+"""The options of a slave that apply to all of its replication channels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RELAY_PANEL = "Relay log"
 
 
 class FilterSide(enum.StrEnum):
-    """The side of the connection that runs the filter."""
+    """The values of ``--filter-on``, which says whether master, slave or both apply the slave's filter."""
 
     BOTH = "both"
     MASTER = "master"
@@ -30,7 +30,7 @@ def _ids(name: str, help: str) -> Any:
 
 @dataclass(frozen=True)
 class OriginOptions(OptionGroup):
-    """The side that filters, and the origins that a slave wants."""
+    """The options that say which side filters, and which server ids and domain ids a slave wants transactions from."""
 
     filter_on: Annotated[
         FilterSide,
@@ -61,7 +61,7 @@ class OriginOptions(OptionGroup):
 
 @dataclass(frozen=True)
 class RelayOptions(OptionGroup):
-    """A slave's relay logs, and what a slave tells the master about itself."""
+    """The options of a slave's relay logs, and of its entry in the master's SHOW REPLICAS."""
 
     relay_dir: Annotated[
         Path, typer.Option(help="Where relay logs and state are kept; one directory for each slave.")

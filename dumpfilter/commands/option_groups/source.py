@@ -1,4 +1,4 @@
-"""The options of a slave's masters."""
+"""The options that name a slave's masters, and say how the slave connects to them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _option(help: str, **more: Any) -> Any:
 
 @dataclass(frozen=True)
 class SourceOptions(OptionGroup):
-    """The masters of a slave, and how their channels connect and begin."""
+    """The options of a slave's masters: addresses, login, timeouts, and the position at which replication begins."""
 
     master: Annotated[
         list[str] | None,
@@ -83,7 +83,7 @@ class SourceOptions(OptionGroup):
     ] = None
 
     def check(self) -> None:
-        """Raise OptionError for options that do not go together."""
+        """Check that the options fit together. Raises OptionError, as for ``--start-position`` without a file."""
         if self.start_position != FIRST_EVENT and not self.start_file:
             raise OptionError("--start-position needs --start-file")
         if self.heartbeat_period is not None and self.heartbeat_period >= self.replica_net_timeout:
@@ -93,7 +93,7 @@ class SourceOptions(OptionGroup):
             )
 
     def infos(self, origin: OriginOptions) -> list[SourceInfo]:
-        """Return the configuration of the channel of each ``--master``. Raises OptionError."""
+        """Return the configuration of one replication channel for each ``--master``. Raises OptionError."""
         from dumpfilter.slave.state.source_info import SourceInfo
 
         password = read_password(self.source_password_file, SOURCE_VARIABLE) if self.source_user else ""

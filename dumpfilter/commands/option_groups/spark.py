@@ -1,4 +1,4 @@
-"""The options that the Spark jobs have in common."""
+"""The options that the Spark jobs ``split`` and ``bandwidth`` have in common."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ JobBinlogs = Annotated[
 
 @dataclass(frozen=True)
 class JobReadOptions(OptionGroup):
-    """How a job reads the binlog set."""
+    """The options for reading the binlog set in a Spark job."""
 
     on_corrupt: Annotated[
         Literal["stop", "skip"],
@@ -39,13 +39,13 @@ class JobReadOptions(OptionGroup):
 
     @property
     def range_bytes(self) -> int:
-        """The part of a file that one task takes, bytes."""
+        """The size of the part of a binlog file that one Spark task works on, bytes."""
         return self.range_size << 20
 
 
 @dataclass(frozen=True)
 class SparkOptions(OptionGroup):
-    """The Spark that runs a job: its master, its memory, and the workers' environment."""
+    """The options of the Spark that runs a job: the address of its master, its memory, and the workers' archive."""
 
     master: Annotated[
         str,
@@ -77,7 +77,7 @@ class SparkOptions(OptionGroup):
 
     @property
     def settings(self) -> SparkSettings:
-        """The settings for :func:`~dumpfilter.spark_jobs.spark.jobs.spark_runner`."""
+        """The values of these options as the settings with which a Spark job is started."""
         from dumpfilter.spark_jobs.spark.context import SparkSettings
 
         return SparkSettings(self.master, self.driver_memory, self.executor_memory, self.environment)

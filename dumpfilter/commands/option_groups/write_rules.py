@@ -1,4 +1,4 @@
-"""The options of the write side: rules that keep events out of a binlog when the server writes it."""
+"""The options for rules like ``--binlog-do-db``, by which a server keeps events out of its binlog."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ PANEL = "Write side"
 
 @dataclass(frozen=True)
 class WriteRuleOptions(OptionGroup):
-    """The write side's rules for the databases of a binlog, and how the rules are read."""
+    """The options ``--binlog-do-db`` and ``--binlog-ignore-db``, by which a server keeps databases out of its binlog.
+
+    ``--binlog-filter-semantics`` says how these rules treat statements without a current database.
+    """
 
     values: Mapping[BaseRuleKind, Sequence[str]]
     semantics: WriteSemantics
@@ -32,7 +35,7 @@ class WriteRuleOptions(OptionGroup):
 
     @classmethod
     def parameters(cls) -> Iterator[Parameter]:
-        """Yield the options of the rules, and ``--binlog-filter-semantics``."""
+        """Yield the group's options in the order of ``--help``, as parameters of a function for Typer."""
         semantics = typer.Option(
             help="Statements without a current database, under any rule: server: as the binlog's server does "
             "(MySQL writes them; in MariaDB they are in no database). worklog: not written. effective: "
@@ -45,7 +48,7 @@ class WriteRuleOptions(OptionGroup):
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Self:
-        """Return the group for the values of its options."""
+        """Return a group object for the values that Typer parsed, by parameter name."""
         return cls(gather(values, cls._OPTIONS), values["binlog_filter_semantics"])
 
 
@@ -57,7 +60,11 @@ _EFFECTIVE_HELP = {
 
 @dataclass(frozen=True)
 class MasterRuleOptions(WriteRuleOptions):
-    """The write side's rules for a master, which may also have effective rules."""
+    """The options for rules that make a master hide events from all its slaves.
+
+    They are ``--binlog-do-db`` and ``--binlog-ignore-db``, or the effective rules ``--binlog-do`` and
+    ``--binlog-ignore``, which look at the tables that a statement changes.
+    """
 
     lower_case_table_names: int = 0
 
@@ -65,7 +72,7 @@ class MasterRuleOptions(WriteRuleOptions):
 
     @classmethod
     def parameters(cls) -> Iterator[Parameter]:
-        """Yield the options of all rules, and the two that say how the rules are read."""
+        """Yield the group's options in the order of ``--help``, as parameters of a function for Typer."""
         *rules, semantics = super().parameters()
         yield from rules
         for name, kind in cls._EFFECTIVE:
@@ -75,7 +82,7 @@ class MasterRuleOptions(WriteRuleOptions):
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Self:
-        """Return the group for the values of its options."""
+        """Return a group object for the values that Typer parsed, by parameter name."""
         rules: dict[BaseRuleKind, Sequence[str]] = {}
         rules.update(gather(values, cls._OPTIONS))
         rules.update(gather(values, cls._EFFECTIVE))
