@@ -25,32 +25,32 @@ class Stop(enum.IntEnum):
     DONE = 0
     """All events are counted."""
     NEW_SHAPE = 1
-    """The next event is a table map of a shape that has no plan yet."""
+    """The next event is a Table_map event with columns for which no plan (sizes of the columns) exists yet."""
     OPEN = 2
-    """The next event holds rows that MariaDB compressed."""
+    """The next event holds rows that MariaDB compressed. The caller uncompresses them."""
     MORE_MAPS = 3
-    """The arrays of the table maps in force are full."""
+    """The arrays for the Table_map events in force are full. The caller enlarges them."""
 
 
 UNKNOWN = -1
 """The count of an event that is not a rows event, or whose rows cannot be counted."""
 
-# The bits of a rows event's kind.
+# The kind of a rows event is a number with these bits.
 CHANGE = 7
-"""The bits that hold INSERT, UPDATE or DELETE; 0 for an event that is not a rows event."""
+"""The bits of an event's kind that hold INSERT, UPDATE or DELETE; 0 for an event that is not a rows event."""
 INSERT, UPDATE, DELETE = 1, 2, 3
 COMPRESSED = 8
 PARTIAL = 16
-"""A partial update of JSON columns (binlog_row_value_options)."""
+"""The bit of an event's kind for a partial update of JSON columns (binlog_row_value_options=PARTIAL_JSON)."""
 UNCOUNTED = 32
-"""A layout whose rows are never counted (before MySQL 5.1.18)."""
+"""The bit of an event's kind for rows events before MySQL 5.1.18, whose layout does not allow a count."""
 
 _EXTRA_DATA_HEADER = 10
-"""The length of a rows event's post-header that is followed by extra data."""
+"""The length of the post-header of rows events of version 2, which extra data follow, bytes."""
 
 
 class Events(NamedTuple):
-    """Events in a buffer. Event k has ``size[k]`` bytes from ``data[start[k]]`` on."""
+    """The events of one buffer, as arrays. Event k has ``size[k]`` bytes from ``data[start[k]]`` on."""
 
     data: npt.NDArray[np.uint8]
     start: npt.NDArray[np.int64]
@@ -61,46 +61,55 @@ class Events(NamedTuple):
 
 
 class Format(NamedTuple):
-    """The lengths that the format description event tells."""
+    """The facts from the format description event that the count of rows needs."""
 
     checksum_length: int
     table_id_length: int
     header_lengths: npt.NDArray[np.uint8]
-    """The length of the post-header of each event type, bytes."""
+    """The length of the post-header of each event type, by the type's number, bytes."""
     kinds: npt.NDArray[np.uint8]
-    """The kind of each event type: :data:`CHANGE` and the bits after it."""
+    """The kind of each event type, by the type's number: the bits :data:`CHANGE`, ``COMPRESSED``, ``PARTIAL`` and
+    ``UNCOUNTED``.
+    """
 
 
 class Plans(NamedTuple):
-    """The shapes of the tables met so far. Plan p has ``shapes[shape_start[p] : shape_start[p + 1]]``.
+    """The column layouts of the tables met so far, each with a plan: the sizes of the columns' values.
 
-    A shape is the part of a Table_map event's body that holds the columns' types and metadata.
+    A shape is the part of a Table_map event's body that holds the columns' types and metadata. Plan p has the shape
+    ``shapes[shape_start[p] : shape_start[p + 1]]``.
     """
 
     of_subject: npt.NDArray[np.int32]
-    """The plan that each table had last, -1 for none."""
+    """The number of the plan that each table had last, by the number of the table; -1 for none."""
     shapes: npt.NDArray[np.uint8]
     shape_start: npt.NDArray[np.int64]
     column_sizes: npt.NDArray[np.int32]
-    """The sizes of the columns, as :func:`_skip_image` takes them, of all plans."""
+    """The sizes of the columns' values of all plans, bytes, one plan after the other.
+
+    The entry ``-n`` says that each value begins with its length in n bytes.
+    """
     column_start: npt.NDArray[np.int64]
-    """The start of each plan's columns in ``column_sizes``."""
+    """The index in ``column_sizes`` at which the columns of each plan begin."""
     json_columns: npt.NDArray[np.int32]
-    """The number of JSON columns; -1 for a plan whose rows cannot be counted."""
+    """The number of JSON columns of each plan; -1 for a plan whose rows cannot be counted."""
 
 
 class OpenMaps(NamedTuple):
-    """The table maps in force. A statement maps few tables, so both arrays are searched from the end."""
+    """The Table_map events in force: those of the statement that the count is in.
+
+    A statement has few of them, so a table id is searched from the end of the arrays, without a hash table.
+    """
 
     ids: npt.NDArray[np.int64]
     plans: npt.NDArray[np.int32]
 
 
 class Opened(NamedTuple):
-    """The rows of one compressed event, uncompressed."""
+    """The uncompressed rows of one rows event that MariaDB compressed."""
 
     event: int
-    """The number of the event; -1 for none."""
+    """The number of the rows event in its segment; -1 when no event is uncompressed."""
     rows: npt.NDArray[np.uint8]
     readable: bool
     """Whether the rows could be uncompressed."""
@@ -108,7 +117,6 @@ class Opened(NamedTuple):
 
 @njit(cache=True, nogil=True, inline="always")
 def _packed(data, at, end):
-    """Read a packed integer; return the value and its end, which is -1 when there is no whole integer."""
     if at >= end:
         return np.int64(0), np.int64(-1)
     first = np.int64(data[at])
@@ -125,7 +133,9 @@ def _packed(data, at, end):
 
 @njit(cache=True, nogil=True)
 def shape_of(data, start, end, id_length):
-    """Return the start and end of the shape in a Table_map event; (-1, -1) when the event is too short."""
+    """Return the start and end of the columns' types and metadata in a Table_map event; (-1, -1) when the event is too
+    short.
+    """
     at = start + id_length + 2
     for _ in range(2):
         if at >= end:
@@ -146,7 +156,6 @@ def shape_of(data, start, end, id_length):
 
 @njit(cache=True, nogil=True, inline="always")
 def _present(data, at, sizes, out):
-    """Write to ``out`` the sizes of the columns whose bit is set in the bitmap at ``at``; return their number."""
     n = 0
     for k in range(sizes.size):
         if data[at + (k >> 3)] >> (k & 7) & 1:
@@ -157,11 +166,6 @@ def _present(data, at, sizes, out):
 
 @njit(cache=True, nogil=True)
 def _rows_of(data, at, end, before, after, partial_bytes):
-    """Return the number of rows from ``at`` to ``end``, or UNKNOWN.
-
-    ``before`` and ``after`` are the sizes of the columns present in the images. The only image of an insert or a delete
-    is ``before``.
-    """
     count = 0
     while at < end:
         here = at
@@ -186,7 +190,6 @@ def _rows_of(data, at, end, before, after, partial_bytes):
 
 @njit(cache=True, nogil=True, inline="always")
 def _table_id(data, at, length):
-    """Return the table id of ``length`` bytes at ``at``."""
     table_id = np.int64(0)
     for k in range(length):
         table_id |= np.int64(data[at + k]) << (8 * k)
@@ -195,12 +198,13 @@ def _table_id(data, at, length):
 
 @njit(cache=True, nogil=True)
 def count_rows(events, format, plans, maps, open_maps, opened, scratch, out, i):
-    """Count the rows of the events from number ``i`` on into ``out``, until a :class:`Stop`.
+    """Count the rows of the events from number ``i`` on into ``out``, until a :class:`Stop` (a reason to return to the
+    caller).
 
-    ``open_maps`` is the number of table maps in force in ``maps``. ``scratch`` (int32[2, columns]) has room for the
-    columns of the widest plan. Returns ``(stop, i, open_maps)``.
+    ``open_maps`` is the number of Table_map events in force in ``maps``. ``scratch`` (int32[2, columns]) has room for
+    the columns of the widest table. Returns ``(stop, i, open_maps)``.
     """
-    # locals: each use of a tuple's array counts a reference
+    # The arrays are kept in local variables, because each use of an array in a tuple counts a reference.
     data, starts, sizes, types, roles, subjects = events
     checksum_length, id_length, header_lengths, kinds = format
     of_subject, shapes, shape_start, column_sizes, column_start, json_columns = plans
@@ -258,7 +262,7 @@ def count_rows(events, format, plans, maps, open_maps, opened, scratch, out, i):
                             after,
                         )
             if role == R.ROWS_END or role == R.DUMMY_ROWS:
-                # the server closes the tables at the end of a statement
+                # The server closes its tables at the end of a statement, so that no Table_map event stays in force.
                 open_maps = 0
         if roles[i] & R.ENDS:
             open_maps = 0
@@ -268,7 +272,6 @@ def count_rows(events, format, plans, maps, open_maps, opened, scratch, out, i):
 
 @njit(cache=True, nogil=True)
 def _has_shape(data, first, last, shapes, begin, end):
-    """Tell whether a Table_map event's shape is that of a plan."""
     if end - begin != last - first:
         return False
     for k in range(last - first):  # noqa: SIM110 (compiled code has no generators)
@@ -279,7 +282,6 @@ def _has_shape(data, first, last, shapes, begin, end):
 
 @njit(cache=True, nogil=True, inline="always")
 def _skip_extra_data(data, at, end, header_length):
-    """Return the end of the extra data at ``at``, if there are any, or ``end`` when they are malformed."""
     if header_length != _EXTRA_DATA_HEADER:
         return at
     extra = np.int64(0)
@@ -290,7 +292,6 @@ def _skip_extra_data(data, at, end, header_length):
 
 @njit(cache=True, nogil=True, inline="always")
 def _bitmaps(data, at, end, columns, what):
-    """Return the place of the columns' bitmaps; -1 when the event has other columns or no room for the bitmaps."""
     found, at = _packed(data, at, end)
     images = 2 if what & CHANGE == UPDATE else 1
     fits = at >= 0 and found == columns and at + images * ((columns + 7) >> 3) <= end
@@ -299,11 +300,6 @@ def _bitmaps(data, at, end, columns, what):
 
 @njit(cache=True, nogil=True, inline="always")
 def _count(data, at, rows, end, columns, json_columns, what, before, after):
-    """Return the number of rows of a rows event whose bitmaps are at ``at``, or UNKNOWN.
-
-    The rows are in ``data`` after the bitmaps, or in another array ``rows`` where they were compressed. ``before`` and
-    ``after`` are room for the sizes of the columns present in the images.
-    """
     width = (columns.size + 7) >> 3
     first = _present(data, at, columns, before)
     second = np.int64(0)

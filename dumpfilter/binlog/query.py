@@ -25,9 +25,11 @@ QUERY_HEADER_LENGTH = 13
 """The length of a Query event's post-header, bytes (``QUERY_HEADER_LEN``)."""
 
 EXTENDED_QUERY_HEADER_LENGTH = QUERY_HEADER_LENGTH + 4
-"""The length of a Query event's post-header in the extended format (WL#40), bytes.
+"""The length of a Query event's post-header in WL#40's extended format, which also names the statement's tables,
+bytes.
 
-The four bytes more are the u16 length of the statement and the u16 length of the tables info.
+The format adds four bytes: the u16 length of the statement and the u16 length of the tables info (the list of the
+tables' names).
 """
 
 EXECUTE_LOAD_QUERY_EXTRA_LENGTH = 13
@@ -52,52 +54,70 @@ class TableName(NamedTuple):
     """The name of a table in a statement."""
 
     database: str | None
-    """The database before the dot; None for a name without a database."""
+    """The database that stands before the dot in the statement, as in ``shop.orders``; None for a name without a
+    database.
+    """
     table: str
 
 
 @dataclass(frozen=True)
 class StatusVariables:
-    """The variables of a statement's session that a Query event carries. A variable that the event lacks is None.
+    """The settings of a statement's session that a Query event carries as status variables.
 
-    The comments give the codes of the variables. MySQL and MariaDB share the codes 0 to 11. The codes from 12 on are
-    MySQL's, and those from 128 on are MariaDB's.
+    A variable that the event lacks is None.
+
+    The comments give the variables' codes in the event. MySQL and MariaDB share the codes 0 to 11. The codes from 12
+    on are MySQL's, and the codes from 128 on are MariaDB's.
     """
 
-    flags2: int | None = None  # 0
-    sql_mode: int | None = None  # 1; the bits above 31 mean different things in the families
-    catalog: str | None = None  # 2 (5.0.0 to 5.0.3), 6
-    auto_increment_increment: int | None = None  # 3
-    auto_increment_offset: int | None = None  # 3
-    charset_client: int | None = None  # 4; collation ids, as the next two
-    collation_connection: int | None = None  # 4
-    collation_server: int | None = None  # 4
-    time_zone: str | None = None  # 5
-    lc_time_names: int | None = None  # 7; number of the locale
-    charset_database: int | None = None  # 8; collation id
-    table_map_for_update: int | None = None  # 9; bit n: the statement's table n is updated
-    master_data_written: int | None = None  # 10; bytes
-    invoker: tuple[str, str] | None = None  # 11; user, host
-    updated_dbs: tuple[str, ...] | None = None  # 12; None also when there are over 16
-    microseconds: int | None = None  # 13, MariaDB's Q_HRNOW 128; of the event's time
-    explicit_defaults_for_timestamp: int | None = None  # 16
-    ddl_xid: int | None = None  # 17, MariaDB's Q_XID 129
-    default_collation_for_utf8mb4: int | None = None  # 18; collation id
-    sql_require_primary_key: int | None = None  # 19
-    default_table_encryption: int | None = None  # 20
-    gtid_flags_extra: int | None = None  # MariaDB's Q_GTID_FLAGS3 130; FL_START_ALTER_E1 …
-    start_alter_seq_no: int | None = None  # 130, with COMMIT and ROLLBACK ALTER
+    flags2: int | None = None  # The variable has the code 0.
+    sql_mode: int | None = None  # Code 1. The bits above 31 have different meanings in MySQL and MariaDB.
+    catalog: str | None = None  # Code 6, or code 2 in MySQL 5.0.0 to 5.0.3.
+    auto_increment_increment: int | None = None  # The variable has the code 3.
+    auto_increment_offset: int | None = None  # The variable has the code 3.
+    # Code 4 holds three collation ids: of the client, the connection and the server.
+    charset_client: int | None = None
+    collation_connection: int | None = None  # The variable has the code 4.
+    collation_server: int | None = None  # The variable has the code 4.
+    time_zone: str | None = None  # The variable has the code 5.
+    lc_time_names: int | None = None  # Code 7, the number of the locale for the names of days and months.
+    charset_database: int | None = None  # Code 8, the id of the default database's collation.
+    # Code 9. Bit n is set when the statement updates the table with number n in the server's list of its tables.
+    table_map_for_update: int | None = None
+    master_data_written: int | None = None  # Code 10, the size of the event on the master, bytes.
+    # Code 11, the user and the host of the account that ran the statement.
+    invoker: tuple[str, str] | None = None
+    # Code 12, the databases that the statement updates; None also when they are more than 16.
+    updated_dbs: tuple[str, ...] | None = None
+    # Code 13, in MariaDB 128 (Q_HRNOW). The microseconds of the time at which the statement began.
+    microseconds: int | None = None
+    explicit_defaults_for_timestamp: int | None = None  # The variable has the code 16.
+    ddl_xid: int | None = None  # The variable has the code 17, in MariaDB 129 (Q_XID).
+    default_collation_for_utf8mb4: int | None = None  # Code 18, a collation id.
+    sql_require_primary_key: int | None = None  # The variable has the code 19.
+    default_table_encryption: int | None = None  # The variable has the code 20.
+    # Code 130 of MariaDB (Q_GTID_FLAGS3), a sum of the GTID event's extra flags such as FL_START_ALTER_E1.
+    gtid_flags_extra: int | None = None
+    # Code 130 of MariaDB. Only COMMIT ALTER and ROLLBACK ALTER have the number.
+    start_alter_seq_no: int | None = None
     character_set_collations: tuple[tuple[int, int], ...] | None = None
-    """The session's default collations, from MariaDB's Q_CHARACTER_SET_COLLATIONS 131.
+    """The default collations that the session has set for character sets, from MariaDB's Q_CHARACTER_SET_COLLATIONS
+    (code 131).
 
     A pair stands for a character set: the id of any of its collations, and the id of its default collation.
     """
     unknown: bytes = b""
-    """All bytes from the first unknown code on. MySQL 9.7 writes a code 21 with one byte, which is unknown here."""
+    """The bytes of all variables from the first unknown code on.
+
+    MySQL 9.7 writes a code 21 with one byte, which is unknown here.
+    """
 
 
 class _Reader:
-    """A reader of the fields in a byte string. Every read raises BinlogCorrupt when the bytes end too early."""
+    """A reader of the fields in a byte string, from the first to the last.
+
+    Every read raises BinlogCorrupt when the bytes end too early.
+    """
 
     def __init__(self, data: memoryview, what: str) -> None:
         self.data, self.at, self.what = data, 0, what
@@ -114,7 +134,6 @@ class _Reader:
         return int.from_bytes(self.take(width), "little")
 
     def name(self) -> str:
-        """Read a name: one byte of length, then the characters."""
         return decode_name(self.take(self.number(1)))
 
     def terminated_name(self) -> str:
@@ -156,7 +175,8 @@ def decode_status_variables(data: bytes | memoryview) -> StatusVariables:
     return _status_variables(bytes(data))
 
 
-@functools.lru_cache(1024)  # most statements of a session have the same variables
+# The results are cached, because most statements of a session have the same status variables.
+@functools.lru_cache(1024)
 def _status_variables(data: bytes) -> StatusVariables:
     reader = _Reader(memoryview(data), "status variables")
     found: dict[str, Any] = {}
@@ -204,7 +224,7 @@ def _status_variables(data: bytes) -> StatusVariables:
 
 @dataclass(frozen=True)
 class QueryEvent:
-    """The content of a Query event: a statement and its session."""
+    """The content of a Query event: a statement, and the settings of the session that ran it."""
 
     thread_id: int
     """The session's id on the server that ran the statement (``slave_proxy_id``). Temporary tables belong to it."""
@@ -222,7 +242,7 @@ class QueryEvent:
     text_exact: bool
     """Whether Python knows the client's character set. If not, ``text`` is ``raw`` decoded as latin-1."""
     tables_info: tuple[TableName, ...] | None
-    """The tables that the event names in the extended format; None in the usual format.
+    """The tables that the event names in WL#40's extended format; None for an event in the servers' usual format.
 
     A table without a database is in the default database. The list is empty when the statement has no tables, and also
     when the writer of the event *did not know* the tables.
@@ -230,9 +250,11 @@ class QueryEvent:
 
     @property
     def is_committed_later(self) -> bool:
-        """Whether the event is MariaDB's START ALTER or ROLLBACK ALTER, which change no data.
+        """Whether the event is MariaDB's START ALTER or ROLLBACK ALTER.
 
-        The COMMIT ALTER event carries the statement again.
+        These events of an ALTER in two phases change no data.
+
+        The later COMMIT ALTER event carries the same statement again and makes the change.
         """
         return bool((self.status.gtid_flags_extra or 0) & (FL_START_ALTER_E1 | FL_ROLLBACK_ALTER_E1))
 
@@ -250,7 +272,7 @@ class ExecuteLoadQueryEvent(QueryEvent):
     """
 
     file_id: int
-    """The number of the file, as in the events that carry its content."""
+    """The number of the statement's data file. The events that carry the file's content have the same number."""
     fn_pos_start: int
     """The offset of ``INFILE 'name' INTO`` in ``raw``, bytes. A slave puts the name of its own file there."""
     fn_pos_end: int
@@ -356,10 +378,7 @@ def encode_tables_info(tables: Iterable[TableName]) -> bytes | None:
 
 
 class _Parts(NamedTuple):
-    """The parts of a Query event's body."""
-
     header: memoryview
-    """The 13 bytes of the post-header that the usual and the extended format have in common."""
     status: memoryview
     db: memoryview
     statement: memoryview
@@ -367,11 +386,6 @@ class _Parts(NamedTuple):
 
 
 def _split(what: str, body: bytes | memoryview, post_header_length: int, extra_length: int = 0) -> _Parts:
-    """Split the body of a Query event into its parts.
-
-    ``extra_length`` is the number of bytes that an Execute_load_query event's post-header has more. These bytes are
-    skipped. An event with them is never in the extended format.
-    """
     extended = post_header_length == EXTENDED_QUERY_HEADER_LENGTH and not extra_length
     if post_header_length != QUERY_HEADER_LENGTH and not extended:
         raise BinlogUnsupported(
@@ -401,7 +415,6 @@ def _split(what: str, body: bytes | memoryview, post_header_length: int, extra_l
 def _decode(
     what: str, body: bytes | memoryview, post_header_length: int, compressed: bool, extra_length: int = 0
 ) -> dict[str, Any]:
-    """Return the fields of a QueryEvent."""
     parts = _split(what, body, post_header_length, extra_length)
     thread_id, exec_time, _, error_code, _ = _HEADER.unpack(parts.header)
     status = decode_status_variables(parts.status)
@@ -426,12 +439,15 @@ def decode_name(raw: bytes | memoryview) -> str:
 
 
 def encode_name(name: str) -> bytes:
-    """Return the bytes from which :func:`decode_name` made a name."""
+    """Return the bytes of a name in utf-8.
+
+    Bytes that :func:`decode_name` kept by surrogateescape come back unchanged.
+    """
     return name.encode("utf-8", "surrogateescape")
 
 
 def decode_statement(raw: bytes, charset_client: int | None) -> tuple[str, bool]:
-    r"""Return a statement's text, and whether Python knows the client's character set.
+    r"""Return a statement's text, and whether Python knows the client's character set, so that the text is exact.
 
     ``charset_client`` is the client's collation id; None when the event does not tell it. A statement in an unknown
     character set is decoded as latin-1.
@@ -484,11 +500,15 @@ _CODECS: dict[int, str] = {
     }.items()
     for number in numbers
 }
-_CODECS.update(dict.fromkeys((576, 577, 578, 579, 608, 609, 610, 611), "utf-8"))  # collations of MariaDB only
+# Only MariaDB has these collations.
+_CODECS.update(dict.fromkeys((576, 577, 578, 579, 608, 609, 610, 611), "utf-8"))
 _NOPAD = range(1025, 2048)
-"""The ids of MariaDB's collations without padding. Each is 1024 more than the id of the collation with padding."""
+"""The ids of MariaDB's NOPAD collations. Each is 1024 more than the id of the same collation with padding."""
 _UCA1400_UTF8 = range(2048, 2048 + 2 * 256)
-"""The ids of MariaDB's uca1400 collations of utf8mb3 and utf8mb4. Those of ucs2 and others have larger ids."""
+"""The ids of MariaDB's uca1400 collations of utf8mb3 and utf8mb4.
+
+The uca1400 collations of ucs2 and others have larger ids.
+"""
 
 
 def charset_codec(collation: int) -> str | None:

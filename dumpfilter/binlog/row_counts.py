@@ -1,7 +1,7 @@
-"""The number of rows in the rows events of a stream, counted without a Python object for each event.
+"""The number of rows in the rows events of a stream, counted by compiled code without a Python object for each event.
 
-:mod:`dumpfilter.binlog.row_image` finds the ends of the rows of one event; this module does that for whole
-segments.
+:mod:`dumpfilter.binlog.row_image` finds the rows of one event. This module counts the rows of all events of a segment
+(consecutive events scanned at once).
 """
 
 from __future__ import annotations
@@ -46,14 +46,15 @@ _NOTHING: npt.NDArray[np.uint8] = np.frombuffer(b"", np.uint8)
 
 
 class RowCounter:
-    """A count of rows through a stream that begins at a boundary.
+    """A counter of the rows in the rows events of a stream, which begins between two transactions.
 
-    It remembers the table maps in force from one piece of the stream to the next, and the shapes of the tables.
+    From one piece of the stream to the next, the counter remembers the Table_map events in force and the columns of
+    the tables.
     """
 
     def __init__(self) -> None:
         self._plan_numbers: dict[bytes, int] = {}
-        """The plans' numbers by shape."""
+        """The number of the plan (the sizes of a table's columns) for each list of column types and metadata."""
         self._plans = K.Plans(
             of_subject=np.full(1024, -1, np.int32),
             shapes=np.empty(0, np.uint8),
@@ -78,8 +79,8 @@ class RowCounter:
     ) -> npt.NDArray[np.int32]:
         """Return the number of rows of each event, int32.
 
-        :data:`UNKNOWN` stands for events that are not rows events, and for rows that cannot be counted: without a table
-        map, malformed, or of a server before 5.1.18.
+        :data:`UNKNOWN` stands for events that are not rows events, and for rows that cannot be counted: without a
+        table map, malformed, or of a server before 5.1.18.
 
         Event k has ``size[k]`` bytes from ``data[start[k]]`` (uint8) on. The other columns are those of a
         :class:`~dumpfilter.index.segment.Segment`, all of one length.
@@ -88,7 +89,8 @@ class RowCounter:
         if start.size:
             self._make_room_for(int(subject.max()))
         data = data.view()
-        data.flags.writeable = False  # compiled code has one version for writable and read-only buffers
+        # numba compiles a function again for read-only buffers. A view that is always read-only needs one version.
+        data.flags.writeable = False
         id_length = 4 if fd.post_header_length(EventType.TABLE_MAP) == 6 else 6
         events = K.Events(data, start, size, type, role, subject)
         format = K.Format(fd.checksum_length, id_length, _header_lengths(fd), _EVENT_KINDS)
@@ -104,7 +106,8 @@ class RowCounter:
                 self._maps = K.OpenMaps._make(np.concatenate((one, np.zeros_like(one))) for one in self._maps)
                 continue
             if stop == K.Stop.NEW_SHAPE:
-                # a stop costs as much as a hundred events, so the first one serves all new tables
+                # Each stop of the compiled count costs as much as a hundred events. Therefore the first stop learns
+                # all new tables of the segment.
                 new_tables = [] if looked_ahead else self._new_tables(events, i)
                 looked_ahead = True
                 for k in {i, *new_tables}:
@@ -115,14 +118,12 @@ class RowCounter:
                 opened = K.Opened(i, _NOTHING if found is None else found, found is not None)
 
     def _new_tables(self, events: K.Events, first: int) -> list[int]:
-        """Return the numbers of events from ``first`` on: the first table map of each table without a plan."""
         subjects = events.subject[first:]
         maps = np.flatnonzero((events.type[first:] == EventType.TABLE_MAP) & (subjects >= 0))
         maps = maps[self._plans.of_subject[subjects[maps]] < 0]
         return [first + int(maps[k]) for k in np.unique(subjects[maps], return_index=True)[1]]
 
     def _learn_shape(self, events: K.Events, i: int, id_length: int, fd: FormatDescription) -> None:
-        """Give the table of table map ``i`` the plan for the shape in this event."""
         body = _body(events, i, fd)
         first, last = K.shape_of(body, 0, body.size, id_length)
         if first < 0:
@@ -145,7 +146,7 @@ class RowCounter:
             )
             sizes, json_columns = plan.sizes, plan.json_columns
         except BinlogError:
-            # the slave reports such a table map; here its rows are only not counted
+            # A Table_map event with impossible columns is reported by the slave. Here its rows are only not counted.
             sizes, json_columns = np.empty(0, np.int32), -1
         old = self._plans
         self._plan_numbers[shape] = len(self._plan_numbers)
@@ -164,10 +165,6 @@ class RowCounter:
 
 
 def _header_lengths(fd: FormatDescription) -> npt.NDArray[np.uint8]:
-    """Return the length of the post-header of each event type, bytes.
-
-    Rows events of version 2 that the format description leaves out have the length that released servers use.
-    """
     return np.array(
         [
             fd.post_header_length(kind) or (ROWS_HEADER_LENGTH_V2 if kind in ROWS_V2 else 0)
@@ -183,7 +180,6 @@ def _body(events: K.Events, i: int, fd: FormatDescription) -> npt.NDArray[np.uin
 
 
 def _open(type: int, body: bytes, fd: FormatDescription) -> npt.NDArray[np.uint8] | None:
-    """Return the rows of an event that MariaDB compressed; None when they cannot be uncompressed."""
     try:
         rows = decode_rows_header(type, body, fd.post_header_length(type) or None)
         return np.frombuffer(bytes(rows_data(rows, body)), np.uint8)

@@ -1,1 +1,3 @@
-"""The binlog index: a scan of binlog files into columns, the subjects that filters decide on, and binlog sets."""
+"""The binlog index: a scan of binlog files into columns, the tables and statements that filters decide about, and
+binlog sets.
+"""

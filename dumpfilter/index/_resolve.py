@@ -1,7 +1,8 @@
-"""The events that the compiled scan leaves to Python: statements, XA transactions and payloads.
+"""The events that the compiled scan leaves to Python code: statements, XA transactions and compressed transactions.
 
-The scan marks such events as :data:`~dumpfilter.binlog.roles.PENDING`. A :class:`Resolver` gives them roles and
-subjects in the order of the stream, since the end of an XA transaction depends on the prepared transactions before it.
+The scan marks such events as :data:`~dumpfilter.binlog.roles.PENDING`. A :class:`Resolver` gives each of them a role
+(how the event travels in a filtered stream) and a subject (the table or statement that a filter decides about). It
+works in the order of the stream, since the end of an XA transaction depends on the prepared transactions before it.
 """
 
 from __future__ import annotations
@@ -25,16 +26,17 @@ from dumpfilter.index.subjects import Subjects
 from dumpfilter.index.xa import ALWAYS, NONE_PREPARED, Prepared, XaTransactions, ended_xid
 
 ScanInside = Callable[[bytes, Prepared], Segment | None]
-"""A function that scans an uncompressed payload, given the transactions that are prepared before the payload.
+"""A function that scans the events of a compressed transaction, given the XA transactions that are prepared before it.
 
-The function returns None when the payload is not exactly one transaction. Raises BinlogError.
+The function returns None when the events are not exactly one transaction. Raises BinlogError.
 """
 
 
 class Resolved:
-    """The parts of a segment that a resolver finds: payloads and the ends of XA transactions.
+    """The parts of a segment (consecutive events scanned at once) that Python code finds: opened payloads and ends of
+    XA transactions.
 
-    ``prepared`` are the transactions that are prepared before the segment.
+    ``prepared`` are the XA transactions that are prepared before the segment.
     """
 
     def __init__(self, prepared: Iterable[Xid] = ()) -> None:
@@ -43,10 +45,9 @@ class Resolved:
         self.earlier_ends: dict[int, Xid] = {}
         self.unknown_ends: dict[int, Xid] = {}
         self.known_ends: list[int] = []
-        """The events that end an XA transaction whose subjects are known."""
+        """The numbers of the events that end an XA transaction whose tables and statements are known."""
 
     def add_end(self, event: int, xid: Xid, *, known: bool) -> None:
-        """Note the end of an XA transaction. A later transaction may have the same xid."""
         if known:
             self.known_ends.append(event)
         else:
@@ -57,35 +58,34 @@ class Resolved:
 
 
 class _Held:
-    """The subjects of an XA transaction that the resolver has read in part."""
-
     def __init__(self) -> None:
         self._subjects: set[int] = set()
         self._always = False
 
     def add(self, columns: EventColumns, first: int, end: int) -> None:
-        """Add the subjects of the events from number ``first`` up to ``end``.
-
-        Table maps do not count, because the master never sends a table map alone.
-        """
         role = columns.role[first:end] & R.ROLE_MASK
         found = columns.subject[first:end][(role >= R.ROWS) & (role <= R.STATEMENT)]
         self._subjects.update(np.unique(found[found >= 0]).tolist())
         self._always |= bool((found < 0).any() or (role >= R.KEEP).any())
 
     def number(self, subjects: Subjects) -> int:
-        """Return the number of the set of subjects, or ALWAYS when the master sends some events in any case."""
         return ALWAYS if self._always else subjects.any_of(self._subjects)
 
 
 class Resolver:
-    """A resolver of the events that a scan leaves pending. It remembers XA transactions from segment to segment.
+    """A resolver gives roles and subjects to the events that the compiled scan leaves pending.
+
+    It remembers XA transactions from segment to segment.
+
+    A role is the way in which an event travels in a filtered stream. A subject is the table or statement that a filter
+    decides about.
 
     Parameters:
         subjects: the subjects of the binlog set.
-        prepared: the transactions that are prepared before the scan. With None, the resolver follows no XA
-            transactions and opens no payloads.
-        scan_inside: the scan of a payload; None for the resolver of a payload, since payloads are not nested.
+        prepared: the XA transactions that are prepared before the scan. With None, the resolver follows no XA
+            transactions and opens no compressed transactions.
+        scan_inside: the function that scans a compressed transaction. It is None for the resolver of such a
+            transaction's own events, because compressed transactions are not nested.
     """
 
     def __init__(
@@ -95,11 +95,11 @@ class Resolver:
         self._xa = None if prepared is None else XaTransactions(prepared)
         self._scan_inside = scan_inside
         self._held = _Held()
-        """The subjects of the XA transaction that goes on in the next segment."""
+        """The tables and statements found so far in the XA transaction that goes on in the next segment."""
 
     @property
     def prepared(self) -> Prepared:
-        """The transactions that are prepared after the events resolved so far."""
+        """The XA transactions that are prepared after the events resolved so far."""
         return NONE_PREPARED if self._xa is None else self._xa.prepared
 
     def resolve(
@@ -111,13 +111,15 @@ class Resolver:
         *,
         open_xa: bool,
     ) -> Resolved:
-        """Resolve the pending events of a segment, and change their roles and subjects in ``columns``.
+        """Give roles and subjects to the events of a segment that the compiled scan left pending, and write them to
+        ``columns``.
 
         ``data`` has the bytes of the events, and begins at file offset ``offset``. ``open_xa`` tells whether an XA
         transaction goes on after the segment.
 
-        Raises BinlogError, with the position, for an unreadable event in a file without checksums, because the file may
-        be damaged. An unreadable event with a right checksum is as the server wrote it. The master sends such an event.
+        Raises BinlogError, with the position, for an unreadable event in a file without checksums, because the file
+        may be damaged. An unreadable event with a right checksum is as the server wrote it. The master sends such an
+        event.
         """
         made = Resolved(self.prepared)
         ends = np.flatnonzero(columns.role & R.ENDS)
@@ -153,7 +155,8 @@ class Resolver:
                 _set(columns, i, R.STATEMENT, self._subjects.statement(statement))
                 return
             if frame != R.XA or self._xa is None:
-                # a transaction keyword that only shows once it is uncompressed
+                # MariaDB compressed the text of this event, so that a keyword such as COMMIT shows only after the text
+                # is uncompressed.
                 _set(columns, i, frame)
                 return
         self._xa_statement(columns, i, event, fd, made)
@@ -161,7 +164,6 @@ class Resolver:
     def _xa_statement(
         self, columns: EventColumns, i: int, event: bytes, fd: FormatDescription, made: Resolved
     ) -> None:
-        """Resolve an XA statement other than XA START: XA END, or the end of a prepared transaction."""
         assert self._xa is not None
         text = bytes(decode_statement_event(EventType(event[4]), fd.body(event), fd).raw)
         if text[:6].upper() == b"XA END":
@@ -180,7 +182,6 @@ class Resolver:
     def _prepare(
         self, columns: EventColumns, first: int, i: int, event: bytes, fd: FormatDescription
     ) -> None:
-        """Resolve the XA_prepare event ``i``. ``first`` is the transaction's first event in the segment."""
         assert self._xa is not None
         held = self._held if first == 0 else _Held()
         self._held = _Held()
@@ -207,6 +208,5 @@ class Resolver:
 
 
 def _set(columns: EventColumns, i: int, role: int, subject: int = R.NOTHING) -> None:
-    """Set role and subject of event ``i``, but keep the mark ENDS of the event."""
     columns.role[i] = role | (columns.role[i] & R.ENDS)
     columns.subject[i] = subject

@@ -1,8 +1,10 @@
-"""The compiled scan: one pass over a buffer of events into columns, and the transactions of these events.
+"""The compiled scan: one pass over a buffer of events, which fills the columns of a segment (consecutive events as
+arrays).
 
-The scan is the only code that touches every event of a binlog. It follows this grammar, whose symbols are those of
-:class:`~dumpfilter.binlog.events.Symbol`. Words in lower case are defined here; ``BEGIN``, ``XA START`` and so on are
-QUERY events with that text. ``x*`` is any number of x, ``[x]`` none or one. (docs/events.md explains the symbols.)
+The scan is the only code that touches every event of a binlog. It follows the grammar below. A word in capitals is a
+group of event types (:class:`~dumpfilter.binlog.events.Symbol`, explained in docs/events.md) or, such as ``BEGIN`` and
+``XA START``, a QUERY event with that text. Words in lower case are defined here. ``x*`` is any number of x, ``[x]``
+none or one.
 
 ::
 
@@ -18,11 +20,11 @@ QUERY events with that text. ``x*`` is any number of x, ``[x]`` none or one. (do
     savepoint   := SAVEPOINT | ROLLBACK TO | RELEASE SAVEPOINT | XA END
     end         := XID | XA_PREPARE | COMMIT | ROLLBACK
 
-:func:`scan` and its helpers have one branch a symbol, in this order. :class:`Place` is all that they remember of the
-grammar. All state lives in numpy arrays that the caller owns, so a scan can stop at any event and go on.
-:class:`Stop` names the reasons.
+:func:`scan` and its helpers have one branch for each symbol, in this order. From event to event, they remember only
+one of the four states of :class:`Place`. All other data live in numpy arrays that the caller owns, so that a scan can
+stop at any event and go on. :class:`Stop` names the reasons to stop.
 
-The scan's plain-Python twin is :mod:`tests.index.plain_index`. Tests compare both.
+The module :mod:`tests.index.plain_index` does the same in plain Python. Tests compare both.
 """
 
 from __future__ import annotations
@@ -48,16 +50,17 @@ from dumpfilter.binlog.native import load_u8, load_u16, load_u32, load_u64
 
 
 class Stop(enum.IntEnum):
-    """The reasons for which :func:`scan` returns."""
+    """The reasons for which :func:`scan` returns to its caller."""
 
     DONE = 0
     """The buffer holds no further whole event."""
     GROW_NAMES = 1
-    """The arrays of the table names are full."""
+    """The arrays of table names are full. The caller enlarges them, and the scan goes on."""
     GROW_TABLE_IDS = 2
-    """The map of table ids is full."""
+    """The hash table of table ids is full. The caller enlarges it, and the scan goes on."""
     FORMAT_DESCRIPTION = 3
-    """The next event is a format description event. The caller reads it and changes the state."""
+    """The next event is a format description event, which may change the layout of later events. The caller reads it.
+    """
     BAD_LENGTH = 4
     """The next event's length is less than its header."""
     BAD_CHECKSUM = 5
@@ -65,76 +68,85 @@ class Stop(enum.IntEnum):
     BAD_EVENT = 6
     """The next event is too short for its type, contradicts itself, or cannot stand in a transaction."""
     ENCRYPTED = 7
-    """The events after the next one are encrypted."""
+    """The next event announces that the events after it are encrypted, so that the scan cannot read them."""
     OUTPUT_FULL = 8
-    """The columns are full."""
+    """The arrays for the scanned events are full. The caller enlarges them, and the scan goes on."""
     FRAGMENT = 9
-    """The next event is a piece of a rows event."""
+    """The next event is a piece of a rows event (MariaDB's Partial_row_data). The scan does not read pieces."""
 
 
 class Place(enum.IntEnum):
-    """The scan's place in the grammar, between two events."""
+    """The state of a scan between two events: outside transactions, or inside one of three kinds of transactions."""
 
     BETWEEN = 0
-    """Between two transactions."""
+    """The scan is between two transactions."""
     STATEMENT = 1
-    """Inside a transaction that ends with its next statement."""
+    """The scan is inside a transaction that ends with its next statement, such as DDL after its GTID event."""
     TRANSACTION = 2
-    """After BEGIN. Only COMMIT, ROLLBACK, Xid or XA_prepare ends the transaction."""
+    """The scan is after BEGIN. Only COMMIT, ROLLBACK, Xid or XA_prepare ends the transaction."""
     XA_TRANSACTION = 3
-    """After XA START. The same events end the transaction."""
+    """The scan is after XA START. Only COMMIT, ROLLBACK, Xid or XA_prepare ends the transaction."""
 
 
 STATE = np.dtype(
     [
-        ("place", np.int64),  # a Place
-        ("table_ids", np.int64),  # entries in the map of table ids
-        ("subjects", np.int64),  # subjects known
-        ("name_bytes", np.int64),  # bytes used in the heap of table names
-        ("checksum", np.int64),  # 1 when events end in a CRC32
-        ("verify", np.int64),  # 1 to verify each checksum
-        ("table_id_length", np.int64),  # bytes of a table id: 6, or 4 before MySQL 5.1.4
-        ("query_header_length", np.int64),  # the length of Query's post-header
-        ("resolve", np.int64),  # 1 when the caller follows XA transactions and opens payloads
+        ("place", np.int64),
+        ("table_ids", np.int64),  # The number of table ids in the hash table of Table_map events in force.
+        # The number of subjects (tables and statements that filters decide about) with a number.
+        ("subjects", np.int64),
+        ("name_bytes", np.int64),
+        ("checksum", np.int64),
+        ("verify", np.int64),
+        ("table_id_length", np.int64),  # The size of a table id: 6 bytes, or 4 before MySQL 5.1.4.
+        ("query_header_length", np.int64),
+        # This field is 1 when the caller follows XA transactions and opens compressed transactions.
+        ("resolve", np.int64),
     ]
 )
-"""The fields of a scan's state, an array of one record."""
+"""The data type of a scan's state, which the caller keeps between two calls in an array of one record."""
 
 
 class Buffer(NamedTuple):
-    """The bytes to scan."""
+    """The piece of a binlog file that a call of the scan reads: its address in memory and its size in bytes."""
 
     address: int
     size: int
     offset: int
-    """The file offset of the first byte."""
+    """The file offset of the buffer's first byte."""
 
 
 class Names(NamedTuple):
-    """The table names met so far: a heap of keys, and a hash table of subject numbers.
+    """The names of the tables that the scan has met, in a hash table that finds the number of a table by its name.
 
-    A key is a name as a Table_map event has it: length and database, NUL, length and table, NUL.
+    A key is a table's name as a Table_map event has it: length and database, NUL, length and table, NUL. The heap
+    holds all keys, one after the other.
     """
 
     heap: npt.NDArray[np.uint8]
     start: npt.NDArray[np.int64]
-    """The start of each subject's key in the heap."""
+    """The offset in ``heap`` at which the key of each subject begins.
+
+    A subject is a table or statement that filters decide about.
+    """
     length: npt.NDArray[np.int64]
-    """The length of each subject's key; negative for subjects that are no tables."""
+    """The length of each subject's key, bytes. The length is negative for a statement, which has no key."""
     slots: npt.NDArray[np.int64]
-    """The hash table: subject numbers, -1 in free slots. Its size is a power of two."""
+    """The slots of the hash table: numbers of tables, and -1 in free slots. The number of slots is a power of two."""
 
 
 class TableIds(NamedTuple):
-    """The table maps in force: a hash table from table ids to subjects. Its size is a power of two."""
+    """The Table_map events in force: a hash table that finds the number of a table by the table id of a rows event.
+
+    The number of slots is a power of two.
+    """
 
     ids: npt.NDArray[np.uint64]
-    """Table ids plus 1, and 0 in free slots."""
+    """The table ids plus 1, and 0 in free slots."""
     subjects: npt.NDArray[np.int32]
 
 
 class EventColumns(NamedTuple):
-    """The columns of a :class:`~dumpfilter.index.segment.Segment` with an entry for each event."""
+    """The columns of a :class:`~dumpfilter.index.segment.Segment` that have one entry for each event."""
 
     offset: npt.NDArray[np.int64]
     size: npt.NDArray[np.int64]
@@ -145,7 +157,7 @@ class EventColumns(NamedTuple):
 
 
 class TransactionColumns(NamedTuple):
-    """The columns of a :class:`~dumpfilter.index.segment.Segment` with an entry for each transaction."""
+    """The columns of a :class:`~dumpfilter.index.segment.Segment` that have one entry for each transaction."""
 
     event: npt.NDArray[np.int64]
     subject: npt.NDArray[np.int32]
@@ -154,18 +166,25 @@ class TransactionColumns(NamedTuple):
     server: npt.NDArray[np.uint32]
 
 
-# Values of the column `source` that are not the number of a GTID source.
+# Values of a transaction's column `source` that are not the number of a GTID source (server UUID, or domain and server
+# id).
 NO_GTID = -1
 UNREAD_GTID = -2
-"""The GTID event is tagged, so the caller decodes it."""
+"""The value for a transaction whose GTID has a tag. The scan does not read tags, so that its caller decodes the GTID.
+"""
 NO_TRANSACTION = -3
-"""The entry is not a transaction but events between transactions."""
+"""The value for an entry that is not a transaction but events between transactions, such as Rotate."""
 
 LARGE = 1 << 16
-"""The size of a transaction above which the master decides its events separately, bytes."""
+"""The size above which a transaction gets no common list of its tables, bytes.
+
+The master decides its events separately.
+"""
 
 _SET_LOOK_BACK = 8
-"""The number of subjects before, among which :func:`subject_sets` looks for a repeated one."""
+"""The number of earlier entries among which :func:`subject_sets` looks for a repeated table, so that the search stays
+short.
+"""
 
 _MIN_QUERY_HEADER = 13
 _EXTENDED_QUERY_HEADER = 17
@@ -175,15 +194,15 @@ _MARIADB_GTID_LENGTH = 13
 _MARIADB_FLAGS_AT = 12
 _FL_STANDALONE = 0x01
 _FL_XA = 0x40 | 0x80
-"""FL_PREPARED_XA and FL_COMPLETED_XA."""
+"""The flags of MariaDB's Gtid event that tell of an XA transaction: FL_PREPARED_XA and FL_COMPLETED_XA."""
 _DUMMY_TABLE_ID = 0xFFFFFF
 _DUMMY_ROWS_LENGTH = 12
-"""The most bytes in the body of a rows event without a table."""
+"""The most bytes in the body of a dummy rows event, which has no table and only ends a statement."""
 _U = np.uintp
 
 
 class Text(enum.IntEnum):
-    """The kinds of a Query event's text (``Query_log_event::is_trans_keyword``)."""
+    """The kinds of text in a Query event that the scan tells apart (``Query_log_event::is_trans_keyword``)."""
 
     STATEMENT = 0
     BEGIN = 1
@@ -236,7 +255,6 @@ def _same(a, b, length):
 
 @njit(cache=True, nogil=True)
 def _table_id(body, id_length):
-    """Return the table id at ``body``."""
     low = np.uint64(load_u32(body))
     if id_length == 4:
         return low
@@ -254,7 +272,6 @@ def _table_id_slot(table_ids, table_id):
 
 @njit(cache=True, nogil=True)
 def _is_prefix(at, length, upper_text):
-    """Tell whether the text at ``at`` starts with ``upper_text``, which is in upper case, in any case."""
     if length < upper_text.size:
         return False
     for k in range(upper_text.size):
@@ -279,25 +296,25 @@ _XA_END = np.frombuffer(b"XA END", dtype=np.uint8)
 
 @njit(cache=True, nogil=True)
 def classify_text(at, length):
-    """Return the :class:`Text` of the ``length`` bytes at ``at``."""
+    """Return the kind of the text in a Query event. The text has ``length`` bytes at the address ``at``."""
     if length < 5:
         return Text.STATEMENT
     c = load_u8(_U(at)) & np.uint8(0xDF)
-    if c == np.uint8(66):  # B
+    if c == np.uint8(66):  # The text begins with B.
         if length == 5 and _is_prefix(at, length, _BEGIN):
             return Text.BEGIN
-    elif c == np.uint8(67):  # C
+    elif c == np.uint8(67):  # The text begins with C.
         if length == 6 and _is_prefix(at, length, _COMMIT):
             return Text.END
-    elif c == np.uint8(82):  # R
+    elif c == np.uint8(82):  # The text begins with R.
         if _is_prefix(at, length, _ROLLBACK):
             return Text.END if length == 8 else Text.SAVEPOINT
         if _is_prefix(at, length, _RELEASE):
             return Text.SAVEPOINT
-    elif c == np.uint8(83):  # S
+    elif c == np.uint8(83):  # The text begins with S.
         if _is_prefix(at, length, _SAVEPOINT):
             return Text.SAVEPOINT
-    elif c == np.uint8(88) and _is_prefix(at, length, _XA):  # X
+    elif c == np.uint8(88) and _is_prefix(at, length, _XA):  # The text begins with X.
         if _is_prefix(at, length, _XA_START) or _is_prefix(at, length, _XA_BEGIN):
             return Text.XA_START
         if _is_prefix(at, length, _XA_END):
@@ -308,14 +325,14 @@ def classify_text(at, length):
 
 @njit(cache=True, nogil=True)
 def scan(buffer, begin, state, symbols, names, table_ids, out, count):
-    """Scan events from ``begin`` on until the buffer ends or the caller has to do something.
+    """Scan events from place ``begin`` of a buffer, until the buffer ends or the caller has to do something.
 
-    The scan appends to the columns ``out`` (:class:`EventColumns`), which hold ``count`` events already. ``symbols`` is
-    :data:`~dumpfilter.binlog.events.SYMBOLS`, an argument since compiled code is cached with its constants.
+    The scan appends to the columns ``out``, which hold ``count`` events already. ``symbols`` is
+    :data:`~dumpfilter.binlog.events.SYMBOLS`, an argument since cached machine code would keep an old constant.
 
-    Returns ``(stop, next, count, boundary_next, boundary_count)``. ``next`` is the place of the next event in the
-    buffer and ``count`` the number of events in the columns. The last two are the same numbers at the last boundary;
-    ``boundary_count`` is 0 when there is none yet.
+    Returns ``(stop, next, count, boundary_next, boundary_count)``: the :class:`Stop`, the place of the next event, and
+    the number of events. The last two are the same numbers at the last boundary (position between transactions).
+    ``boundary_count`` is 0 when the scan has met no boundary.
     """
     base, size = _U(buffer.address), np.int64(buffer.size)
     now = state[0]
@@ -326,7 +343,7 @@ def scan(buffer, begin, state, symbols, names, table_ids, out, count):
     at = boundary = np.int64(begin)
     boundary_count = np.int64(0)
     stop = np.int64(Stop.DONE)
-    # locals: each use of a tuple's array counts a reference, which costs as much as a small event
+    # Local variables hold the arrays, because each use of an array in a tuple costs as much as a small event.
     offsets, sizes, times, types, roles, subjects = out
     ids, id_subjects = table_ids
     heap, key_starts, key_lengths, slots = _U(names.heap.ctypes.data), names.start, names.length, names.slots
@@ -339,7 +356,7 @@ def scan(buffer, begin, state, symbols, names, table_ids, out, count):
             stop = np.int64(Stop.BAD_LENGTH)
             break
         if symbol == Symbol.FORMAT_DESCRIPTION:
-            # inside a transaction: the server that wrote the transaction stopped before its end
+            # A server that starts again inside a transaction stopped before the transaction's end.
             stop = np.int64(Stop.FORMAT_DESCRIPTION if place == Place.BETWEEN else Stop.BAD_EVENT)
             break
         if at + length > size:
@@ -412,7 +429,7 @@ def scan(buffer, begin, state, symbols, names, table_ids, out, count):
         if place == Place.BETWEEN:
             role |= R.ENDS
             if 4 * now.table_ids >= ids.size:
-                # servers use new ids for each opening of a table, so no later rows event refers to the old ids
+                # A server uses a new table id each time it opens a table. No later event refers to the old ids.
                 ids[:] = np.uint64(0)
                 now.table_ids = 0
         offsets[count] = buffer.offset + at
@@ -431,14 +448,13 @@ def scan(buffer, begin, state, symbols, names, table_ids, out, count):
 
 @njit(cache=True, nogil=True, inline="always")
 def _refusal(symbol, event, kind, body_length, place):
-    """Return the :class:`Stop` for an event that cannot stand here, is too short or cannot be scanned; else DONE."""
     stop = np.int64(Stop.DONE)
     if symbol == Symbol.START_ENCRYPTION:
-        # a server that sends the following events in clear marks this event as ignorable
+        # A server that sends the events after Start_encryption in clear marks the Start_encryption event as ignorable.
         if not load_u16(event + _U(17)) & np.uint16(LOG_EVENT_IGNORABLE_F):
             stop = np.int64(Stop.ENCRYPTED)
     elif symbol == Symbol.GTID:
-        # inside a transaction: the end of that transaction is missing
+        # An event that begins a transaction stands inside another one, whose end is therefore missing.
         if place != Place.BETWEEN or (kind != EventType.GTID_TAGGED and body_length < _GTID_LENGTH):
             stop = np.int64(Stop.BAD_EVENT)
     elif symbol == Symbol.MARIADB_GTID:
@@ -454,7 +470,6 @@ def _refusal(symbol, event, kind, body_length, place):
 
 @njit(cache=True, nogil=True, inline="always")
 def _mariadb_gtid(flags, resolve):
-    """Return the role of MariaDB's Gtid event and the place after it."""
     if flags & np.uint8(_FL_STANDALONE):
         place = np.int64(Place.STATEMENT)
     elif flags & np.uint8(_FL_XA):
@@ -466,7 +481,6 @@ def _mariadb_gtid(flags, resolve):
 
 @njit(cache=True, nogil=True, inline="always")
 def _other(symbol, place, resolve):
-    """Return the role, the subject and the place after an event whose symbol tells all of them."""
     role = R.KEEP
     pending = False
     if symbol == Symbol.FILE or symbol == Symbol.START_ENCRYPTION:
@@ -498,13 +512,11 @@ def _other(symbol, place, resolve):
 
 @njit(cache=True, nogil=True, inline="always")
 def _after_statement(place):
-    """Return the place after a whole statement: only a transaction that began with BEGIN goes on."""
     return np.int64(Place.BETWEEN) if place < Place.TRANSACTION else np.int64(place)
 
 
 @njit(cache=True, nogil=True, inline="always")
 def _is_dummy(table_id, id_length, end, body_length):
-    """Tell whether a rows event only ends a statement: its table id is all ones, in the width of its time."""
     all_ones = np.uint64(0xFFFFFFFFFFFF) if id_length == 6 else np.uint64(0xFFFFFFFF)
     old = table_id == np.uint64(_DUMMY_TABLE_ID) and end and body_length <= _DUMMY_ROWS_LENGTH
     return table_id == all_ones or old
@@ -512,14 +524,14 @@ def _is_dummy(table_id, id_length, end, body_length):
 
 @njit(cache=True, nogil=True, inline="always")
 def _query_text(body, body_length, header_length):
-    """Return the start and end of a Query event's text, as places in the body; (-1, -1) for a malformed event."""
     if header_length < _MIN_QUERY_HEADER or body_length < header_length:
         return np.int64(-1), np.int64(-1)
     db_length = np.int64(load_u8(body + _U(8)))
     at = header_length + np.int64(load_u16(body + _U(11))) + db_length
     end = np.int64(body_length)
     if header_length == _EXTENDED_QUERY_HEADER:
-        # WL#40's extended format: no NUL after the database, and tables info after the text
+        # In WL#40's extended format, no NUL follows the database, and the tables info (the tables' names) follows the
+        # text.
         end -= np.int64(load_u16(body + _U(15)))
         if np.int64(load_u16(body + _U(13))) != min(end - at, np.int64(0xFFFF)):
             return np.int64(-1), np.int64(-1)
@@ -532,10 +544,6 @@ def _query_text(body, body_length, header_length):
 
 @njit(cache=True, nogil=True, inline="always")
 def _query(body, text_at, text_end, kind, place, resolve):
-    """Return the role and subject of a Query event, and the place after it.
-
-    The text of a compressed event is not known here. The caller of the scan reads it as a statement.
-    """
     text = np.int64(Text.STATEMENT)
     if kind == EventType.QUERY:
         text = np.int64(classify_text(body + _U(text_at), text_end - text_at))
@@ -558,7 +566,6 @@ def _query(body, text_at, text_end, kind, place, resolve):
 
 @njit(cache=True, nogil=True, inline="always")
 def _table_key(body, body_length, id_length):
-    """Return the address and length of the table's key in a Table_map event; the length is -1 in a malformed event."""
     key = body + _U(id_length + 2)
     room = body_length - id_length - 2
     if room < 4:
@@ -572,7 +579,6 @@ def _table_key(body, body_length, id_length):
 
 @njit(cache=True, nogil=True, inline="always")
 def _find_subject(key, length, heap, starts, lengths, slots):
-    """Find the table with this key: its subject, or -1, and its slot in the hash table or the slot to put it in."""
     mask = np.uint64(slots.size - 1)
     slot = _hash_name(key, length) & mask
     while slots[slot] >= 0:
@@ -585,7 +591,6 @@ def _find_subject(key, length, heap, starts, lengths, slots):
 
 @njit(cache=True, nogil=True)
 def _add_subject(key, length, slot, now, names):
-    """Add a table to the subjects and return its number; -1 when the arrays are full."""
     new = now.subjects
     if new >= names.start.size or now.name_bytes + length > names.heap.size or 2 * new >= names.slots.size:
         return np.int32(-1)
@@ -601,11 +606,12 @@ def _add_subject(key, length, slot, now, names):
 
 @njit(cache=True, nogil=True)
 def group_transactions(buffer, events, source_keys, source_count, out):
-    """Find the transactions of scanned events and their GTIDs; fill the columns ``out``.
+    """Find the transactions in scanned events, and write each transaction's first event, subject and GTID to the
+    columns ``out``.
 
-    ``source_keys`` has two uint64 for each GTID source: the bytes of a UUID, or domain id and server id. Returns
-    ``(transactions, sources known, -1)``. When a GTID source is new and ``source_keys`` is full, the last number is the
-    event with that GTID instead.
+    ``source_keys`` has two uint64 for each GTID source (the bytes of a UUID, or domain id and server id). Returns
+    ``(transactions, sources known, -1)``. When a GTID source is new and ``source_keys`` is full, the last number is
+    the event with that GTID instead.
     """
     offsets, types, roles, subjects = events.offset, events.type, events.role, events.subject
     first_events, of_transaction, sources, numbers, servers = out
@@ -643,7 +649,6 @@ def group_transactions(buffer, events, source_keys, source_count, out):
 
 @njit(cache=True, nogil=True, inline="always")
 def _subject_with(subject, role, of_event):
-    """Return the subject of a transaction with one event more, whose role is TABLE_MAP or a later one."""
     if role >= R.DUMMY_ROWS:
         return np.int32(R.MIXED)
     if of_event < 0 or (subject != R.NOTHING and subject != of_event):
@@ -653,7 +658,6 @@ def _subject_with(subject, role, of_event):
 
 @njit(cache=True, nogil=True)
 def _gtid(event, kind):
-    """Return the source's key, two uint64, and the number of the GTID in the event at ``event``."""
     body = event + _U(HEADER_LENGTH)
     if kind == EventType.GTID:
         return load_u64(body + _U(1)), load_u64(body + _U(9)), np.int64(load_u64(body + _U(17)))
@@ -663,10 +667,6 @@ def _gtid(event, kind):
 
 @njit(cache=True, nogil=True)
 def _source_number(keys, count, high, low, last):
-    """Return the number of a GTID source and the sources known then; the number is -1 when there is no room.
-
-    ``last`` is the source of the transaction before, or -1. Most transactions have the same source.
-    """
     if last >= 0 and keys[last, 0] == high and keys[last, 1] == low:
         return last, count
     for k in range(count):
@@ -681,12 +681,13 @@ def _source_number(keys, count, high, low, last):
 
 @njit(cache=True, nogil=True)
 def subject_sets(events, transactions, continues, still_open, set_start, set_subject):
-    """Write the different subjects of each transaction that has several.
+    """Write the list of different tables and statements (subjects) of each transaction that has several.
 
-    Transaction t gets ``set_subject[set_start[t] : set_start[t + 1]]``. The set is empty where one verdict for all
-    subjects does not decide the whole transaction. Such a transaction is in two segments or large, or has events that
-    the master sends in any case, context without a statement, or a statement without an end. Returns the number of
-    entries. ``transactions.event`` has one entry more than there are transactions.
+    When a filter drops all subjects of a list, or sends all, the master decides the whole transaction at once.
+    Transaction t gets the list ``set_subject[set_start[t] : set_start[t + 1]]``. The list is empty where the master
+    must decide event by event. Such a transaction is in two segments or large, or has events that the master sends in
+    any case, context without a statement, or a statement without an end. Returns the number of entries.
+    ``transactions.event`` has one entry more than there are transactions.
     """
     used = np.int64(0)
     n = transactions.subject.size
@@ -701,7 +702,6 @@ def subject_sets(events, transactions, continues, still_open, set_start, set_sub
 
 @njit(cache=True, nogil=True)
 def _add_set(events, first, end, set_subject, used):
-    """Append the subjects of the events ``first`` to ``end`` and return the entries used then, if the set decides."""
     begin = used
     waiting = False
     size = np.int64(0)
@@ -729,7 +729,9 @@ def _add_set(events, first, end, set_subject, used):
 
 @njit(cache=True, nogil=True)
 def rehash_names(names, slots, count):
-    """Fill the empty hash table ``slots`` with the numbers of all tables among the first ``count`` subjects."""
+    """Fill the empty hash table ``slots`` with the numbers of all tables among the first ``count`` subjects (tables
+    and statements).
+    """
     mask = np.uint64(slots.size - 1)
     for number in range(count):
         if names.length[number] < 0:
@@ -742,7 +744,7 @@ def rehash_names(names, slots, count):
 
 @njit(cache=True, nogil=True)
 def rehash_table_ids(old, new):
-    """Copy a map of table ids into a larger, empty one."""
+    """Copy the table ids in force from a full hash table into a larger, empty one."""
     for k in range(old.ids.size):
         if old.ids[k] != np.uint64(0):
             slot = _table_id_slot(new.ids, old.ids[k] - np.uint64(1))

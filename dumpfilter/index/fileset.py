@@ -1,4 +1,4 @@
-"""Binlog sets: the files that an index file names, in order. A server may still write to the last one."""
+"""Binlog sets: the binlog files that an index file names, in order. A server may still write to the last file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from dumpfilter.index.xa import NONE_PREPARED, Prepared
 
 
 class BinlogFile:
-    """One file of a binlog set, read by offset.
+    """One file of a binlog set, opened for reading at any offset.
 
     The file is not mapped into memory, because a process that reads a mapped file dies when the file is truncated.
     """
@@ -64,15 +64,20 @@ class BinlogFile:
 
     @property
     def in_use(self) -> bool:
-        """Whether a server has the file open for writing, or crashed while it had."""
+        """Whether a server has the file open for writing, or crashed while it had the file open
+        (LOG_EVENT_BINLOG_IN_USE_F).
+        """
         return bool(self.read(21, 1)[0] & LOG_EVENT_BINLOG_IN_USE_F)
 
     def read(self, offset: int, length: int) -> bytes:
-        """Read ``length`` bytes from ``offset``, fewer only at the end of the file."""
+        """Return ``length`` bytes of the file from ``offset`` on, or fewer at the end of the file."""
         return os.pread(self._file.fileno(), length, offset)
 
     def read_into(self, buffer: npt.NDArray[np.uint8], offset: int) -> int:
-        """Fill ``buffer`` with the bytes from ``offset`` on; return their number."""
+        """Read the file from ``offset`` on into ``buffer`` (uint8), and return the number of bytes read.
+
+        The number is less than the buffer's size only at the end of the file.
+        """
         done = 0
         view = buffer.data
         while done < len(view):
@@ -93,10 +98,11 @@ class BinlogFile:
 
 
 class SegmentReader:
-    """A reader that scans a file segment by segment, with a buffer of its own.
+    """A reader that scans a binlog file segment by segment (consecutive events that are read and scanned at once).
 
-    ``data`` holds the bytes of the last segment, from file offset :attr:`data_offset` on. ``prepared`` are the prepared
-    transactions of the files before. Without ``statements`` the scan follows no XA transactions and opens no payloads.
+    ``data`` holds the bytes of the last segment, from file offset :attr:`data_offset` on. ``prepared`` are the XA
+    transactions that earlier files of the set prepared. Without ``statements`` the scan follows no XA transactions and
+    opens no compressed transactions.
     """
 
     def __init__(
@@ -126,10 +132,16 @@ class SegmentReader:
         self.data = self._buffer[:0]
         self.data_offset = self.position
         self.limit: int | None = None
-        """The file offset at which the reader stops, for example the end of another scan's segment; None for none."""
+        """The file offset at which the reader stops, or None to read to the end of the file.
+
+        It is for example the end of another scan's segment, when the same events are scanned again.
+        """
 
     def next(self) -> Segment | None:
-        """Return the next segment; None while the file holds no further whole event."""
+        """Return the next segment of the file; None while the file holds no further whole event.
+
+        A later call returns the events that a server has written since.
+        """
         if not self._buffer.size:
             self._buffer = np.empty(self._segment_size, np.uint8)
         if self.limit is not None:
@@ -148,7 +160,8 @@ class SegmentReader:
                 self.data, self.data_offset = data, self.position
                 self.position = segment.end
                 return segment
-            # not one event: it is larger than the buffer, or than what has been written
+            # The buffer holds no whole event: the event is larger than the buffer, or a server has not written all of
+            # it.
             needed = EventHeader.unpack(data[:HEADER_LENGTH].tobytes()).size if length >= HEADER_LENGTH else 0
             if needed > MAX_EVENT:
                 raise BinlogCorrupt(
@@ -161,8 +174,8 @@ class SegmentReader:
     def check_end(self, *, last: bool) -> None:
         """Raise BinlogTruncated when the file ends inside an event or inside a transaction.
 
-        The method is to be called after :meth:`next` has returned None. ``last`` tells whether the file is the last of
-        its set. The last file may end anywhere while a server writes to it (LOG_EVENT_BINLOG_IN_USE_F).
+        Call it after :meth:`next` has returned None. ``last`` tells whether the file is the last of its binlog set.
+        The last file may end anywhere while a server writes to it (LOG_EVENT_BINLOG_IN_USE_F).
         """
         if last and self.file.in_use:
             return
@@ -185,26 +198,29 @@ class SegmentReader:
         )
 
     def release(self) -> None:
-        """Free the buffers of a reader that waits at the end of its file. :meth:`next` allocates them again."""
+        """Free the buffers of a reader that waits at the end of its file, to save memory.
+
+        :meth:`next` allocates them again.
+        """
         self.data = self._buffer = np.empty(0, np.uint8)
         self.scanner.release()
 
     @property
     def prepared(self) -> Prepared:
-        """The transactions that are prepared at the end of the last segment."""
+        """The XA transactions that are prepared at the end of the last segment."""
         return self.scanner.prepared
 
     def rewind(self, position: int, prepared: Prepared = NONE_PREPARED) -> None:
-        """Go back to a boundary, to read the events after the boundary again.
+        """Go back to a boundary (a position between two transactions), to read the events after it again.
 
-        ``prepared`` are the transactions that are prepared at the boundary.
+        ``prepared`` are the XA transactions that are prepared at the boundary.
         """
         self.position = position
         self.scanner.reset(prepared)
 
 
 class BinlogSet:
-    """The files of a binlog set, by base name, in order."""
+    """A binlog set: binlog files in order, each found by its name without a directory."""
 
     def __init__(self, paths: Sequence[Path], index: Path | None = None) -> None:
         self.index = index
@@ -212,10 +228,11 @@ class BinlogSet:
 
     @classmethod
     def open(cls, source: str | Path | Sequence[str | Path]) -> BinlogSet:
-        """Return the set of an index file, of a directory, or of files in their order.
+        """Return the binlog set that a path names: an index file, a directory with an index file, or binlog files in
+        order.
 
-        Among several files, those of :func:`kept_beside` are ignored, so that ``bin.*`` names a set.
-        Raises BinlogMissing, saying what was looked for.
+        Files that a server keeps beside binlogs, such as GTID indexes, are ignored among several files, so that
+        ``bin.*`` names a set. Raises BinlogMissing, which names the missing file.
         """
         if isinstance(source, str | Path):
             path = Path(source)
@@ -236,9 +253,12 @@ class BinlogSet:
 
     @classmethod
     def from_index(cls, index: Path) -> BinlogSet:
-        """Return the set of an index file. Relative names are relative to the index.
+        """Return the binlog set whose files an index file names.
 
-        Where an absolute name does not exist, the file beside the index is meant, since the set was moved.
+        Relative names are relative to the index file's directory.
+
+        When an absolute name does not exist, the file of that name beside the index file is used, since the set was
+        moved.
         """
         found = cls([], index)
         found.refresh()
@@ -247,14 +267,18 @@ class BinlogSet:
         return found
 
     def refresh(self) -> bool:
-        """Read the index again and tell whether its names have changed. A set without an index never changes."""
+        """Read the index file again and tell whether its list of binlog files has changed.
+
+        A set without an index file never changes.
+        """
         if self.index is None:
             return False
         try:
             lines = self.index.read_text("utf-8", "surrogateescape").split("\n")
         except OSError as error:
             if isinstance(error, FileNotFoundError) and self._paths:
-                return False  # servers replace it by deleting it first: it will be back
+                # A server replaces its index file by deleting it first. A missing index file therefore appears again.
+                return False
             raise BinlogMissing(f"cannot read the index: {error.strerror}", file=str(self.index)) from None
         paths = {}
         for number, line in enumerate(lines):
@@ -262,7 +286,8 @@ class BinlogSet:
             path = self.index.parent / name
             if not path.exists():
                 path = self.index.parent / Path(name).name
-            # a last line without its end may be one that is still being written: then it names no file yet
+            # A server may still be writing the last line of the index file. Without its line end, the line counts only
+            # if its file exists.
             if name and (number < len(lines) - 1 or path.is_file()):
                 paths[path.name] = path
         if not paths:
@@ -273,11 +298,11 @@ class BinlogSet:
 
     @property
     def names(self) -> list[str]:
-        """Base names, oldest first."""
+        """The names of the set's binlog files without directories, oldest first."""
         return list(self._paths)
 
     def path(self, name: str) -> Path:
-        """Return the path of a file. Raises BinlogMissing when the set has no such file."""
+        """Return the path of a binlog file, given its name. Raises BinlogMissing when the set has no such file."""
         try:
             return self._paths[name]
         except KeyError:
@@ -285,20 +310,26 @@ class BinlogSet:
             raise BinlogMissing(f"the binlog set has no such file; {have}", file=name) from None
 
     def after(self, name: str) -> str | None:
-        """Return the name of the file after ``name``, or None. ``name`` itself may be purged already."""
+        """Return the name of the binlog file after ``name``; None when ``name`` is the last.
+
+        ``name`` itself may be purged already.
+        """
         names = self.names
         if name in self._paths:
             return next(iter(names[names.index(name) + 1 :]), None)
         return next((later for later in names if later > name), None)
 
     def file(self, name: str) -> BinlogFile:
-        """Open a file."""
+        """Open a binlog file of the set, given its name."""
         return BinlogFile(self.path(name))
 
     def segments(
         self, subjects: Subjects, sources: SourceNumbers, *, verify: bool = True
     ) -> Iterator[tuple[SegmentReader, Segment]]:
-        """Yield all segments of the set, in order, each with the reader that holds its bytes."""
+        """Yield all segments of the binlog set in order, each with the reader that holds the segment's bytes.
+
+        A segment is a run of consecutive events that are read and scanned at once.
+        """
         names = self.names
         prepared = NONE_PREPARED
         for name in names:
@@ -336,9 +367,9 @@ def kept_beside(name: str, others: Collection[str]) -> bool:
 
 
 def find_index(directory: Path) -> Path:
-    """Return the one index file of binlogs in a directory.
+    """Return the path of the only index file of binlogs in a directory. An index file of relay logs does not count.
 
-    The index of a replica's relay logs does not count. Raises BinlogMissing when there is none, or more than one.
+    Raises BinlogMissing when the directory has no index file, or more than one.
     """
     found = sorted(directory.glob("*.index"))
     if len(found) > 1:
@@ -359,9 +390,9 @@ def _names_relay_logs(index: Path) -> bool:
         with binlogs.file(binlogs.names[-1]) as newest:
             return bool(newest.format_description.header.flags & LOG_EVENT_RELAY_LOG_F)
     except BinlogError:
-        return False  # whoever opens it is told what is wrong
+        return False  # The set cannot be read. The caller that opens it gets the error.
 
 
 def ends_with_rotation(segment: Segment) -> bool:
-    """Tell whether the last event is a Rotate or Stop, with which a server closes a file."""
+    """Tell whether a segment's last event is a Rotate or Stop, with which a server closes a binlog file."""
     return bool(segment.type[-1] in (EventType.ROTATE, EventType.STOP))

@@ -27,10 +27,13 @@ from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects, TableSubject
 
 STATEMENTS = "(statements)"
-"""The name in place of a table's name for the figures of a schema's statements."""
+"""The text that stands in place of a table's name in the figures about the statements of a schema."""
 
 FRAMING = "(framing)"
-"""The name in place of a schema's name for the events without a schema: GTIDs, BEGIN, Xid, files' own events."""
+"""The text that stands in place of a schema's name in the figures about events without a schema.
+
+They are GTIDs, BEGIN, Xid, and the events that belong to a file.
+"""
 
 
 @dataclass
@@ -82,8 +85,6 @@ class Inspection:
 
 
 class _Sums:
-    """The sums of events and bytes so far, by subject and by type."""
-
     def __init__(self) -> None:
         self.by_type: npt.NDArray[np.int64] = np.zeros((2, 256), np.int64)
         self.by_subject: npt.NDArray[np.int64] = np.zeros((2, 0), np.int64)
@@ -156,7 +157,9 @@ def _tables(subjects: Subjects, sums: _Sums) -> dict[tuple[str, str], tuple[int,
     merged: dict[tuple[str, str], tuple[int, int]] = {}
     for number in range(len(subjects)):
         if subjects.members(number) is not None or not sums.by_subject[0, number]:
-            continue  # the end of an XA transaction over several tables; what is inside a compressed one
+            # An XA end has a set of tables as its subject, and its bytes belong to none of them. The tables inside a
+            # compressed transaction have no bytes of their own.
+            continue
         subject = subjects[number]
         if isinstance(subject, TableSubject):
             key = (subject.database, subject.table)
@@ -168,7 +171,7 @@ def _tables(subjects: Subjects, sums: _Sums) -> dict[tuple[str, str], tuple[int,
 
 
 def render_inspection(found: Inspection, console: Console, *, top: int = 20) -> None:
-    """Print the figures as tables."""
+    """Print the figures of a binlog set as tables on a terminal. ``top`` is the most tables to list."""
     total = sum(size for _, size in found.files)
     console.print(
         f"[bold]{len(found.files)} binlog files[/], {found.files[0][0]} to {found.files[-1][0]}, {total:,} bytes, "

@@ -13,9 +13,10 @@ _IN_TRANSACTIONS = GTIDS | {EventType.QUERY}
 
 
 def previous_gtids(file: BinlogFile) -> GtidSet | None:
-    """Return the GTIDs before a file; None when the file has no such event (before MySQL 5.6 and MariaDB 10.0).
+    """Return the GTIDs of all transactions before a binlog file, from the event at the file's begin.
 
-    The event stands among the first of the file, before any transaction. Raises BinlogCorrupt.
+    The event, Previous_gtids or Gtid_list, stands before any transaction. Servers before MySQL 5.6 and MariaDB 10.0
+    write no such event, so that the result is None. Raises BinlogCorrupt.
     """
     offset = file.first_event
     fd = file.format_description

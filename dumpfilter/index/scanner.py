@@ -27,32 +27,34 @@ from dumpfilter.index.subjects import Subjects
 from dumpfilter.index.xa import Prepared
 
 SEGMENT_SIZE = 4 << 20
-"""The size of the part of a file that one scan takes, bytes.
+"""The size of the part of a binlog file that is read and scanned at once, bytes.
 
-A part of this size stays in the CPU's cache while it is read, scanned and sent. It is also large enough that the Python
-calls between two scans cost little (measured in bench/scan.py).
+A part of this size stays in the CPU's cache while it is read, scanned and sent. It is also large enough that the
+Python calls between two scans cost little (measured in bench/scan.py).
 """
 
 _TABLE_IDS = 4096
-"""The first size of the map of table ids, entries.
+"""The first size of the hash table that finds a table's number by its table id, entries.
 
-The scan forgets old table ids when a quarter of the entries is used. A small map would make the scan look up the same
-tables by name again and again.
+The scan forgets old table ids when a quarter of the entries is used. A small hash table would make the scan look up
+the same tables by name again and again.
 """
 
 
 class FileScanner:
-    """A scan of one file in order.
+    """The scan of one binlog file, from its begin to its end, part by part.
 
-    From one segment to the next, the scan remembers the open transaction, the table maps in force, and the prepared
-    transactions.
+    From one segment (the part scanned at once) to the next, the scan remembers the open transaction, the Table_map
+    events in force, and the prepared XA transactions.
 
     Parameters:
-        subjects, sources: the subjects and GTID sources of the whole binlog set.
+        subjects, sources: the tables and statements (subjects) and the GTID sources of the whole binlog set, with
+            their numbers.
         verify: whether the scan checks the checksums of events.
-        statements: False leaves the subjects of statements PENDING, for callers that only need boundaries.
-        prepared: the transactions that are prepared where the scan begins. With None, the scan follows no XA
-            transactions (XA statements have the role XA) and opens no payloads (role KEEP).
+        statements: whether the scan reads the text of statements. Callers that only need the boundaries of
+            transactions pass False, which saves time. The subject of each statement is then PENDING.
+        prepared: the XA transactions that are prepared where the scan begins. With None, the scan follows no XA
+            transactions (XA statements have the role XA) and opens no compressed transactions (role KEEP).
     """
 
     def __init__(
@@ -78,13 +80,13 @@ class FileScanner:
         self._table_ids = K.TableIds(np.zeros(_TABLE_IDS, np.uint64), np.zeros(_TABLE_IDS, np.int32))
         self._columns = Columns(8192)
         self._open_head = (R.NOTHING, 0, 0)
-        """The GTID and the server id of the transaction that goes on in the next segment."""
+        """The GTID source, the number and the server id of the transaction that goes on in the next segment."""
         self._state["resolve"] = prepared is not None
         self._use(format_description)
 
     @property
     def prepared(self) -> Prepared:
-        """The transactions that are prepared at the end of the last segment."""
+        """The XA transactions that are prepared at the end of the last segment."""
         return self._resolver.prepared
 
     @property
@@ -93,13 +95,17 @@ class FileScanner:
         return bool(self._state["place"][0])
 
     def release(self) -> None:
-        """Free the columns that scans write into. The next scan allocates them again."""
+        """Free the arrays that scans write into, for a scan that waits for new events.
+
+        The next scan allocates them again.
+        """
         self._columns = Columns(64)
 
     def reset(self, prepared: Prepared) -> None:
-        """Forget the open transaction, so that the next scan may begin at any boundary.
+        """Forget the open transaction, so that the next scan may begin at any boundary (position between two
+        transactions).
 
-        ``prepared`` are the transactions that are prepared at that boundary.
+        ``prepared`` are the XA transactions that are prepared at that boundary.
         """
         self._state["place"] = 0
         if self._state["resolve"][0]:
@@ -132,7 +138,8 @@ class FileScanner:
         at = count = boundary = boundary_count = 0
         buffer = K.Buffer(data.ctypes.data, data.size, offset)
         if self._verify and self._state["checksum"][0]:
-            # One pass checks all checksums. Only when it fails does the scan check each event, to find the bad one.
+            # One pass checks all checksums together. Only when this check fails does the scan check each event, to
+            # find the bad one.
             self._state["verify"] = not all_sound(buffer.address, 0, data.size)
         while True:
             self._subjects.load(self._state)
@@ -151,12 +158,14 @@ class FileScanner:
             elif stop == Stop.OUTPUT_FULL:
                 columns = self._columns = columns.grown(count)
             elif stop == Stop.FORMAT_DESCRIPTION:
-                # a second one, as in a server's relay log: it speaks for what follows
+                # A second format description event in a file, as in a server's relay log, gives the layout of the
+                # events after it.
                 length = EventHeader.unpack(data[at : at + HEADER_LENGTH].tobytes()).size
                 if at + length > data.size:
                     break
                 if boundary_count:
-                    break  # the segment before ends here, the next begins with it
+                    # The segment ends before this format description event, which begins the next segment.
+                    break
                 self._use(
                     FormatDescription.parse(
                         data[at : at + length].tobytes(), file=self.file, position=offset + at
@@ -164,7 +173,9 @@ class FileScanner:
                 )
                 return self._format_description_segment(offset + at, length)
             elif boundary_count:
-                break  # the whole transactions go first; the next scan meets the bad event again
+                # Return the whole transactions before the bad event. The next scan meets the bad event again and
+                # raises the error.
+                break
             else:
                 self._raise(Stop(stop), data, at, offset)
         if boundary_count:
@@ -234,7 +245,6 @@ class FileScanner:
             raise error.located(self.file) from None
 
     def _group(self, events: K.EventColumns, data: npt.NDArray[np.uint8], offset: int) -> int:
-        """Fill the transactions' columns and return how many transactions there are."""
         buffer = K.Buffer(data.ctypes.data, data.size, offset)
         transactions = self._columns.transactions
         while True:
@@ -279,7 +289,7 @@ class FileScanner:
         )
 
     def _scan_inside(self, events: bytes, prepared: Prepared) -> Segment | None:
-        """Scan the events of a payload; return None unless they are exactly one transaction."""
+        """Return the segment of a compressed transaction's events; None unless these are exactly one transaction."""
         inside, self._inside = self._inside, None
         if inside is None:
             fd = replace(self.format_description, checksum=False)
@@ -296,7 +306,8 @@ class FileScanner:
             or segment.type[0] == EventType.FORMAT_DESCRIPTION
         ):
             return None
-        self._inside = inside  # to be used again: nothing was left open
+        # The scanner of this compressed transaction can scan the next one, because no transaction is open in it.
+        self._inside = inside
         return segment
 
     def _read_tagged_gtid(self, data: npt.NDArray[np.uint8], offset: int, txn: int) -> None:

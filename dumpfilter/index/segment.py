@@ -15,36 +15,51 @@ from dumpfilter.index._scan import EventColumns, TransactionColumns
 from dumpfilter.index.xa import ALWAYS, Prepared
 
 _SEGMENT_OVERHEAD = 2 << 10
-"""The memory of a segment besides its columns, bytes. It counts for the segments of small payloads."""
+"""The memory that a segment takes besides its arrays, bytes.
+
+It matters for the many small segments of compressed transactions.
+"""
 
 
 @dataclass(frozen=True)
 class Segment:
-    """Consecutive events of one file, ``start`` to ``end`` (file offsets, bytes).
+    """Consecutive events of one binlog file, scanned into arrays: from file offset ``start`` to ``end``, bytes.
 
-    Event columns, all of one length: ``offset`` int64, ``size`` int64, ``time`` uint32 (Unix seconds), ``type`` uint8,
-    ``role`` uint8 (:mod:`dumpfilter.binlog.roles`), ``subject`` int32 (a number of the set's :class:`Subjects`, or
-    negative). Transaction columns: ``txn_event`` int64 is the number of the first event. It has one entry more than
-    there are transactions, the number of events. ``txn_subject`` int32 is the only subject, or a negative number.
-    ``txn_source`` int32 and ``txn_number`` int64 are the GTID, in every segment that has a part of the transaction.
-    The source is -1 without a GTID and -3 for events between transactions. ``txn_server`` uint32 is the server id in
-    the header of the first event.
+    A role is the way in which an event travels in a filtered stream. A subject is a table or statement that filters
+    decide about.
 
-    ``txn_set`` int64, with one entry more than there are transactions, is the start of each transaction's entries in
-    ``set_subject`` int32. The entries are the subjects of a transaction with several, where one verdict for all
-    subjects decides the whole transaction. Other transactions have no entries.
+    Arrays with one entry for each event:
 
-    ``continues`` says that the first transaction began in an earlier segment, ``open`` that the last goes on in the
-    next.
+    - ``offset`` int64 and ``size`` int64, bytes. ``time`` uint32, Unix seconds. ``type`` uint8.
+    - ``role`` uint8: a role of :mod:`dumpfilter.binlog.roles`.
+    - ``subject`` int32: the number of the event's subject in the binlog set's :class:`Subjects`, or a negative
+      constant of that module.
 
-    ``xa_ends`` are the numbers of the events (role STATEMENT) that end an XA transaction whose subjects are known.
+    Arrays with one entry for each transaction:
 
-    ``payloads`` has each compressed transaction as a segment of its own, by the number of its event (role PAYLOAD).
-    The offsets of such a segment count in the uncompressed bytes. ``prepared`` are the prepared transactions at the
-    end of the segment. ``earlier_ends`` has, by the number of its event, each end of a transaction that was prepared
-    before the segment. ``unknown_ends`` (role KEEP) are the ends whose prepared transaction the scan has not seen.
+    - ``txn_event`` int64: the number of the transaction's first event. One entry more holds the number of all events.
+    - ``txn_subject`` int32: the transaction's only subject, or a negative constant such as ``MIXED``.
+    - ``txn_source`` int32 and ``txn_number`` int64: the GTID, in every segment that has a part of the transaction. The
+      source is -1 without a GTID and -3 for events between transactions.
+    - ``txn_server`` uint32: the server id in the header of the first event.
+    - ``txn_set`` int64: the start of the transaction's entries in ``set_subject`` int32. One entry more holds the end
+      of the last.
 
-    ``format_description`` is the format description in force.
+    A transaction has entries in ``set_subject`` when it has several subjects and the same verdict for all of them
+    decides the whole transaction. The entries are these subjects.
+
+    Other fields:
+
+    - ``continues``: whether the first transaction began in an earlier segment.
+    - ``open``: whether the last transaction goes on in the next segment.
+    - ``xa_ends``: the numbers of the events (role STATEMENT) that end an XA transaction whose subjects are known.
+    - ``payloads``: each compressed transaction as its own segment, by the number of its event (role PAYLOAD). Offsets
+      in such a segment count in the uncompressed bytes.
+    - ``prepared``: the XA transactions that are prepared at the end of the segment.
+    - ``earlier_ends``: the xid by the number of the event, for each end of an XA transaction that was prepared before
+      the segment.
+    - ``unknown_ends``: the same for XA ends (role KEEP) whose prepared transaction the scan has not seen.
+    - ``format_description``: the format description event by which the events are read.
     """
 
     file: str
@@ -74,7 +89,7 @@ class Segment:
 
     @property
     def nbytes(self) -> int:
-        """The memory of the columns, bytes, with those of the payloads."""
+        """The memory of the segment's arrays, including the segments of compressed transactions, bytes."""
         return sum(
             column.nbytes
             for column in (
@@ -95,9 +110,11 @@ class Segment:
         ) + sum(_SEGMENT_OVERHEAD + payload.nbytes for payload in self.payloads.values())
 
     def with_known_ends(self, holds: Mapping[Xid, int]) -> Segment:
-        """Return the segment with roles and subjects for the unknown XA ends that ``holds`` knows.
+        """Return a copy of the segment in which XA ends with an unknown prepared transaction get their role and
+        subject.
 
-        ``holds`` maps xids to values as in ``prepared``.
+        ``holds`` gives, for the xid of a transaction that was prepared before the segment, the number of the set of
+        its subjects. The value ALWAYS stands for a transaction of which the master sends some events in any case.
         """
         known = {event: holds[xid] for event, xid in self.unknown_ends.items() if xid in holds}
         if not known:
@@ -118,13 +135,13 @@ class Segment:
         )
 
     def transaction_of(self, event: int) -> int:
-        """Return the number of the transaction that has event number ``event``."""
+        """Return the number, within the segment, of the transaction to which event number ``event`` belongs."""
         return int(np.searchsorted(self.txn_event, event, "right")) - 1
 
     def transaction_at(self, position: int) -> int | None:
-        """Return the number of the transaction that begins at a file offset; None when none begins there.
+        """Return the number of the transaction that begins at a file offset; None when no transaction begins there.
 
-        ``end`` itself gives the number of transactions when no transaction is open there.
+        At the segment's end, where no transaction is open, the result is the number of all transactions.
         """
         if position == self.end:
             return None if self.open else len(self.txn_subject)
@@ -138,7 +155,7 @@ class Segment:
 
 
 class Columns:
-    """The arrays that a scan writes into, used again for each segment. See :class:`Segment` for the columns."""
+    """The arrays that a scan writes into, used again for each segment. :class:`Segment` describes the arrays."""
 
     def __init__(self, capacity: int) -> None:
         self.events = EventColumns(
@@ -160,7 +177,6 @@ class Columns:
         self.set_subject = np.empty(capacity, np.int32)
 
     def grown(self, used: int) -> Columns:
-        """Return columns of twice the capacity that hold the first ``used`` events."""
         larger = Columns(2 * len(self.events.offset))
         for name in EventColumns._fields:
             getattr(larger.events, name)[:used] = getattr(self.events, name)[:used]

@@ -1,4 +1,4 @@
-"""Statements of Query and Execute_load_query events, made into subjects."""
+"""The statements of Query and Execute_load_query events, with the kind, databases and tables that filters decide by."""
 
 from __future__ import annotations
 
@@ -15,9 +15,12 @@ _FRAMES = (b"ROLLBACK", b"SAVEPOINT ", b"RELEASE SAVEPOINT ")
 
 
 def read_statement(event: bytes, fd: FormatDescription) -> tuple[Statement, int | None]:
-    """Return the statement of a whole event, and its role when the statement is a transaction's keyword (else None).
+    """Return the statement of a Query or Execute_load_query event, and the event's role if the text is a transaction
+    keyword.
 
-    Raises BinlogCorrupt (without file and position) when the event is malformed.
+    A role is the way in which an event travels in a filtered stream. The keywords, such as COMMIT, have a role of
+    their own; for any other statement the second value is None. Raises BinlogCorrupt (without file and position) when
+    the event is malformed.
     """
     kind = EventType(event[4])
     query = decode_statement_event(kind, fd.body(event), fd)
@@ -35,13 +38,14 @@ def decode_statement_event(kind: EventType, body: bytes | memoryview, fd: Format
     """Decode the body of a Query, Query_compressed or Execute_load_query event."""
     if kind == EventType.EXECUTE_LOAD_QUERY:
         return decode_execute_load_query(body, post_header_length=fd.post_header_length(kind))
-    # a compressed Query has the post-header of a plain one
+    # MariaDB's format description event gives the post-header's length for plain Query events, and a compressed Query
+    # event has the same.
     length = fd.post_header_length(EventType.QUERY)
     return decode_query(body, post_header_length=length, compressed=kind == EventType.QUERY_COMPRESSED)
 
 
 def statement_of(query: QueryEvent, fd: FormatDescription) -> Statement:
-    """Return the statement of a decoded event, with the tables and databases that it uses."""
+    """Return the statement of a decoded Query event, with the tables and databases that filters decide by."""
     status = query.status
     shape = statement_shape(query.text, family=fd.family, sql_mode=status.sql_mode or 0)
     read = _subject if len(shape) <= LONGEST_REMEMBERED else _subject.__wrapped__
@@ -59,7 +63,6 @@ def _subject(
     table_map_for_update: int | None,
     tables_info: tuple[TableName, ...] | None,
 ) -> Statement:
-    """Make a statement from its shape. The cache serves statements that differ only in values."""
     return make_statement(
         parse_statement(shape, family),
         current_database=current_database,

@@ -19,7 +19,10 @@ from dumpfilter.statement.statement import Statement
 
 @dataclass(frozen=True)
 class TableSubject:
-    """A table that a table map names. The names are decoded as UTF-8 with surrogateescape."""
+    """A table that a Table_map event names, as a subject that filters decide about.
+
+    The names are decoded from UTF-8. Other bytes are kept by surrogateescape.
+    """
 
     database: str
     table: str
@@ -29,11 +32,11 @@ Subject = TableSubject | Statement
 
 
 class Subjects:
-    """The subjects met so far, shared by all scans of a binlog set.
+    """The register that numbers the subjects (tables and statements) of a binlog set, shared by all scans of the set.
 
     The compiled scan numbers tables in the arrays of ``names``, :meth:`statement` numbers statements, and
-    :meth:`any_of` numbers sets of both. A number is never used again, so table flags stay valid. ``lock`` keeps all but
-    one scan at a time from using the object.
+    :meth:`any_of` numbers sets of both. A number is never given to another subject, so that a filter's verdicts by
+    number stay valid. The mutex ``lock`` lets one scan at a time use the register.
     """
 
     def __init__(self) -> None:
@@ -41,7 +44,7 @@ class Subjects:
         self._known: list[Subject | None] = []
         self._statements: dict[Statement, int] = {}
         self._tables: dict[TableSubject, int] = {}
-        """The numbers of the tables that :meth:`number_of` has numbered."""
+        """The numbers of the tables that Python code, not the compiled scan, has numbered."""
         self._sets: dict[tuple[int, ...], int] = {}
         self._members: dict[int, tuple[int, ...]] = {}
         self.names = K.Names(
@@ -57,7 +60,7 @@ class Subjects:
         return self.count
 
     def __getitem__(self, number: int) -> Subject:
-        """Return a table or a statement. Raises KeyError for the number of a set (see :meth:`members`)."""
+        """Return the table or statement with a number. Raises KeyError for a set's number (see :meth:`members`)."""
         if number >= len(self._known):
             self._read_new_tables()
         subject = self._known[number]
@@ -66,24 +69,34 @@ class Subjects:
         return subject
 
     def members(self, number: int) -> tuple[int, ...] | None:
-        """Return the numbers in a set (see :meth:`any_of`), smaller than its own; None for a table or a statement."""
+        """Return the members of a set that :meth:`any_of` has numbered; None when the number is a table's or a
+        statement's.
+
+        The members are numbers of tables and statements, and smaller than the number of the set.
+        """
         return self._members.get(number)
 
     def since(self, first: int) -> Iterator[Subject]:
-        """Yield the tables and statements from number ``first`` on."""
+        """Yield the tables and statements with the numbers from ``first`` on, for callers that know those before."""
         for number in range(first, self.count):
             if self.members(number) is None:
                 yield self[number]
 
     def statement(self, statement: Statement) -> int:
-        """Return the number of a statement. Equal statements have one number."""
+        """Return the number of a statement.
+
+        A statement without a number gets the next one. Equal statements have one number.
+        """
         number = self._statements.get(statement)
         if number is None:
             number = self._statements[statement] = self._add(statement)
         return number
 
     def number_of(self, subject: Subject) -> int:
-        """Return a number for a subject of another scan. A table may have a second number, from the own scan."""
+        """Return this register's number for a table or statement that another register numbered.
+
+        A table that the compiled scan numbers, too, has a second number.
+        """
         if not isinstance(subject, TableSubject):
             return self.statement(subject)
         number = self._tables.get(subject)
@@ -92,9 +105,10 @@ class Subjects:
         return number
 
     def any_of(self, numbers: Iterable[int]) -> int:
-        """Return the number of a set of tables and statements, which a filter sends when it sends any of them.
+        """Return the number of a set of tables and statements. A filter sends the set when it sends any member.
 
-        Equal sets have one number. A set of one has the number of its only member.
+        An XA COMMIT has such a set as its subject, for example. Equal sets have one number. A set of one has the
+        number of its only member.
         """
         members = tuple(sorted(set(numbers)))
         if len(members) == 1:
@@ -110,14 +124,16 @@ class Subjects:
         if self.count >= self.names.start.size:
             self.grow()
         number = self.count
-        # no table's key has a negative length, so the scan never takes this entry for a table
+        # A table's name never has a negative length, so that the compiled scan does not take this entry for a table.
         self.names.length[number] = -1
         self.count += 1
         self._known.append(subject)
         return number
 
     def grow(self) -> None:
-        """Double the room for names and numbers (the scan stopped with GROW_NAMES)."""
+        """Double the arrays of names and numbers, after the compiled scan has stopped because they are full
+        (GROW_NAMES).
+        """
         old = self.names
         slots = np.full(old.slots.size * 2, -1, np.int64)
         K.rehash_names(old, slots, self.count)
@@ -129,12 +145,14 @@ class Subjects:
         )
 
     def load(self, state: npt.NDArray[np.void]) -> None:
-        """Write the numbers of subjects and bytes known into a scan's state."""
+        """Write the number of subjects and the bytes of names into the state record of a compiled scan, before it
+        begins.
+        """
         state["subjects"] = self.count
         state["name_bytes"] = self.name_bytes
 
     def store(self, state: npt.NDArray[np.void]) -> None:
-        """Take over the tables that a scan has added."""
+        """Read from the state record of a compiled scan how many tables and bytes of names the scan has added."""
         self.count = int(state["subjects"][0])
         self.name_bytes = int(state["name_bytes"][0])
 

@@ -15,12 +15,13 @@ from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.gtid_events import Xid
 
 ALWAYS = R.KEPT
-"""The value for a prepared transaction of which the master sends some events in any case."""
+"""The value for a prepared XA transaction of which the master sends some events in any case."""
 
 Prepared = Mapping[Xid, int]
-"""The prepared transactions at a place of the stream, by canonical xid.
+"""The XA transactions that are prepared at a place of the stream, by xid (:func:`canonical`).
 
-The value is the number of the set of a transaction's subjects (Subjects.any_of), or :data:`ALWAYS`.
+The value is the number of the set of a transaction's tables and statements (Subjects.any_of), or :data:`ALWAYS` when
+the master sends some of its events in any case.
 """
 
 NONE_PREPARED: Prepared = MappingProxyType({})
@@ -47,12 +48,15 @@ def ended_xid(text: bytes) -> Xid | None:
 
 
 def canonical(xid: Xid) -> Xid:
-    """Return the xid with an unsigned format id of 32 bits. Text and XA_prepare event may differ in the sign."""
+    """Return an xid whose format id is an unsigned number of 32 bits, for comparison.
+
+    The format id in the text of XA COMMIT and in the XA_prepare event may differ in the sign.
+    """
     return replace(xid, format_id=xid.format_id & 0xFFFFFFFF)
 
 
 class XaTransactions:
-    """The prepared transactions, which change as a scan goes on."""
+    """The XA transactions that are prepared at the place that a scan has reached. They change as the scan goes on."""
 
     def __init__(self, prepared: Prepared = NONE_PREPARED) -> None:
         self._prepared = dict(prepared)
@@ -60,18 +64,24 @@ class XaTransactions:
 
     @property
     def prepared(self) -> Prepared:
-        """A snapshot of the transactions that are prepared now."""
+        """A copy of the register of prepared XA transactions, which later events do not change."""
         if self._snapshot is None:
             self._snapshot = MappingProxyType(dict(self._prepared)) if self._prepared else NONE_PREPARED
         return self._snapshot
 
     def prepare(self, xid: Xid, holds: int) -> None:
-        """Note the transaction of an XA_prepare event."""
+        """Add the XA transaction of an XA_prepare event. ``holds`` is the number of the set of its subjects, or
+        ALWAYS.
+        """
         self._prepared[canonical(xid)] = holds
         self._snapshot = None
 
     def end(self, xid: Xid) -> int | None:
-        """Forget the transaction of an XA COMMIT or XA ROLLBACK and return its value; None when it is not known."""
+        """Remove the XA transaction that an XA COMMIT or XA ROLLBACK ends, and return its value; None when it is not
+        known.
+
+        The value is the number of the set of the transaction's subjects, or ALWAYS.
+        """
         holds = self._prepared.pop(canonical(xid), None)
         if holds is not None:
             self._snapshot = None

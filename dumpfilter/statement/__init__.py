@@ -1,4 +1,4 @@
-"""The text of binlogged statements: a statement's kind, and the databases and tables that it touches."""
+"""The reading of binlogged statements: from a text, its kind and the databases and tables that it touches."""
 
 from dumpfilter.binlog.query import TableName
 from dumpfilter.statement.parse import StatementText, make_statement, parse_statement

@@ -1,7 +1,7 @@
-"""The compiled part of :mod:`dumpfilter.statement.shape`: one pass over the bytes of a statement.
+"""The compiled code that makes the shape of a statement: its text without comments, with question marks for literals.
 
-:func:`shape` looks at the byte at ``at`` and calls the functions for what begins there: a comment, quotes, a word.
-These functions read ``text`` from ``at`` and write to ``out`` from ``n``. They return the new positions.
+:func:`shape` looks at the byte at ``at`` and calls the function for the item that begins there: a comment, quotes, a
+word. These functions read ``text`` from ``at`` and write to ``out`` from ``n``. They return the new positions.
 """
 
 # ruff: noqa: SIM109 (numba compares with a tuple more slowly)
@@ -19,14 +19,14 @@ _BACKSLASH, _UNDERSCORE, _BACKTICK = ord("\\"), ord("_"), ord("`")
 _A, _B, _E, _F, _X = ord("a"), ord("b"), ord("e"), ord("f"), ord("x")
 _NOT_ASCII = 128
 _LOWER = 32
-"""The bit that makes an ASCII letter lower case."""
+"""The bit that is set in lower-case ASCII letters and clear in upper-case letters."""
 _NULL, _TRUE, _FALSE, _DEFAULT = (
     np.uint64(int.from_bytes(word, "big")) for word in (b"null", b"true", b"false", b"default")
 )
 _WORD_BYTES = np.array(
     [c >= _NOT_ASCII or chr(c).isalnum() or c == _UNDERSCORE or c == _DOLLAR for c in range(256)]
 )
-"""Whether each byte is part of a word."""
+"""A table that tells for each value of a byte whether the byte can be part of a word in SQL, bool[256]."""
 _SHORTEST_LITERAL, _LONGEST_LITERAL = len("null"), len("default")
 
 
@@ -42,20 +42,17 @@ def _is_word(c):
 
 @njit(cache=True, nogil=True)
 def _byte(text, k):
-    """Return a byte. An unsigned index saves the test for a negative index, a tenth of the time."""
     return text[np.uintp(k)]
 
 
 @njit(cache=True, nogil=True)
 def _put(out, n, c):
-    """Write a byte. Return the new ``n``."""
     out[np.uintp(n)] = c
     return n + 1
 
 
 @njit(cache=True, nogil=True)
 def _copy(text, start, end, out, n):
-    """Write ``text[start:end]``. Return the new ``n``."""
     for k in range(start, end):
         n = _put(out, n, _byte(text, k))
     return n
@@ -77,7 +74,6 @@ def _end_of_word(text, at):
 
 @njit(cache=True, nogil=True)
 def _is_number(text, start, end):
-    """Tell whether a word is a number: digits, ``0x…``, ``0b…``, or digits with an exponent."""
     if not _is_digit(_byte(text, start)):
         return False
     if (
@@ -98,7 +94,6 @@ def _is_number(text, start, end):
 
 @njit(cache=True, nogil=True)
 def _is_literal_word(text, start, end):
-    """Tell whether a word is NULL, TRUE, FALSE or DEFAULT."""
     if not _SHORTEST_LITERAL <= end - start <= _LONGEST_LITERAL:
         return False
     word = np.uint64(0)
@@ -109,7 +104,6 @@ def _is_literal_word(text, start, end):
 
 @njit(cache=True, nogil=True)
 def _before_spaces(out, n):
-    """Return the position after the last byte of ``out[:n]`` that is no space."""
     while n > 0 and _byte(out, n - 1) == _SPACE:
         n -= 1
     return n
@@ -117,7 +111,6 @@ def _before_spaces(out, n):
 
 @njit(cache=True, nogil=True)
 def _put_space(out, n):
-    """Write a space, unless it would be the first byte or follow another space. Return the new ``n``."""
     if n > 0 and _byte(out, n - 1) != _SPACE:
         n = _put(out, n, _SPACE)
     return n
@@ -125,10 +118,6 @@ def _put_space(out, n):
 
 @njit(cache=True, nogil=True)
 def _put_literal(out, n):
-    """Write a question mark for a literal. Return the new ``n``.
-
-    The sign before the literal is removed. A literal after another in a list adds nothing.
-    """
     m = _before_spaces(out, n)
     if m > 0 and (_byte(out, m - 1) == _PLUS or _byte(out, m - 1) == _MINUS):
         k = _before_spaces(out, m - 1)
@@ -143,14 +132,12 @@ def _put_literal(out, n):
 
 @njit(cache=True, nogil=True)
 def _begins_item(out, n):
-    """Tell whether an item of a list begins behind ``out[:n]``."""
     m = _before_spaces(out, n)
     return m > 0 and (_byte(out, m - 1) == _OPEN or _byte(out, m - 1) == _COMMA)
 
 
 @njit(cache=True, nogil=True)
 def _before_introducer(out, n):
-    """Return the position before a string's character set (_utf8mb4) or letter (x, b, n), if ``out[:n]`` ends so."""
     k = n
     while k > 0 and _is_word(_byte(out, k - 1)):
         k -= 1
@@ -166,7 +153,6 @@ def _line_comment(text, out, at, n):
 
 @njit(cache=True, nogil=True)
 def _comment(text, out, at, n, mariadb):
-    """Replace ``/* … */`` by a space. Keep the opening of a version comment with its version."""
     size = text.size
     third = _byte(text, at + 2) if at + 2 < size else np.uint8(0)
     fourth = _byte(text, at + 3) if at + 3 < size else np.uint8(0)
@@ -179,14 +165,14 @@ def _comment(text, out, at, n, mariadb):
         return at + 2, _put_space(out, n)
     start = at - 2
     at = _skip_digits(text, at + (1 if third == _EXCLAMATION else 2), size)
-    # the version is copied here, so that it is not taken for a literal
+    # The version number of a version comment is copied at once, so that it does not become a question mark like a
+    # literal.
     n = _copy(text, start, at, out, n)
     return at, _put(out, n, _SPACE)
 
 
 @njit(cache=True, nogil=True)
 def _quoted_name(text, out, at, n):
-    """Copy a name in quotes. A doubled quote does not end the name."""
     quote = _byte(text, at)
     n = _put(out, n, quote)
     at += 1
@@ -204,7 +190,6 @@ def _quoted_name(text, out, at, n):
 
 @njit(cache=True, nogil=True)
 def _end_of_string(text, at, backslash_escapes):
-    """Return the end of the string whose first quote is at ``at``. A doubled quote does not end the string."""
     quote = _byte(text, at)
     escape = np.uint8(_BACKSLASH) if backslash_escapes else quote
     at += 1
@@ -222,7 +207,6 @@ def _end_of_string(text, at, backslash_escapes):
 
 @njit(cache=True, nogil=True)
 def _end_of_number(text, at):
-    """Return the end of a number whose first word ends at ``at``: after its fraction and its signed exponent."""
     size = text.size
     if at < size and _byte(text, at) == _DOT:
         k = _end_of_word(text, at + 1)
@@ -241,7 +225,6 @@ def _end_of_number(text, at):
 
 @njit(cache=True, nogil=True)
 def _put_close(out, n):
-    """Write a closing parenthesis; ``(?), (?)`` becomes ``(?)``. Return the new ``n``."""
     m = _before_spaces(out, n)
     if m >= 2 and _byte(out, m - 1) == _QUESTION and _byte(out, m - 2) == _OPEN:
         k = _before_spaces(out, m - 2)
@@ -259,10 +242,10 @@ def _put_close(out, n):
 
 @njit(cache=True, nogil=True)
 def shape(text, out, ansi_quotes, backslash_escapes, mariadb):
-    """Write the shape of ``text`` (uint8) to ``out``, and return its length.
+    """Write the shape of a statement (its text without comments, with question marks for literals) to ``out``.
 
-    ``out`` (uint8) has at least ``2 * text.size + 8`` bytes, since a space is added after each version comment's
-    opening.
+    Returns the length of the shape. ``text`` and ``out`` are uint8. ``out`` has at least ``2 * text.size + 8`` bytes,
+    since a space is added after each version comment's opening.
     """
     at = 0
     n = 0

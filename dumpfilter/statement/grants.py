@@ -1,4 +1,4 @@
-"""The grant tables that an account statement opens, in the server's order.
+"""The grant tables that an account statement such as GRANT or CREATE USER opens, in the server's order.
 
 A replica applies its table rules to the grant tables as to any updated table. The order is that of ``enum ACL_TABLES``
 in MySQL (``open_grant_tables``) and of ``Grant_tables::open_and_lock`` in MariaDB, which opens only the tables that
@@ -18,9 +18,9 @@ _MARIADB = ("db", "tables_priv", "columns_priv", "procs_priv", "proxies_priv", "
 
 
 def grant_tables(family: Family, *opened: str) -> tuple[TableName, ...]:
-    """Return the grant tables that a statement opens.
+    """Return the grant tables that an account statement opens, in the server's order.
 
-    MySQL opens all. MariaDB opens global_priv and the tables named ``opened``; ``"*"`` stands for all.
+    MySQL opens all grant tables. MariaDB opens global_priv and the tables named ``opened``; ``"*"`` stands for all.
     """
     if family == "mysql":
         names: tuple[str, ...] = _MYSQL

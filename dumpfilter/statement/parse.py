@@ -1,12 +1,13 @@
-"""The parser of binlogged statements: kind, updated tables in the server's order, created and renamed objects.
+"""The parser of binlogged statements, which finds a statement's kind, its updated tables, and the objects that it
+creates or renames.
 
 The parser reads only the head of a statement, word by word, because the tables that a server applies its table rules
 to stand there. It reports a statement that it does not understand as unknown and never guesses.
 :mod:`dumpfilter.statement.reads` finds the tables that a statement reads.
 
 Which tables count, and in which order, follows ``mysql_execute_command`` of both servers: the tables marked *updating*
-in the global table list. Recorded for every kind in tests/oracle/data (``*-statement-kinds``, ``*-forms``,
-``*-forms2``).
+in the global table list (the server's list of a statement's tables). Recorded for every kind in tests/oracle/data
+(``*-statement-kinds``, ``*-forms``, ``*-forms2``).
 """
 
 from __future__ import annotations
@@ -25,49 +26,51 @@ from dumpfilter.statement.tokens import BINLOG
 K = StatementKind
 
 _NOTHING: TableLists = ()
-"""The updated tables of a statement that no table rule applies to."""
+"""The value of ``updated`` for a statement that updates no table, so that no table rule applies to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatementText:
-    """The facts that a statement's text tells.
+    """The facts that the parser finds in a statement's text.
 
-    Names are as written. A name without a database is in the current database.
+    Names are as in the text. A name without a database is in the current database.
     """
 
     kind: StatementKind
     database: str | None = None
-    """The database that CREATE, ALTER or DROP DATABASE names."""
+    """The database that a CREATE, ALTER or DROP DATABASE statement names; None for other statements."""
     updated: TableLists | None = None
-    """The lists of updated tables, as in :attr:`Statement.updated`; None when the text does not tell them.
+    """The lists of updated tables to which a server applies its table rules; None when the text does not tell them.
 
-    It is also None for an UPDATE of several tables, which has ``listed`` instead.
+    :attr:`Statement.updated` explains the lists. The value is also None for an UPDATE of several tables, which has
+    ``listed`` instead.
     """
     listed: tuple[TableName, ...] | None = None
-    """The start of the global table list of an UPDATE of several tables; else None.
+    """The tables of an UPDATE of several tables, in the server's order, or the first of them; None for other
+    statements.
 
-    The bits of the event's Q_TABLE_MAP_FOR_UPDATE number the updated tables in this list.
+    The bits of the event's Q_TABLE_MAP_FOR_UPDATE tell which tables of this list the statement updates.
     """
     listed_whole: bool = True
-    """Whether ``listed`` is the complete list."""
+    """Whether ``listed`` holds all tables of the UPDATE, and not only the first of them."""
     objects: tuple[TableName, ...] | None = None
     """The tables, views, routines … that the statement creates, changes or drops; None when they cannot be told."""
     sources: tuple[TableName, ...] = ()
-    """The model of CREATE TABLE … LIKE."""
+    """The table after LIKE in a CREATE TABLE … LIKE, whose columns the new table gets; empty for other statements."""
     renames: tuple[tuple[TableName, TableName], ...] = ()
-    """The old and new names of RENAME TABLE and ALTER TABLE … RENAME, in order."""
+    """The pairs of old and new name in a RENAME TABLE or ALTER TABLE … RENAME, in the order of the text."""
     temporary: bool = False
-    """Whether the statement has the word TEMPORARY."""
+    """Whether the statement has the word TEMPORARY, as in CREATE TEMPORARY TABLE."""
 
 
 UNKNOWN = StatementText(K.UNKNOWN)
 
 
 def parse_statement(text: str, family: Family = "mysql") -> StatementText:
-    """Parse the head of a statement.
+    """Return the facts that the head of a statement tells: its kind, updated tables, created and renamed objects.
 
-    The parser takes double quotes for a name wherever a name must stand. Therefore it does not need to know
-    whether ANSI_QUOTES was on.
+    The parser takes double quotes for a name wherever a name must stand. Therefore it does not need to know whether
+    ANSI_QUOTES was on.
 
     >>> parse_statement("UPDATE LOW_PRIORITY shop.orders o SET o.total = 1").updated
     ((TableName(database='shop', table='orders'),),)
@@ -78,7 +81,7 @@ def parse_statement(text: str, family: Family = "mysql") -> StatementText:
     """
     reader = TokenReader(text, dialect=BINLOG[family], most=MOST_TOKENS)
     parsed = _statement(reader, family)
-    # the part that was not read may name more tables
+    # The parser stops after a number of tokens, and the rest of the statement may name more tables.
     return replace(UNKNOWN, kind=parsed.kind) if reader.cut else parsed
 
 
@@ -90,15 +93,15 @@ def make_statement(
     table_map_for_update: int | None = None,
     tables_info: tuple[TableName, ...] | None = None,
 ) -> Statement:
-    """Return the subject of a statement event.
+    """Return the kind, databases and tables of a statement, which together are the subject that filters decide about.
 
     Parameters:
-        parsed: the facts from the event's text.
+        parsed: the facts from the statement's text.
         current_database: the event's default database; None for none.
-        updated_databases: the event's Q_UPDATED_DB_NAMES. None: the databases that the text tells.
-        table_map_for_update: the event's Q_TABLE_MAP_FOR_UPDATE.
-        tables_info: the tables info of an extended event (WL#40). It is used only where the text does not tell the
-            updated tables, because it does not say which of its tables are only read.
+        updated_databases: the event's Q_UPDATED_DB_NAMES. With None, the databases in the text are used.
+        table_map_for_update: the event's Q_TABLE_MAP_FOR_UPDATE, whose bits tell which tables an UPDATE changes.
+        tables_info: the table names that an event in WL#40's extended format carries. They are used only where the
+            text does not tell the updated tables, because they do not say which tables are only read.
     """
     if updated_databases is None:
         updated_databases = _databases(parsed, current_database)
@@ -116,16 +119,17 @@ def make_statement(
 def _picked(parsed: StatementText, table_map: int) -> TableLists | None:
     assert parsed.listed is not None
     if not table_map:
-        return None  # an old master did not log the bits; the replica decides when it has opened the tables
+        # An old master did not log Q_TABLE_MAP_FOR_UPDATE. The replica finds the updated tables when it opens them.
+        return None
     numbers = [n for n in range(table_map.bit_length()) if table_map >> n & 1]
     if not parsed.listed_whole and numbers[-1] >= len(parsed.listed):
         return None
-    # the master counts a view's tables too, so that a number can be beyond the list; it marks no table
+    # In Q_TABLE_MAP_FOR_UPDATE the master numbers the tables inside a view, too. A bit beyond the list marks no table
+    # of the text.
     return (tuple(parsed.listed[n] for n in numbers if n < len(parsed.listed)),)
 
 
 def _databases(parsed: StatementText, current: str | None) -> tuple[str, ...] | None:
-    """Return the databases of the objects that a statement changes, or None when they cannot be told."""
     if parsed.kind.is_database:
         named = parsed.database or current
         return (named,) if named else None
@@ -135,7 +139,7 @@ def _databases(parsed: StatementText, current: str | None) -> tuple[str, ...] | 
     return None if None in found else tuple(db for db in found if db is not None)
 
 
-# Statements by their first word
+# Each function here reads the statements that begin with a certain word, such as INSERT.
 
 
 def _statement(reader: TokenReader, family: Family) -> StatementText:
@@ -154,7 +158,6 @@ def _on(
     sources: tuple[TableName, ...] = (),
     temporary: bool = False,
 ) -> StatementText:
-    """Return the facts of a statement that updates these tables and touches nothing else."""
     if names is None:
         return replace(UNKNOWN, kind=kind)
     objects = (*names, *(new for _, new in renames if new not in names))
@@ -176,7 +179,7 @@ def _insert(reader: TokenReader, kind: StatementKind) -> StatementText:
 def _update(reader: TokenReader, ctes: frozenset[str]) -> StatementText:
     reader.accept_all("LOW_PRIORITY", "IGNORE")
     unknown = replace(UNKNOWN, kind=K.UPDATE)
-    # MariaDB's FOR PORTION OF stands between a single table and SET
+    # In MariaDB, FOR PORTION OF may stand between a single table and SET.
     found = read_references(reader, ctes, "SET", "FOR")
     if found is None:
         return unknown
@@ -197,12 +200,13 @@ def _delete(reader: TokenReader, ctes: frozenset[str]) -> StatementText:
     if targets is None:
         return unknown
     if not reader.accept("USING" if from_first else "FROM"):
-        # one table; its alias, PARTITION, WHERE … may follow
+        # A DELETE with one target deletes from that table. Its alias, PARTITION or WHERE may follow.
         return _on(K.DELETE, (targets[0],)) if from_first and len(targets) == 1 else unknown
     found = read_references(reader, ctes, "WHERE", "ORDER", "LIMIT", "RETURNING", or_end=True)
     if found is None:
         return unknown
-    # a target is a table's alias or name; the server's order is that of the FROM clause
+    # A target of a DELETE of several tables is a table's alias or name. The server's order of the tables is that of
+    # the FROM clause.
     wanted = set(targets)
     updated = []
     for name, alias in found.top:
@@ -216,13 +220,13 @@ def _delete(reader: TokenReader, ctes: frozenset[str]) -> StatementText:
                 updated.append(name)
                 break
     if wanted:
-        # only the server can tell whether `d1.a` is the table `a` of the current database d1
+        # Only the server can tell whether the target `d1.a` is the table `a` of the FROM clause, since `d1` may be the
+        # current database.
         return unknown
     return _on(K.DELETE, tuple(updated))
 
 
 def _targets(reader: TokenReader) -> tuple[TableName, ...] | None:
-    """Take the targets of a DELETE: ``a``, ``d.a``, ``a.*``, ``d.a.*``. None when they cannot be read."""
     found = []
     while True:
         parts = []
@@ -240,7 +244,6 @@ def _targets(reader: TokenReader) -> tuple[TableName, ...] | None:
 
 
 def _with(reader: TokenReader, family: Family) -> StatementText:
-    """Read WITH: common table expressions, then UPDATE or DELETE. WITH … SELECT is unknown."""
     reader.accept("RECURSIVE")
     ctes = set()
     while True:
@@ -271,7 +274,6 @@ _MODIFIERS = (
 
 
 def _definition(reader: TokenReader, verb: str, family: Family) -> StatementText:
-    """Read CREATE, ALTER or DROP."""
     temporary = False
     while True:
         if reader.accept("OR"):
@@ -319,7 +321,7 @@ def _definition(reader: TokenReader, verb: str, family: Family) -> StatementText
         kind = K.EVENT if what == "EVENT" else K.ROUTINE
         names = reader.names(1)
         if what == "FUNCTION" and reader.accept("RETURNS") and reader.advance() and reader.accept("SONAME"):
-            names = ()  # a loadable function belongs to no database
+            names = ()  # A loadable function (CREATE FUNCTION … RETURNS … SONAME) belongs to no database.
         if what == "EVENT" and verb == "ALTER" and names and reader.skip_to("RENAME"):
             reader.accept("TO")
             new = reader.name()
@@ -336,7 +338,7 @@ _DATABASE_OPTIONS = frozenset(["DEFAULT", "CHARACTER", "CHARSET", "COLLATE", "EN
 def _database(reader: TokenReader, verb: str) -> StatementText:
     kind = K(f"{verb} DATABASE")
     reader.exists()
-    # behind ALTER DATABASE the name may be missing; then its first option stands there
+    # ALTER DATABASE may omit the database's name, so that the first option stands in its place.
     if (verb == "ALTER" and reader.token.word in _DATABASE_OPTIONS) or not reader.token.is_name:
         return StatementText(kind, updated=_NOTHING)
     return StatementText(kind, reader.advance().value, updated=_NOTHING)
@@ -348,7 +350,7 @@ def _trigger(reader: TokenReader, verb: str) -> StatementText:
     if trigger is None:
         return UNKNOWN
     if verb == "DROP":
-        # the replica applies its rules to the trigger's table, which only the replica knows
+        # For DROP TRIGGER, the replica applies its table rules to the trigger's table, which the text does not name.
         return StatementText(K.DROP_TRIGGER, updated=None, objects=(trigger,))
     table = reader.name() if reader.skip_to("ON") else None
     if table is None:
@@ -361,8 +363,8 @@ def _table(reader: TokenReader, verb: str, temporary: bool) -> StatementText:
     if verb == "DROP":
         names = reader.names()
         if temporary and if_exists and names:
-            # a replica always executes it, else a temporary table that passed the filter would stay
-            # (mysql_execute_command)
+            # A replica always executes DROP TEMPORARY TABLE IF EXISTS (mysql_execute_command). Otherwise a temporary
+            # table that passed the filter would stay.
             return StatementText(K.DROP_TABLE, updated=_NOTHING, objects=names, temporary=True)
         return _on(K.DROP_TABLE, names, temporary=temporary)
     names = reader.names(1)
@@ -383,11 +385,10 @@ def _create_table(reader: TokenReader, names: tuple[TableName, ...], temporary: 
 
 
 def _query_follows(reader: TokenReader) -> bool:
-    """Tell whether a query follows a table's columns and options."""
     while found := reader.skip_to("SELECT", "AS", "TABLE", "VALUES", "(", "WITH"):
         if found in ("SELECT", "TABLE", "VALUES"):
             return True
-        if found == "(":  # opens a query, or the list of an option
+        if found == "(":  # An opening parenthesis begins a query or the list of a table option.
             if reader.sees("SELECT", "WITH", "(", "TABLE", "VALUES"):
                 return True
             reader.skip_parentheses()
@@ -399,10 +400,6 @@ def _query_follows(reader: TokenReader) -> bool:
 
 
 def _alter_table(reader: TokenReader, names: tuple[TableName, ...]) -> StatementText:
-    """Read ALTER TABLE: its own table, and a table that it exchanges a partition with.
-
-    The servers apply no rule to the new name of a RENAME.
-    """
     unknown = replace(UNKNOWN, kind=K.ALTER_TABLE)
     renames: tuple[tuple[TableName, TableName], ...] = ()
     others: tuple[TableName, ...] = ()
@@ -425,7 +422,8 @@ def _alter_table(reader: TokenReader, names: tuple[TableName, ...]) -> Statement
                 return unknown
             names = (*names, other)
         else:
-            # MariaDB's CONVERT makes a table of a partition or the reverse; it applies no rule to that table
+            # MariaDB's CONVERT makes a table of a partition or a partition of a table. MariaDB applies no rule to that
+            # other table.
             if reader.accept("PARTITION") and not reader.skip_to("TO"):
                 return unknown
             if reader.accept("TABLE"):
@@ -462,7 +460,6 @@ def _rename(reader: TokenReader, family: Family) -> StatementText:
 
 
 def _maintenance(reader: TokenReader, family: Family) -> StatementText:
-    """Read ANALYZE, OPTIMIZE, REPAIR and CHECK."""
     reader.accept("NO_WRITE_TO_BINLOG", "LOCAL")
     if not reader.accept("TABLE", "TABLES", "VIEW"):
         return UNKNOWN
@@ -482,7 +479,6 @@ def _truncate(reader: TokenReader, family: Family) -> StatementText:
 
 
 def _grant(reader: TokenReader, family: Family) -> StatementText:
-    """Read GRANT and REVOKE: of privileges, of roles, of PROXY, of everything."""
     reader.exists()
     if reader.accept("PROXY"):
         return StatementText(K.ACCOUNT, updated=(grant_tables(family, "proxies_priv"),), objects=())
@@ -511,7 +507,6 @@ def _grant(reader: TokenReader, family: Family) -> StatementText:
 
 
 def _granted_on(reader: TokenReader) -> tuple[str, TableName | None]:
-    """Take ``*``, ``*.*``, ``db.*``, ``table`` or ``db.table``; return the level, and the table's or routine's name."""
     if reader.accept("*"):
         return "database", None
     if not reader.token.is_name:
@@ -531,16 +526,13 @@ def _set(reader: TokenReader, family: Family) -> StatementText:
         if reader.accept("ROLE"):
             return StatementText(K.ACCOUNT, updated=(grant_tables(family),), objects=())
         return UNKNOWN
-    if reader.accept("STATEMENT"):  # MariaDB's settings for one statement
+    # MariaDB's SET STATEMENT … FOR makes settings for one statement, which follows FOR.
+    if reader.accept("STATEMENT"):
         return _statement(reader, family) if reader.skip_to("FOR") else UNKNOWN
     return _without_tables(K.SET)
 
 
 def _call(reader: TokenReader, family: Family) -> StatementText:
-    """Read SELECT, DO and CALL, which are logged for the functions in them.
-
-    With a FROM, the tables that the statement only reads decide, so its updated tables are not known.
-    """
     while not reader.at_end:
         if reader.advance().word == "FROM":
             return replace(UNKNOWN, kind=K.SELECT)

@@ -1,4 +1,6 @@
-"""A cursor over the tokens of a statement, with the moves that parsers need."""
+"""A cursor over the tokens of a statement, with the moves that parsers need: accept a keyword, skip to a word, read a
+name.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ from dumpfilter.binlog.query import TableName
 from dumpfilter.statement.tokens import CLIENT, Dialect, Lexer, Token, TokenKind
 
 MOST_TOKENS = 100_000
-"""The most tokens that the parser of binlogged statements reads, to bound its time."""
+"""The most tokens of one statement that the parser of binlogged statements reads, to bound its time."""
 
 _DEPTH = {"(": 1, ")": -1}
 # names of the module, since the access to an enum's member costs one look-up more
@@ -14,18 +16,23 @@ _END, _BAD, _SYMBOL = TokenKind.END, TokenKind.BAD, TokenKind.SYMBOL
 
 
 class TokenReader:
-    """A cursor with one token of look-ahead."""
+    """A cursor over the tokens of a statement, which can look at the next token before it consumes the token."""
 
     def __init__(self, text: str, *, dialect: Dialect = CLIENT, most: int | None = None) -> None:
-        """Read at most ``most`` tokens, or all of them."""
+        """Set the cursor before the first token of ``text``.
+
+        After ``most`` tokens the cursor acts as if the text ended.
+
+        ``dialect`` gives the rules that differ between a client's statements and statements in a binlog.
+        """
         self.text = text
         self._lexer = Lexer(text, dialect=dialect)
         self._left = -1 if most is None else most - 1
         self.token = self._lexer.next()
-        """The next token."""
+        """The next token, which the cursor has not consumed yet."""
 
     def advance(self) -> Token:
-        """Take the next token."""
+        """Consume the next token of the statement and return it."""
         taken = self.token
         if self._left:
             self._left -= 1
@@ -36,12 +43,12 @@ class TokenReader:
 
     @property
     def cut(self) -> bool:
-        """Whether the reader has stopped after the most tokens, so that the statement may have more."""
+        """Whether the cursor has stopped at its limit of tokens, so that the statement may go on."""
         return not self._left
 
     @property
     def at_end(self) -> bool:
-        """Whether no token is left. The rest of a text after an unclosed quote or comment is no token."""
+        """Whether no token is left. An unclosed quote or comment counts as the end of the statement."""
         kind = self.token.kind
         return kind is _END or kind is _BAD
 
@@ -51,19 +58,25 @@ class TokenReader:
         return token.word in words or (token.kind is _SYMBOL and token.value in words)
 
     def accept(self, *words: str) -> str:
-        """Take and return the next token if it is one of these keywords or symbols. Otherwise return ""."""
+        """Consume and return the next token if it is one of these keywords or symbols.
+
+        Otherwise consume nothing and return "".
+        """
         if not self.sees(*words):
             return ""
         token = self.advance()
         return token.word or token.value
 
     def accept_all(self, *words: str) -> None:
-        """Take any number of these keywords and symbols, in any order."""
+        """Consume these keywords and symbols as long as the next token is one of them."""
         while self.accept(*words):
             pass
 
     def skip_to(self, *words: str) -> str:
-        """Skip to the first of these words outside parentheses. Take and return the word, or return "" without one."""
+        """Consume tokens up to and including the first of these words outside parentheses, and return the word.
+
+        Returns "" when the statement ends before such a word.
+        """
         depth = 0
         while not self.at_end:
             token = self.advance()
@@ -76,12 +89,14 @@ class TokenReader:
         return ""
 
     def skip(self) -> int:
-        """Skip one token. Return 1 for an opening parenthesis, -1 for a closing parenthesis, and else 0."""
+        """Consume one token, and return the change of depth: 1 for an opening parenthesis, -1 for a closing one, else
+        0.
+        """
         token = self.advance()
         return _DEPTH.get(token.value, 0) if token.kind is _SYMBOL else 0
 
     def skip_parentheses(self) -> None:
-        """Skip to the end of a group whose opening parenthesis is already taken."""
+        """Consume tokens up to the closing parenthesis of a group whose opening parenthesis is already consumed."""
         depth = 1
         advance = self.advance
         while depth and not self.at_end:
@@ -90,14 +105,14 @@ class TokenReader:
                 depth += _DEPTH.get(token.value, 0)
 
     def exists(self) -> bool:
-        """Take IF EXISTS or IF NOT EXISTS, and tell whether it was there."""
+        """Consume IF EXISTS or IF NOT EXISTS if the next tokens are these words, and tell whether they were."""
         if self.accept("IF"):
             self.accept("NOT")
             return bool(self.accept("EXISTS"))
         return False
 
     def name(self) -> TableName | None:
-        """Take a name ``db.object`` or ``object`` and return it. Return None when the next token is no name."""
+        """Consume a name ``db.object`` or ``object`` and return it; None when the next token is not a name."""
         if not self.token.is_name:
             return None
         first = self.advance().value
@@ -108,9 +123,9 @@ class TokenReader:
         return TableName(None, first)
 
     def names(self, most: int = 0) -> tuple[TableName, ...] | None:
-        """Take a list of names with commas between them, at most ``most`` of them (0: any number).
+        """Consume a list of names with commas between them and return it; None when the next tokens are no such list.
 
-        Return None when the next tokens are no such list.
+        The list ends after ``most`` names (0: any number).
         """
         found = []
         while True:

@@ -1,7 +1,7 @@
-"""The tables that a statement reads, found by sqlglot in its query.
+"""The tables that a statement reads but does not update, found by the SQL parser sqlglot.
 
-A server's filter does not look at these tables. WL#40's tables info names them, and a clever filter (WL#40, section 5)
-follows CREATE TABLE … SELECT by them.
+A server's filter does not look at these tables. WL#40's tables info (a list of all tables in the event) names them,
+and a clever filter (WL#40, section 5) follows CREATE TABLE … SELECT by them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from dumpfilter.statement.statement import StatementKind
 
 K = StatementKind
 
-# sqlglot logs a warning for each statement that it does not understand, which is an ordinary answer here
+# sqlglot logs a warning for each statement that it does not understand. Such statements are usual here, so the log is
+# silenced.
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 _QUERYING = frozenset(
@@ -44,11 +45,13 @@ _DUPLICATES = re.compile(
     r"\b(?:IGNORE|REPLACE)\s+(?=(?:AS\s+)?(?:\(\s*)*(?:SELECT|WITH|TABLE|VALUES)\b)", re.I
 )
 _LONGEST = 1 << 16
-"""The most characters of a statement or shape that sqlglot parses."""
+"""The most characters of a statement that sqlglot parses, to bound its time."""
 
 
 def tables_read(text: str, *, family: Family = "mysql", sql_mode: int = 0) -> tuple[TableName, ...] | None:
-    """Return the tables that a statement names besides those it updates, each once; None when they cannot be told.
+    """Return the tables that a statement reads, each once: all that it names except those that it updates.
+
+    The result is None when the tables cannot be told.
 
     >>> tables_read("INSERT INTO t SELECT * FROM a JOIN d2.b USING (i)")
     (TableName(database=None, table='a'), TableName(database='d2', table='b'))
@@ -59,8 +62,6 @@ def tables_read(text: str, *, family: Family = "mysql", sql_mode: int = 0) -> tu
 
 @dataclass(frozen=True)
 class _Text:
-    """A statement that the cache knows by its shape."""
-
     shape: str
     text: str = field(compare=False)
 
@@ -77,14 +78,15 @@ def _read(statement: _Text, family: Family) -> tuple[TableName, ...] | None:
     tree = None
     if len(statement.text) <= _LONGEST:
         tree = _parse(statement.text)
-    # a function may have lost arguments in the shape, but a shape is short
+    # The shape (the text with question marks for literals) is parsed when the text is too long or not understood. It
+    # is short, and names the same tables.
     tree = tree or _parse(statement.shape)
     if tree is None:
         return None
-    # the head of the statement tells the updated tables
+    # The other parser has found the updated tables in the statement's head. They are left out of the result.
     named = parsed.objects or ()
     updated = {name for tables in parsed.updated or (named,) for name in tables}
-    # the targets of a DELETE are aliases of tables in its FROM
+    # The targets of a DELETE of several tables may be aliases, which are not tables that the statement reads.
     targets = (
         {id(table) for table in tree.args.get("tables") or ()} if isinstance(tree, exp.Delete) else set()
     )
@@ -97,9 +99,8 @@ def _read(statement: _Text, family: Family) -> tuple[TableName, ...] | None:
 
 
 def _parse(text: str) -> exp.Expr | None:
-    """Return sqlglot's tree of a statement; None for a statement that sqlglot does not understand."""
     code = _VERSION_COMMENTS.sub(lambda found: found[1] or " ", text)
-    # sqlglot does not know these words, and they do not change the tables
+    # sqlglot does not know modifiers such as LOW_PRIORITY. They are removed, since they do not change the tables.
     code = _REPLACE.sub("INSERT", _MODIFIERS.sub(r"\1", _SET_STATEMENT.sub("", code)))
     code = _DUPLICATES.sub("", _OR_REPLACE.sub(r"\1", code))
     try:
@@ -110,7 +111,6 @@ def _parse(text: str) -> exp.Expr | None:
 
 
 def _is_cte(table: exp.Table) -> bool:
-    """Tell whether a table's name stands for a common table expression of the query around it."""
     if table.db:
         return False
     wanted = table.name.lower()

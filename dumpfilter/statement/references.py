@@ -1,4 +1,4 @@
-"""The tables of a FROM or UPDATE clause in the order of the server's global table list.
+"""The tables of a FROM or UPDATE clause, in the order in which the server checks filters (its global table list).
 
 The server's parser adds tables in the order of the text, and a derived table after the tables inside it. Then the
 statement's own first table moves to the front (``LEX::first_lists_tables_same``). The bits of Q_TABLE_MAP_FOR_UPDATE
@@ -13,7 +13,7 @@ from dumpfilter.binlog.query import TableName
 from dumpfilter.statement.reader import TokenReader
 
 DERIVED = TableName("", "*")
-"""The server's name of a derived table, which does not depend on its alias."""
+"""The name that stands for a derived table (a subquery in a FROM clause), as in the server, whatever its alias."""
 
 _JOINS = frozenset(["JOIN", "INNER", "CROSS", "STRAIGHT_JOIN", "LEFT", "RIGHT", "FULL", "OUTER", "NATURAL"])
 _AFTER_NAME = _JOINS | frozenset(
@@ -39,20 +39,23 @@ _QUERY = ("SELECT", "WITH", "VALUES", "TABLE")
 
 @dataclass
 class References:
-    """The tables that a clause names."""
+    """The tables that a FROM or UPDATE clause names."""
 
     top: list[tuple[TableName, str]] = field(default_factory=list)
-    """The clause's own tables, each with its alias. DERIVED stands for a derived table, whose tables are left out."""
+    """The tables directly in the clause, each with its alias.
+
+    DERIVED stands for a subquery, whose own tables are left out.
+    """
     listed: list[TableName] = field(default_factory=list)
-    """All tables, also those inside derived tables, in the order of the text."""
+    """All tables of the clause in the order of the text, including the tables inside derived tables (subqueries)."""
     first: int | None = None
-    """The index of the clause's own first table in ``listed``."""
+    """The index in ``listed`` of the first table that stands directly in the clause; None for none."""
     whole: bool = True
-    """Whether ``listed`` is complete. Otherwise it has the first tables of the clause only."""
+    """Whether ``listed`` has all tables of the clause. Otherwise it has the first tables only."""
 
     @property
     def in_order(self) -> tuple[TableName, ...]:
-        """The tables in the order of the server's global table list."""
+        """The tables in the order in which the server checks filters (its global table list)."""
         if not self.first:
             return tuple(self.listed)
         return (self.listed[self.first], *self.listed[: self.first], *self.listed[self.first + 1 :])
@@ -61,10 +64,10 @@ class References:
 def read_references(
     reader: TokenReader, ctes: frozenset[str], *until: str, or_end: bool = False
 ) -> References | None:
-    """Read table references up to one of the keywords ``until``, which is taken, or (``or_end``) the statement's
-    end; None when they cannot be read.
+    """Consume the table references of a FROM or UPDATE clause, and return them; None when they cannot be read.
 
-    ``ctes`` are the names of common table expressions in lower case.
+    The references end at one of the keywords ``until``, which is consumed, too. With ``or_end`` they may also end with
+    the statement. ``ctes`` are the names of the statement's common table expressions in lower case.
     """
     found = References()
     if not _list(reader, found, ctes):
@@ -73,7 +76,6 @@ def read_references(
 
 
 def _list(reader: TokenReader, found: References, ctes: frozenset[str]) -> bool:
-    """Read a list of references and joins. Return whether it could be read."""
     while True:
         if not _factor(reader, found, ctes):
             return False
@@ -95,7 +97,7 @@ def _list(reader: TokenReader, found: References, ctes: frozenset[str]) -> bool:
 
 
 def _factor(reader: TokenReader, found: References, ctes: frozenset[str]) -> bool:
-    if reader.accept("{"):  # ODBC: {OJ a LEFT OUTER JOIN b ON …}
+    if reader.accept("{"):  # The ODBC syntax for an outer join is {OJ a LEFT OUTER JOIN b ON …}.
         reader.advance()
         return _list(reader, found, ctes) and bool(reader.accept("}"))
     reader.accept("LATERAL")
@@ -103,7 +105,7 @@ def _factor(reader: TokenReader, found: References, ctes: frozenset[str]) -> boo
         if reader.sees(*_QUERY):
             _subquery(reader, found)
             return _add(reader, found, DERIVED, ctes)
-        # a join in parentheses, or a query in two of them
+        # An opening parenthesis without a query begins a join in parentheses, or a query in two pairs of parentheses.
         return _list(reader, found, ctes) and bool(reader.accept(")"))
     if reader.token.word == "JSON_TABLE":
         reader.advance()
@@ -122,11 +124,11 @@ def _factor(reader: TokenReader, found: References, ctes: frozenset[str]) -> boo
 
 
 def _add(reader: TokenReader, found: References, name: TableName, ctes: frozenset[str]) -> bool:
-    """Add a table after its alias and index hints are read. Return whether they could be read."""
     alias = name.table
     if reader.accept("AS", "=") or (reader.token.is_name and reader.token.word not in _AFTER_NAME):
         alias = reader.advance().value
-    if name is DERIVED and reader.accept("("):  # the columns of a derived table
+    # The alias of a derived table may be followed by the names of its columns.
+    if name is DERIVED and reader.accept("("):
         reader.skip_parentheses()
     while reader.accept("USE", "FORCE", "IGNORE"):
         if not reader.accept("INDEX", "KEY"):
@@ -137,7 +139,8 @@ def _add(reader: TokenReader, found: References, name: TableName, ctes: frozense
             return False
         reader.skip_parentheses()
     if name.database is None and name.table.lower() in ctes:
-        found.whole = False  # the tables of its definition join the list in an unknown order
+        # The server adds the tables of a common table expression to its list, but in an order that is unknown here.
+        found.whole = False
         name = DERIVED
     if found.first is None:
         found.first = len(found.listed)
@@ -150,10 +153,6 @@ def _add(reader: TokenReader, found: References, name: TableName, ctes: frozense
 
 
 def _expression(reader: TokenReader, found: References) -> bool:
-    """Skip a join's condition. Return whether the first word of the next join is taken.
-
-    A subquery in the condition adds tables to the list, so that the list is not whole from there on.
-    """
     depth = 0
     while not reader.at_end:
         if depth == 0:
@@ -162,7 +161,7 @@ def _expression(reader: TokenReader, found: References) -> bool:
             if reader.accept("LEFT", "RIGHT"):
                 if not reader.sees("("):
                     return True
-                continue  # a function
+                continue
             if reader.token.word in _JOINS:
                 return False
         if reader.token.word in ("SELECT", "TABLE"):
@@ -172,7 +171,6 @@ def _expression(reader: TokenReader, found: References) -> bool:
 
 
 def _subquery(reader: TokenReader, found: References) -> None:
-    """Read a derived table's query whose opening parenthesis is taken, and add its tables if it is a simple SELECT."""
     tables: list[TableName] = []
     plain = reader.accept("SELECT") != ""
     depth = 1

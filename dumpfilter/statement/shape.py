@@ -1,8 +1,9 @@
-"""The shape of a statement: its text without the parts that no filter looks at.
+"""The shape of a statement: its text without the parts that no filter looks at, for a cache of parsed statements.
 
-Each literal becomes a question mark, and a list of literals a single one. Comments go, and white space becomes one
-space. Names, keywords and version comments stay. Statements of the same shape touch the same tables, so that a shape
-is parsed once and cached. A repeated statement with other values then costs one pass and a look-up.
+Each literal becomes a question mark, and a list of literals becomes a single question mark. Comments are removed, and
+white space becomes one space. Names, keywords and version comments stay. Statements of the same shape touch the same
+tables, so that each shape is parsed once and cached. A repeated statement with other values then costs one pass and a
+look-up.
 """
 
 from __future__ import annotations
@@ -20,11 +21,16 @@ MODE_NO_BACKSLASH_ESCAPES = 1 << 20
 
 _REMEMBERED = 8192
 LONGEST_REMEMBERED = 1 << 13
-"""The most characters of a shape in the cache. Longer shapes are rare, and would fill the memory."""
+"""The most characters of a shape (a statement without literals) in the cache.
+
+Longer shapes are rare and would fill the memory.
+"""
 
 
 def statement_shape(text: str, *, family: Family = "mysql", sql_mode: int = 0) -> str:
-    """Return the shape of a statement. The shape names the same tables as the statement.
+    """Return the shape of a statement: its text without comments, and with question marks for literals.
+
+    The shape names the same tables as the statement.
 
     >>> statement_shape("INSERT INTO  t VALUES (1, 'it''s'), /* c */ (-2.5e3, NULL)")
     'INSERT INTO t VALUES (?)'
@@ -32,7 +38,7 @@ def statement_shape(text: str, *, family: Family = "mysql", sql_mode: int = 0) -
     ('SELECT ?', 'SELECT "a"')
     """
     source = np.frombuffer(text.encode("utf-8", "surrogateescape"), np.uint8)
-    # a space is added after the opening of each version comment
+    # The output has room for one space more after the opening of each version comment.
     out = np.empty(2 * source.size + 8, np.uint8)
     length = K.shape(
         source,
@@ -45,7 +51,10 @@ def statement_shape(text: str, *, family: Family = "mysql", sql_mode: int = 0) -
 
 
 def read_text(text: str, *, family: Family = "mysql", sql_mode: int = 0) -> StatementText:
-    """Parse a statement's shape by :func:`~dumpfilter.statement.parse.parse_statement`, with a cache of the results."""
+    """Return the facts that a statement's text tells: its kind, updated tables, created and renamed objects.
+
+    The function parses the statement's shape (the text without literals) and caches the result by the shape.
+    """
     shape = statement_shape(text, family=family, sql_mode=sql_mode)
     return _remembered(shape, family) if len(shape) <= LONGEST_REMEMBERED else parse_statement(shape, family)
 

@@ -1,4 +1,4 @@
-"""The subject of a statement: the kind, databases and tables that a filter decides by."""
+"""The facts about a statement by which a filter decides: its kind, databases and tables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from dumpfilter.binlog.query import TableName
 
 
 class StatementKind(enum.Enum):
-    """The kind of a statement. The value is its name in ``--statement-kind`` and in reports."""
+    """The kind of a statement, such as INSERT or CREATE TABLE.
+
+    The value is its name in ``--statement-kind`` and in reports.
+    """
 
     CREATE_DATABASE = "CREATE DATABASE"
     ALTER_DATABASE = "ALTER DATABASE"
@@ -40,9 +43,10 @@ class StatementKind(enum.Enum):
     SELECT = "SELECT"
     SET = "SET"
     OTHER = "OTHER"
-    """A statement of another known kind: servers, tablespaces, spatial reference systems …"""
+    """A statement of a known kind without a name here, for servers, tablespaces, spatial reference systems and others.
+    """
     UNKNOWN = "UNKNOWN"
-    """A statement that the parser does not understand."""
+    """A statement that the parser does not understand. Its tables are unknown, too."""
 
     @property
     def is_database(self) -> bool:
@@ -60,30 +64,32 @@ TableLists = tuple[tuple[TableName, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """The subject of a statement. Equal subjects get equal verdicts.
+    """A statement as a filter sees it: its kind, databases and tables.
 
-    The text is not part of the subject: the fields hold everything in the text that a filter looks at.
+    Filters give the same verdict about equal statements.
+
+    The text is left out. The fields hold everything in the text that a filter looks at.
     """
 
     kind: StatementKind
     current_database: str | None
     """The default database in the event's header (the session's USE); None for none."""
     database: str | None = None
-    """The database that CREATE, ALTER or DROP DATABASE names."""
+    """The database that a CREATE, ALTER or DROP DATABASE statement names; None for other statements."""
     updated_databases: tuple[str, ...] | None = None
     """The databases that the statement updates, sorted; None when they cannot be told.
 
-    They are the event's Q_UPDATED_DB_NAMES where the server wrote it, else the databases in the text.
+    They are the event's Q_UPDATED_DB_NAMES if the server wrote it, else the databases in the text.
     """
     updated: TableLists | None = None
-    """The lists of updated tables that a server applies its table rules to, in the server's order.
+    """The lists of updated tables to which a server applies its table rules; None when the tables cannot be told.
 
-    Each list is one call of ``Rpl_filter::tables_ok``, and each must pass. GRANT on a table has two lists: that table,
-    and the grant tables. Without a list no table rule applies. An empty list never passes: the statement has tables and
-    updates none. None: the updated tables cannot be told.
+    The server calls ``Rpl_filter::tables_ok`` once for each list, and each list must pass. GRANT on a table has two
+    lists: the table, and the grant tables. With no list at all, no table rule applies. An empty list never passes: the
+    statement has tables and updates none of them. The tables of a list are in the server's order.
     """
     involved: tuple[TableName, ...] = ()
-    """The tables in the event's tables info (WL#40) when ``updated`` is None, else nothing.
+    """The tables that the event names in WL#40's extended format, when ``updated`` is None; else empty.
 
-    The tables info does not mark which of its tables the statement updates, and which it only reads.
+    The event does not tell which of these tables the statement updates, and which it only reads.
     """

@@ -1,4 +1,4 @@
-"""The tables info of a statement: the tables that it names, and their order (WL#40, section 4)."""
+"""The tables info of a statement: the list of table names that its Query event carries (WL#40, section 4)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ _CREATE_TABLE = frozenset(
 
 @dataclass(frozen=True)
 class RowFormat:
-    """The session of a statement that ran under ``binlog_format=ROW`` and is not binlogged yet.
+    """The facts about a session with ``binlog_format=ROW`` whose statement is not binlogged yet.
 
     A statement from a binlog has no RowFormat, because it already has the form in which it was binlogged.
     """
 
     is_temporary: Callable[[TableName], bool]
-    """Tell whether a table, named as in the statement, is a temporary table of the session that ran the statement."""
+    """The function that tells whether a table is a temporary table of the session.
+
+    It gets the name as in the statement.
+    """
 
 
 def form_tables_info(
@@ -32,13 +35,18 @@ def form_tables_info(
     current_database: str | None,
     row_format: RowFormat | None = None,
 ) -> tuple[TableName, ...] | None:
-    """Return the tables info of a statement. None when its tables cannot be told; that does not mean "no tables".
+    """Return the tables info of a statement: the tables that it names, in WL#40's order.
+
+    None when its tables cannot be told.
+
+    None does not mean "no tables". The list has these tables, each once:
 
     - CREATE TABLE t: t. CREATE TABLE t LIKE t1: t, t1. CREATE TABLE t SELECT …: t, then the tables that it reads.
     - RENAME TABLE: the old names, but not those that an earlier pair of the same statement made.
-    - Others: the tables that a server applies its table rules to, in its order, then the tables that it reads.
+    - Others: the tables that a server applies its table rules to, in the server's order, then the tables that the
+      statement reads.
 
-    No table is named twice. ``database`` is None for a table in the default database, however the statement wrote it.
+    A table in the default database has ``database`` None, however the statement wrote its name.
 
     With ``row_format`` (section 4.1) the CREATE of a temporary table has no tables info, because it is not binlogged.
     CREATE … SELECT, and LIKE of a temporary table, have only t, because they are binlogged as a plain CREATE TABLE.
@@ -48,6 +56,7 @@ def form_tables_info(
             Q_TABLE_MAP_FOR_UPDATE where there is one.
         read: the result of :func:`~dumpfilter.statement.reads.tables_read`.
         current_database: the event's default database; None for none.
+        row_format: the session, for a statement that ran under ``binlog_format=ROW`` and is not binlogged yet.
     """
     if parsed.updated is None or read is None:
         return None
@@ -57,9 +66,9 @@ def form_tables_info(
     elif parsed.kind in _CREATE_TABLE and row_format is not None:
         names = _binlogged_in_row_format(parsed.kind, updated, read, row_format)
     else:
-        # an UPDATE may only read some of the tables in its list
+        # An UPDATE of several tables may only read some of them, but the tables info names all.
         names = (*updated, *(parsed.listed or ()), *read)
-    # a derived table has the empty database, and is no table
+    # A derived table (a subquery) has an empty database name here, and the tables info does not name it.
     told = (relative(name, current_database) for name in names if name.database != "")
     return tuple(dict.fromkeys(told))
 
@@ -74,14 +83,13 @@ def relative(name: TableName, current_database: str | None) -> TableName:
 
 
 def qualified(name: TableName, current_database: str | None) -> TableName:
-    """Return a table's name with its database, if there is a default one. The reverse of :func:`relative`."""
+    """Return a table's name with a database: the default one, if the name has none. Reverses :func:`relative`."""
     return TableName(current_database, name.table) if name.database is None else name
 
 
 def _not_made_before(
     renames: tuple[tuple[TableName, TableName], ...], current_database: str | None
 ) -> tuple[TableName, ...]:
-    """Return the old names except those that are a new name of an earlier pair (section 4.2)."""
     made: set[TableName] = set()
     names = []
     for old, new in renames:

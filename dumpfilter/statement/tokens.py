@@ -1,9 +1,9 @@
-"""The lexer: cut a statement's text into tokens, where MySQL 9.7 cuts it (manual, "Lexical Structure", "Comments").
+"""The lexer, which cuts a statement's text into tokens as MySQL 9.7 does (manual, "Lexical Structure", "Comments").
 
-The console and the parser of binlogged statements share this lexer. A :class:`Dialect` holds what differs.
+The console and the parser of binlogged statements share this lexer. A :class:`Dialect` holds the rules that differ.
 
-The lexer is lazy: the text after the last requested token may be anything. The time is linear in the text, because
-the patterns never go back over characters that they have taken.
+The lexer is lazy: the text after the last requested token may be anything. The time is linear in the text, because the
+patterns never go back over characters that they have consumed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dumpfilter.binlog.format import Family
 
 
 class TokenKind(enum.Enum):
-    """The kind of a token."""
+    """The kind of a token, such as word, string or number."""
 
     WORD = "word"
     """An identifier without quotes, or a keyword."""
@@ -26,7 +26,7 @@ class TokenKind(enum.Enum):
     QUOTED = "quoted"
     """An identifier in backticks."""
     STRING = "string"
-    """Text in single or double quotes. Under ANSI_QUOTES, the reader takes double quotes for a name."""
+    """Text in single or double quotes. With ANSI_QUOTES, a parser treats text in double quotes as a name."""
     INTEGER = "integer"
     DECIMAL = "decimal"
     """A number with a point and without an exponent."""
@@ -35,7 +35,9 @@ class TokenKind(enum.Enum):
     HEX = "hex"
     """A number such as ``0x10``."""
     SYMBOL = "symbol"
-    """Another character, a comparison such as ``<=``, or the letter before the quote of ``x'61'`` and its kin."""
+    """Any other character, a comparison operator such as ``<=``, or the letter before the quote in ``x'61'`` and
+    ``b'01'``.
+    """
     BAD = "bad"
     """The rest of the text from a quote or comment that is opened and not closed."""
     END = "end"
@@ -47,50 +49,58 @@ class Token(NamedTuple):
 
     kind: TokenKind
     value: str
-    """The token's text without its quotes."""
+    """The token's text. The quotes around a string or name are left out."""
     start: int
     end: int
     word: str = ""
-    """The word of a WORD in capitals, for comparison with keywords. Empty for any other token, and if not ASCII."""
+    """The token's text in capitals, for comparison with keywords.
+
+    It is empty for tokens other than words without quotes, and for words that are not ASCII.
+    """
 
     @property
     def is_name(self) -> bool:
-        """Whether the token can be an identifier, in double quotes too (ANSI_QUOTES)."""
+        """Whether the token can be an identifier. Text in double quotes can be one, with ANSI_QUOTES."""
         return self.kind in _NAME_KINDS
 
 
 _make_token = tuple.__new__
-"""Make a Token from its class and all its fields, in half the time of ``Token(…)``."""
+"""The constructor of a Token from its class and a tuple of all its fields. It takes half the time of ``Token(…)``."""
 
 
 class Dialect(NamedTuple):
-    """The rules that differ between a client's statements and those in a binlog."""
+    """The rules of the lexer that differ between statements of the console's clients and statements in a binlog."""
 
     conditional_version: int | None
-    """The newest version whose ``/*!NNNNN … */`` is read as code; the lexer skips the comment of a newer version.
+    """The newest server version whose version comments ``/*!NNNNN … */`` are read as code.
 
-    None for statements in a binlog, where every version comment is code: the server that ran the statement logged
-    other ones as plain comments. Any ``*/`` outside quotes is then skipped, since version comments can be nested.
+    Comments for newer versions are skipped.
+
+    None stands for statements in a binlog, where every version comment is code: the server logged the comments that it
+    did not execute as plain comments. Any ``*/`` outside quotes is then skipped, since version comments can be nested.
     """
     mariadb_comments: bool
-    """Whether ``/*M!NNNNN … */`` is read as code."""
+    """Whether MariaDB's version comments ``/*M!NNNNN … */`` are read as code."""
     undo_escapes: bool
-    r"""Whether the value of a string has ``\n`` and its kin replaced. A name in double quotes has no such escapes."""
+    r"""Whether backslash escapes such as ``\n`` in a string are replaced in the token's value.
+
+    A name in double quotes has no such escapes.
+    """
 
 
 CLIENT = Dialect(conditional_version=90704, mariadb_comments=False, undo_escapes=True)
-"""The dialect of a console's client: MySQL 9.7.4."""
+"""The dialect of the statements that clients of the console send, the dialect of MySQL 9.7.4."""
 
 BINLOG: dict[Family, Dialect] = {
     "mysql": Dialect(conditional_version=None, mariadb_comments=False, undo_escapes=False),
     "mariadb": Dialect(conditional_version=None, mariadb_comments=True, undo_escapes=False),
 }
-"""The dialects of the statements in the binlogs of both families."""
+"""The dialects of the statements in a binlog, for binlogs of MySQL and of MariaDB."""
 
 _WORD_CHARACTER = r"[0-9A-Za-z_$\u0080-\U0010ffff]"
-# The space before most tokens is matched with the token, which saves a match.
-# Only groups whose parts cannot backtrack are possessive: Python before 3.11.5 continues behind a part that does not
-# match (gh-106052).
+# A space before a token is matched together with the token, which saves a match. Only groups whose parts cannot
+# backtrack are possessive, because Python before 3.11.5 goes on after a part of such a group that does not match
+# (gh-106052).
 _TOKEN = re.compile(
     rf"""[ ]?(?:
          (?P<space>   [ \t\n\v\f\r]++ | \#[^\n]*+ | --(?=[\x00-\x20\x7f]|\Z)[^\n]*+ )
@@ -113,10 +123,11 @@ _KINDS = {kind.value: kind for kind in TokenKind} | {
     "digits": TokenKind.WORD,
 }
 _NAME = re.compile(rf"{_WORD_CHARACTER}++")
-# a tuple, since a set would call the enum's slow hash
+# The kinds are a tuple, because a look-up in a set would call the enum's slow hash function.
 _NAME_KINDS = (TokenKind.WORD, TokenKind.NAME, TokenKind.QUOTED, TokenKind.STRING)
 _CONDITIONAL = re.compile(r"/\*!([0-9]{5,6})?")
-# in a binlog every mark is skipped; one match takes a run of marks, so that a text of nothing else costs little
+# In a binlog every mark of a version comment is skipped. One match takes a run of marks, so that a text of only marks
+# costs little.
 _BINLOG_MARKS = re.compile(r"(?:/\*! )++|(?:/\*!)++(?:[0-9]{5,6})?|(?:\*/ )++|(?:\*/)++")
 _MARIADB_MARKS = re.compile(
     r"(?:/\*! )++|(?:/\*!)++(?:[0-9]{5,6})?|/\*M!(?:[0-9]{5,6})?|(?:\*/ )++|(?:\*/)++"
@@ -129,7 +140,7 @@ _IN_QUOTES = {
 
 
 class Lexer:
-    """The tokens of a text, from a position on."""
+    """A lexer, which returns the tokens of a text one after the other, from a position on."""
 
     def __init__(self, text: str, start: int = 0, *, dialect: Dialect = CLIENT) -> None:
         self.text = text
@@ -137,9 +148,15 @@ class Lexer:
         self._at = start
         self._in_conditional = False
         self._behind_name = -1
-        """The position after the last name. A point at this position separates names and does not begin a number."""
+        """The position after the last name.
+
+        A point at this position separates two names, as in ``db.table``, and begins no number.
+        """
         self._behind_point = -1
-        """The position after the last point that separates names. A word at this position is a NAME."""
+        """The position after the last point that separates two names.
+
+        A word at this position is a name, never a keyword.
+        """
 
     def next(self) -> Token:
         """Return the next token. At the end of the text, every call returns END."""
@@ -154,7 +171,7 @@ class Lexer:
                 return Token(TokenKind.NAME, name[0], at, name.end())
             match = _TOKEN.match(text, at)
             if match is None:
-                # only here is it known that the version comment does not end
+                # At the end of the text, an open version comment has no end, so that the last token is BAD.
                 kind = TokenKind.BAD if self._in_conditional else TokenKind.END
                 return Token(kind, "", at, at)
             group = match.lastgroup
@@ -177,9 +194,10 @@ class Lexer:
                 return token
 
     def take(self, pattern: re.Pattern[str], start: int) -> Token | None:
-        """Take the text that ``pattern`` matches at ``start`` as one WORD, and continue behind this text.
+        """Return the text that ``pattern`` matches at ``start`` as one WORD token, and continue after this text.
 
-        For values that are no token of the server, such as ``db1.%->db2.%``. None when nothing matches.
+        The console reads values that are no token of the server in this way, such as ``db1.%->db2.%``. None when
+        nothing matches.
         """
         match = pattern.match(self.text, start)
         if match is None:
@@ -204,10 +222,6 @@ class Lexer:
         return Token(kind, value, start, end)
 
     def _comment(self, at: int, behind: int) -> Token | None:
-        """Skip a comment, or the mark at which a version comment begins or ends.
-
-        Return the token when the characters are no comment, or the comment has no end.
-        """
         newest = self._dialect.conditional_version
         if newest is None:
             marks = _MARIADB_MARKS if self._dialect.mariadb_comments else _BINLOG_MARKS
@@ -234,7 +248,6 @@ class Lexer:
         return None
 
     def _end_of_newer_version(self, at: int) -> int:
-        """Return the end of a comment for a newer version, in which comments may stand; 0 if the comment has no end."""
         end = self.text.find("*/", at)
         while end >= 0:
             if self.text.find("/*", at, end) < 0:
@@ -249,7 +262,7 @@ def _unescape(match: re.Match[str]) -> str:
 
 
 def tokens(text: str, *, dialect: Dialect = CLIENT) -> Iterator[Token]:
-    """Yield the tokens of a text without END. BAD, if there is one, is the last.
+    """Yield the tokens of a text, without the END token. A BAD token for an unclosed quote or comment is the last.
 
     >>> [t.value for t in tokens("/* c */ DROP /*!40005 TEMPORARY */ TABLE `a``b`.c", dialect=BINLOG["mysql"])]
     ['DROP', 'TEMPORARY', 'TABLE', 'a`b', '.', 'c']

@@ -14,83 +14,97 @@ from dumpfilter.binlog.native import copy_bytes, store_u8, store_u16, store_u32,
 
 _U = np.uintp
 
-# Indexes of the settings of a binlog set (int64 array).
-P_MARIADB = 0  # 1 for MariaDB, 0 for MySQL
-P_CHECKSUM = 1  # the size of a checksum, bytes: 4 or 0
+# The settings of a generated binlog set are an int64 array. These are the indexes of the settings.
+P_MARIADB = 0  # The setting is 1 for a binlog of MariaDB and 0 for a binlog of MySQL.
+P_CHECKSUM = 1  # The size of each event's checksum, bytes: 4 or 0.
 P_SERVER_ID = 2
-P_SCHEMAS = 3  # the number of schemas
-P_TABLES = 4  # the number of tables in each schema
-P_STATEMENTS = 5  # the most statements of a transaction
-P_FOREIGN = 6  # the number of statements in 256 that change another schema than the transaction's first
-P_TRIGGERS = 7  # the number of statements in 256 that change a second table
-P_BULK = 8  # the number of statements in 1024 that have several rows events
+P_SCHEMAS = 3
+P_TABLES = 4
+P_STATEMENTS = 5
+P_FOREIGN = 6  # The number of statements in 256 that change another schema than the transaction's first.
+P_TRIGGERS = 7  # The number of statements in 256 that change a second table, as with a trigger.
+P_BULK = 8  # The number of statements in 1024 that have several rows events.
 SETTINGS = 16
 
-# Indexes of the counters that advance with each transaction (int64 array).
+# The counters that advance with each generated transaction are an int64 array. These are the indexes of the counters.
 G_GNO = 0
 G_XID = 1
-G_TIME = 2  # microseconds since 1970
+G_TIME = 2  # The Unix time of the next transaction, microseconds.
 G_ROW = 3
-G_SEQUENCE = 4  # sequence_number, which begins with 1 in each file
+G_SEQUENCE = 4  # The sequence_number of MySQL's GTID events, which begins with 1 in each file.
 STATE = 8
 
-# The columns of the array `kinds`, which has one row for each kind of table.
+# The array `kinds` has one row for each kind of table. These are its columns.
 K_COLUMNS = 0
-K_TAIL = 1  # the size of the columns of fixed length after the first three, bytes
-K_VARIABLE = 2  # the number of columns of variable length, which are the last
-K_PREFIX = 3  # the size of the length that begins a value of variable length, bytes: 1 or 2
-K_MOST = 4  # the size of the longest value of variable length, bytes
-K_ROW = 5  # the size of a usual row, bytes
+# The size of the columns of fixed length after the BIGINT, INT and TIMESTAMP with which every table begins, bytes.
+K_TAIL = 1
+K_VARIABLE = 2  # The number of columns of variable length, which are the last columns of the table.
+K_PREFIX = 3  # The size of the length that stands before each value of variable length, bytes: 1 or 2.
+K_MOST = 4  # The size of the longest value of variable length, bytes.
+K_ROW = 5  # The size of a usual row of the table, bytes.
 KIND_COLUMNS = 6
 
-# The columns of the array `plan`, which has one row for each event of a transaction.
+# The array `plan` has one row for each event of the transaction to be written. These are its columns.
 E_TABLE = 0
-E_MAP = 1  # 1 for a Table_map event
+E_MAP = 1  # The column is 1 for a Table_map event.
 E_TYPE = 2
 E_ROWS = 3
-E_LENGTH = 4  # the size of each value of variable length, bytes
+E_LENGTH = 4  # The size of each value of variable length in the event's rows, bytes.
 E_SIZE = 5
-E_END = 6  # 1 for a rows event with STMT_END_F
-E_NOTE = 7  # 1 for MariaDB's Annotate_rows event
+E_END = 6  # The column is 1 for a rows event with the flag STMT_END_F.
+E_NOTE = 7  # The column is 1 for an Annotate_rows event of MariaDB.
 PLAN_COLUMNS = 8
 
 
 class World(NamedTuple):
-    """The templates of a binlog set's transactions."""
+    """The templates from which the generator writes the transactions of a binlog set: table layouts, event bodies,
+    random choices.
+    """
 
     sizes: npt.NDArray[np.int64]
-    """Sizes of rows events, bytes. The writer draws one of them for each rows event."""
+    """Sizes of rows events in their random distribution, bytes. The generator draws one of them for each rows event."""
     pick_schema: npt.NDArray[np.int32]
-    """Numbers of schemas. A popular schema occurs often. The writer draws one of the numbers."""
+    """Numbers of schemas, among which popular schemas are frequent.
+
+    The generator draws one of them for each transaction.
+    """
     pick_table: npt.NDArray[np.int32]
-    """Numbers of tables within a schema. A popular table occurs often. The writer draws one of the numbers."""
+    """Numbers of tables within a schema, among which popular tables are frequent.
+
+    The generator draws one of them for each statement.
+    """
     kinds: npt.NDArray[np.int64]
-    """The kinds of tables, with the columns ``K_*``."""
+    """The kinds of tables, one row for each.
+
+    The constants ``K_*`` name the columns, such as the number of a table's columns.
+    """
     table_kind: npt.NDArray[np.int64]
-    """The kind of each table."""
+    """The index in ``kinds`` for each table."""
     maps: npt.NDArray[np.int64]
-    """The start and the length of each table's Table_map body in ``map_bytes``."""
+    """The start and the length of the body of each table's Table_map event in ``map_bytes``."""
     map_bytes: npt.NDArray[np.uint8]
-    """The bodies of all Table_map events."""
+    """The bodies of the Table_map events of all tables, one after the other."""
     tails: npt.NDArray[np.uint8]
-    """The values of the columns of fixed length after the first three, for each kind of table."""
+    """The bytes of the columns of fixed length after BIGINT, INT and TIMESTAMP, for each kind of table.
+
+    All rows have the same bytes.
+    """
     text: npt.NDArray[np.uint8]
-    """The text from which the values of variable length are taken."""
+    """A long text of which the generator copies pieces as values of variable length."""
     uuid: npt.NDArray[np.uint8]
-    """The server's UUID."""
+    """The UUID of the server in the GTIDs of a generated MySQL binlog."""
     begin: npt.NDArray[np.uint8]
-    """The bodies of the BEGIN events, one for each schema."""
+    """The bodies of the BEGIN events (Query events), one for each schema, one after the other."""
     begin_start: npt.NDArray[np.int64]
     """The start of each schema's BEGIN body in ``begin``. The last entry is the end of the last body."""
 
 
 _HEAD = 16
-"""The size of the columns BIGINT, INT and TIMESTAMP, with which every row begins, bytes."""
+"""The size of the columns BIGINT, INT and TIMESTAMP, with which every generated row begins, bytes."""
 
 
 @njit(cache=True, nogil=True, inline="always")
 def _random(rng):
-    """Return the next 64 bits of xorshift64*."""
     x = rng[0]
     x ^= x >> np.uint64(12)
     x ^= x << np.uint64(25)
@@ -127,7 +141,6 @@ def _seal(at, size, settings):
 
 @njit(cache=True, nogil=True)
 def _rows_event(plan, row, target, table, kind, event_type, end, images, kinds, settings):
-    """Plan a rows event of about ``target`` bytes, as row ``row`` of the plan."""
     header = 8 if settings[P_MARIADB] else 10
     bitmap = (kinds[kind, K_COLUMNS] + 7) >> 3
     base = 19 + header + 1 + bitmap * images + settings[P_CHECKSUM]
@@ -150,11 +163,11 @@ def _rows_event(plan, row, target, table, kind, event_type, end, images, kinds, 
 
 @njit(cache=True, nogil=True)
 def _plan_transaction(plan, rng, settings, world, counts):
-    """Draw a transaction's events into ``plan``, and return their number, their size in bytes and the first schema."""
     sizes, pick_schema, pick_table, kinds, table_kind, maps = world[:6]
     statements = np.int64(1)
     while statements < settings[P_STATEMENTS] and _random(rng) & np.uint64(3):
-        statements += 1  # a geometric distribution, with a mean of 4 before the bound
+        # The number of statements has a geometric distribution with a mean of 4, cut off at the setting P_STATEMENTS.
+        statements += 1
     home = np.int64(pick_schema[_below(rng, pick_schema.size)])
     n = np.int64(0)
     total = np.int64(0)
@@ -171,7 +184,8 @@ def _plan_transaction(plan, rng, settings, world, counts):
         if np.int64((dice >> np.uint64(40)) & np.uint64(0x3FF)) < settings[P_BULK]:
             n_events = np.int64(2) + np.int64((dice >> np.uint64(24)) & np.uint64(7))
         what = np.int64((dice >> np.uint64(32)) & np.uint64(0xFF))
-        change = 0 if what < 140 else 1 if what < 230 else 2  # insert, update, delete
+        # The numbers 0, 1 and 2 stand for insert, update and delete.
+        change = 0 if what < 140 else 1 if what < 230 else 2
         event_type = change + (23 if settings[P_MARIADB] else 30)
         images = 2 if change == 1 else 1
         second = (
@@ -228,7 +242,6 @@ def _plan_transaction(plan, rng, settings, world, counts):
 
 @njit(cache=True, nogil=True)
 def _write_rows(at, plan, row, seconds, rng, state, settings, world):
-    """Write the body of the planned rows event ``row``."""
     kinds, tails, text = world.kinds, world.tails, world.text
     table = plan[row, E_TABLE]
     kind = world.table_kind[table]
@@ -261,7 +274,7 @@ def _write_rows(at, plan, row, seconds, rng, state, settings, world):
             at += _U(bitmap)
             store_u64(at, np.uint64(state[G_ROW]))
             store_u32(at + _U(8), np.uint32((dice >> np.uint64(32)) + np.uint64(image)))
-            for k in range(4):  # TIMESTAMP is big-endian
+            for k in range(4):  # A TIMESTAMP in a row is big-endian.
                 store_u8(at + _U(12 + k), np.uint8((seconds >> (24 - 8 * k)) & 0xFF))
             at += _U(_HEAD)
             for k in range(tail):
@@ -281,11 +294,11 @@ def _write_rows(at, plan, row, seconds, rng, state, settings, world):
 
 @njit(cache=True, nogil=True)
 def stamp(out, offset, stop, rng, state, settings, world, plan, counts):
-    """Write transactions into ``out`` and return the number of bytes written.
+    """Write generated transactions into the buffer ``out`` and return the number of bytes written.
 
-    The first byte of ``out`` stands at file offset ``offset``. The writer ends when the file has reached ``stop``, or
-    when the buffer has no room for the next transaction. ``counts`` adds up the bytes of each schema; the frame of a
-    transaction counts with the transaction's first schema.
+    The first byte of ``out`` stands at file offset ``offset``. Writing ends when the file has reached ``stop``, or
+    when the buffer has no room for the next transaction. ``counts`` adds up the bytes of each schema. The GTID event,
+    BEGIN and Xid of a transaction count with the transaction's first schema.
     """
     base = _U(out.ctypes.data)
     used = np.int64(0)
@@ -304,7 +317,8 @@ def stamp(out, offset, stop, rng, state, settings, world, plan, counts):
             gtid_size += _packed_size(gtid_size + begin_size + inner + xid_size + 4)
         total = gtid_size + begin_size + inner + xid_size
         if used + total > out.size:
-            # Undo the transaction. The same random numbers make it again for the next buffer.
+            # The buffer has no room for this transaction. Its bytes are taken off the counts, and the same random
+            # numbers make it again for the next buffer.
             for k in range(n):
                 counts[plan[k, E_TABLE] // settings[P_TABLES]] -= plan[k, E_SIZE]
             rng[0] = before
@@ -354,7 +368,6 @@ def stamp(out, offset, stop, rng, state, settings, world, plan, counts):
 
 @njit(cache=True, nogil=True)
 def _write_mariadb_gtid(at, seconds, size, position, state, settings):
-    """Write MariaDB's Gtid event: seq_no, domain 0, and the flags of a transaction that can be rolled back."""
     _header(at, seconds, EventType.MARIADB_GTID, settings, size, position, 8)
     store_u64(at + _U(19), np.uint64(state[G_GNO]))
     store_u32(at + _U(27), np.uint32(0))
@@ -366,7 +379,6 @@ def _write_mariadb_gtid(at, seconds, size, position, state, settings):
 
 @njit(cache=True, nogil=True)
 def _write_mysql_gtid(at, seconds, size, position, total, state, settings, uuid):
-    """Write MySQL's Gtid event; ``total`` is transaction_length, the bytes of the transaction with this event."""
     _header(at, seconds, EventType.GTID, settings, size, position, 0)
     store_u8(at + _U(19), np.uint8(0))
     copy_bytes(at + _U(20), _U(uuid.ctypes.data), _U(16))
@@ -374,7 +386,8 @@ def _write_mysql_gtid(at, seconds, size, position, total, state, settings, uuid)
     store_u8(at + _U(44), np.uint8(2))
     store_u64(at + _U(45), np.uint64(state[G_SEQUENCE] - 1))
     store_u64(at + _U(53), np.uint64(state[G_SEQUENCE]))
-    # immediate_commit_timestamp has 7 bytes. Its top bit is clear when the original timestamp is equal.
+    # The field immediate_commit_timestamp of a GTID event has 7 bytes. Its top bit is clear when the original
+    # timestamp is equal.
     store_u64(at + _U(61), np.uint64(state[G_TIME]))
     place = at + _U(68)
     width = _packed_size(total)

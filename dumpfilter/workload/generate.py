@@ -48,10 +48,10 @@ from dumpfilter.workload import _stamp as G
 Style = Literal["mysql", "mariadb"]
 
 UUID = uuids.UUID("5e1ec7ed-b109-11f1-a980-0002fc000000")
-"""The server_uuid in sets of the style ``mysql``."""
+"""The server_uuid in the GTIDs of generated binlog sets of the style ``mysql``."""
 SERVER_ID = 1
 START = 1_790_000_000
-"""The Unix time of the first event, seconds."""
+"""The Unix time of the first event of a generated binlog set, seconds."""
 
 _BUFFER = 8 << 20
 _TEXT = 1 << 16
@@ -73,41 +73,41 @@ _LONGLONG, _LONG, _DOUBLE, _TINY, _TIMESTAMP2, _NEWDECIMAL, _VARCHAR, _BLOB = 8,
 
 @dataclass(frozen=True)
 class _Kind:
-    """A kind of table.
+    """A kind of table in a generated binlog set, with its columns.
 
     Every table begins with the columns BIGINT, INT and TIMESTAMP. The fields describe the columns that follow: first
-    those of fixed length, then those of variable length.
+    the columns of fixed length, then the columns of variable length.
     """
 
     fixed: bytes
-    """The values of all columns of fixed length."""
+    """The bytes of a row's columns of fixed length after TIMESTAMP. All rows have the same bytes."""
     variable: int
-    """The number of columns of variable length."""
+    """The number of the table's columns of variable length, such as VARCHAR."""
     prefix: int
-    """The size of the length that begins a value of variable length, bytes."""
+    """The size of the length that stands before each value of variable length, bytes."""
     most: int
     """The size of the longest value of variable length, bytes."""
     row: int
-    """The size of a usual row, bytes."""
+    """The size of a usual row of the table, bytes."""
     types: bytes
     metadata: bytes
 
 
 _KINDS = (
-    # metrics: DOUBLE
+    # The tables named `metrics` have a DOUBLE column.
     _Kind(np.float64(20.5).tobytes(), 0, 0, 0, 25, bytes([_DOUBLE]), b"\x08"),
-    # orders: DECIMAL(10,2) (199.95), VARCHAR(250)
+    # The tables named `orders` have a DECIMAL(10,2) with the value 199.95, and a VARCHAR(250).
     _Kind(bytes.fromhex("800000c75f"), 1, 1, 250, 70, bytes([_NEWDECIMAL, _VARCHAR]), bytes([10, 2, 250, 0])),
-    # customers: TINYINT and three VARCHARs
+    # The tables named `customers` have a TINYINT and three VARCHARs.
     _Kind(b"\x01", 3, 1, 240, 150, bytes([_TINY] + 3 * [_VARCHAR]), 3 * bytes([240, 0])),
-    # documents: TEXT
+    # The tables named `documents` have a TEXT column.
     _Kind(b"", 1, 2, 8000, 400, bytes([_BLOB]), b"\x02"),
 )
 
 
 @dataclass
 class GeneratedSet:
-    """A generated binlog set."""
+    """A generated binlog set: its files, and the bytes of each schema."""
 
     index: Path
     files: list[Path] = field(default_factory=list)
@@ -115,15 +115,21 @@ class GeneratedSet:
     """The size of all binlog files, bytes."""
     transactions: int = 0
     schemas: dict[str, int] = field(default_factory=dict)
-    """The bytes of each schema. Gtid, BEGIN and Xid of a transaction count with its first schema."""
+    """The size of the events of each schema, bytes, by the schema's name.
+
+    The GTID event, BEGIN and Xid of a transaction count with the transaction's first schema.
+    """
 
     def fraction(self, wanted: float) -> list[str]:
-        """Return schemas that together have about this share (0 to 1) of the bytes, for do-db rules of a filter."""
+        """Return names of schemas that together have about the share ``wanted`` (0 to 1) of the set's bytes.
+
+        A benchmark makes do-db rules for these schemas, so that its filter sends about this share.
+        """
         return schemas_for(self.schemas, wanted)
 
 
 def schemas_for(sizes: dict[str, int], wanted: float) -> list[str]:
-    """Return names whose sizes add up to about the share ``wanted`` (0 to 1) of the total.
+    """Return names whose sizes add up to about the share ``wanted`` (0 to 1) of the sum of all sizes.
 
     >>> schemas_for({"a": 50, "b": 25, "c": 15, "d": 10}, 0.4)
     ['b', 'c']
@@ -226,7 +232,10 @@ def generate(
 
 
 def _world(schemas: int, tables: int, *, mariadb: bool, seed: int) -> G.World:
-    """Return the templates of a binlog set. ``tables`` is the number of tables in each schema."""
+    """Return the templates from which the transactions of a binlog set are written.
+
+    ``tables`` is the number of tables in each schema.
+    """
     random = np.random.default_rng(seed)
     normal = NormalDist()
     quantiles = (np.arange(4096) + 0.5) / 4096
@@ -279,7 +288,7 @@ def _world(schemas: int, tables: int, *, mariadb: bool, seed: int) -> G.World:
 
 
 def _zipf(number: int) -> npt.NDArray[np.int32]:
-    """Return 65,536 numbers below ``number`` by Zipf's law: the frequency of k is proportional to 1 / (k + 1)."""
+    """Return 65,536 numbers below ``number`` by Zipf's law: number k has a frequency proportional to 1 / (k + 1)."""
     weights = 1 / np.arange(1, number + 1)
     ends = np.cumsum(weights) / weights.sum()
     return np.searchsorted(ends, (np.arange(65536) + 0.5) / 65536).astype(np.int32)
@@ -292,7 +301,7 @@ def _starts(pieces: Sequence[bytes]) -> list[int]:
 def _table_map(table_id: int, schema: str, table: str, kind: _Kind, mariadb: bool) -> bytes:
     types = bytes([_LONGLONG, _LONG, _TIMESTAMP2]) + kind.types
     nullable = ((1 << len(types)) - 2).to_bytes((len(types) + 7) // 8, "little")
-    # MySQL's optional metadata has the field SIGNEDNESS, with a zero bit for each signed numeric column.
+    # MySQL's optional metadata of a table has the field SIGNEDNESS, with a zero bit for each signed numeric column.
     numeric = sum(t in (_LONGLONG, _LONG, _TINY, _DOUBLE, _NEWDECIMAL) for t in types)
     optional = b"" if mariadb else b"\x01" + bytes([(numeric + 7) // 8]) + bytes((numeric + 7) // 8)
     return encode_table_map(

@@ -24,7 +24,7 @@ class GtidSet(ABC):
 
     family: ClassVar[Literal["mysql", "mariadb"]]
     max_number: ClassVar[int]
-    """The largest number (gno or seq_no). The smallest is 1."""
+    """The largest gno or seq_no that a GTID of this family can have. The smallest is 1."""
 
     __slots__ = ("_sets",)
     _sets: dict[Any, Intervals]
@@ -35,7 +35,10 @@ class GtidSet(ABC):
     @classmethod
     @abstractmethod
     def parse(cls, text: str) -> Self:
-        """Parse the text form. Raises GtidError, which names the wrong piece."""
+        """Return the GTID set that a text such as ``gtid_executed`` names.
+
+        Raises GtidError, which names the wrong piece.
+        """
 
     @abstractmethod
     def __str__(self) -> str: ...
@@ -46,15 +49,22 @@ class GtidSet(ABC):
 
     @abstractmethod
     def advance(self, gtid: Gtid) -> None:
-        """Add ``gtid`` and all smaller numbers of its key, as a position of MariaDB means it."""
+        """Add ``gtid`` and all smaller numbers of its UUID and tag, or of its domain.
+
+        A position of MariaDB has this meaning: it names the last GTID and includes all GTIDs before.
+        """
 
     @abstractmethod
     def _place(self, gtid: Gtid) -> tuple[Key, int]:
-        """Return the key and number of a GTID. Raises GtidError for a GTID of the other family."""
+        """Return a GTID's key (UUID and tag, or domain id) and number. Raises GtidError for a GTID of the other
+        family.
+        """
 
     @abstractmethod
     def _check_key(self, key: Key) -> None:
-        """Raise GtidError when ``key`` is not a key of this family."""
+        """Raise GtidError when ``key`` is of the other family: MySQL's keys are pairs (UUID, tag), MariaDB's are
+        domain ids.
+        """
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}.parse({str(self)!r})"
@@ -63,14 +73,17 @@ class GtidSet(ABC):
         return bool(self._sets)
 
     def count(self) -> int:
-        """Return the number of GTIDs. Unlike ``len()``, it has no upper bound."""
+        """Return the number of GTIDs in the set. The number may be larger than ``len()`` allows."""
         return sum(one.count() for one in self._sets.values())
 
     def __len__(self) -> int:
         return self.count()
 
     def interval_count(self) -> int:
-        """Return the number of intervals. Each takes 16 bytes of memory."""
+        """Return the number of intervals in the set.
+
+        An interval is a run of consecutive numbers and takes 16 bytes of memory.
+        """
         return sum(len(one) for one in self._sets.values())
 
     def __iter__(self) -> Iterator[tuple[Key, int, int]]:
@@ -80,7 +93,9 @@ class GtidSet(ABC):
                 yield key, first, last
 
     def last(self, key: Key) -> int | None:
-        """Return the largest number of ``key``; None when the set has no GTID of that key."""
+        """Return the largest gno or seq_no in the set for ``key`` (UUID and tag, or domain id); None when the set has
+        no such GTID.
+        """
         one = self._sets.get(key)
         return one.ends[-1] if one else None
 
@@ -113,14 +128,20 @@ class GtidSet(ABC):
     __hash__ = None  # type: ignore[assignment]  # mutable
 
     def add_range(self, key: Key, first: int, last: int) -> None:
-        """Add the numbers ``first`` to ``last``, both included. Raises GtidError when out of range."""
+        """Add the GTIDs of ``key`` (UUID and tag, or domain id) with the numbers ``first`` to ``last``, both included.
+
+        Raises GtidError when a number is out of range.
+        """
         self._check_key(key)
         if not 1 <= first <= last <= self.max_number:
             raise GtidError(f"{first}-{last} is no interval within 1 to {self.max_number}")
         self._intervals(key).add_range(first, last)
 
     def add_many(self, key: Key, numbers: npt.NDArray[np.integer[Any]]) -> None:
-        """Add many numbers, in any order, repeated or not. Raises GtidError when one is out of range."""
+        """Add the GTIDs of ``key`` (UUID and tag, or domain id) with many numbers, in any order, repeated or not.
+
+        Raises GtidError when a number is out of range.
+        """
         self._check_key(key)
         given = np.asarray(numbers)
         if not given.size:
@@ -148,7 +169,8 @@ class GtidSet(ABC):
                 self._sets[key] = theirs.copy()
             elif (
                 len(theirs) == 1
-            ):  # each chunk of a stream adds a short interval, which must not copy the whole set
+                # Each chunk of a stream adds a single interval. Adding it in place does not copy the whole set.
+            ):
                 mine.add_range(theirs.starts[0], theirs.ends[0])
             else:
                 self._sets[key] = mine.union(theirs)
@@ -194,11 +216,10 @@ class GtidSet(ABC):
         return one
 
     def _add_intervals(self, key: Key, starts: U64, ends: U64) -> None:
-        """Add sorted, disjoint intervals, all of them in range."""
         if len(starts):
             mine = self._sets.get(key)
             theirs = Intervals.of(starts, ends)
-            # also for a first set: adjacent intervals become one
+            # The union is needed for a new key, too, because it joins adjacent intervals.
             self._sets[key] = (mine if mine is not None else Intervals()).union(theirs)
 
     def _same_family(self, other: object) -> None:

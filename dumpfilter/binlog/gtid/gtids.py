@@ -24,12 +24,13 @@ TsidKey: TypeAlias = tuple[bytes, str]
 """MySQL's TSID: the UUID's 16 bytes and the tag (``""`` for none)."""
 
 Key: TypeAlias = TsidKey | int
-"""The key of a set's intervals: (UUID, tag) for MySQL, the domain id for MariaDB."""
+"""The key under which a GTID set keeps its intervals of numbers: (UUID, tag) for MySQL, the domain id for MariaDB."""
 
 UUID_TEXT = re.compile(
     r"\{[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\}"
     r"|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-f]{32}",
-    re.IGNORECASE | re.ASCII,  # ASCII: else letters such as U+212A count as the k they fold to
+    # Without re.ASCII, letters such as U+212A would match the letter k, to which they fold.
+    re.IGNORECASE | re.ASCII,
 )
 TAG_TEXT = re.compile(r"[a-z_][a-z0-9_]{0,31}", re.IGNORECASE | re.ASCII)
 MARIADB_TEXT = re.compile(r"([0-9]+)-([0-9]+)-([0-9]+)(?::([0-9]+))?")
@@ -125,12 +126,15 @@ Gtid: TypeAlias = MysqlGtid | MariadbGtid
 
 
 def parse_gtid(text: str) -> Gtid:
-    """Parse a GTID of either family; a colon tells MySQL's from MariaDB's. Raises GtidError."""
+    """Return the GTID that a text names.
+
+    A text with a colon is a GTID of MySQL, and any other of MariaDB. Raises GtidError.
+    """
     return MysqlGtid.parse(text) if ":" in text else MariadbGtid.parse(text)
 
 
 def read_number(digits: str, most: int, where: str, *, least: int = 1) -> int:
-    # Python raises ValueError for an int of thousands of digits
+    # Python raises ValueError for a number of thousands of digits, so that a long number is refused here.
     value = int(digits) if len(digits) <= 100 else most + 1
     if not least <= value <= most:
         raise GtidError(f"{digits[:40]} in {where.strip()!r} is out of range ({least} to {most})")

@@ -1,4 +1,4 @@
-"""Sorted intervals of numbers, the content of a GTID set under one key."""
+"""Sorted intervals of transaction numbers: the content of a GTID set for one UUID and tag, or for one domain."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UINT64_MAX = np.uint64(2**64 - 1)
 
 
 class Intervals:
-    """Closed intervals within 1 to 2**64-1: sorted, disjoint and never adjacent.
+    """A set of transaction numbers (1 to 2**64-1) as closed intervals, which are sorted, disjoint and never adjacent.
 
     Two arrays hold 8 bytes for each interval. Appending a number is O(1), finding a number is a bisection, and numpy
     combines whole sets over the same memory.
@@ -36,7 +36,8 @@ class Intervals:
         return made
 
     def arrays(self) -> tuple[U64, U64]:
-        # an array cannot grow while a view of it exists, so no caller keeps a view beyond a computation
+        # An array of Python cannot grow while a numpy view of its memory exists, so no caller keeps a view beyond a
+        # computation.
         return np.frombuffer(self.starts, np.uint64), np.frombuffer(self.ends, np.uint64)
 
     def copy(self) -> Intervals:
@@ -74,8 +75,8 @@ class Intervals:
             starts.append(first)
             ends.append(last)
             return
-        low = bisect_left(ends, first - 1)  # the first interval that touches the new one or follows it
-        high = bisect_right(starts, last + 1)  # the first interval beyond the new one
+        low = bisect_left(ends, first - 1)
+        high = bisect_right(starts, last + 1)
         if low == high:
             starts.insert(low, first)
             ends.insert(low, last)
@@ -102,19 +103,17 @@ def _union(a_starts: U64, a_ends: U64, b_starts: U64, b_ends: U64) -> tuple[U64,
     starts = np.concatenate((a_starts, b_starts))
     if not len(starts):
         return starts, starts
-    order = np.argsort(starts, kind="stable")  # two sorted runs: a merge
+    order = np.argsort(starts, kind="stable")  # A stable sort merges two sorted arrays in linear time.
     starts = starts[order]
     reach = np.maximum.accumulate(np.concatenate((a_ends, b_ends))[order])
-    # starts are 1 or more, so this cannot wrap, as reach + 1 could
+    # A start is at least 1, so that subtracting 1 cannot wrap around. Adding 1 to an end could.
     begins = np.concatenate(([True], starts[1:] - ONE > reach[:-1]))
     return starts[begins], reach[np.concatenate((begins[1:], [True]))]
 
 
 def _intersection(a_starts: U64, a_ends: U64, b_starts: U64, b_ends: U64) -> tuple[U64, U64]:
     low = np.searchsorted(b_ends, a_starts, "left")
-    counts = (
-        np.searchsorted(b_starts, a_ends, "right") - low
-    )  # for each interval of a: how many of b it overlaps
+    counts = np.searchsorted(b_starts, a_ends, "right") - low
     a_index = np.repeat(np.arange(len(a_starts)), counts)
     b_index = np.repeat(low - (np.cumsum(counts) - counts), counts) + np.arange(len(a_index))
     return (
@@ -124,7 +123,6 @@ def _intersection(a_starts: U64, a_ends: U64, b_starts: U64, b_ends: U64) -> tup
 
 
 def _complement(starts: U64, ends: U64) -> tuple[U64, U64]:
-    """Return the gaps within 1 to 2**64-1 between intervals, of which there is at least one."""
     gap_starts = np.concatenate((np.ones(1, np.uint64), ends[ends != _UINT64_MAX] + ONE))
     gap_ends = np.append(starts - ONE, _UINT64_MAX)[: len(gap_starts)]
     keep = gap_starts <= gap_ends

@@ -1,7 +1,8 @@
 """GTID sets of MariaDB.
 
-A MariaDB server only knows positions (``gtid_slave_pos``: the last GTID of each domain). A position is a set that
-begins at 1 in each of its domains. A filtered stream can have other sets, which are written like ``0-11-5:74``.
+A MariaDB server only knows positions (``gtid_slave_pos``: the last GTID of each domain). A position stands for the set
+of all GTIDs up to the last GTID of each domain. A filtered stream can have other sets, with holes, which are written
+like ``0-11-5:74``.
 """
 
 from __future__ import annotations
@@ -52,11 +53,14 @@ class MariadbGtidSet(GtidSet):
 
     def __init__(self) -> None:
         super().__init__()
-        self._servers: dict[int, tuple[int, int]] = {}  # by domain: seq_no and server id of the last GTID
+        # For each domain id: the seq_no and the server id of the last GTID.
+        self._servers: dict[int, tuple[int, int]] = {}
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse a position (``gtid_slave_pos``) or the text of a set; white space around commas is allowed.
+        """Return the GTID set that a position (``gtid_slave_pos``) or the text of a set names.
+
+        White space around commas is allowed.
 
         Raises GtidError, also for a domain with two positions, as the server does (error 1943).
         """
@@ -108,7 +112,9 @@ class MariadbGtidSet(GtidSet):
         return tuple(MariadbGtid(d, self.server_id(d), self._sets[d].ends[-1]) for d in sorted(self._sets))
 
     def is_position(self) -> bool:
-        """Tell whether every domain is 1 to n, so that a server takes the text for a position."""
+        """Tell whether each domain has all its GTIDs from 1 to the last, so that a server can take the set's text for
+        a position.
+        """
         return all(len(one) == 1 and one.starts[0] == 1 for one in self._sets.values())
 
     def add(self, gtid: Gtid) -> None:
@@ -117,37 +123,43 @@ class MariadbGtidSet(GtidSet):
         self.add_range(domain, seq_no, seq_no, server_id=gtid.server_id)  # type: ignore[union-attr]
 
     def advance(self, gtid: Gtid) -> None:
-        """Add ``gtid`` and all smaller numbers of its domain."""
+        """Add ``gtid`` and all GTIDs of its domain with smaller seq_nos."""
         domain, seq_no = self._place(gtid)
         self.add_range(domain, 1, seq_no, server_id=gtid.server_id)  # type: ignore[union-attr]
 
     def add_range(self, key: Key, first: int, last: int, *, server_id: int = 0) -> None:
-        """Add the seq_nos ``first`` to ``last``; ``server_id`` is the server id of ``last``, 0 for unknown."""
+        """Add the GTIDs of a domain with the seq_nos ``first`` to ``last``.
+
+        ``server_id`` is the server id of the GTID ``last``, or 0 when it is unknown.
+        """
         super().add_range(key, first, last)
         self._served(key, last, server_id)
 
     def add_many(self, key: Key, numbers: npt.NDArray[np.integer[Any]], *, server_id: int = 0) -> None:
-        """Add many seq_nos of a domain; ``server_id`` is the server id of the largest, 0 for unknown."""
+        """Add the GTIDs of a domain with many seq_nos.
+
+        ``server_id`` is the server id of the GTID with the largest seq_no, or 0 when it is unknown.
+        """
         super().add_many(key, numbers)
         if len(numbers):
             self._served(key, int(np.asarray(numbers).max()), server_id)
 
     def update(self, other: GtidSet) -> None:
-        """Add every GTID of ``other``; a domain keeps the server id of its largest seq_no."""
+        """Add every GTID of ``other`` to this set. Each domain keeps the server id of its largest seq_no."""
         super().update(other)
         if isinstance(other, MariadbGtidSet):
             for domain, (seq_no, server) in other._servers.items():
                 self._served(domain, seq_no, server)
 
     def copy(self) -> Self:
-        """Return a new set with the same GTIDs."""
         made = super().copy()
         made._servers = dict(self._servers)
         return made
 
     def _with(self, sets: dict[Any, Intervals]) -> Self:
         made = super()._with(sets)
-        # a domain may end earlier now; its last server id is the best guess for the new end
+        # A difference or intersection may have removed the last GTID of a domain. Its server id is the best guess for
+        # the new last GTID.
         made._servers = {
             domain: (one.ends[-1], self._servers[domain][1])
             for domain, one in made._sets.items()

@@ -41,10 +41,11 @@ class MysqlGtidSet(GtidSet):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse a set as ``SET GLOBAL gtid_purged`` does.
+        """Return the GTID set that a text names, as ``SET GLOBAL gtid_purged`` reads it.
 
-        Like the server, it accepts letters of either case, white space between any two tokens, and empty pieces between
-        commas. A UUID without an interval, and ``5-3``, add nothing. Raises GtidError, which names the wrong piece.
+        Like the server, it accepts letters of either case, white space between any two tokens, and empty pieces
+        between commas. A UUID without an interval adds nothing, and neither does an interval that ends before it
+        begins, such as ``5-3``. Raises GtidError, which names the wrong piece.
         """
         made = cls()
         for piece in text.split(","):
@@ -90,7 +91,7 @@ class MysqlGtidSet(GtidSet):
         return super().__iter__()  # type: ignore[return-value]  # the keys are this family's
 
     def add(self, gtid: Gtid) -> None:
-        """Add one GTID. Raises GtidError for MariaDB's, or a gno out of range."""
+        """Add one GTID. Raises GtidError for a GTID of MariaDB, or a gno out of range."""
         key, gno = self._place(gtid)
         if not 1 <= gno <= GNO_MAX:
             raise GtidError(f"gno {gno} is out of range (1 to {GNO_MAX})")
@@ -102,7 +103,7 @@ class MysqlGtidSet(GtidSet):
         self.add_range(key, 1, gno)
 
     def has_tags(self) -> bool:
-        """Tell whether any GTID has a tag. Servers before 8.3 cannot read tags."""
+        """Tell whether any GTID of the set has a tag. Servers before MySQL 8.3 cannot read a set with tags."""
         return any(tag for _, tag in self._sets)
 
     def _place(self, gtid: Gtid) -> tuple[TsidKey, int]:

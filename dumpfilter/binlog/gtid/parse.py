@@ -13,9 +13,10 @@ from dumpfilter.errors import GtidError
 def parse_gtid_set(
     text: str, family: Literal["mysql", "mariadb"] | None = None
 ) -> MysqlGtidSet | MariadbGtidSet:
-    """Parse a set of ``family``; without ``family``, the text tells the family, and an empty text is MySQL's.
+    """Return the GTID set that a text names.
 
-    Raises GtidError, also when the text mixes the families.
+    Without ``family``, the form of the text tells the family, and an empty text is an empty set of MySQL. Raises
+    GtidError, also when the text mixes GTIDs of both families.
 
     >>> parse_gtid_set("0-11-74").family, parse_gtid_set("").family
     ('mariadb', 'mysql')

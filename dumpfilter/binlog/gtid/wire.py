@@ -14,10 +14,12 @@ from dumpfilter.binlog.gtid.mysql import MysqlGtidSet
 from dumpfilter.errors import BinlogCorrupt
 
 FLAG_UNTIL_REACHED = 1 << 28
-"""The flag of an artificial Gtid_list event that tells the slave that its UNTIL position is reached."""
+"""The flag of a Gtid_list event that MariaDB's master makes for the stream: the slave's UNTIL position is reached."""
 
 FLAG_IGN_GTIDS = 1 << 29
-"""The flag of an artificial Gtid_list event that the slave must not take for its position."""
+"""The flag of a Gtid_list event that MariaDB's master makes for the stream: the slave must not take the GTIDs for its
+position.
+"""
 
 
 def decode_varlen(data: bytes | memoryview, offset: int) -> tuple[int, int]:
@@ -32,7 +34,7 @@ def decode_varlen(data: bytes | memoryview, offset: int) -> tuple[int, int]:
     if offset >= len(data):
         raise BinlogCorrupt("the event ends inside a variable-length integer")
     first = data[offset]
-    extra = (~first & (first + 1)).bit_length() - 1  # 8 for 0xff
+    extra = (~first & (first + 1)).bit_length() - 1  # The byte 0xff has no 0 bit and announces 8 bytes more.
     end = offset + 1 + extra
     if end > len(data):
         raise BinlogCorrupt("the event ends inside a variable-length integer")
@@ -42,7 +44,7 @@ def decode_varlen(data: bytes | memoryview, offset: int) -> tuple[int, int]:
 
 
 def encode_varlen(value: int) -> bytes:
-    """Return the bytes that :func:`decode_varlen` reads; ``value`` is 0 to 2**64-1.
+    """Return an unsigned integer (0 to 2**64-1) in the variable-length form of ``mysql::serialization``.
 
     >>> encode_varlen(90704).hex()
     '83120b'
@@ -56,11 +58,14 @@ def encode_varlen(value: int) -> bytes:
 
 
 _GTID_LIST_ENTRY = struct.Struct("<IIQ")
-_TAGGED = 1  # mysql::gtids::Gtid_format::tagged; untagged is 0
+# The format code of a set with tags (mysql::gtids::Gtid_format::tagged). The code 0 is a set without tags.
+_TAGGED = 1
 
 
 def decode_previous_gtids(body: bytes | memoryview) -> MysqlGtidSet:
-    """Decode a Previous_gtids event's body, or another output of ``Gtid_set::encode``, as in COM_BINLOG_DUMP_GTID.
+    """Return the GTID set in the body of a Previous_gtids event, or in another output of ``Gtid_set::encode``.
+
+    COM_BINLOG_DUMP_GTID, with which a slave asks for a dump, carries such a set, too.
 
     The classic form is a u64 number of UUIDs. Each UUID has 16 bytes, a u64 number of intervals, and for each interval
     u64 first and u64 last + 1. MySQL 8.3 and later write the tagged form when the set has a tag. There, the first u64
@@ -108,7 +113,10 @@ def decode_previous_gtids(body: bytes | memoryview) -> MysqlGtidSet:
 
 
 def decode_tag(data: bytes | memoryview, offset: int) -> tuple[str, int]:
-    """Decode a tag (varlen length, characters); return the tag and the offset after it. Raises BinlogCorrupt."""
+    """Return the tag of a GTID at ``offset`` (varlen length, characters), and the offset after the tag.
+
+    Raises BinlogCorrupt.
+    """
     length, offset = decode_varlen(data, offset)
     raw = bytes(data[offset : offset + min(length, TAG_MAX_LENGTH)])
     text = raw.decode("latin-1")
@@ -139,17 +147,20 @@ def encode_previous_gtids(gtids: MysqlGtidSet) -> bytes:
 
 @dataclass(frozen=True)
 class GtidList:
-    """A Gtid_list event of MariaDB: for each domain the last GTID of each server.
+    """The content of a Gtid_list event of MariaDB, which begins each binlog file: for each domain the last GTID of
+    each server.
 
-    The last GTID of a domain stands last in its domain.
+    Within a domain, the GTID that was logged last stands last.
     """
 
     gtids: tuple[MariadbGtid, ...]
     flags: int = 0
-    """FLAG_UNTIL_REACHED and FLAG_IGN_GTIDS. In a file the flags are 0."""
+    """The event's flags: a sum of FLAG_UNTIL_REACHED and FLAG_IGN_GTIDS in a stream, 0 in a file."""
 
     def position(self) -> MariadbGtidSet:
-        """Return the set of all GTIDs up to the largest seq_no of each domain."""
+        """Return the set of all GTIDs up to the largest listed seq_no of each domain, as a MariaDB server means its
+        position.
+        """
         made = MariadbGtidSet()
         for gtid in self.gtids:
             if gtid.seq_no:
