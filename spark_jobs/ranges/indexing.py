@@ -42,7 +42,7 @@ class ReadOptions:
     range_size: int = RANGE_SIZE
     """The target size of a range, which is the part of a file that one Spark task works on."""
     block_size: int = BLOCK_SIZE
-    """The part of a range that a task reads at a time."""
+    """The number of bytes of a range that a task reads and scans at a time."""
 
     @property
     def verify_ranges(self) -> bool:

@@ -34,14 +34,17 @@ each time, instead of using freed memory again.
 """
 
 Held = tuple[Subject, ...] | None
-"""The tables and statements of a prepared XA transaction. A filter needs them to decide about the XA COMMIT or XA
-ROLLBACK. None means that every filter sends some event of the transaction, and so its end."""
+"""The tables and statements of a prepared XA transaction.
+
+A filter needs them to decide whether the slave needs the XA COMMIT or XA ROLLBACK. None means that the master sends
+some event of the transaction to every slave, so every slave also needs the end of the transaction.
+"""
 
 HeldByXid = Mapping[Xid, Held]
 """The tables and statements of each prepared XA transaction, by the transaction's XID."""
 
 NONE_HELD: HeldByXid = MappingProxyType({})
-"""The value for no prepared XA transaction."""
+"""An empty mapping that cannot be changed, for a range without prepared XA transactions."""
 
 
 @dataclass(frozen=True)

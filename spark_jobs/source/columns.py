@@ -56,7 +56,6 @@ _OF_BYTES = frozenset({"end_log_pos", "timestamp", "server_id", "rows"})
 offsets, types and tables that the scan found inside."""
 
 Int64 = npt.NDArray[np.int64]
-"""An array of int64."""
 
 
 class Column(Protocol):

@@ -24,7 +24,8 @@ class SourceOptions:
     """The binlog set: its index file, a directory with its index file, or a list of binlog files; paths or URIs."""
     columns: tuple[str, ...] = tuple(TYPES)
     opened: bool = True
-    """Whether each event inside a compressed transaction has a row of its own."""
+    """Whether each event inside a compressed transaction has a row of its own, besides the row of the compressed
+    event."""
     verify: bool = True
     """Whether the events' checksums are checked."""
     range_size: int = RANGE_SIZE

@@ -31,13 +31,13 @@ from dumpfilter.spark_jobs.split.ownership import NO_OUTPUT, Owners
 from dumpfilter.spark_jobs.split.transactions import FILE_EVENTS
 
 _OWN_SUBJECT = 1
-"""The number of the subject that stands for all events of the output whose share is being computed."""
+"""The number given to all events that belong to the output, before the compiled function ``decide`` chooses the
+output's events. Events of other outputs get 0."""
 _VERDICTS = K.Verdicts(np.array([0, K.FLAG_SEND], np.uint32), np.uint32(0), False)
 """The verdicts that let ``decide`` choose one output's events: drop the events of subject 0, send those of subject 1.
 Before ``decide`` runs, the other outputs' events get the subject 0, and this output's events get the subject 1."""
 
 Ints = npt.NDArray[np.int64]
-"""An array of int64."""
 
 RUN_OFFSET, RUN_SIZE, RUN_SOURCE_SIZE, RUN_KIND = range(4)
 """The columns of an array of runs. A run is consecutive bytes of the source that an output receives unchanged, or one
@@ -100,8 +100,8 @@ class _Events:
     """The index of each transaction among the segment's transactions, which also count events between
     transactions."""
     uniform: npt.NDArray[np.int32]
-    """For each transaction, the owner number that all its events with an owner have. NO_OUTPUT if no event has an
-    owner, or the owners differ."""
+    """For each transaction, the one owner number of all its events that belong to outputs; an owner number says which
+    outputs receive an event. NO_OUTPUT if the events have different owner numbers, or belong to no output."""
     unowned: npt.NDArray[np.bool_]
     """For each transaction, whether the block holds all of the transaction and no output owns an event of it."""
     parts: dict[int, dict[int, bytes]]

@@ -18,8 +18,8 @@ from dumpfilter.index.subjects import Subject, Subjects, TableSubject
 from dumpfilter.spark_jobs.split.names import REST, encode_name
 
 NO_OUTPUT = -1
-"""The owner number of an event that no output receives for the event's own sake. GTID, BEGIN and context events
-(such as Intvar) have it, since they go wherever their transaction or statement goes."""
+"""The owner number (the number that says which outputs receive an event) for no output. GTID, BEGIN and context events
+(such as Intvar) have this number, since they go wherever their transaction or statement goes."""
 
 
 class Owners(abc.ABC):
@@ -38,7 +38,8 @@ class Owners(abc.ABC):
         """The numbers of the outputs that receive a transaction in which no event belongs to any output, for example
         an empty transaction."""
         self.several: list[tuple[int, ...]] = []
-        """The combinations of several outputs that some subject's events go to, each combination once."""
+        """The combinations of outputs that receive the same events, each combination once. For example, a statement
+        that changes tables of two schemas goes to the outputs of both."""
         self._codes: dict[tuple[int, ...], int] = {}
 
     @abc.abstractmethod

@@ -67,13 +67,14 @@ class Stretch(NamedTuple):
     """
 
     stop: int
-    """The end of the stretch, counted in bytes that the output receives from the range."""
+    """The end of the stretch (exclusive), counted in bytes that the output receives from the range."""
     file: int
     """The number of the file that receives the stretch, from 1."""
     offset: int
-    """The number to add to a byte's number in the range to get the byte's offset in the file.
+    """The offset in the file at which the output's first byte from the range would be, if the file held all of them.
 
-    The number is negative if the bytes before the stretch are more than the bytes that the file has already.
+    A byte's offset in the file is this number plus the number of earlier bytes that the output receives from the range.
+    The number is negative if more bytes from the range are in earlier files than precede the stretch in this file.
     """
 
 
@@ -81,8 +82,8 @@ Placement = dict[str, list[Stretch]]
 """The files and offsets for the bytes that each output receives from one range. The key is the output's name."""
 
 _MOST_WAITING = 1 << 16
-"""The number of transactions after which their collected GTIDs are added to the output's GTID set. Many GTIDs at once
-are cheaper, but need memory."""
+"""The number of transactions after which their GTIDs are added to the output's GTID set. It is cheaper to add many
+GTIDs at once, but the waiting GTIDs need memory."""
 
 Place = tuple[int, int]
 """A position in the source: the number of the file in the binlog set, from 0, and the offset in the file."""
@@ -115,7 +116,8 @@ class OutputFile:
 
 @dataclass
 class _Output:
-    """The state of one output (a binlog that the split writes) while the driver chooses the files of its events."""
+    """The state of one output (a binlog that the split writes) while the driver chooses files for the output's
+    events."""
 
     gtids: _Gtids
     files: list[OutputFile] = field(default_factory=list)

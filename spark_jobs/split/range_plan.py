@@ -56,7 +56,10 @@ class RangePlan:
     """The GTID sources that the column T_SOURCE of ``transactions`` refers to. A GTID source is a server UUID (with
     its tag) in MySQL, and a domain id and server id in MariaDB."""
     blocks: Ints = field(default_factory=lambda: np.empty((0, 2), np.int64))
-    """The offsets in the source file at which each block of the range begins and ends; shape (n, 2)."""
+    """The offsets in the source file at which each block begins and ends; shape (n, 2).
+
+    A block is the part of the range that a task reads at a time, about 16 MiB.
+    """
     shares: Ints = field(default_factory=lambda: np.empty((0, 6), np.int64))
     """A row for each block and output that receives events of the block, in the order of the blocks; shape (n, 6).
 

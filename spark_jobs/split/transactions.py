@@ -51,7 +51,8 @@ class TransactionsTable:
         self._complete = 0
         self._rows: list[npt.NDArray[np.int64]] = []
         self._open: npt.NDArray[np.int64] | None = None
-        """The unfinished table row of a transaction that continues in the next block; None between transactions."""
+        """The unfinished table row of a transaction that continues in the next block of the range. None if the last
+        block ended with a complete transaction."""
         self._last_role = R.ENDS
         """The role (how the event travels in a filtered stream) of the last event of the block before.
 
