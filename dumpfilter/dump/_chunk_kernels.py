@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Compiled loops over the ranges and the transactions of chunks."""
+"""Compiled loops that collect the GTIDs, rule hits and bytes of chunks (the messages of the stream to a slave)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dumpfilter.filter.flags import FILTER_HIT_F
 
 _FLAG_HIT = np.uint32(FILTER_HIT_F)
 
-# The columns of GTID runs.
+# A run of consecutive GTIDs has three columns: the number of its GTID source, its first and its last number.
 RUN_SOURCE = 0
 RUN_FIRST = 1
 RUN_LAST = 2
@@ -21,11 +21,11 @@ RUN_LAST = 2
 
 @njit(cache=True, nogil=True)
 def gtid_runs(sources, numbers, is_kept, only_dropped, out):
-    """Write runs of consecutive GTIDs into ``out``, and return how many.
+    """Join the GTIDs of transactions into runs of consecutive numbers, for example 5 to 9 of one server UUID.
 
-    ``sources``, ``numbers`` and ``is_kept`` have one entry for each transaction; a source is negative without a GTID.
-    With ``only_dropped`` the runs have the transactions that are not kept. The runs have the transactions' order.
-    ``out`` needs one row for each transaction.
+    Write the runs into ``out``, in the transactions' order, and return the number of runs. ``sources``, ``numbers``
+    and ``is_kept`` have one entry for each transaction. A transaction without a GTID has a negative source. With
+    ``only_dropped``, leave out the transactions that ``is_kept`` marks. ``out`` needs one row for each transaction.
     """
     n = np.int64(0)
     for t in range(sources.size):
@@ -45,8 +45,9 @@ def gtid_runs(sources, numbers, is_kept, only_dropped, out):
 def summarize_chunks(chunks, first, sources, numbers, is_kept, completed, empty):
     """Collect the GTIDs and count the transactions of each chunk, from transaction ``first`` on.
 
-    The runs of all transactions go into ``completed``, the runs of those that are not kept into ``empty``
-    (:func:`gtid_runs`). Set the fields of ``chunks`` that :func:`~dumpfilter.dump.decide.decide` leaves undefined.
+    Write the GTIDs of all transactions into ``completed``, and the GTIDs of dropped transactions into ``empty``. Both
+    receive runs of consecutive GTIDs (:func:`gtid_runs`). Set the last four fields of each chunk, which
+    :func:`~dumpfilter.dump.decide.decide` leaves undefined.
     """
     n_completed = np.int64(0)
     n_empty = np.int64(0)
@@ -77,21 +78,24 @@ def summarize_chunks(chunks, first, sources, numbers, is_kept, completed, empty)
 def count_hits(
     roles, subjects, offsets, transactions, txn_subject, first, flags, hits, drops_hits, ranges, chunks, out
 ):
-    """Count the hits of the table maps and statements that are not sent, and return whether there are any.
+    """Count the uses of filter rules (hits) by the table maps and statements that the master drops.
 
-    The hits of a transaction go into the row of ``out`` for the chunk that completes the transaction. The last row is
-    for the transaction that goes on after the segment.
+    The slave never sees these events, so only the master can count their hits. Add the hits of a transaction to the
+    row of ``out`` for the chunk that completes the transaction. The last row is for the transaction that goes on after
+    the segment. Return whether any hit was counted.
 
     Parameters:
-        roles, subjects, offsets: columns of the events.
-        transactions: as :func:`~dumpfilter.dump.decide.decide` has taken them.
-        txn_subject: the transactions' subjects before :func:`~dumpfilter.dump.decide.collapse_uniform`.
+        roles, subjects, offsets: columns of the segment's events.
+        transactions: the transactions that :func:`~dumpfilter.dump.decide.decide` was called with.
+        txn_subject: each transaction's subject, the table or statement that the filter decides about. The numbers are
+            those before :func:`~dumpfilter.dump.decide.collapse_uniform` changed them.
         first: the number of the first transaction.
-        flags: the table flags of each subject. Subjects with hits have the bit ``FILTER_HIT_F``.
-        hits: for each subject with hits, the columns of ``out`` that go up, then -1.
-        drops_hits: whether a subject that is dropped can have hits. Without one, no transaction that is dropped whole
-            is looked at.
-        ranges: the ranges that are sent, then those that are buffered at the segment's end. They ascend.
+        flags: the filter's verdict about each subject. The bit ``FILTER_HIT_F`` marks subjects that use a rule.
+        hits: for each subject with hits, the columns of ``out`` to increment, then -1.
+        drops_hits: whether the filter drops any subject with hits. If not, transactions that are dropped whole are
+            skipped, which saves time.
+        ranges: the byte ranges that are sent, then the byte ranges still buffered at the segment's end. Their offsets
+            ascend.
     """
     first_events, decided_subjects = transactions.event, transactions.subject
     c = 0
@@ -135,10 +139,11 @@ def count_hits(
 
 @njit(cache=True, nogil=True)
 def gather(ranges, data, data_offset, out):
-    """Copy the ranges' bytes into ``out``, one after the other, and return how many ranges are not in ``data``.
+    """Copy byte ranges of a binlog file into ``out``, one after the other.
 
-    ``data`` holds the file from offset ``data_offset`` on. The bytes of a range outside of it are left undefined.
-    Return -1 if ``out`` is too small.
+    ``data`` holds a part of the file, which begins at offset ``data_offset``. Return the number of ranges outside of
+    ``data``. Their places in ``out`` stay unfilled, so that the caller can read them from the file. Return -1 if
+    ``out`` is too small.
     """
     source = np.uintp(data.ctypes.data)
     target = np.uintp(out.ctypes.data)

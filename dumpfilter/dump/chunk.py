@@ -1,4 +1,4 @@
-"""A chunk of the stream: its plan, its counts and its bytes."""
+"""Chunks (the messages of the stream to a slave): the plan that lists a chunk's byte ranges, and the chunk's bytes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ from dumpfilter.dump.decide import ADD_STATEMENT_END, RANGE_OFFSET, RANGE_PATCH,
 from dumpfilter.filter.hits import Hits
 
 DEFAULT_CHUNK_SIZE = 256 << 10
-"""Bytes of events in a chunk. The size is large enough to make gRPC's cost for each message invisible."""
+"""The bytes of events after which a chunk ends. Smaller messages would make gRPC's cost for each message noticeable."""
 
 WHOLE_SEGMENT = 1 << 40
-"""A chunk size that no segment reaches. A dump thread with this size makes one chunk from each segment."""
+"""A chunk size larger than any segment (at most 4 MiB of events). With it a dump thread makes one chunk from each
+segment."""
 
 GtidRuns = npt.NDArray[np.int64]
-"""Runs of consecutive GTIDs, of shape (n, 3): the number of the GTID source, the first GTID and the last GTID."""
+"""Runs of consecutive GTIDs, an array of shape (n, 3). The columns are the number of the GTID source (a server UUID, or
+MariaDB's domain and server id), the first and the last transaction number of the run."""
 
 ReadAt = Callable[[int, int], bytes]
 """A function ``read(offset, length)`` that reads a binlog file."""
@@ -32,7 +34,10 @@ ReadAt = Callable[[int, int], bytes]
 
 @dataclass(slots=True)
 class Counts:
-    """The events, bytes and transactions of a dump thread. At a transaction boundary, read = sent + dropped."""
+    """The events, bytes and transactions that a dump thread has read, sent and dropped.
+
+    At a transaction boundary, read = sent + dropped. Inside a transaction, buffered events are in neither sum.
+    """
 
     events_read: int = 0
     events_sent: int = 0
@@ -45,45 +50,55 @@ class Counts:
     transactions_dropped: int = 0
 
     def add(self, other: Counts) -> None:
-        """Add the figures of ``other`` to these."""
         for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
 @dataclass(slots=True)
 class ChunkPlan:
-    """A chunk before its bytes are read. Offsets are offsets in ``file``, bytes."""
+    """The description of a chunk before its bytes are read from ``file``. All offsets are byte offsets in ``file``."""
 
     file: str
     ranges: npt.NDArray[np.int64]
-    """The byte ranges, of shape (n, 3): offset, size and patch (:data:`~dumpfilter.dump.decide.RANGE_PATCH`)."""
+    """The byte ranges of ``file`` to send, int64 of shape (n, 3): offset, size, and how to change the bytes.
+
+    The third column is 0 for unchanged bytes, 1 for a rows event that gets STMT_END_F, and 2 for an event that
+    ``replaced`` holds.
+    """
     end: int
     resume: int
-    """The last transaction boundary up to ``end``. It lies in an earlier chunk if this chunk has none."""
+    """The last transaction boundary at or before the chunk's end. A broken stream can begin again at this offset.
+
+    If no transaction ends in this chunk, the boundary lies in an earlier chunk.
+    """
     resume_bytes: int
-    """The chunk's bytes before ``resume``; 0 if the chunk lies inside a transaction."""
+    """The bytes of this chunk that lie before ``resume``; 0 if no transaction ends in this chunk."""
     completed: GtidRuns
-    """The GTIDs of the transactions that the chunk completes."""
+    """The GTIDs of the transactions whose end this chunk passes. The slave adds them to its GTID set."""
     empty: GtidRuns
-    """The GTIDs among ``completed`` of transactions that the master dropped."""
+    """The GTIDs in ``completed`` whose transactions the master dropped whole. The slave gets no event of them."""
     counts: Counts = field(default_factory=Counts)
     replaced: Mapping[int, bytes] = field(default_factory=dict)
-    """Events that are sent in another form, by offset: compressed transactions of which the master drops a part."""
+    """The new bytes of changed events, by the event's offset in ``file``. The master changes a compressed transaction
+    when it drops a part of the content."""
     hits: Hits = field(default_factory=Counter)
-    """The hits of the slave's rules by events that the master drops.
+    """The number of times that dropped events would have used each rule of the slave's filter.
 
-    The hits are those of the transactions between the resume point of the chunk before and ``resume``. Transactions
-    that the slave has already, or whose origin the slave does not want, have no hits, because no slave's filter sees
-    them.
+    The slave adds these hits to ``performance_schema.replication_applier_filters.COUNTER``. They belong to the
+    transactions between the resume point of the previous chunk and ``resume``. Transactions that the slave already has,
+    and transactions of servers that the slave ignores, count no hits, because an applier would not filter them either.
     """
 
     @property
     def size(self) -> int:
-        """Bytes of events."""
+        """The bytes of events that the chunk sends."""
         return self.counts.bytes_sent
 
     def absorb(self, later: ChunkPlan) -> bool:
-        """Add the next plan to this one if this one has nothing to send. Return whether the plan was added."""
+        """Merge the next plan into this plan if this plan sends no bytes, so that no empty message is sent.
+
+        Return whether ``later`` was merged. Plans for different files are never merged.
+        """
         if self.size or later.file != self.file:
             return False
         self.ranges, self.replaced = later.ranges, later.replaced
@@ -97,11 +112,13 @@ class ChunkPlan:
 
 @dataclass(slots=True)
 class ReadyPlan(ChunkPlan):
-    """A chunk whose bytes have been read from elsewhere, for example from a split."""
+    """A chunk plan together with its bytes, which were read from another place than ``file``, for example from a split
+    of the binlogs."""
 
     events: bytes = b""
     keys: Sequence[SourceKey] = ()
-    """The GTID sources, by the numbers in ``completed`` and ``empty``."""
+    """The GTID sources (server UUIDs, or MariaDB's domain and server ids). The numbers in ``completed`` and ``empty``
+    are indexes into this list."""
 
 
 def gtid_runs(
@@ -111,10 +128,10 @@ def gtid_runs(
     *,
     only_dropped: bool,
 ) -> GtidRuns:
-    """Return the GTIDs of transactions as runs, in the transactions' order.
+    """Return the GTIDs of transactions as runs of consecutive numbers, in the transactions' order.
 
-    A negative source marks a transaction without a GTID. With ``only_dropped``, return the GTIDs of transactions that
-    are not kept.
+    The parameters are columns with one entry for each transaction. A negative source marks a transaction without a
+    GTID. With ``only_dropped``, leave out the transactions that ``is_kept`` marks.
     """
     out = np.empty((len(sources), 3), np.int64)
     return out[: K.gtid_runs(sources, numbers, is_kept, only_dropped, out)]
@@ -127,10 +144,10 @@ def render(
     read: ReadAt,
     fd: FormatDescription,
 ) -> bytes:
-    """Return the bytes of a chunk.
+    """Return the bytes that a chunk plan describes, ready to be sent.
 
-    ``data`` holds a part of the file, from ``data_offset`` on. Ranges outside of this part are read with ``read``:
-    events that were buffered in an earlier segment.
+    ``data`` holds the part of the binlog file that begins at offset ``data_offset``. Events that were buffered in an
+    earlier segment lie outside of ``data`` and are read with ``read``. ``fd`` is the file's format description event.
     """
     if len(plan.ranges) == 1 and not plan.ranges[0, RANGE_PATCH]:
         start = int(plan.ranges[0, RANGE_OFFSET]) - data_offset
@@ -151,9 +168,13 @@ def render_into(
     read: ReadAt,
     fd: FormatDescription,
 ) -> None:
-    """Write the bytes of a chunk into ``out``, an array of the ranges' size. The parameters are those of
-    :func:`render`."""
-    ranges = np.ascontiguousarray(plan.ranges)  # numba compiles a function once for each memory layout
+    """Write the bytes that a chunk plan describes into ``out``, an array of exactly that many bytes.
+
+    ``data`` holds the part of the binlog file that begins at offset ``data_offset``. Events that were buffered in an
+    earlier segment lie outside of ``data`` and are read with ``read``. ``fd`` is the file's format description event.
+    """
+    # numba compiles a function once for each memory layout of its arrays.
+    ranges = np.ascontiguousarray(plan.ranges)
     if not len(ranges):
         return
     outside = K.gather(ranges, np.frombuffer(data, np.uint8), data_offset, out)
@@ -175,7 +196,11 @@ def render_into(
 
 
 def with_statement_end(event: bytes | memoryview, fd: FormatDescription) -> bytes:
-    """Return a rows event with STMT_END_F set and with the checksum that belongs to it."""
+    """Return a copy of a rows event with STMT_END_F set and the checksum computed again.
+
+    The last rows event of a statement must carry this flag. If the master drops the event that carries the flag, the
+    last rows event that is sent gets the flag instead.
+    """
     changed = bytearray(event)
     flags = HEADER_LENGTH + (4 if fd.post_header_length(changed[4]) == 6 else 6)
     changed[flags] |= STMT_END_F

@@ -1,4 +1,8 @@
-"""The conditions under which the tally (:mod:`dumpfilter.dump.tally`) counts events."""
+"""Conditions such as "the filter sends one of these tables", each of which has a number.
+
+The tally (:mod:`dumpfilter.dump.tally`) counts bytes under conditions, so that one pass over the binlogs serves any
+number of filters. A subject is a table or a statement that a filter decides about.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +15,29 @@ import numpy.typing as npt
 from dumpfilter.dump import _tally as K
 
 ALWAYS = K.ALWAYS
-"""The kind of events that are sent whatever a filter says: events of the file, and events that cannot be decided."""
+"""The condition kind of events that every slave is sent. Examples are Rotate events, and rows without a table map,
+about which no filter can decide."""
 
 ONE = K.ONE
-"""The kind of events that are sent if the filter sends the condition's member, a subject."""
+"""The condition kind of events that a slave is sent if its filter sends the condition's only member, a subject (a table
+or statement)."""
 
 ANY = K.ANY
-"""The kind of events that are sent if the filter sends one of the members, which are subjects. If the condition has a
-required subject, the filter must send that subject, too. Without members, only a slave without rules gets the
-events."""
+"""The condition kind of events that a slave is sent if its filter sends at least one member (a table or statement).
+
+If the condition has a required subject, the filter must send the required subject, too. An example is a table map: it
+is sent if its own table is sent and any later rows of the statement are sent. A condition without members holds only
+for a slave without rules.
+"""
 
 EXACTLY = K.EXACTLY
-"""The kind of events that are sent to the filters whose numbers are the members. Such events are compressed
-transactions of which filters get different parts."""
+"""The condition kind of events that are sent to an explicit list of filters, whose numbers are the members.
+
+The tally uses this kind for compressed transactions of which different filters send different parts.
+"""
 
 EVERYTHING = -1
-"""A member of EXACTLY that stands for all filters without rules."""
+"""The member, in a condition of kind EXACTLY, that stands for all filters without rules."""
 
 Mask = npt.NDArray[np.bool_]
 _Item = TypeVar("_Item", bound=np.generic)
@@ -34,39 +45,49 @@ _Item = TypeVar("_Item", bound=np.generic)
 
 @dataclass(frozen=True)
 class Conditions:
-    """Conditions, no two of them equal. Their numbers are their places in the columns."""
+    """Conditions stored as columns. A condition's number is its index in ``kind`` and ``required``. No two conditions
+    are equal."""
 
     kind: npt.NDArray[np.uint8]
     """:data:`ALWAYS`, :data:`ONE`, :data:`ANY` or :data:`EXACTLY`."""
     required: npt.NDArray[np.int32]
-    """The number of the required subject, or -1."""
+    """For each condition, the number of the subject (table or statement) that the filter must send in any case; -1 if
+    there is none."""
     start: npt.NDArray[np.int64]
-    """The place of each condition's first member in ``member``. There is one entry more than there are conditions."""
+    """The index in ``member`` of each condition's first member. One more entry at the end is the length of
+    ``member``."""
     member: npt.NDArray[np.int32]
-    """The members, ascending in each condition: numbers of subjects, or of filters."""
+    """The members of all conditions, one condition after the other. The members of one condition ascend.
+
+    A member is the number of a subject (a table or statement); in conditions of kind EXACTLY it is the number of a
+    filter.
+    """
 
     def __len__(self) -> int:
         return len(self.kind)
 
     def members(self, number: int) -> npt.NDArray[np.int32]:
-        """Return the members of a condition."""
+        """Return the members of the condition with this number: numbers of subjects, or of filters for EXACTLY."""
         return self.member[self.start[number] : self.start[number + 1]]
 
     def passing(self, sent: Mask) -> Mask:
-        """Return the conditions on subjects that hold for a filter. ``sent`` says which subjects the filter sends."""
+        """Return for each condition whether it holds for a filter that sends exactly the subjects marked in ``sent``.
+
+        Subjects are tables and statements. Conditions of the kinds ALWAYS and EXACTLY are False here.
+        """
         found = np.empty(len(self), np.bool_)
         K.passing(self.kind, self.required, self.start, self.member, sent, found)
         return found
 
     def among(self, number: int) -> Mask:
-        """Return the conditions of kind :data:`EXACTLY` that have a filter, by its number, among their members."""
+        """Return for each condition whether it has kind :data:`EXACTLY` and lists the filter with this number."""
         found = np.empty(len(self), np.bool_)
         K.among(self.kind, self.start, self.member, number, found)
         return found
 
 
 class ConditionTable:
-    """A table of conditions, each of which has a number and is stored once. Compiled code fills the table's arrays."""
+    """A growing table that stores each condition once and gives it a number. Compiled code fills the table's arrays."""
 
     def __init__(self) -> None:
         self.arrays = K.ConditionRows(
@@ -77,7 +98,10 @@ class ConditionTable:
         )
 
     def make_room(self, conditions: int, members: int) -> None:
-        """Make room for more conditions, and for as many members of all of them together."""
+        """Enlarge the arrays if needed, for so many more conditions with so many members altogether.
+
+        Compiled code cannot enlarge arrays, so callers make room before they call it.
+        """
         count, used = self.arrays.counts.tolist()
         if count + conditions > len(self.arrays.rows):
             rows = longer(self.arrays.rows, 2 * (count + conditions))
@@ -87,12 +111,15 @@ class ConditionTable:
             self.arrays = self.arrays._replace(members=longer(self.arrays.members, 2 * (used + members)))
 
     def intern(self, kind: int, members: npt.NDArray[np.int32], required: int = -1) -> int:
-        """Return the number of a condition. Its members ascend without duplicates."""
+        """Return the number of the condition with this kind, members and required subject. Store it if it is new.
+
+        The members must ascend without duplicates.
+        """
         self.make_room(1, len(members))
         return int(K.intern(self.arrays, kind, required, members, len(members)))
 
     def conditions(self) -> Conditions:
-        """Return all conditions of the table."""
+        """Return a copy of all stored conditions."""
         count, used = self.arrays.counts.tolist()
         rows = self.arrays.rows[:count]
         return Conditions(
@@ -110,13 +137,14 @@ class ConditionTable:
         subject: npt.NDArray[np.int32],
         stand_in: npt.NDArray[np.int32],
     ) -> npt.NDArray[np.int64]:
-        """Add conditions of another table, and return their numbers in this table.
+        """Add conditions of another table, with their subjects renumbered. Return their numbers in this table.
 
         Parameters:
-            wanted: the numbers of the conditions in the other table, int64.
-            subject_start, subject: ``subject[subject_start[s] : subject_start[s + 1]]`` take the place of the other
-                table's subject ``s``.
-            stand_in: in a condition about several subjects, ``stand_in[t]`` takes the place of such a subject ``t``.
+            wanted: the numbers of the conditions in ``conditions`` to add, int64.
+            subject_start, subject: the renumbering. The subjects ``subject[subject_start[s] : subject_start[s + 1]]``
+                replace subject ``s``, which may be a set of several tables.
+            stand_in: a second renumbering, only for conditions about several subjects. Subject ``stand_in[t]``
+                replaces each new subject ``t``, so that subjects with equal verdicts become one.
         """
         members = K.room(conditions.kind, conditions.start, conditions.member, wanted, subject_start)
         self.make_room(len(wanted), int(members))
@@ -127,12 +155,12 @@ class ConditionTable:
 
 
 def longer(column: npt.NDArray[_Item], length: int) -> npt.NDArray[_Item]:
-    """Return a copy of a column with room for ``length`` entries."""
+    """Return a copy of an array that is ``length`` entries long, with zeros after the old entries."""
     out = np.zeros((length, *column.shape[1:]), column.dtype)
     out[: len(column)] = column
     return out
 
 
 def empty_slots(entries: int) -> npt.NDArray[np.int64]:
-    """Return an empty hash table with room for a number of entries."""
+    """Return an empty hash table (int64, all -1) that stays at most half full with so many entries."""
     return np.full(1 << (2 * entries - 1).bit_length(), -1, np.int64)

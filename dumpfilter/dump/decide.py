@@ -1,7 +1,8 @@
-"""The compiled decision: the byte ranges of a segment that one slave is sent.
+"""The compiled decision which events one slave is sent, as byte ranges of a binlog file.
 
-The grammar of a legal binlog, in the roles of :mod:`dumpfilter.binlog.roles`. The dump thread, the split and the tally
-rely on this grammar, and on nothing else that they know about events:
+A role (:mod:`dumpfilter.binlog.roles`) says how an event travels: with its transaction (GTID, FRAME), with the
+statement that follows (CONTEXT), or by a verdict about its own table or statement (ROWS, STATEMENT). In terms of roles,
+a legal binlog has this grammar. The dump thread, the split and the tally rely on the grammar alone:
 
     stream          ( transaction | FILE )*
     transaction     head ( statement | rows statement | frame | always )* end
@@ -12,7 +13,7 @@ rely on this grammar, and on nothing else that they know about events:
     always          KEEP | XA | PAYLOAD | REPLACED
     end             the first event with the bit ENDS: Xid, COMMIT, XA_prepare, or a statement without BEGIN
 
-The master sends an event of a transaction under these conditions, in the same order:
+The master sends an event under these conditions:
 
     | FILE            always
     | GTID, FRAME     with any other event of the transaction
@@ -23,11 +24,12 @@ The master sends an event of a transaction under these conditions, in the same o
     | DUMMY_ROWS      with any rows of the statement
     | always          always
 
-A transaction whose events share one subject needs one look-up. :func:`decide` walks other transactions event by event.
-Whether a head, a context event or a table map is sent follows from later events. The walk therefore buffers them as
-byte ranges until a later event decides. The last kept rows event is buffered, too, because it gets STMT_END_F if
-the master drops the rows event that carries this flag. The buffers survive from one segment to the next. A
-transaction of any size is walked in memory that does not grow with its rows.
+A transaction whose events all belong to one table or statement needs one look-up. :func:`decide` walks other
+transactions event by event. Later events decide whether the master sends a GTID event, BEGIN, a context event (Intvar,
+Rand, User_var) or a table map. The walk buffers the byte ranges of these events until then. The last rows event to be
+sent is buffered, too. If the master drops the rows event that carries STMT_END_F, the buffered event gets the flag.
+The buffers survive from one segment (at most 4 MiB of events) to the next. A transaction of any size is walked in
+memory that does not grow with its rows.
 """
 
 from __future__ import annotations
@@ -41,168 +43,194 @@ from numba import njit
 from dumpfilter.binlog import roles as R
 
 FLAG_SEND = np.uint32(1)
-"""The bit ``FILTER_BINLOG_SEND_F`` of a subject's flags."""
+"""The bit of a table's or statement's flags that says that the filter sends its events (``FILTER_BINLOG_SEND_F``)."""
 
-# The columns of a byte range.
+# The columns of a byte range. RANGE_PATCH says how the bytes are changed before they are sent.
 RANGE_OFFSET = 0
 RANGE_SIZE = 1
 RANGE_PATCH = 2
 RANGE_COLUMNS = 3
 
-# The values of RANGE_PATCH.
 AS_IT_IS = 0
-"""The range is sent as it stands in the file. It may hold several events."""
+"""A byte range of one or more events that is sent unchanged."""
 ADD_STATEMENT_END = 1
-"""The range is one rows event, which is sent with STMT_END_F set."""
+"""A byte range of one rows event, which is sent with STMT_END_F set because its statement's last event is dropped."""
 REPLACED = 2
-"""The range is one event that is sent in another form, of this size."""
+"""A byte range of one compressed transaction that is sent in part. The range's size is the size of the new event."""
 
-# The columns of a buffered event.
+# A buffered event is stored as its offset and size in the binlog file.
 BUFFERED_OFFSET = 0
 BUFFERED_SIZE = 1
 
-# The actions of the walk on one event.
+# The decision about one event, when its transaction is decided event by event.
 DROP = 0
 SEND = 1
-"""Send the event, and before it the buffered head and the buffered rows event."""
+"""Send the event. Before it, send the transaction's buffered GTID event and BEGIN, and the buffered rows event."""
 HOLD_HEAD = 2
-"""Buffer the event until the transaction has an event that is sent."""
+"""Buffer a GTID event or BEGIN until an event of the same transaction is sent."""
 HOLD_STATEMENT = 3
-"""Buffer the event until the open statement has an event that is sent."""
+"""Buffer a context event or table map until an event of the same statement is sent."""
 HOLD_ROWS = 4
-"""Buffer a rows event that is sent later, with STMT_END_F if it becomes the statement's last one. Send the buffered
-head and the rows event that is buffered already."""
+"""Buffer a rows event that is sure to be sent, because it needs STMT_END_F if the later rows of its statement are
+dropped. Before it, send the transaction's buffered GTID event and BEGIN, and the previous buffered rows event."""
 
 WALK_STATE = np.dtype(
     [
-        ("is_open", np.int64),  # a transaction is open
-        ("is_skipped", np.int64),  # the slave has the open transaction already, or does not want its origin
-        ("is_kept", np.int64),  # an event of the open transaction has been sent, or is buffered as rows
-        ("heads", np.int64),  # buffered events of the head
-        ("contexts", np.int64),  # buffered events of the open statement
-        ("has_rows", np.int64),  # a rows event is buffered
+        ("is_open", np.int64),  # 1 inside a transaction
+        (
+            "is_skipped",
+            np.int64,
+        ),  # 1 if the slave has this transaction already, or ignores the server it came from
+        (
+            "is_kept",
+            np.int64,
+        ),  # 1 if an event of the open transaction has been sent, or a rows event is buffered
+        ("heads", np.int64),  # the number of buffered GTID and BEGIN events
+        ("contexts", np.int64),  # the number of buffered context events and table maps of the open statement
+        ("has_rows", np.int64),  # 1 if a rows event is buffered
         ("rows_offset", np.int64),
         ("rows_size", np.int64),
-        ("is_statement_kept", np.int64),  # rows of the open statement are sent or buffered
+        ("is_statement_kept", np.int64),  # 1 if a rows event of the open statement has been sent or buffered
     ]
 )
-"""The state of a walk inside a transaction. Outside of a transaction all fields are 0."""
+"""The state of an event-by-event decision inside a transaction. Between two transactions all fields are 0."""
 
 CHUNK = np.dtype(
     [
-        ("first_range", np.int64),  # the number of the chunk's first range
-        ("ranges", np.int64),  # the number of the range after the chunk's last one
+        ("first_range", np.int64),  # the index of the chunk's first byte range
+        ("ranges", np.int64),  # the index after the chunk's last byte range
         ("end", np.int64),  # the file offset where the chunk ends
-        ("resume", np.int64),  # the file offset of the chunk's last boundary, -1 without one
-        ("resume_bytes", np.int64),  # the chunk's bytes before that boundary
-        ("transactions", np.int64),  # the number of the transaction after the chunk's last boundary
+        (
+            "resume",
+            np.int64,
+        ),  # the file offset where the chunk's last transaction ends, -1 if none ends in it
+        ("resume_bytes", np.int64),  # the bytes that the chunk sends before offset `resume`
+        (
+            "transactions",
+            np.int64,
+        ),  # the index of the first transaction that does not end before the chunk's end
         ("bytes", np.int64),  # bytes sent
         ("events", np.int64),  # events sent
         ("events_read", np.int64),
         ("undecided", np.int64),  # events sent because the filter cannot decide them
         ("buffered_events", np.int64),  # events neither sent nor dropped at the chunk's end
         ("buffered_bytes", np.int64),
-        # the fields that `summarize_chunks` sets
-        ("completed", np.int64),  # the number of the run after the chunk's last run of completed GTIDs
-        ("empty", np.int64),  # the number of the run after the chunk's last run of dropped GTIDs
-        ("transactions_read", np.int64),  # transactions that the chunk completes
-        ("transactions_dropped", np.int64),  # transactions among them of which nothing is sent
+        # The function `summarize_chunks` sets the last four fields, after the chunk's transactions are known.
+        ("completed", np.int64),  # the index after the chunk's last GTID run of transactions that end in it
+        ("empty", np.int64),  # the index after the chunk's last GTID run of dropped transactions
+        ("transactions_read", np.int64),  # the number of transactions that end in the chunk
+        (
+            "transactions_dropped",
+            np.int64,
+        ),  # the number of transactions that end in the chunk and send nothing
     ]
 )
-"""A chunk, with the counters of what it holds. All fields are int64, which :func:`rows_of` relies on."""
+"""The record of one chunk (a message of the stream): its byte ranges, its end, and its counts of events and bytes.
+
+All fields are int64, because :func:`rows_of` reads the records as a table of integers.
+"""
 
 _MOST_RANGES = 4
-"""The ranges that one event can bring, besides the buffered events: a buffered rows event twice, the event, one to
-spare."""
+"""The most byte ranges that the decision about one event can add, besides the buffered head and context.
 
-# The codes that a call of `decide` returns.
+The buffered rows event can add two, and the event one. One more is a reserve.
+"""
+
+# The codes that the function `decide` returns.
 DONE = 0
 FULL = 1
-"""An output array is full. The caller makes it larger and calls again with a fresh copy of the walk."""
+"""The code for a full output array. The caller enlarges the array and calls again with the walk as it was before."""
 
 
 kernel = njit(cache=True, nogil=True, _nrt=False)
-"""Compile a function that neither makes nor keeps arrays, without counting references to arrays.
+"""A decorator that compiles a function with numba, without numba's reference counts of arrays.
 
-The function's callers hold the arrays. Numba would count references around every access to a field of a named tuple.
-Without this option of numba's, which is private, :func:`decide` takes 15 to 30 % longer.
+The option ``_nrt`` is private to numba. It is safe for a function that neither creates nor stores arrays, because the
+function's callers hold the arrays. With reference counts, :func:`decide` takes 15 to 30 % longer.
 """
 
 inlined = njit(inline="always")
-"""Compile a function as a part of each compiled function that calls it."""
+"""A decorator for a small compiled function, whose code numba inserts into each caller to save the cost of calls."""
 
 
 class Events(NamedTuple):
-    """The events of a segment: columns of one length."""
+    """The events of a segment (at most 4 MiB of one binlog file) as columns, with one entry for each event."""
 
     offset: npt.NDArray[np.int64]
-    """File offsets, int64. They ascend."""
+    """The offset of each event in the binlog file, int64, ascending."""
     size: npt.NDArray[np.int64]
-    """Bytes, int64."""
+    """The size of each event, bytes, int64."""
     role: npt.NDArray[np.uint8]
-    """uint8, with the bit ``roles.ENDS``."""
+    """The role of each event, uint8: how the event travels in a filtered stream (with its transaction, with its
+    statement, or by its own table). The bit ``roles.ENDS`` marks the last event of a transaction."""
     subject: npt.NDArray[np.int32]
-    """int32, negative where an event has none."""
+    """The number of the table or statement that a filter decides about, for each event, int32. Negative for events that
+    belong to no table or statement."""
 
 
 class Transactions(NamedTuple):
-    """The transactions of a segment."""
+    """The transactions of a segment as columns, with one entry for each transaction."""
 
     event: npt.NDArray[np.int64]
-    """The number of each transaction's first event, int64. One entry more than there are transactions."""
+    """The index of each transaction's first event, int64. One more entry at the end is the number of events."""
     subject: npt.NDArray[np.int32]
-    """The only subject of each transaction, int32, or one of the negative numbers of ``roles``."""
+    """The number of the only table or statement that each transaction changes, int32.
+
+    A negative number of :mod:`dumpfilter.binlog.roles` stands for another case. Examples are ``MIXED`` for several
+    tables, and ``SKIP`` for a transaction that the slave already has.
+    """
     is_open: bool
-    """Whether the last transaction goes on in the next segment."""
+    """Whether the segment ends inside its last transaction."""
     end: int
     """The file offset where the segment ends."""
 
 
 class Walk(NamedTuple):
-    """The memory of a walk, which survives from one segment to the next."""
+    """The state and the buffered events of an event-by-event decision, kept from one segment to the next."""
 
     state: npt.NDArray[np.void]
     """One entry of dtype :data:`WALK_STATE`."""
     head: npt.NDArray[np.int64]
-    """The buffered events of the transaction's head: int64, ``BUFFERED_OFFSET`` and ``BUFFERED_SIZE``."""
+    """The buffered GTID, BEGIN and XA START events of the open transaction: file offset and size, int64."""
     context: npt.NDArray[np.int64]
-    """The buffered context events and table maps of the open statement, in the same columns."""
+    """The buffered context events and table maps of the open statement: file offset and size, int64."""
 
 
 class Verdicts(NamedTuple):
-    """A filter's verdicts about the subjects."""
+    """A filter's verdicts (send, drop or undecided) about the tables and statements of a binlog set."""
 
     flags: npt.NDArray[np.uint32]
-    """The table flags of each subject, uint32."""
+    """The filter's verdict about each table or statement as bits of a uint32, indexed by its number."""
     undecided: np.uint32
-    """The bit of the flags that marks undecided subjects."""
+    """The bit in ``flags`` of a subject that the master cannot decide. The master sends and counts its events."""
     sends_all: bool
-    """Whether the filter has no rules, so that everything is sent as it is."""
+    """Whether the filter has no rules, so that all events are sent unchanged."""
 
 
 class Output(NamedTuple):
     """The arrays that :func:`decide` fills."""
 
     ranges: npt.NDArray[np.int64]
-    """The byte ranges of all chunks, int64 with ``RANGE_COLUMNS`` columns."""
+    """The byte ranges to send in all chunks, int64. The columns are file offset, size, and how to change the bytes."""
     chunks: npt.NDArray[np.void]
-    """dtype :data:`CHUNK`."""
+    """One record of dtype :data:`CHUNK` for each chunk."""
     is_kept: npt.NDArray[np.bool_]
-    """For each transaction, bool: whether anything of it is sent."""
+    """For each transaction, bool: whether the master sends any event of the transaction."""
 
 
 def new_walk() -> Walk:
-    """Return the walk at a transaction boundary."""
+    """Return the state of an event-by-event decision that begins between two transactions, without buffered events."""
     return Walk(np.zeros(1, WALK_STATE), np.zeros((64, 2), np.int64), np.zeros((64, 2), np.int64))
 
 
 def copy_of(walk: Walk) -> Walk:
-    """Return a walk that a kernel can change while the given walk stays."""
+    """Return a copy of a walk's state and buffers. If a call of :func:`decide` fails for lack of room, the original is
+    still unchanged."""
     return Walk(walk.state.copy(), walk.head.copy(), walk.context.copy())
 
 
 def enlarged(walk: Walk) -> Walk:
-    """Return a copy of a walk with twice the room for buffered events."""
+    """Return a copy of a walk whose arrays have room for twice as many buffered events."""
     return Walk(
         walk.state.copy(),
         np.concatenate([walk.head, np.zeros_like(walk.head)]),
@@ -211,15 +239,14 @@ def enlarged(walk: Walk) -> Walk:
 
 
 def rows_of(chunks: npt.NDArray[np.void]) -> list[list[int]]:
-    """Return the fields of each chunk, in the order of :data:`CHUNK`."""
-    # numpy lists plain integers in half the time of structs
+    """Return each chunk record as a list of its fields, in the order of the dtype :data:`CHUNK`."""
+    # Numpy converts a table of integers to lists in half the time that it needs for structured records.
     rows: list[list[int]] = chunks.view(np.int64).reshape(-1, len(CHUNK)).tolist()
     return rows
 
 
 @kernel
 def _begin_chunk(chunk, first_range, transactions):
-    """Clear the counters of a chunk that begins with range ``first_range`` and transaction ``transactions``."""
     chunk.first_range = first_range
     chunk.ranges = first_range
     chunk.resume = -1
@@ -233,7 +260,6 @@ def _begin_chunk(chunk, first_range, transactions):
 
 @kernel
 def _end_chunk(chunk, walk, end):
-    """Set the end of a chunk, and count the events that are buffered there."""
     state = walk.state[0]
     chunk.end = end
     chunk.buffered_events = state.heads + state.contexts + state.has_rows
@@ -246,7 +272,6 @@ def _end_chunk(chunk, walk, end):
 
 @inlined
 def _mark_boundary(chunk, end, transaction):
-    """Note that a stream can be cut at file offset ``end``, after a transaction."""
     chunk.resume = end
     chunk.resume_bytes = chunk.bytes
     chunk.transactions = transaction + 1
@@ -254,7 +279,6 @@ def _mark_boundary(chunk, end, transaction):
 
 @inlined
 def _add_range(ranges, chunk, offset, size, patch):
-    """Add a range to a chunk, or lengthen the chunk's last range if the new one follows on it in the file."""
     last = chunk.ranges - 1
     if (
         patch == AS_IT_IS
@@ -272,7 +296,6 @@ def _add_range(ranges, chunk, offset, size, patch):
 
 @inlined
 def _send(ranges, chunk, offset, size, patch):
-    """Add one event to a chunk."""
     _add_range(ranges, chunk, offset, size, patch)
     chunk.bytes += size
     chunk.events += 1
@@ -280,7 +303,6 @@ def _send(ranges, chunk, offset, size, patch):
 
 @inlined
 def _end_with_buffered_rows(ranges, chunk, state):
-    """Send the buffered rows event as the last one of its statement."""
     if state.has_rows:
         _send(ranges, chunk, state.rows_offset, state.rows_size, ADD_STATEMENT_END)
         state.has_rows = 0
@@ -288,7 +310,6 @@ def _end_with_buffered_rows(ranges, chunk, state):
 
 @inlined
 def _send_buffered(ranges, chunk, state, head, context, with_context):
-    """Send the buffered events in the order of the file: the head, the rows event, then the statement's context."""
     for k in range(state.heads):
         _send(ranges, chunk, head[k, BUFFERED_OFFSET], head[k, BUFFERED_SIZE], AS_IT_IS)
     state.heads = 0
@@ -303,7 +324,6 @@ def _send_buffered(ranges, chunk, state, head, context, with_context):
 
 @inlined
 def _close(state):
-    """Set the state that a walk has between two transactions."""
     state.is_open = 0
     state.is_skipped = 0
     state.is_kept = 0
@@ -317,10 +337,10 @@ def _close(state):
 
 @inlined
 def _walk(events, transactions, verdicts, walk, out, chunk, transaction, i, chunk_size):
-    """Decide the events of a transaction one by one, from number ``i`` on, in the order of the grammar.
+    """Decide the events of one transaction one by one, from event number ``i`` on.
 
-    Return the number of the next event, or -1 if an array is full. The walk pauses inside the transaction when the
-    chunk has ``chunk_size`` bytes.
+    Return the number of the next event, or -1 if an output array is full. Stop inside the transaction when the chunk
+    has ``chunk_size`` bytes, so that a large transaction does not make a large message.
     """
     state = walk.state[0]
     ranges, is_kept = out.ranges, out.is_kept
@@ -382,7 +402,7 @@ def _walk(events, transactions, verdicts, walk, out, chunk, transaction, i, chun
         elif role == R.DUMMY_ROWS:
             if state.is_statement_kept:
                 action = SEND
-            # table maps without rows
+            # Table maps that no rows follow belong to no statement, so a new statement discards them.
             state.contexts = 0
             state.is_statement_kept = 0
         else:
@@ -409,12 +429,15 @@ def _walk(events, transactions, verdicts, walk, out, chunk, transaction, i, chun
                 _send(ranges, chunk, offset, size, REPLACED if role == R.REPLACED else AS_IT_IS)
         i += 1
         if ends:
-            # no event has closed the statement, so the buffered rows event does
+            # The transaction ends and no sent event has closed its last statement. The buffered rows event gets
+            # STMT_END_F.
             _end_with_buffered_rows(ranges, chunk, state)
             is_kept[transaction] = state.is_kept != 0
             _close(state)
             end = offset + size
-            if role == R.REPLACED:  # its size is not the size in the file
+            if (
+                role == R.REPLACED
+            ):  # The size column holds the changed event's size, not the size in the file.
                 end = offsets[i] if i < offsets.size else np.int64(transactions.end)
             _mark_boundary(chunk, end, transaction)
         elif chunk.bytes >= chunk_size:
@@ -425,9 +448,10 @@ def _walk(events, transactions, verdicts, walk, out, chunk, transaction, i, chun
 
 @inlined
 def _take_uniform(events, transactions, verdicts, out, chunk, t, stop, chunk_size):
-    """Decide transactions from number ``t`` to ``stop`` as long as one look-up decides each and the chunk is not full.
+    """Decide transactions from number ``t`` to ``stop`` by one look-up each.
 
-    Return the number of the next transaction. There must be room for one range a transaction.
+    Stop at a transaction that needs an event-by-event decision, or when the chunk is full. Return the number of the
+    next transaction. The output arrays must have room for one byte range for each transaction.
     """
     offsets, sizes, _, subjects = events
     first_events, txn_subjects = transactions.event, transactions.subject
@@ -469,10 +493,11 @@ def _take_uniform(events, transactions, verdicts, out, chunk, t, stop, chunk_siz
 
 @kernel
 def decide(events, transactions, verdicts, walk, out, first, chunk_size):
-    """Fill ``out`` for the transactions from number ``first`` on.
+    """Decide which events of a segment one slave is sent, from transaction number ``first`` on.
 
-    A chunk is cut after ``chunk_size`` bytes of events. Return ``(code, ranges, chunks)``: ``DONE`` or ``FULL``, and
-    the numbers of ranges and chunks in ``out``.
+    Write the byte ranges to send into ``out``, divided into chunks. A chunk ends after ``chunk_size`` bytes of events.
+    Return a code and the numbers of ranges and chunks in ``out``. The code is ``DONE``, or ``FULL`` if an array is too
+    small.
     """
     state = walk.state[0]
     n_transactions = transactions.subject.size
@@ -482,7 +507,7 @@ def decide(events, transactions, verdicts, walk, out, first, chunk_size):
     t = first
     while t < n_transactions:
         if state.is_open == 0:
-            # each of these transactions brings one range at most
+            # A transaction that one look-up decides adds at most one byte range, so room is checked once for many.
             room = out.ranges.shape[0] - chunk.ranges
             stop = min(n_transactions - transactions.is_open, t + room)
             t = _take_uniform(events, transactions, verdicts, out, chunk, t, stop, chunk_size)
@@ -519,11 +544,11 @@ def decide(events, transactions, verdicts, walk, out, first, chunk_size):
 
 @kernel
 def collapse_uniform(txn_subject, txn_set, set_subject, flags, undecided, out):
-    """Write ``txn_subject`` into ``out`` as one filter sees the transactions.
-
-    A transaction of several subjects becomes ``KEPT`` if the filter surely sends all subjects, and ``NOTHING`` if the
-    filter drops all subjects. :func:`decide` need not walk such transactions. ``flags`` are the filter's table flags,
-    ``undecided`` is the bit for undecided subjects; the other parameters are columns of a ``Segment``.
+    """Find the transactions of several tables that a filter sends whole or drops whole. Write the result to ``out``.
+    The entry of such a transaction becomes ``KEPT`` or ``NOTHING``, so that :func:`decide` need not walk its events one
+    by one. Other entries are copied from ``txn_subject``. ``flags`` has the filter's verdict about each table or
+    statement. A table with the bit ``undecided`` is not surely sent, so its transactions stay unchanged. The other
+    parameters are columns of a ``Segment``.
     """
     for t in range(txn_subject.size):
         out[t] = txn_subject[t]

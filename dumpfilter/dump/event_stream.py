@@ -1,4 +1,4 @@
-"""The events of a binlog set that a filter sends, one by one, for printing."""
+"""The events that a slave with a given filter would be sent, one by one, for programs that print them."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ from dumpfilter.index.xa import NONE_PREPARED
 
 
 class KeptEvent(NamedTuple):
-    """An event as it is sent."""
+    """One event with the bytes that a slave would be sent."""
 
     file: str
     fd: FormatDescription
-    """The format description in force. It may be the event itself."""
+    """The format description event that tells how to decode this event. For a format description event, its own
+    content."""
     offset: int
-    """The event's offset in ``file``, bytes."""
+    """The byte offset in ``file`` at which the original event begins."""
     event: bytes
 
 
@@ -43,8 +44,16 @@ def kept_events(
 ) -> Iterator[KeptEvent]:
     """Yield the events that a slave with this filter would be sent. Each file begins with its format description event.
 
-    The parameters are those of :class:`~dumpfilter.dump.segment_pass.SegmentPass`. The figures are added to ``counts``.
-    ``progress`` is called with the bytes read of each segment. Raises BinlogError where the set is damaged.
+    Raises BinlogError where a file is damaged.
+
+    Parameters:
+        rules: the slave's filter.
+        clever: a filter that follows tables through the binlog; it is asked instead of ``rules``.
+        also: a second filter. An event is sent only if both filters send the event.
+        wanted: the positions, times and GTIDs of the transactions to take.
+        verify: whether to verify checksums.
+        counts: receives the numbers of events and bytes that were read, sent and dropped.
+        progress: called for each segment with the number of bytes read.
     """
     subjects, sources = Subjects(), SourceNumbers()
     steps = SegmentPass(binlogs, rules, subjects, sources, clever=clever, also=also, wanted=wanted)

@@ -1,4 +1,8 @@
-"""Transactions that a slave does not get, whatever its rules say: those it has, and those of unwanted origins."""
+"""The exclusion of transactions that a slave does not need, whatever its filter rules say.
+
+The slave already has some transactions. Others come from servers or domains that the slave ignores
+(``IGNORE_SERVER_IDS``, ``DO_DOMAIN_IDS``).
+"""
 
 from __future__ import annotations
 
@@ -12,15 +16,18 @@ from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.segment import Segment
 
 Columns = tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]
-"""The columns ``txn_subject`` and ``txn_source`` of a segment, as one slave's dump takes them."""
+"""Two int32 columns with one entry for each transaction: the table or statement that it changes, and its GTID source.
+
+In the first column ``SKIP`` marks transactions that the slave does not need.
+"""
 
 
 class Exclusion:
-    """Marks the transactions that one slave does not get with the subject ``SKIP``.
+    """Marks transactions that one slave does not need, so that the dump thread passes over them.
 
     Parameters:
-        sources: the set's GTID sources.
-        executed: the GTIDs that the slave has.
+        sources: the numbers of the binlog set's GTID sources (server UUIDs, or MariaDB's domain and server ids).
+        executed: the GTIDs that the slave already has; None if the slave names none.
     """
 
     def __init__(self, sources: SourceNumbers, executed: GtidSet | None) -> None:
@@ -28,7 +35,11 @@ class Exclusion:
         self._executed = None if executed is None else Membership(executed)
 
     def apply(self, segment: Segment, origin: OriginFilter | None) -> Columns:
-        """Return the transactions' subjects and GTID sources, marked. ``origin`` says which origins the slave wants."""
+        """Return the columns ``txn_subject`` and ``txn_source`` of a segment, changed for this slave.
+
+        In ``txn_subject``, ``SKIP`` replaces the number of each transaction that the slave does not need. ``origin``
+        says from which server ids and domains the slave wants transactions; None: from all.
+        """
         columns = segment.txn_subject, segment.txn_source
         if self._executed is not None:
             columns = self._without_executed(segment, self._executed)
@@ -53,8 +64,7 @@ class Exclusion:
         subject: npt.NDArray[np.int32],
         source: npt.NDArray[np.int32],
     ) -> Columns:
-        """Mark the transactions of unwanted origins.
-
+        """Mark the transactions of servers and domains that the slave ignores.
         MariaDB's I/O thread counts a transaction that it ignores as done (``gtid_slave_pos``, ``Gtid_IO_Pos``). MySQL's
         I/O thread does not: the transaction is in neither Retrieved_Gtid_Set nor Executed_Gtid_Set. Both threads move
         the position. This was tried with MySQL 9.7 and MariaDB 10.11.
@@ -67,7 +77,9 @@ class Exclusion:
                 assert isinstance(domain, int)
                 if not origin.wants_domain(domain):
                     is_unwanted |= segment.txn_source == number
-        is_unwanted &= segment.txn_source != R.KEPT  # events of the file have no origin
+        is_unwanted &= (
+            segment.txn_source != R.KEPT
+        )  # Rotate and other events of the file belong to no transaction.
         if not is_unwanted.any():
             return subject, source
         subject = np.where(is_unwanted, np.int32(R.SKIP), subject)

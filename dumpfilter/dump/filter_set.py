@@ -1,4 +1,4 @@
-"""The filtering of a binlog set into another binlog set."""
+"""The filtering of a binlog set into a new binlog set, which holds only the events that a slave would be sent."""
 
 from __future__ import annotations
 
@@ -35,15 +35,23 @@ def filter_set(
     overwrite: bool = False,
     progress: Callable[[int], None] = lambda read: None,
 ) -> Counts:
-    """Write what a slave with this filter would be sent as a binlog set: ``<base>.000001`` … and ``<base>.index``.
+    """Write the events that a slave with this filter would be sent as a new binlog set.
 
-    Each file of the set gives one file. The events get the end_log_pos and the checksum of their new places, so that a
-    server reads the set as its own. Rotate events name the new files. ``progress`` is called with the bytes read of
-    each segment. ``clever``, ``also`` and ``wanted`` are as in :class:`~dumpfilter.dump.segment_pass.SegmentPass`.
-    Files after the last wanted one give no file.
+    The new files are ``<base>.000001`` … and ``<base>.index`` in ``output_dir``, one for each file that was read. Each
+    event gets a new end_log_pos and checksum, so that a server reads the set as its own. Rotate events name the new
+    files. Files after the last wanted transaction are not written.
 
-    Raises BinlogError if the set is damaged, and OutputError if the new set cannot be written. Nothing of the new set
-    is left then.
+    Raises BinlogError if the set is damaged, and OutputError if the new set cannot be written. After an error no file
+    of the new set is left.
+
+    Parameters:
+        rule_filter: the slave's filter.
+        clever: a filter that follows tables through the binlog; it is asked instead of ``rule_filter``.
+        also: a second filter. An event is written only if both filters send the event.
+        wanted: the positions, times and GTIDs of the transactions to take.
+        verify: whether to verify checksums.
+        overwrite: whether existing files may be replaced.
+        progress: called for each segment with the number of bytes read.
     """
     subjects, sources = Subjects(), SourceNumbers()
     prepared = NONE_PREPARED
@@ -70,7 +78,7 @@ def filter_set(
                         events = room[: plan.size]
                         render_into(events, plan, reader.data, reader.data_offset, file.read, fd)
                         if plan.end == segment.end and segment.type[-1] == EventType.ROTATE:
-                            # the writer makes a Rotate event that names the next file of the new set
+                            # The old Rotate event names a file of the old set. The writer makes a new Rotate event.
                             events = events[: -int(segment.size[-1])]
                             rotated_at = int(segment.time[-1])
                         writer.append_array(events)

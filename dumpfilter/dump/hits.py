@@ -1,4 +1,7 @@
-"""Hits: how often events that the master drops would have used a rule of the slave's filter."""
+"""The count of hits: how often events that the master drops would have used each rule of the slave's filter.
+
+The slave never sees dropped events, but ``performance_schema.replication_applier_filters.COUNTER`` must count them.
+"""
 
 from __future__ import annotations
 
@@ -23,21 +26,22 @@ _NO_RANGES: npt.NDArray[np.int64] = np.empty((0, RANGE_COLUMNS), np.int64)
 
 @dataclass(slots=True)
 class _OpenTransaction:
-    """The hits of a transaction that goes on after a segment."""
+    """The rule hits of a transaction that continues in the next segment."""
 
     counts: npt.NDArray[np.int64] = field(default_factory=lambda: _NO_HITS)
-    """The hits of events that are dropped, one entry for each of ``KINDS``."""
+    """The number of hits of dropped events for each kind of rule, in the order of ``KINDS``."""
     buffered: list[tuple[int, int]] = field(default_factory=list)
-    """Offset and subject of each buffered table map with hits: a later segment decides whether the master drops it."""
+    """The file offset and the table's number of each buffered table map. Later rows decide whether the master drops the
+    table map, so its hits cannot be counted yet."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether the transaction has no hits so far, and can get none from buffered events."""
+        """Whether the transaction has no hits so far and no buffered table map that may bring some."""
         return not self.buffered and not self.counts.any()
 
 
 class HitCounter:
-    """Counts the hits of one stream, segment by segment."""
+    """Counts the hits (uses of filter rules) by events that the master drops from one stream, segment by segment."""
 
     def __init__(self) -> None:
         self._open = _OpenTransaction()
@@ -52,12 +56,15 @@ class HitCounter:
         payload_hits: Mapping[int, Hits],
         out: Sequence[Hits],
     ) -> None:
-        """Add the hits of each chunk to the entries of ``out``.
+        """Add the hits of the segment's dropped events to ``out``, which has one counter for each chunk.
 
         Parameters:
-            txn_subject: the transactions' subjects before :func:`~dumpfilter.dump.walker.collapse`.
+            txn_subject: the number of the table or statement that each transaction changes, before
+                :func:`~dumpfilter.dump.walker.collapse` replaces it.
             decided: the decision that ``walker`` has just made about the segment with ``flags``.
-            payload_hits: hits inside of compressed transactions, by the number of their event.
+            flags: the filter's verdict about each table or statement.
+            payload_hits: the hits of dropped events inside of compressed transactions, by the number of the
+                Transaction_payload event.
         """
         earlier, chunks, ranges = self._open, decided.chunks, decided.ranges
         buffered = walker.buffered() if segment.open else _NO_RANGES
@@ -103,8 +110,8 @@ def _settle(
 ) -> list[tuple[int, int]]:
     """Add the hits of the transaction that an earlier segment began to ``counts``.
 
-    A table map that was buffered before this segment, is not sent in this segment and is no longer buffered was
-    dropped. Return the table maps that are still buffered.
+    The transaction has buffered table maps. This segment has dropped each one that is neither sent nor still buffered.
+    Return the offset and the table's number of each table map that is still buffered.
     """
     first_chunk = counts[_completing(decided.chunks, decided.first)]
     first_chunk += earlier.counts
@@ -119,10 +126,9 @@ def _settle(
 
 
 def _roles_for_hits(segment: Segment) -> npt.NDArray[np.uint8]:
-    """Return the events' roles, with XA COMMIT and XA ROLLBACK as FRAME.
+    """Return the role of each event, with XA COMMIT and XA ROLLBACK treated like BEGIN and COMMIT.
 
-    The master sends the end of an XA transaction because of the prepared transaction, and a slave's filter takes the
-    end for a keyword. No rule is hit by it.
+    A slave's applier asks no filter rule about XA COMMIT and XA ROLLBACK, so these statements must not count as hits.
     """
     if not segment.xa_ends:
         return segment.role
@@ -132,12 +138,10 @@ def _roles_for_hits(segment: Segment) -> npt.NDArray[np.uint8]:
 
 
 def _completing(chunks: npt.NDArray[np.void], transaction: int) -> int:
-    """Return the number of the chunk that completes a transaction, or the number of chunks if none does."""
     return int(np.searchsorted(chunks["transactions"], transaction, "right"))
 
 
 def _holds(ranges: npt.NDArray[np.int64], offset: int) -> bool:
-    """Tell whether one of the ranges has the event at a file offset."""
     begins = ranges[:, RANGE_OFFSET]
     return bool(np.any((begins <= offset) & (offset < begins + ranges[:, RANGE_SIZE])))
 
@@ -145,7 +149,6 @@ def _holds(ranges: npt.NDArray[np.int64], offset: int) -> bool:
 def _table_maps_among(
     buffered: npt.NDArray[np.int64], segment: Segment, flags: TableFlags
 ) -> list[tuple[int, int]]:
-    """Return offset and subject of each buffered table map of this segment that has hits."""
     offsets = buffered[buffered[:, RANGE_OFFSET] >= segment.start, RANGE_OFFSET]
     numbers = np.searchsorted(segment.offset, offsets)
     maps = numbers[segment.role[numbers] == R.TABLE_MAP]

@@ -1,4 +1,7 @@
-"""Compressed transactions (Transaction_payload events) of which a slave gets a part."""
+"""The filtering inside compressed transactions (Transaction_payload events).
+
+The master opens a compressed transaction, drops a part of its events and compresses the rest again.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,8 @@ from dumpfilter.filter.hits import Hits
 from dumpfilter.index.segment import Segment
 
 _LEVELS = (3, 19)
-"""The zstd levels that are tried in order: the server's default, and one whose result is nearly the smallest."""
+"""The zstd levels for compressing a filtered transaction again. Level 3 is the server's default. Level 19 is tried if
+the result of level 3 is not smaller than the original event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,31 +39,33 @@ class KeptPayload:
     """The part of a compressed transaction that one filter sends."""
 
     size: int
-    """The size of the event that is sent, bytes; 0 if nothing is sent."""
+    """The size of the Transaction_payload event to send, bytes; 0 if the filter drops all its events."""
     undecided: int = 0
-    """The number of inner events that are sent because the filter cannot decide them."""
+    """The number of inner events that are sent because the master cannot decide about them."""
     replaced: bytes | None = None
-    """The event with the part that is sent; None if the event is sent whole."""
+    """The new Transaction_payload event that holds only the inner events to send. None if the original event is sent
+    unchanged or dropped."""
     hits: Hits = field(default_factory=Counter)
-    """The hits of the part that is dropped."""
+    """The number of times that the dropped inner events would have used each rule of the filter."""
 
 
 @dataclass(slots=True)
 class FilteredPayloads:
-    """A segment's events after the compressed transactions among them have been decided."""
+    """The changes to a segment's columns after a filter has decided the segment's compressed transactions."""
 
     role: npt.NDArray[np.uint8]
     size: npt.NDArray[np.int64]
     replaced: dict[int, bytes] = field(default_factory=dict)
-    """Events that are sent in another form, by offset."""
+    """The new bytes of Transaction_payload events that are sent in part, by the file offset of the original event."""
     undecided: list[tuple[int, int]] = field(default_factory=list)
-    """Offset and number of undecided inner events, of each compressed transaction that is sent with such events."""
+    """For each compressed transaction that is sent with undecided inner events: its file offset, and their number."""
     hits: dict[int, Hits] = field(default_factory=dict)
-    """The hits of the dropped parts, by the number of the compressed transaction's event."""
+    """The number of times that dropped inner events would have used each filter rule, by the number of the
+    Transaction_payload event."""
 
 
 class PayloadFilter:
-    """Decides compressed transactions with one filter, which has rules."""
+    """Decides with one filter which events inside of compressed transactions are sent. The filter must have rules."""
 
     def __init__(self, flags: TableFlags) -> None:
         self.flags = flags
@@ -71,8 +77,8 @@ class PayloadFilter:
     ) -> FilteredPayloads:
         """Decide the compressed transactions of a segment, from transaction ``first`` on.
 
-        ``txn_subject`` has ``SKIP`` for transactions that are not looked at. ``read`` reads the segment's file. Raises
-        BinlogCorrupt for a compressed transaction that cannot be opened.
+        Transactions that are marked ``SKIP`` in ``txn_subject`` are not opened, because the slave does not need them.
+        ``read`` reads the segment's file. Raises BinlogCorrupt for a compressed transaction that cannot be opened.
         """
         found = FilteredPayloads(segment.role.copy(), segment.size.copy())
         for number in segment.payloads:
@@ -84,7 +90,8 @@ class PayloadFilter:
             if kept.hits:
                 found.hits[number] = kept.hits
             if not kept.size:
-                # the transaction has nothing left, so its event goes with other events, of which there are none
+                # The filter drops every inner event. With the role FRAME the event is sent only with other events of
+                # its transaction, and there are none.
                 found.role[number] = R.FRAME | ends
                 continue
             if kept.undecided:
@@ -96,9 +103,9 @@ class PayloadFilter:
         return found
 
     def decide(self, segment: Segment, number: int, read: ReadAt) -> KeptPayload:
-        """Return what the filter sends of the compressed transaction at event ``number``, a key of
-        ``segment.payloads``.
+        """Return the part that the filter sends of one compressed transaction.
 
+        ``number`` is the number of the Transaction_payload event in the segment, a key of ``segment.payloads``.
         ``read`` reads the segment's file. Raises BinlogCorrupt for an event that cannot be opened.
         """
         inner = segment.payloads[number]
@@ -121,9 +128,8 @@ class PayloadFilter:
         kept = render(plan, open_payload(event, fd), 0, _no_file, inner.format_description)
         closed = close_payload(kept, event, fd)
         if closed is None:
-            return KeptPayload(
-                size, undecided
-            )  # the slave gets the whole transaction, so no event is dropped
+            # No smaller form of the event was found. The slave gets the whole transaction, so no event is dropped.
+            return KeptPayload(size, undecided)
         return KeptPayload(len(closed), undecided, closed, hits)
 
 
@@ -132,15 +138,18 @@ def _no_file(offset: int, length: int) -> bytes:
 
 
 def open_payload(event: bytes, fd: FormatDescription) -> bytes:
-    """Return the events in a whole Transaction_payload event. Raises BinlogCorrupt."""
+    """Return the uncompressed events that a Transaction_payload event holds.
+
+    ``event`` is the whole event with its header. Raises BinlogCorrupt if the event cannot be decoded or decompressed.
+    """
     return _decoded(event, fd).open()
 
 
 def close_payload(events: bytes, source: bytes, fd: FormatDescription) -> bytes | None:
-    """Return a Transaction_payload event that holds ``events``, with the header and end_log_pos of the event
-    ``source``.
+    """Return a new Transaction_payload event that holds ``events``, which are a part of the original event's events.
 
-    Return None if no form of the event is shorter than ``source``.
+    The new event takes the header and end_log_pos of ``source``, the original event. Return None if the new event is
+    not shorter than ``source`` with any compression.
     """
     header = EventHeader.unpack(source)
     room = header.size - HEADER_LENGTH - fd.checksum_length
