@@ -1,4 +1,4 @@
-"""The tree of errors. Every error that dumpfilter raises on purpose is a :class:`DumpfilterError`.
+"""All errors that dumpfilter raises on purpose. They are subclasses of :class:`DumpfilterError`.
 
 An error's text says what is wrong, where (file and position, or the option), and what to do when something can be done.
 The command line prints ``str(error)`` and exits with :attr:`DumpfilterError.exit_code`.
@@ -11,13 +11,13 @@ from __future__ import annotations
 
 
 class DumpfilterError(Exception):
-    """Root of all errors of this product."""
+    """The base class of all errors that dumpfilter raises on purpose."""
 
     exit_code = 1
 
 
 class OptionError(DumpfilterError):
-    """An option or rule that cannot be used. The text names the option."""
+    """An error about an option or a filter rule that dumpfilter cannot use. The text names the option."""
 
     exit_code = 2
 
@@ -38,7 +38,10 @@ class BinlogError(DumpfilterError):
         return ": ".join([*where, self.what])
 
     def located(self, file: str, position: int | None = None) -> BinlogError:
-        """Return a copy of the error with file and position filled in where they are missing."""
+        """Return a copy of the error that names the binlog file and the position.
+
+        A file or position that the error already has stays.
+        """
         return type(self)(
             self.what,
             file=self.file if self.file is not None else file,
@@ -47,60 +50,63 @@ class BinlogError(DumpfilterError):
 
 
 class BinlogCorrupt(BinlogError):
-    """Bytes that the format does not allow: wrong magic, bad checksum, impossible length."""
+    """An error about bytes that the binlog format does not allow: wrong magic number, bad checksum, impossible length."""
 
 
 class BinlogTruncated(BinlogError):
-    """A file that ends inside an event or inside a transaction although no server writes to it."""
+    """An error about a binlog file that ends inside an event or a transaction, although no server writes to the file."""
 
 
 class BinlogUnsupported(BinlogError):
-    """A valid binlog of a kind that dumpfilter does not read: encrypted, or a format before v4."""
+    """An error about a valid binlog that dumpfilter cannot read: an encrypted file, or a format before version 4."""
 
 
 class BinlogMissing(BinlogError):
-    """A missing file that the index or a position names."""
+    """An error about a missing binlog file, which the binlog index file or a slave's position names."""
 
 
 class PositionError(BinlogError):
-    """A position or GTID set from which no stream can start."""
+    """An error about a position or GTID set from which the master cannot start a stream, such as a purged one."""
 
 
 class GtidError(DumpfilterError, ValueError):
-    """A GTID or GTID set that cannot be parsed, or sets of two families mixed."""
+    """An error about a malformed GTID or GTID set, or about a mix of MySQL's and MariaDB's GTIDs."""
 
 
 class OutputError(DumpfilterError):
-    """An output that cannot be written, since it exists already or the disk refuses."""
+    """An error about a file or directory that cannot be written: it exists already, or the operating system refuses."""
 
 
 class ConnectionLost(DumpfilterError):
-    """A server that cannot be reached. The text names its address."""
+    """An error about a server that cannot be reached. The text names the server's address."""
 
     exit_code = 3
 
 
 class DirectoryBusy(DumpfilterError):
-    """Another slave process works in the same relay directory."""
+    """An error for a slave whose relay log directory is in use by another slave process."""
 
 
 class StateCorrupt(DumpfilterError):
-    """A file in a slave's relay directory is missing or damaged. The text names the file and the cure."""
+    """An error about a missing or damaged file in a slave's relay log directory.
+
+    The text names the file and the cure.
+    """
 
 
 class StreamError(DumpfilterError):
-    """The master's stream breaks the contract of the message ``Chunk`` in ``dumpfilter.proto``."""
+    """An error of a slave that gets messages from its master that break the rules of ``Chunk`` in ``dumpfilter.proto``."""
 
 
 class RegistrationRefused(DumpfilterError):
-    """The master refused the slave or one of its rules. The text is the master's."""
+    """An error of a slave whose master refuses the slave or one of its filter rules. The text is from the master."""
 
     exit_code = 2
 
 
 class DumpTakenOver(DumpfilterError):
-    """The master ended a slave's dump because another dump with the same server UUID began."""
+    """An error of a slave whose stream the master ended, because another slave with the same server UUID connected."""
 
 
 class SlaveIncident(DumpfilterError):
-    """The master logged an incident (``ER_SLAVE_INCIDENT``), which means that events are missing from its binlog."""
+    """An error of a slave that reads an Incident event: the master's binlog lacks events (``ER_SLAVE_INCIDENT``)."""

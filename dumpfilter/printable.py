@@ -1,11 +1,11 @@
-"""Text from outside, in forms that terminals, logs, JSON and HTML can hold."""
+"""Conversion of text from clients and binlogs into text that is safe in terminals, logs, JSON and HTML."""
 
 from __future__ import annotations
 
 import unicodedata
 
 LONGEST_IN_LOG = 200
-"""The longest text from a client in one log line, characters."""
+"""The number of characters to which a log line cuts a text that comes from a client."""
 
 _UNSEEN = {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"}
 
@@ -21,7 +21,7 @@ def printable(text: str, most: int = LONGEST_IN_LOG) -> str:
 
 
 def visible(name: str) -> str:
-    r"""Return ``name`` with invisible characters escaped: controls, direction marks, lone surrogates.
+    r"""Return a name with each invisible character escaped: control characters, direction marks, lone surrogates.
 
     >>> visible("a\u202eb\n")
     'a\\u202eb\\n'
@@ -32,7 +32,9 @@ def visible(name: str) -> str:
 
 
 def replace_invalid_utf8(name: str) -> str:
-    r"""Return a name with each byte that is not UTF-8 (surrogateescape) replaced by a question mark.
+    r"""Return a name with a question mark for each byte that is not UTF-8.
+
+    Python decoded the name with ``surrogateescape``, which keeps such bytes as lone surrogates.
 
     >>> replace_invalid_utf8("caf\udce9")
     'caf?'
@@ -41,7 +43,9 @@ def replace_invalid_utf8(name: str) -> str:
 
 
 def escape_invalid_utf8(name: str) -> str:
-    r"""Return a name with each byte that is not UTF-8 (surrogateescape) written as ``\xNN``.
+    r"""Return a name with ``\xNN`` for each byte that is not UTF-8.
+
+    Python decoded the name with ``surrogateescape``, which keeps such bytes as lone surrogates.
 
     >>> escape_invalid_utf8("caf\udce9")
     'caf\\xe9'

@@ -1,6 +1,6 @@
-"""Replication filters: from options to rules, from rules to verdicts, from verdicts to flags.
+"""Replication filters: the rules, and the classes that decide by rules which events of a binlog a slave gets.
 
-The names below are imported when they are first used. ``dumpfilter --help`` needs the table of rule kinds and must
+Python imports the names below when they are first used. ``dumpfilter --help`` needs the table of rule kinds and must
 not wait for numba, which the filters load.
 """
 

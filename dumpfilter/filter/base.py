@@ -1,4 +1,8 @@
-"""The interface of all filters: classic (``--replicate-*``), effective (WL#2516) and the write side's."""
+"""The interface of all filters: a set of rules that decides which events of a binlog a slave gets.
+
+The implementations are the classic filter (``--replicate-*``), the effective filter (WL#2516), and the filter of the
+server that writes the binlog (``--binlog-do-db``).
+"""
 
 from __future__ import annotations
 
@@ -12,9 +16,9 @@ from dumpfilter.statement import Statement
 
 
 class ReplicationFilter(abc.ABC):
-    """An immutable set of rules. A changed filter is a new object.
+    """An immutable set of rules that decides about tables and statements. A changed filter is a new object.
 
-    A subclass decides rows and statements. All other answers follow from these two.
+    A subclass decides row events (by their table) and statements. This class derives all other answers from these two.
     """
 
     rules: tuple[Rule, ...]
@@ -27,54 +31,67 @@ class ReplicationFilter(abc.ABC):
 
     @abc.abstractmethod
     def decide_rows(self, database: str, table: str) -> Decision:
-        """Decide the row events of a table, given by its name on the master. The verdict is never UNDECIDED."""
+        """Decide whether the slave gets the row events of a table. The table has its name on the master.
+
+        The verdict is never UNDECIDED, since row events always name their table.
+        """
 
     @abc.abstractmethod
     def decide_statement(self, statement: Statement) -> Decision:
-        """Decide a statement. Transaction keywords (BEGIN, COMMIT, XA …) are never asked about."""
+        """Decide whether the slave gets a statement.
+
+        Callers never pass BEGIN, COMMIT, XA START and the like, since these go with their transaction.
+        """
 
     def rewrite_db(self, database: str) -> str:
-        """Return the slave's name of a statement's current database."""
+        """Return the name that a database has on the slave, after the filter's rewrite rules.
+
+        Callers pass a statement's current database. A filter without a matching rule returns the name unchanged.
+        """
         return database
 
     def rewrite_table(self, database: str, table: str) -> tuple[str, str]:
-        """Return the slave's database and name of a table that has row events."""
+        """Return the database and the name that a table has on the slave, after the filter's rewrite rules."""
         return self.rewrite_db(database), table
 
     def hits_rows(self, database: str, table: str) -> tuple[BaseRuleKind, ...]:
-        """Return the kinds of the rules that a table map hits when the applier reads it.
+        """Return the kinds of the rules that count a hit when the applier reads a Table_map event of this table.
 
-        The name is the table's on the master. ``replication_applier_filters.COUNTER`` counts these hits (WL#7361). A
-        kind may be there more than once.
+        A rule is hit when the filter asks the rule and the name matches. The column
+        ``replication_applier_filters.COUNTER`` counts hits (WL#7361). The table has its name on the master. A kind may
+        be in the answer more than once.
         """
         return _hit(self.decide_rows(database, table))
 
     def hits_statement(self, statement: Statement) -> tuple[BaseRuleKind, ...]:
-        """Return the kinds of the rules that a statement hits when the applier reads it."""
+        """Return the kinds of the rules that count a hit when the applier reads this statement."""
         return _hit(self.decide_statement(statement))
 
     def hits(self, subject: Subject) -> tuple[BaseRuleKind, ...]:
-        """Return the kinds of the rules that a subject's table map or statement hits."""
+        """Return the kinds of the rules that count a hit for a subject, which is a table or a statement.
+
+        A table's hits are counted once for each of its Table_map events.
+        """
         if isinstance(subject, TableSubject):
             return self.hits_rows(subject.database, subject.table)
         return self.hits_statement(subject)
 
     def decide(self, subject: Subject) -> Decision:
-        """Decide the events of a subject."""
+        """Decide whether the slave gets the events of a subject, which is a table or a statement."""
         if isinstance(subject, TableSubject):
             return self.decide_rows(subject.database, subject.table)
         return self.decide_statement(subject)
 
     def rows_ok(self, database: str, table: str) -> bool:
-        """Tell whether row events of a table pass, given by its name on the master."""
+        """Tell whether the slave gets the row events of a table. The table has its name on the master."""
         return self.decide_rows(database, table).verdict is Verdict.EXECUTE
 
     def statement(self, statement: Statement) -> Verdict:
-        """Return the verdict about a statement."""
+        """Return the verdict about a statement: send, drop, or undecided."""
         return self.decide_statement(statement).verdict
 
     def verdict(self, subject: Subject) -> Verdict:
-        """Return the verdict about a subject's events."""
+        """Return the verdict about a subject (a table or a statement): send, drop, or undecided."""
         return self.decide(subject).verdict
 
 

@@ -1,17 +1,18 @@
-"""The filters of a slave's channels and the global filter, each with its origin, as WL#7361 and WL#7057 describe them.
+"""The filters of a slave's channels and the global filter, as WL#7361 and WL#7057 describe them.
 
-One object stands for the server's ``Rpl_filter_map`` (one filter a channel) and ``Rpl_global_filter``. A channel obeys
-its own filter. The global filter is copied to new channels and has no other effect. All rules below are MySQL 9.7's,
-asked of a real server, also where the worklog's text differs:
+:class:`ChannelFilters` does the work of the server's ``Rpl_filter_map`` (one filter for each channel) and
+``Rpl_global_filter``. Each setting says whether an option or a statement configured it. A channel obeys its own filter.
+A new channel gets a copy of the global filter, which has no other effect. The facts below are from a running MySQL 9.7,
+also where the worklog's text differs:
 
-* Rules that CHANGE REPLICATION FILTER set without a channel are copied to new channels, too. The copies' column
-  CONFIGURED_BY says ``CHANGE_REPLICATION_FILTER``. A global kind that was set to nothing is not copied.
-* After CHANGE REPLICATION FILTER without a channel every channel shows the rules given. (The worklog's last example
-  prints the old rules.)
-* Channels in options are compared exactly, channels in statements after lower-casing. An option
-  ``--replicate-do-db=CH1:db1`` is for a channel that cannot exist.
-* The tables of a do-table or ignore-table filter are shown sorted by bytes, each once. All other rules are shown as
-  given, with repetitions.
+* CHANGE REPLICATION FILTER without FOR CHANNEL sets rules that new channels get, too. The new channels' column
+  CONFIGURED_BY says ``CHANGE_REPLICATION_FILTER``. A kind of rule that such a statement emptied is not copied.
+* After CHANGE REPLICATION FILTER without FOR CHANNEL every channel shows the statement's rules. (The worklog's last
+  example prints the old rules.)
+* The server compares channel names in options exactly, and channel names in statements after lower-casing. An option
+  ``--replicate-do-db=CH1:db1`` therefore names a channel that cannot exist.
+* The status tables show the tables of do-table and ignore-table rules sorted by bytes, each once. All other rules
+  appear in the order in which the user gave them, with repetitions.
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ DEFAULT_CHANNEL = ""
 GROUP_REPLICATION_CHANNELS = frozenset({"group_replication_applier", "group_replication_recovery"})
 
 MAX_CHANNEL_NAME = 64
-"""The longest name of a channel, characters."""
+"""The longest name of a replication channel, characters."""
 
 _SHOWN_BYTES = 192
-"""The most bytes of a channel's name in the worklog's warnings (``%.192s``)."""
+"""The number of bytes to which WL#7361's warnings cut a channel's name (``%.192s``)."""
 
 
 class UnknownChannel(OptionError):
-    """A channel that does not exist. The text names the channel."""
+    """An error about a replication channel that does not exist. The text names the channel."""
 
     def __init__(self, channel: str) -> None:
         self.channel = channel
@@ -54,7 +55,7 @@ class UnknownChannel(OptionError):
 
 
 class ChannelNotAllowed(OptionError):
-    """A filter for a channel of group replication, which cannot have filters (WL#7361). The text names the channel."""
+    """An error about a filter for a channel of group replication, which cannot have filters (WL#7361)."""
 
     def __init__(self, channel: str) -> None:
         self.channel = channel
@@ -62,7 +63,10 @@ class ChannelNotAllowed(OptionError):
 
 
 class ConfiguredBy(enum.StrEnum):
-    """The origins of a filter in the column CONFIGURED_BY."""
+    """The values of the column CONFIGURED_BY, which says how a channel got its rules.
+
+    An option or CHANGE REPLICATION FILTER set the rules, either for one channel or for all channels.
+    """
 
     STARTUP_OPTIONS = "STARTUP_OPTIONS"
     CHANGE_REPLICATION_FILTER = "CHANGE_REPLICATION_FILTER"
@@ -72,10 +76,11 @@ class ConfiguredBy(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Setting:
-    """The rules of one kind, which are one row of ``performance_schema.replication_applier_filters``.
+    """A channel's rules of one kind, which are one row of ``performance_schema.replication_applier_filters``.
 
-    ``rules`` are as given. Empty rules were cleared by a statement. ``active_since`` is an aware datetime in UTC.
-    ``counter`` is the number of hits since then, and always 0 in a global setting.
+    ``rules`` are in the order in which the user gave them. They are empty after a statement such as
+    ``CHANGE REPLICATION FILTER REPLICATE_DO_DB = ()``. ``active_since`` is an aware datetime in UTC. ``counter`` is the
+    number of times that events matched the rules since then. It is always 0 in the global filter.
     """
 
     kind: BaseRuleKind
@@ -91,16 +96,21 @@ class Setting:
 
     @property
     def rule_text(self) -> str:
-        """The column FILTER_RULE, as the server prints the rules, without quotes."""
+        """The column FILTER_RULE: the rules with commas between them and without quotes, as the server prints them."""
         if self.kind.is_rewrite:
             return ",".join(f"({source},{target})" for source, target in (rule.pair for rule in self.rules))
         values = [rule.value for rule in self.rules]
-        is_hashed = self.kind.form is ValueForm.TABLE  # the server keeps these rules in a hash
+        is_hashed = (
+            self.kind.form is ValueForm.TABLE
+        )  # the server keeps do-table and ignore-table rules in a hash
         return ",".join(sorted(set(values), key=_bytes) if is_hashed else values)
 
 
 class CurrentFilter(NamedTuple):
-    """A channel's filter at one moment. Equal versions of a channel mean equal filters."""
+    """A consistent copy of a channel's rules, their semantics (classic or effective) and the filter's version.
+
+    Two copies of a channel with the same version have the same rules.
+    """
 
     rules: tuple[Rule, ...]
     semantics: FilterSemantics
@@ -108,12 +118,12 @@ class CurrentFilter(NamedTuple):
 
 
 class _Settings:
-    """The settings of a channel, or the global settings. The owner locks."""
+    """The rules of one channel or of the global filter. The object has no lock; ChannelFilters holds its lock."""
 
     def __init__(self) -> None:
         self.by_kind: dict[BaseRuleKind, Setting] = {}
         self.set_in: dict[BaseRuleKind, int] = {}
-        """The version in which each kind was last set."""
+        """The version of the filter that last set each kind of rule, so that hits of older versions are not counted."""
         self.version = 0
 
     def set(self, settings: Iterable[Setting], version: int) -> None:
@@ -123,7 +133,7 @@ class _Settings:
         self.version = version
 
     def add(self, rules: Iterable[Rule], by: ConfiguredBy, now: datetime) -> None:
-        """Add rules of options. A kind is active since its last option, as in the server."""
+        # As in the server, a kind of rule is active since its last option.
         for rule in rules:
             old = self.by_kind.get(rule.kind)
             given = (*(old.rules if old else ()), rule)
@@ -133,7 +143,6 @@ class _Settings:
         return [self.by_kind[kind] for kind in SLAVE_RULE_KINDS if kind in self.by_kind]
 
     def lacking(self, other: _Settings, now: datetime) -> list[Setting]:
-        """Return copies of the global settings in ``other`` that have rules and whose kinds are not set here."""
         return [
             replace(setting, active_since=now)
             for kind, setting in other.by_kind.items()
@@ -151,10 +160,10 @@ class _Settings:
 class ChannelFilters:
     """The global filter and the filters of all channels of a slave. Any thread may call any method.
 
-    At the start the owner calls :meth:`startup` for every option, then :meth:`finish_startup` with the channels that
+    When the slave starts, it calls :meth:`startup` for every option, then :meth:`finish_startup` with the channels that
     exist. Later :meth:`add_channel` and :meth:`remove_channel` add and remove channels, and :meth:`change` changes
-    filters. Channels' names compare without case, as in a server's statements. Only :meth:`startup` compares them with
-    case, as in a server's options. Methods that take a channel raise :class:`UnknownChannel`.
+    filters. Channel names compare without case, as in a server's statements. Only :meth:`startup` compares them with
+    case, as in a server's options. A method with a channel's name raises :class:`UnknownChannel` for a missing channel.
 
     >>> from dumpfilter.filter.rules import RuleKind
     >>> filters = ChannelFilters()
@@ -167,18 +176,20 @@ class ChannelFilters:
     """
 
     def __init__(self, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        """Begin without rules and channels. ``clock`` returns the time as an aware datetime in UTC."""
+        """Make a set of filters without rules and channels. ``clock`` returns the time as an aware datetime in UTC."""
         self._clock = clock
         self._lock = threading.Lock()
-        self._version = (
-            0  # one for all channels: a channel that is removed and added again gets a new version
-        )
+        # All channels share the number, so that a channel that is removed and added again gets a new version.
+        self._version = 0
         self._global = _Settings()
         self._channels: dict[str, _Settings] = {}
         self._startup: dict[str, _Settings] = {}
 
     def startup(self, channel: str | None, rules: Iterable[Rule]) -> None:
-        """Add an option's rules to the global filter (None) or to the filter of a channel, which need not exist yet."""
+        """Add the rules of a start-up option to the filter of a channel, which need not exist yet.
+
+        With ``channel`` None the option names no channel, and the rules belong to the global filter.
+        """
         with self._lock:
             now = self._clock()
             if channel is None:
@@ -188,10 +199,10 @@ class ChannelFilters:
                 filters.add(rules, ConfiguredBy.STARTUP_OPTIONS_FOR_CHANNEL, now)
 
     def finish_startup(self, existing: Iterable[str]) -> list[str]:
-        """Make the filters of the channels that exist, and discard the filters of other channels.
+        """Make the filters of the channels that exist, and discard the options of channels that do not exist.
 
-        Return WL#7361's warnings in the server's order, one for each channel whose filters were discarded. Raises
-        OptionError when a filter would have rules of both semantics. Then nothing has changed.
+        Return WL#7361's warnings in the server's order, one for each channel whose options were discarded. Raises
+        OptionError, and changes nothing, when a filter would have both classic and effective rules.
         """
         with self._lock:
             now = self._clock()
@@ -219,9 +230,10 @@ class ChannelFilters:
             ]
 
     def add_channel(self, name: str) -> None:
-        """Add a channel with a copy of the global filter's rules. A channel that exists stays as it is.
+        """Add a channel with a copy of the global filter's rules. A channel that exists keeps its rules.
 
-        The copies keep CONFIGURED_BY and are active since now. Raises ChannelNotAllowed.
+        The copied rules keep the column CONFIGURED_BY, and their column ACTIVE_SINCE is the present time. Raises
+        ChannelNotAllowed for a channel of group replication.
         """
         name = fold_channel(name)
         if name in GROUP_REPLICATION_CHANNELS:
@@ -242,9 +254,9 @@ class ChannelFilters:
     def change(self, clauses: Sequence[FilterClause], channel: str | None) -> None:
         """Carry out CHANGE REPLICATION FILTER. The last clause of a kind replaces all rules of that kind.
 
-        Without a channel every channel and the global filter are changed. Raises OptionError before anything has
-        changed. Errors are looked for in the server's order: a bad rule, ChannelNotAllowed, UnknownChannel, rules of
-        both semantics.
+        With ``channel`` None the statement changes the filters of all channels and the global filter. Raises
+        OptionError and then changes nothing. The checks have the server's order: a bad rule, a channel of group
+        replication, an unknown channel, classic and effective rules in one filter.
         """
         rules = {
             clause.kind: tuple(make_rule(clause.kind, rule.value) for rule in clause.rules)
@@ -270,20 +282,23 @@ class ChannelFilters:
                 filters.set(settings.values(), self._version)
 
     def current(self, channel: str) -> CurrentFilter:
-        """Return the channel's rules, semantics and version at one moment."""
+        """Return a consistent copy of the channel's rules, with their semantics and the filter's version."""
         with self._lock:
             return self._of(channel).current()
 
     def rules(self, channel: str) -> tuple[Rule, ...]:
-        """Return the channel's rules, kind by kind in the order of the status tables."""
+        """Return the channel's rules, kind by kind, in the order of the table ``replication_applier_filters``."""
         return self.current(channel).rules
 
     def semantics(self, channel: str) -> FilterSemantics:
-        """Return the semantics of the channel's rules, which are effective when any rule is of an effective kind."""
+        """Return EFFECTIVE when the channel has a DO, IGNORE or REWRITE rule (WL#2516), else CLASSIC."""
         return self.current(channel).semantics
 
     def version(self, channel: str) -> int:
-        """Return a number that grows with each change of the channel's filter, even over the channel's removal."""
+        """Return a number that grows with each change of the channel's filter.
+
+        A channel that is removed and added again gets a larger number, too.
+        """
         return self.current(channel).version
 
     def settings(self, channel: str) -> list[Setting]:
@@ -297,10 +312,10 @@ class ChannelFilters:
             return self._global.ordered()
 
     def count(self, channel: str, hits: Mapping[BaseRuleKind, int], *, version: int | None = None) -> None:
-        """Add hits to the counters of a channel's settings.
+        """Add numbers of rule matches to the column COUNTER of a channel's filter, by kind of rule.
 
-        ``version`` is the version of the filter that was hit. A kind that a later change has set does not count these
-        hits. Hits of a kind that is not set are ignored.
+        ``version`` is the version of the filter that the events matched. When a later version has set a kind of rule
+        again, the method ignores the hits of that kind. It also ignores kinds without rules.
         """
         with self._lock:
             filters = self._of(channel)
@@ -311,7 +326,7 @@ class ChannelFilters:
 
     @property
     def channels(self) -> list[str]:
-        """The names of all channels, in the order of the server's tables: by bytes."""
+        """The names of all channels, sorted by bytes as in the server's status tables."""
         with self._lock:
             return sorted(self._channels, key=_bytes)
 
@@ -323,19 +338,25 @@ class ChannelFilters:
 
 
 def fold_channel(name: str) -> str:
-    """Return a channel's name as a server keeps it, in lower case, character by character, with accents."""
+    """Return a channel's name in lower case, as a server stores it.
+
+    Each character becomes one character. Accents stay.
+    """
     return "".join(lower if len(lower := character.lower()) == 1 else character for character in name)
 
 
 def is_channel_name(name: str) -> bool:
-    """Tell whether a channel may have this folded name: at most 64 characters, no space at the end (error 3076)."""
+    """Tell whether a server allows this lower-case channel name.
+
+    A name has at most 64 characters and no space at the end. Otherwise a server reports error 3076.
+    """
     return len(name) <= MAX_CHANNEL_NAME and name == name.rstrip(" ")
 
 
 def split_channel(value: str) -> tuple[str | None, str]:
-    """Return the channel and the rule in an option's value, separated by the first colon (WL#7361 A).
+    """Split the value of a ``--replicate-*`` option into a channel's name and a rule, at the first colon (WL#7361 A).
 
-    Without a colon the rule is global and the channel None.
+    Without a colon the rule belongs to the global filter, and the returned channel is None.
 
     >>> split_channel("ch1:db2"), split_channel(":db1"), split_channel("db1"), split_channel("ch1:a:b")
     (('ch1', 'db2'), ('', 'db1'), (None, 'db1'), ('ch1', 'a:b'))

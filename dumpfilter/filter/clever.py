@@ -1,8 +1,8 @@
-"""Clever filtering: a filter that follows tables through the binlog. WL#40 calls it "clever" in sections 5 and 6.
+"""The clever filter, which follows renamed tables through the binlog. WL#40 calls it "clever" in sections 5 and 6.
 
-Rules are about names, and RENAME changes a table's name. The clever filter asks the rules about a renamed table under
-the table's first name. CREATE TABLE … LIKE or … SELECT is dropped when its source table is ignored. From then on the
-new table is ignored, too.
+Rules name tables, and RENAME TABLE changes a table's name. The clever filter asks the rules about a renamed table under
+the table's first name. It drops CREATE TABLE … LIKE and CREATE TABLE … SELECT when the rules ignore the source table.
+From then on it ignores the new table, too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dumpfilter.statement.parse import StatementText
 from dumpfilter.statement.reads import tables_read
 
 Name = tuple[str, str]
-"""Database and table."""
+"""The names of a table's database and of the table."""
 
 
 class _Ignored(enum.Enum):
@@ -31,7 +31,7 @@ class _Ignored(enum.Enum):
 
 
 IGNORED = _Ignored.IGNORED
-"""The known name of a table whose creation was dropped."""
+"""The mark of a table that the filter ignores, because the filter dropped the statement that created the table."""
 
 Known = Name | Literal[_Ignored.IGNORED]
 
@@ -40,37 +40,41 @@ _CREATIONS = frozenset(
 )
 _BY_TABLE = frozenset({Step.DO_TABLE, Step.IGNORE_TABLE, Step.WILD_DO_TABLE, Step.WILD_IGNORE_TABLE})
 _SHOWN = 200
-"""The most characters of a statement in a warning."""
+"""The number of characters to which a warning cuts a statement's text."""
 _EVERYWHERE = frozenset({"information_schema", "performance_schema", "mysql", "sys"})
-"""Databases that every server has. A table can be created from their tables on any slave."""
+"""The databases that every server has. CREATE TABLE … SELECT from their tables works on every slave."""
 _IF_NOT_EXISTS = re.compile(
     r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?(?:TEMPORARY\s+)?TABLE\s+IF\s+NOT\s+EXISTS\b", re.IGNORECASE
 )
 
 
 class CleverFilter:
-    """A filter that asks ``rules`` about tables under their first names.
+    """A filter that asks ``rules`` about each table under its first name, the name before any RENAME TABLE.
 
-    The filter remembers renames and creations. It must be asked about every statement, in the binlog's order.
-    ``warn`` gets a text for a RENAME of followed and ignored tables together, which the slave cannot carry out.
+    The filter remembers renamed and created tables. So the caller must ask about every statement, in the binlog's
+    order. One RENAME TABLE may name replicated and ignored tables. A slave that lacks the ignored tables cannot execute
+    the statement, and the filter passes a warning to ``warn``.
     """
 
     def __init__(self, rules: ReplicationFilter, *, warn: Callable[[str], None] = lambda text: None) -> None:
         self.rules = rules
         self._warn = warn
         self.where = ""
-        """File and position of the next event, for warnings."""
+        """The binlog file and position of the event that the caller asks about next. Warnings begin with this text."""
         self._known: dict[Name, Known] = {}
-        """Tables whose present name differs from the name in the rules, with that name or IGNORED."""
+        """The renamed and ignored tables: from the present name to the first name, or to IGNORED."""
         self._temporary: dict[int, dict[Name, Known]] = {}
-        """Temporary tables by session. A temporary table hides the table of its name."""
+        """The temporary tables of each session (thread id).
+
+        A temporary table hides the ordinary table with its name.
+        """
 
     def rows(self, database: str, table: str) -> Verdict:
-        """Return the verdict about row events of a table, given by its name at this point of the binlog."""
+        """Return EXECUTE or IGNORE for the row events of a table, given by the name that the events hold."""
         return Verdict.EXECUTE if self._followed((database, table)) else Verdict.IGNORE
 
     def statement(self, query: QueryEvent, fd: FormatDescription) -> Verdict:
-        """Return the verdict about a statement, and note the tables it creates, renames and drops."""
+        """Return the verdict about a statement, and remember the tables that the statement creates, renames or drops."""
         parsed = read_text(query.text, family=fd.family, sql_mode=query.status.sql_mode or 0)
         statement = statement_of(query, fd)
         if parsed.kind in _CREATIONS and parsed.objects:
@@ -95,7 +99,7 @@ class CleverFilter:
         thread = query.thread_id
         made = self._full(parsed.objects[0], query.db)
         if self._is_known(made, thread) and _IF_NOT_EXISTS.match(query.text):
-            return self._ask(statement, thread)  # the table exists, so that nothing is created
+            return self._ask(statement, thread)  # the table exists, so IF NOT EXISTS creates nothing
         verdict = self.rules.statement(statement)
         sources: tuple[TableName, ...] | None = parsed.sources
         if parsed.kind is StatementKind.CREATE_TABLE_SELECT:
@@ -117,11 +121,8 @@ class CleverFilter:
         return Verdict.UNDECIDED if verdict.passes and sources is None else verdict
 
     def _rename(self, parsed: StatementText, query: QueryEvent) -> Verdict:
-        """Return the verdict about RENAME, which passes when the filter follows any of the renamed tables.
-
-        Pairs are carried out in order, so that tables can change places:
-        ``RENAME TABLE t1 TO tmp, t2 TO t1, tmp TO t2``.
-        """
+        # RENAME TABLE passes when the rules pass any of the renamed tables. A server renames the pairs in order, so
+        # that two tables can swap names: RENAME TABLE t1 TO tmp, t2 TO t1, tmp TO t2.
         thread = query.thread_id
         if query.is_committed_later:
             followed = [self._followed(self._full(old, query.db), thread) for old, _ in parsed.renames]
@@ -132,7 +133,7 @@ class CleverFilter:
             followed.append(self._followed(before, thread))
             temporary = before in self._temporary.get(thread, ())
             known = self._as(before, thread)
-            # a table that is created later with the old name is another table
+            # A later CREATE TABLE with the old name makes another table, which the rules know under its own name.
             self._forget(before, thread, temporary_only=temporary)
             self._set(after, known, thread, temporary=temporary)
         if any(followed) and not all(followed):
@@ -144,7 +145,6 @@ class CleverFilter:
         return Verdict.EXECUTE if any(followed) else Verdict.IGNORE
 
     def _ask(self, statement: Statement, thread: int) -> Verdict:
-        """Ask the rules about a statement, with each table under its known name."""
         if not statement.updated or not (self._known or self._temporary.get(thread)):
             return self.rules.statement(statement)
         current = statement.current_database
@@ -162,7 +162,7 @@ class CleverFilter:
                     ignored = True
                     break
                 if table.database is None and len(tables) == 1:
-                    # as if the table's first database had been the current one
+                    # The text names the table without a database. Its first database replaces the current database.
                     current = known[0]
                     names.append(TableName(None, known[1]))
                 else:
@@ -175,7 +175,7 @@ class CleverFilter:
         decision = self.rules.decide_statement(
             replace(statement, current_database=current, updated=tuple(names for names in lists if names))
         )
-        # The first table that a rule decides, decides the statement. An ignored table counts as such a table.
+        # The first table that matches a table rule decides the statement. An ignored table counts as a match.
         return Verdict.IGNORE if ignored and decision.step not in _BY_TABLE else decision.verdict
 
     def _full(self, name: TableName, current: str) -> Name:

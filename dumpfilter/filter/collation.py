@@ -1,19 +1,20 @@
-"""Comparison of names, in which MySQL, MariaDB and the settings of ``lower_case_table_names`` differ.
+"""Comparison of database and table names with rules, as MySQL and MariaDB do it.
 
-The table is from recordings of MySQL 9.7, MariaDB 10.11 and MariaDB 11.8
-(tests/oracle/data/recordings/{mysql,mariadb,mariadb118}-{names,lower-case}):
+The servers and the settings of ``lower_case_table_names`` differ. The table below is from recordings of MySQL 9.7,
+MariaDB 10.11 and MariaDB 11.8 (tests/oracle/data/recordings/{mysql,mariadb,mariadb118}-{names,lower-case}):
 
 | names | MySQL | MariaDB |
 |---|---|---|
-| databases, FROM | bytes (1) | bytes (2) |
+| database rules, FROM of rewrites | bytes (1) | bytes (2) |
 | do-table and ignore-table rules | bytes (1) | a collation; before 11.5 only for equal byte lengths |
 | wild rules | bytes (1), ``_`` is one byte | a collation, ``_`` is one character |
 
-1. With lower_case_table_names MySQL compares lower-cased characters, and ``_`` is one character.
-2. With lower_case_table_names MariaDB lower-cases the name and not the rule. A rule with capitals matches nothing.
+1. With lower_case_table_names=1 or 2 MySQL compares lower-cased characters, and ``_`` is one character.
+2. With lower_case_table_names=1 or 2 MariaDB lower-cases the name and not the rule. A rule with capitals matches
+   nothing.
 
-MariaDB's collation is utf8mb3_general_ci before 11.5 and utf8mb3_general1400_as_ci from then on. The weights of each
-are in a JSON file of its name.
+MariaDB's collation is utf8mb3_general_ci before 11.5 and utf8mb3_general1400_as_ci from then on. A JSON file with the
+collation's name holds the weight of each character. Characters with equal weights compare as equal.
 """
 
 from __future__ import annotations
@@ -30,26 +31,32 @@ from dumpfilter.errors import OptionError
 
 
 class Collation(Protocol):
-    """The comparison of names of one server."""
+    """The way in which one server compares the names of databases and tables.
+
+    Methods return keys. Two names are equal for the server when their keys are equal.
+    """
 
     def database(self, name: str) -> Hashable:
-        """Return a key for a database's name. Names with equal keys are equal."""
+        """Return the key of a database's name that an event holds."""
 
     def database_rule(self, name: str) -> Hashable:
-        """Return the key of the name in a database rule or rewrite rule."""
+        """Return the key of a database's name that a do-db, ignore-db or rewrite-db rule holds."""
 
     def table(self, name: str) -> Hashable:
-        """Return the key of ``db.table``, in a table rule or for a table."""
+        """Return the key of the string ``db.table``, which a table rule holds or which names a table."""
 
     def units(self, text: str) -> str:
-        """Return the text as units, one character each. In a wild pattern ``_`` matches one unit."""
+        """Return a name or a LIKE pattern with one character for each unit, the bytes or characters that ``_`` matches.
+
+        A unit is a byte in MySQL with lower_case_table_names=0, and a character otherwise.
+        """
 
     def unit(self, character: str) -> str:
-        """Return the key of one unit, as a character."""
+        """Return the key of one unit (a byte or character that ``_`` matches), as a character. Equal keys match."""
 
 
 class ByteCollation:
-    """MySQL with lower_case_table_names=0."""
+    """The comparison of MySQL with lower_case_table_names=0, byte for byte."""
 
     def database(self, name: str) -> Hashable:
         return name
@@ -64,7 +71,7 @@ class ByteCollation:
 
 
 class LowerCollation:
-    """MySQL with lower_case_table_names=1 or 2. Case does not count, accents do."""
+    """The comparison of MySQL with lower_case_table_names=1 or 2. Case does not matter, but accents do."""
 
     def database(self, name: str) -> Hashable:
         return "".join(map(self.unit, name))
@@ -75,13 +82,13 @@ class LowerCollation:
         return text
 
     def unit(self, character: str) -> str:
-        # MySQL folds one character to one character. Some results of str.lower() are longer.
+        # MySQL lower-cases one character to one character. Some results of str.lower() are longer.
         lower = character.lower()
         return lower if len(lower) == 1 else character
 
 
 class WeightCollation:
-    """MariaDB. Tables compare by one of its collations, databases by bytes."""
+    """The comparison of MariaDB. Table names compare by one of two collations, and database names by bytes."""
 
     def __init__(self, names: NameCollation, lower_case_table_names: int) -> None:
         self._weights = _weights(names)
@@ -108,7 +115,10 @@ class WeightCollation:
 
 
 def collation_of(names: NameRules) -> Collation:
-    """Return the comparison of names of a server. Raises OptionError for a setting that does not exist."""
+    """Return the way in which a server compares names.
+
+    Raises OptionError unless lower_case_table_names is 0, 1 or 2.
+    """
     if names.lower_case_table_names not in (0, 1, 2):
         raise OptionError(f"lower_case_table_names={names.lower_case_table_names}: it is 0, 1 or 2")
     if names.family == "mariadb":
@@ -117,11 +127,16 @@ def collation_of(names: NameRules) -> Collation:
 
 
 _NOT_IN_NAMES = re.compile("[\U00010000-\U0010ffff]")
-"""Characters outside utf8mb3, MySQL's character set for identifiers. Its parser reads each as a question mark."""
+"""The characters outside utf8mb3, MySQL's character set for identifiers.
+
+MySQL's parser turns each of them into ``?``.
+"""
 
 
 def as_parsed(name: str, family: Family) -> str:
-    """Return a name in a statement's text as the server's parser reads it.
+    """Return the name that the server's parser makes of a name in a statement's text.
+
+    MySQL replaces characters outside utf8mb3 by ``?``. MariaDB changes nothing.
 
     >>> as_parsed("\U0001f642", "mysql")
     '?'
@@ -136,7 +151,7 @@ def _weights(names: NameCollation) -> dict[str, str]:
 
 
 def weight(character: str, names: NameCollation = NameCollation.GENERAL_CI) -> str:
-    """Return the weight of one character in a collation, as a character.
+    """Return a character's weight in a MariaDB collation, as a character. Characters of equal weight compare as equal.
 
     >>> weight("é"), weight("ß"), weight("7")
     ('E', 'S', '7')

@@ -1,4 +1,4 @@
-"""Conversion between a slave's filter and the network contract's messages."""
+"""Conversion between a slave's filter and the gRPC messages in which the slave sends the filter to the master."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NAME_BY_KIND: dict[BaseRuleKind, str] = {
     **{kind: kind.sql_name for kind in RuleKind},
     **{kind: f"EFFECTIVE_{kind.sql_name}" for kind in EffectiveRuleKind},
 }
-"""The contract's name of each kind of rule."""
+"""The name of each kind of rule in ``dumpfilter.proto``, for example ``REPLICATE_DO_DB``."""
 _KIND_BY_NUMBER = {pb.RuleKind.Value(name): kind for kind, name in _NAME_BY_KIND.items()}
 _FAMILIES: dict[int, Family] = {pb.MYSQL: "mysql", pb.MARIADB: "mariadb"}
 _NAMES: dict[NameCollation, pb.NameCollation] = {
@@ -39,17 +39,21 @@ _SEMANTICS: dict[int, FilterSemantics] = {
 
 
 def family_to_proto(family: Family) -> pb.ServerFamily:
-    """Return the contract's number of a server family."""
+    """Return the number of a server family (MySQL or MariaDB) in ``dumpfilter.proto``."""
     return pb.MARIADB if family == "mariadb" else pb.MYSQL
 
 
 def names_to_proto(names: NameCollation) -> pb.NameCollation:
-    """Return the contract's number of a collation for names."""
+    """Return the number that ``dumpfilter.proto`` gives to the collation in which a server compares table names."""
     return _NAMES[names]
 
 
 def names_from_proto(number: int, *, default: NameCollation = NameCollation.GENERAL_CI) -> NameCollation:
-    """Return the collation for names behind the contract's number. Raises OptionError for one that is not known."""
+    """Return the collation for table names that has this number in ``dumpfilter.proto``.
+
+    Return ``default`` when a message leaves the collation out. Raises OptionError for an unknown number, which a peer
+    of another version may send.
+    """
     if number == pb.NAME_COLLATION_UNSPECIFIED:
         return default
     if number not in _NAMES_BACK:
@@ -58,7 +62,7 @@ def names_from_proto(number: int, *, default: NameCollation = NameCollation.GENE
 
 
 def filter_to_proto(rule_filter: ReplicationFilter) -> pb.FilterDefinition:
-    """Return the contract's definition of a slave's filter."""
+    """Return the gRPC message that describes a slave's filter: its rules, semantics and comparison of names."""
     return pb.FilterDefinition(
         rules=[pb.Rule(kind=_NAME_BY_KIND[rule.kind], value=rule.value) for rule in rule_filter.rules],
         lower_case_table_names=rule_filter.names.lower_case_table_names,
@@ -73,9 +77,10 @@ def filter_from_proto(
     *,
     default: NameRules = DEFAULT_NAMES,
 ) -> ReplicationFilter:
-    """Return the filter that a definition describes. Raises OptionError that names the first rule that is bad.
+    """Return the filter that a slave's gRPC message describes. Raises OptionError that names the first bad rule.
 
-    ``default`` fills in the family and the collation where the definition leaves them to the binlog's server.
+    A message may leave out the server family and the collation for names. Then ``default`` gives them, which the master
+    takes from the server that wrote the binlog.
     """
     semantics = _SEMANTICS.get(definition.semantics)
     if semantics is None:
@@ -99,7 +104,11 @@ def filter_from_proto(
 
 
 def origin_to_proto(origin: OriginFilter | None) -> pb.OriginFilter:
-    """Return the contract's message of an origin filter, with ids in ascending order."""
+    """Return the gRPC message of an origin filter (the unwanted server ids and domain ids), with ids in ascending
+    order.
+
+    None stands for a slave that wants the transactions of all servers and domains.
+    """
     origin = OriginFilter() if origin is None else origin
     return pb.OriginFilter(
         ignore_server_ids=sorted(origin.ignore_server_ids),
@@ -110,9 +119,10 @@ def origin_to_proto(origin: OriginFilter | None) -> pb.OriginFilter:
 
 
 def origin_from_proto(origin: pb.OriginFilter) -> OriginFilter | None:
-    """Return the origin filter of a message, or None when all origins are wanted.
+    """Return the origin filter that a gRPC message describes.
 
-    Raises OptionError for ids that cannot be given together.
+    Return None when the slave wants the transactions of all servers and domains. Raises OptionError when the message
+    has both wanted and unwanted domain ids.
     """
     wanted = OriginFilter(
         frozenset(origin.ignore_server_ids),
@@ -124,12 +134,15 @@ def origin_from_proto(origin: pb.OriginFilter) -> OriginFilter | None:
 
 
 def hits_to_proto(hits: Mapping[BaseRuleKind, int]) -> list[pb.RuleHits]:
-    """Return the contract's messages of hit counts. Kinds of rule without hits have no message."""
+    """Return gRPC messages with the number of matches of each kind of rule. Kinds without matches get no message."""
     return [pb.RuleHits(kind=_NAME_BY_KIND[kind], count=count) for kind, count in hits.items() if count]
 
 
 def hits_from_proto(hits: Iterable[pb.RuleHits]) -> dict[BaseRuleKind, int]:
-    """Return hit counts by kind of rule. Kinds that only a newer master knows are left out."""
+    """Return the number of matches of each kind of rule from a master's gRPC messages.
+
+    The function leaves out kinds that only a newer master knows.
+    """
     found: dict[BaseRuleKind, int] = {}
     for one in hits:
         kind = _KIND_BY_NUMBER.get(one.kind)

@@ -1,4 +1,4 @@
-"""A filter's decisions: the verdict, the step at which it fell, and the rule."""
+"""The answers of a filter: a verdict (send, drop or undecided), its reason, and the rule that decided."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from dumpfilter.filter.rules import Rule
 
 
 class Verdict(enum.Enum):
-    """A filter's answer about a subject."""
+    """A filter's answer about a table or a statement: execute its events, ignore them, or undecided."""
 
     EXECUTE = "execute"
     IGNORE = "ignore"
     UNDECIDED = "undecided"
-    """The filter would need to know more. The master sends the events and the slave decides."""
+    """The master cannot tell, for example because the tables of a statement are unknown. The slave gets the events and
+    decides."""
 
     @property
     def passes(self) -> bool:
-        """Whether the master sends the events."""
+        """Whether the master sends the events: true for EXECUTE and UNDECIDED, false for IGNORE."""
         return self is not Verdict.IGNORE
 
 
 class Step(enum.Enum):
-    """The step of the evaluation at which a decision fell. The value describes the step.
+    """The reasons for a filter's verdict: the step of the evaluation that decided. A member's value describes the step.
 
     The steps of the classic filter follow the flow chart of the reference manual, "How Servers Evaluate Replication
     Filtering Rules" (WL#2516 calls them "current semantics").
@@ -54,12 +55,12 @@ class Step(enum.Enum):
     )
     DB_NO_WILD = "The database, as 'db.', matches no replicate-wild-*-table rule"
     UNKNOWN_TABLES = "Which tables the statement updates cannot be told, so the slave decides"
-    # effective semantics (WL#2516, "new semantics")
+    # The steps of the effective filter follow the "new semantics" of WL#2516.
     EFFECTIVE_DO = "A DO expression matches the effective database and table"
     EFFECTIVE_IGNORE = "An IGNORE expression matches the effective database and table"
     EFFECTIVE_NEITHER = "No DO and no IGNORE expression matches the effective database and table"
     EFFECTIVE_NOTHING = "The statement has no effect on a database or a table"
-    # the write side
+    # The server that writes the binlog has the rules --binlog-do-db and --binlog-ignore-db.
     BINLOG_DO_DB = "There are binlog-do-db rules, and the database matches one of them"
     BINLOG_NO_DO_DB = "There are binlog-do-db rules, and the database matches none of them"
     BINLOG_IGNORE_DB = "There are binlog-ignore-db rules, and the database matches one of them"
@@ -70,11 +71,11 @@ class Step(enum.Enum):
 
 
 class Decision(NamedTuple):
-    """A filter's verdict about a subject, with its reason."""
+    """A filter's verdict about a table or a statement, with the reason for the verdict."""
 
     verdict: Verdict
     step: Step
     rule: Rule | None = None
-    """The rule that decided. None where no rule matched."""
+    """The rule that decided. None when no rule matched, for example with do-db rules for other databases only."""
     name: str | None = None
-    """The name that was compared with the rules, after rewriting: a database, ``db.table``, or ``db.``."""
+    """The name that the filter compared with the rules, after REWRITE rules: a database, ``db.table``, or ``db.``."""

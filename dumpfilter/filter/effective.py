@@ -1,7 +1,7 @@
 """The effective filter, with rules DO, IGNORE and REWRITE (WL#2516, "new semantics").
 
-The rules are about the databases and tables that are changed, never about the current database. The worklog leaves
-some cases open. docs/filters.md tells how they are decided here.
+The rules are about the databases and tables that an event changes, never about the current database of the session. The
+worklog leaves some cases open, and docs/filters.md describes how this filter decides them.
 """
 
 from __future__ import annotations
@@ -29,20 +29,26 @@ from dumpfilter.filter.wild import WildSet
 from dumpfilter.statement import Statement, StatementKind, TableName
 
 _SEPARATOR = "\0"
-"""The character for the dot between database and table in patterns. No name holds a NUL character, so that a ``%`` of
-the database's side never matches a part of the table's name."""
+"""The character between database and table when a name is matched with a pattern, instead of the dot.
+
+Names may hold dots, but no name holds a NUL character. So a ``%`` in the pattern for the database never matches a part
+of the table's name."""
 _WILDCARD = re.compile(r"(?:\\.|[^\\%_])*[%_]", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _UNTOLD_TABLES = StatementKind.SELECT
-"""The kind of SELECT and DO. Servers log them for their stored functions, which change tables without naming them."""
+"""The kind of the statements SELECT and DO.
+
+Servers log such a statement when it calls a stored function that changes tables. The text does not name these tables.
+"""
 
 
 class EffectiveFilter(ReplicationFilter):
     """An immutable set of DO, IGNORE and REWRITE rules. A changed filter is a new object.
 
     Parameters:
-        rules: in any order. The order matters only among rewrites that match the same name, where the first wins.
-        names: the server whose wild rules compare names in the same way. ``lower_case_table_names`` is the slave's.
+        rules: the DO, IGNORE and REWRITE rules in any order. When several REWRITE rules match a name, the first wins.
+        names: the server whose comparison of names with LIKE patterns the filter copies, with the slave's
+            ``lower_case_table_names``.
 
     Raises OptionError for rules of another kind.
     """
@@ -71,7 +77,7 @@ class EffectiveFilter(ReplicationFilter):
         *,
         names: NameRules = DEFAULT_NAMES,
     ) -> EffectiveFilter:
-        """Return a filter from rules as options (``--do=db1.%``) or as in statements (``DO='db1.%'``).
+        """Return a filter from rules that are written as options (``--do=db1.%``) or as SQL clauses (``DO='db1.%'``).
 
         Raises OptionError that names the first bad rule.
 
@@ -91,14 +97,17 @@ class EffectiveFilter(ReplicationFilter):
 
     @property
     def is_on(self) -> bool:
-        """Whether there is an IGNORE rule. DO rules are exceptions from IGNORE rules, and REWRITE drops nothing."""
+        """Whether the filter could drop any event, which only IGNORE rules do.
+
+        DO rules make exceptions from IGNORE rules, and REWRITE rules rename.
+        """
         return bool(self._ignore)
 
     def rewrite_db(self, database: str) -> str:
-        """Return the slave's name of a statement's current database.
+        """Return the name that a statement's current database has on the slave, after the REWRITE rules.
 
-        The first matching rewrite of a whole database (``db1.%->db2.%``) counts, since the tables in a text cannot be
-        renamed one by one.
+        Only rules that rename a whole database (``db1.%->db2.%``) count, and the first that matches wins. Other rules
+        rename single tables, which the slave cannot replace in a statement's text.
         """
         names = (rewrite.database(database) for rewrite in self._rewrites if rewrite.whole_database)
         return next((name for name in names if name is not None), database)
@@ -111,9 +120,11 @@ class EffectiveFilter(ReplicationFilter):
         return self._decide(*self.rewrite_table(database, table))
 
     def decide_statement(self, statement: Statement) -> Decision:
-        """Decide a statement. The statement passes when in each of its lists of tables at least one table passes.
+        """Decide whether the slave gets a statement.
 
-        A wanted change is never lost. An unwanted change to another table of the same statement may come along.
+        The server checks filters on one or more lists of a statement's tables. The statement passes when each list has
+        a table that passes the rules. So the slave never loses a wanted change, but it may get an unwanted change to
+        another table of the same statement.
         """
         if not self.rules:
             return Decision(Verdict.EXECUTE, Step.NO_RULES)
@@ -123,12 +134,10 @@ class EffectiveFilter(ReplicationFilter):
         if statement.updated is None or statement.kind is _UNTOLD_TABLES:
             involved = [self._decide_named(name, current) for name in statement.involved]
             if involved and len({decision.verdict for decision in involved}) == 1:
-                return involved[0]  # every table that it may update has this verdict
+                return involved[0]  # all tables that the statement may update have one verdict
             if self.is_on:
                 return Decision(Verdict.UNDECIDED, Step.UNKNOWN_TABLES)
-            return Decision(
-                Verdict.EXECUTE, Step.EFFECTIVE_NEITHER
-            )  # without IGNORE rules a DO rule changes nothing
+            return Decision(Verdict.EXECUTE, Step.EFFECTIVE_NEITHER)
         if statement.kind in (StatementKind.ROUTINE, StatementKind.EVENT):
             return _written_if_any(self._decide_database(name) for name in statement.updated_databases or ())
         decisions = [
@@ -139,29 +148,31 @@ class EffectiveFilter(ReplicationFilter):
         return next(chain(ignored, decisions), _NOTHING)
 
     def hits_rows(self, database: str, table: str) -> tuple[BaseRuleKind, ...]:
-        """Return the kind of the rule that decides, after REWRITE when a rule renames the table."""
+        """Return the kinds of the rules that match a table: REWRITE if a rule renames it, then the deciding kind."""
         hits = super().hits_rows(database, table)
         renamed = any(rewrite.names(database, table) is not None for rewrite in self._rewrites)
         return (EffectiveRuleKind.REWRITE, *hits) if renamed else hits
 
     def hits_statement(self, statement: Statement) -> tuple[BaseRuleKind, ...]:
-        """Return the kind of the rule that decides, after REWRITE when a rule renames the current database."""
+        """Return the kinds of the rules that match a statement.
+
+        REWRITE is among the kinds when a rule renames the statement's current database. The deciding rule's kind
+        follows.
+        """
         hits = super().hits_statement(statement)
         current = statement.current_database
         renamed = current is not None and self.rewrite_db(current) != current
         return (EffectiveRuleKind.REWRITE, *hits) if renamed else hits
 
     def _decide_named(self, name: TableName, current: str) -> Decision:
-        """Decide a table by its name in a statement's text."""
         database = current if name.database is None else as_parsed(name.database, self.names.family)
         return self._decide(*self.rewrite_table(database, as_parsed(name.table, self.names.family)))
 
     def _decide_database(self, name: str) -> Decision:
-        """Decide a whole database as the name ``db.``, with no table after the dot."""
+        # The rules are asked about the name "db.", with no table after the dot.
         return self._decide(self.rewrite_db(as_parsed(name, self.names.family)), "")
 
     def _decide(self, database: str, table: str) -> Decision:
-        """Decide an effective (rewritten) name by the worklog's three steps."""
         name = f"{database}.{table}"
         if not self.rules:
             return Decision(Verdict.EXECUTE, Step.NO_RULES, None, name)
@@ -176,17 +187,17 @@ _NOTHING = Decision(Verdict.EXECUTE, Step.EFFECTIVE_NOTHING)
 
 
 def _written_if_any(decisions: Iterable[Decision]) -> Decision:
-    """Return the first decision that passes, or else the first decision. No decision means no change, which passes."""
+    # Without decisions the statement changes no table, and passes.
     made = list(decisions)
     written = (decision for decision in made if decision.verdict.passes)
     return next(chain(written, made), _NOTHING)
 
 
 class _Expressions:
-    """The DO rules or the IGNORE rules, ready to find the rule that an effective name matches.
+    """The DO rules, or the IGNORE rules, in a form that quickly finds a rule for a database and a table.
 
-    Rules of whole databases (``db1.%``) are looked up by name instead of matched (WL#2516, notes: "separately store all
-    ignored databases so that there is no need to do real matching each time").
+    A rule for a whole database (``db1.%``) is found by a look-up of the database, without LIKE matching. WL#2516's
+    notes propose this: "separately store all ignored databases so that there is no need to do real matching each time".
     """
 
     def __init__(self, rules: Iterable[Rule], collation: Collation) -> None:
@@ -196,7 +207,7 @@ class _Expressions:
         patterns = []
         for rule in rules:
             sides = split_expression(rule.value)
-            assert sides is not None  # make_rule has checked the dot
+            assert sides is not None  # make_rule accepts only values with a dot
             database, table = sides
             if table == "%" and not _WILDCARD.match(database):
                 self._databases.setdefault("".join(self._folded(_ESCAPED.sub(r"\1", database))), rule)
@@ -209,7 +220,7 @@ class _Expressions:
         return bool(self._databases or self._matched)
 
     def first(self, database: str, table: str) -> Rule | None:
-        """Return a rule that the name matches, or None."""
+        """Return a rule whose LIKE patterns the database and the table match, or None."""
         folded = self._folded(database)
         whole = self._databases.get("".join(folded))
         if whole is not None or not self._matched:
@@ -222,19 +233,19 @@ class _Expressions:
 
 
 class _Rewrite:
-    """One REWRITE rule, which gives new names to tables that match FROM."""
+    """One REWRITE rule ``FROM->TO``, which gives a new name to each table that matches the pattern FROM."""
 
     def __init__(self, source: str, target: str, collation: Collation) -> None:
         of, to = split_expression(source), split_expression(target)
-        assert of is not None  # make_rule has checked both dots
+        assert of is not None  # make_rule accepts only values with a dot on both sides of the arrow
         assert to is not None
         self.database = _renamer(of[0], to[0], collation)
         self._table = _renamer(of[1], to[1], collation)
         self.whole_database = of[1] == to[1] == "%"
-        """Whether the rule renames a database and leaves the tables' names."""
+        """Whether the rule renames a whole database and keeps the tables' names, as in ``db1.%->db2.%``."""
 
     def names(self, database: str, table: str) -> tuple[str, str] | None:
-        """Return the new database and table, or None when FROM does not match."""
+        """Return the new names of a database and a table, or None when they do not match the rule's pattern FROM."""
         new_database = self.database(database)
         if new_database is None:
             return None
@@ -243,10 +254,10 @@ class _Rewrite:
 
 
 def _renamer(source: str, target: str, collation: Collation) -> Callable[[str], str | None]:
-    """Return a function that renames one side of a REWRITE's dot. The function returns None without a match."""
+    # A REWRITE rule renames databases by the patterns before its dots, and tables by the patterns after its dots.
 
     def folded(name: str) -> str:
-        # one unit for each character, so that indices into the folded name are indices into the name
+        # Each character becomes one character, so that positions in the folded name are positions in the name.
         return "".join(map(collation.unit, name))
 
     head, *tails = (folded(literal) for literal in rewrite_literals(source))

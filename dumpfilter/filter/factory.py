@@ -1,4 +1,4 @@
-"""From options, semantics and rules to the filter that reads the rules so, for a slave and for a binlog."""
+"""Construction of filters from rules: the filter of a slave, and the filter of the server that writes a binlog."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ from dumpfilter.filter.write import WriteFilter
 
 @dataclass(frozen=True)
 class FilterOptions:
-    """The filter of a command, from its options to the filters that the dump thread asks.
+    """The options of a command that describe its filters.
 
-    Filters compare names as the binlog's server does. They are made when the binlog is open.
+    The methods make the filters later, when the binlog is open. Only then the server that wrote the binlog is known,
+    and filters compare names as this server does. The constructor raises OptionError for rules that no filter accepts.
     """
 
     rules: tuple[Rule, ...] = ()
-    """The slave's rules."""
+    """The rules of the slave, such as ``--replicate-do-db=shop``."""
     semantics: FilterSemantics = FilterSemantics.CLASSIC
     write_rules: tuple[Rule, ...] = ()
-    """The write side's rules."""
+    """The rules of the server that writes the binlog, such as ``--binlog-do-db=shop``."""
     write_semantics: WriteSemantics = WriteSemantics.SERVER
     only_kinds: tuple[str, ...] = ()
     """``--statement-kind``: the kinds of statement that pass. Empty: all kinds."""
     ignored_kinds: tuple[str, ...] = ()
     """``--ignore-statement-kind``: the kinds of statement that are dropped."""
     clever: bool = False
-    """Whether the filter follows tables (see :class:`~dumpfilter.filter.clever.CleverFilter`)."""
+    """Whether the filter asks its rules about renamed tables under their first names (WL#40's clever filter)."""
     lower_case_table_names: int = 0
 
     def __post_init__(self) -> None:
@@ -42,15 +43,24 @@ class FilterOptions:
         self.write_filter(NameRules())
 
     def slave_filter(self, written_by: NameRules) -> ReplicationFilter:
-        """Return the slave's filter for a binlog of this server. Raises OptionError for a rule of other semantics."""
+        """Return the slave's filter for a binlog that the server ``written_by`` wrote.
+
+        Raises OptionError for an effective rule (DO, IGNORE, REWRITE) among classic rules, and the reverse.
+        """
         return make_filter(self.semantics, self.rules, names=self._names(written_by))
 
     def write_filter(self, written_by: NameRules) -> ReplicationFilter:
-        """Return the write side's filter for a binlog of this server. Raises OptionError as slave_filter does."""
+        """Return the filter with which the server ``written_by`` kept events out of its binlog (``--binlog-do-db``).
+
+        Raises OptionError for a rule that is not among the rules of the chosen semantics.
+        """
         return make_write_filter(self.write_semantics, self.write_rules, names=self._names(written_by))
 
     def kind_filter(self) -> KindFilter:
-        """Return the filter of kinds of statement. Raises OptionError for a kind that does not exist."""
+        """Return the filter that drops statements by their kind, such as DROP TABLE.
+
+        Raises OptionError for a kind that does not exist.
+        """
         return KindFilter(self.only_kinds, self.ignored_kinds)
 
     def _names(self, written_by: NameRules) -> NameRules:
@@ -63,7 +73,11 @@ def make_filter(
     *,
     names: NameRules = DEFAULT_NAMES,
 ) -> ReplicationFilter:
-    """Return a slave's filter. Raises OptionError for a rule that the semantics do not have."""
+    """Return a slave's filter with these rules.
+
+    Classic semantics take ``--replicate-*`` rules, and effective semantics take DO, IGNORE and REWRITE (WL#2516).
+    Raises OptionError for a rule of the other semantics.
+    """
     rules = tuple(rules)
     for rule in rules:
         semantics.check(rule.kind)
@@ -77,10 +91,11 @@ def make_write_filter(
     *,
     names: NameRules = DEFAULT_NAMES,
 ) -> ReplicationFilter:
-    """Return the filter of a binlog's write side.
+    """Return the filter of the server that writes a binlog. The filter keeps events out of the binlog for all slaves.
 
-    In effective semantics the rules are DO and IGNORE, since a binlog renames nothing. In the other semantics they
-    are ``--binlog-do-db`` and ``--binlog-ignore-db``. Raises OptionError for a rule of other semantics.
+    In effective semantics (WL#2516) the rules are DO and IGNORE. REWRITE is missing, since a server renames nothing in
+    its binlog. The other semantics take ``--binlog-do-db`` and ``--binlog-ignore-db``. Raises OptionError for other
+    rules.
 
     >>> from dumpfilter.filter.rules import parse_clause
     >>> binlog = make_write_filter(WriteSemantics.EFFECTIVE, [parse_clause("IGNORE='%_backup.table2'")])

@@ -1,8 +1,8 @@
-"""The classic replication filter: ``Rpl_filter`` with the rules of ``--replicate-*``.
+"""The classic replication filter: the server's class ``Rpl_filter`` with the rules of ``--replicate-*``.
 
 The methods keep the server's names: :meth:`Filter.db_ok`, :meth:`Filter.tables_ok`,
-:meth:`Filter.db_ok_with_wild_table`. Recordings of servers in tests/oracle/data hold the facts. docs/filters.md tells
-the facts in words.
+:meth:`Filter.db_ok_with_wild_table`. The tests compare the filter with recorded answers of real servers
+(tests/oracle/data). docs/filters.md describes the rules in words.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ class Filter(ReplicationFilter):
     """An immutable set of ``--replicate-*`` rules. A changed filter is a new object.
 
     Parameters:
-        rules: in any order. The order matters only among rewrites with the same FROM, where the first wins.
-        names: the server whose behaviour the filter has, with the slave's ``lower_case_table_names``.
+        rules: the rules in any order. When several ``--replicate-rewrite-db`` rules have the same FROM, the first wins.
+        names: the server family and version whose comparison of names the filter copies, with the slave's
+            ``lower_case_table_names``.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class Filter(ReplicationFilter):
             return [rule for rule in self.rules if rule.kind is kind]
 
         def keyed(kind: RuleKind, key: Callable[[str], Hashable]) -> dict[Hashable, Rule]:
-            # the first of several equal rules is named as the rule that decided
+            # The dictionary keeps the last entry of a key. In reversed order the first of several equal rules decides.
             return {key(rule.value): rule for rule in reversed(of(kind))}
 
         def patterns(rules: list[Rule]) -> WildSet:
@@ -85,23 +86,26 @@ class Filter(ReplicationFilter):
 
     @property
     def table_rules_on(self) -> bool:
-        """Whether there is any table rule (``Rpl_filter::is_on``)."""
+        """Whether there is any rule about tables: do-table, ignore-table or their wild forms (``Rpl_filter::is_on``)."""
         return bool(self._do_table or self._ignore_table or self._wild_do or self._wild_ignore)
 
     @property
     def db_rules_on(self) -> bool:
-        """Whether there is a do-db or ignore-db rule."""
+        """Whether there is a ``--replicate-do-db`` or ``--replicate-ignore-db`` rule."""
         return bool(self._do_db or self._ignore_db)
 
     def rewrite_db(self, database: str) -> str:
-        """Return the slave's name of a database (``Rpl_filter::get_rewrite_db``). Rewrites never form a chain."""
+        """Return the name that a database has on the slave, after ``--replicate-rewrite-db`` rules.
+
+        At most one rule applies: no rule renames the result again (``Rpl_filter::get_rewrite_db``).
+        """
         return self._rewrite.get(self._collation.database(database), database)
 
     def db_ok(self, database: str | None) -> bool:
-        """Tell whether the database rules pass a name after rewriting (``Rpl_filter::db_ok``).
+        """Tell whether the do-db and ignore-db rules pass a database (``Rpl_filter::db_ok``).
 
-        None stands for no database, which is a name that no rule has. Do-db rules drop the name, ignore-db rules pass
-        the name.
+        The name is the one after rewrite rules. None stands for a session without a current database, which no rule
+        matches. So do-db rules drop a statement without a current database, and ignore-db rules pass it.
         """
         return self._db(database).verdict.passes
 
@@ -117,9 +121,10 @@ class Filter(ReplicationFilter):
         return _yes(Step.NO_RULES, None, name)
 
     def tables_ok(self, tables: Iterable[tuple[str, str]]) -> bool:
-        """Tell whether the table rules pass a statement's updated tables (``Rpl_filter::tables_ok``).
+        """Tell whether the table rules pass the tables that a statement updates (``Rpl_filter::tables_ok``).
 
-        The first table that matches a rule decides.
+        Each table is a database and a name. The first table that matches any rule decides. When no table matches, the
+        statement passes unless there are do-table or wild-do-table rules.
         """
         return self._tables(tables).verdict.passes
 
@@ -149,7 +154,6 @@ class Filter(ReplicationFilter):
         return None if ignore is None else _no(Step.WILD_IGNORE_TABLE, ignore, name)
 
     def _wild(self, name: str) -> tuple[Rule | None, Rule | None]:
-        """Return the wild-do rule that a name matches or, when there is none, the wild-ignore rule."""
         if not (self._wild_do or self._wild_ignore):
             return None, None
         units = [self._collation.unit(c) for c in self._collation.units(name)]
@@ -159,7 +163,11 @@ class Filter(ReplicationFilter):
         return None, None if number is None else self._wild_ignore_rules[number]
 
     def db_ok_with_wild_table(self, database: str) -> bool:
-        """Tell whether the wild rules pass the string ``db.`` (``Rpl_filter::db_ok_with_wild_table``)."""
+        """Tell whether the wild table rules pass CREATE, ALTER or DROP of a database.
+
+        The rules' LIKE patterns are matched with the string ``db.``, which has no table after the dot
+        (``Rpl_filter::db_ok_with_wild_table``).
+        """
         return self._db_with_wild_table(database).verdict.passes
 
     def _db_with_wild_table(self, database: str) -> Decision:
@@ -178,18 +186,19 @@ class Filter(ReplicationFilter):
         return self._ask_statement(statement)[-1]
 
     def hits_rows(self, database: str, table: str) -> tuple[BaseRuleKind, ...]:
-        """Return the kinds of the rules that one Table_map event hits, in the order in which the rules are asked.
+        """Return the kinds of the rules that match one Table_map event, in the order in which the server asks them.
 
-        MySQL's counts are recorded in tests/filter/data.
+        The server adds 1 to the rule's COUNTER for each entry. tests/filter/data has the counts of a real MySQL.
         """
         rewritten = self._collation.database(database) in self._rewrite
         return _hits(rewritten, self._ask_rows(database, table))
 
     def hits_statement(self, statement: Statement) -> tuple[BaseRuleKind, ...]:
-        """Return the kinds of the rules that a statement hits, as MySQL counts them (recorded in tests/filter/data).
+        """Return the kinds of the rules that match a statement. MySQL adds 1 to the rule's COUNTER for each entry.
 
-        A rewrite counts when the new name differs, and never for CREATE and DROP DATABASE. A database rule counts
-        once, however often the rule is asked.
+        A rewrite rule counts when it changes the current database's name, and never for CREATE and DROP DATABASE. A
+        do-db or ignore-db rule counts once, however often the server asks it. tests/filter/data has a real MySQL's
+        counts.
         """
         current = statement.current_database
         rewritten = (
@@ -200,7 +209,7 @@ class Filter(ReplicationFilter):
         return _hits(rewritten, self._ask_statement(statement))
 
     def _ask_rows(self, database: str, table: str) -> list[Decision]:
-        """Return the answers to the server's questions in their order. The last answer decides."""
+        # The list has one decision for each of the server's checks, in their order. The last check decides.
         database = self.rewrite_db(database)
         asked = [self._db(database)]
         if asked[0].verdict.passes and self.table_rules_on:
@@ -208,7 +217,7 @@ class Filter(ReplicationFilter):
         return asked
 
     def _ask_statement(self, statement: Statement) -> list[Decision]:
-        """Return the answers to the server's questions in their order. The last answer decides."""
+        # The list has one decision for each of the server's checks, in their order. The last check decides.
         current = None if statement.current_database is None else self.rewrite_db(statement.current_database)
         asked = [self._db(current)]
         if not asked[0].verdict.passes:
@@ -223,11 +232,12 @@ class Filter(ReplicationFilter):
             asked.append(_yes(Step.NO_TABLE_ASKED))
         else:
             for number, tables in enumerate(statement.updated):
-                # Servers rewrite the current database and never a name in the text.
+                # Rewrite rules rename the current database, and never a database that the text names.
                 decision = self._tables(self._named(tables, current))
                 if number and not decision.verdict.passes:
-                    # A server asks about the grant tables after it has found the table of the GRANT. The master
-                    # does not know whether the slave has that table. An error on the slave must stay an error.
+                    # A server checks the filter on the grant tables of a GRANT only after it has found the granted
+                    # table. The master does not know whether the slave has that table. If the table is missing, the
+                    # slave must report its error, so the master must not drop the GRANT.
                     decision = decision._replace(verdict=Verdict.UNDECIDED)
                 asked.append(decision)
                 if not decision.verdict.passes or decision.verdict is Verdict.UNDECIDED:
@@ -235,31 +245,24 @@ class Filter(ReplicationFilter):
         return asked
 
     def _decide_involved(self, tables: tuple[TableName, ...], current: str | None) -> Decision:
-        """Decide a statement that updates some of these tables, when the text does not tell which.
-
-        When every table alone would have the same verdict, any combination of the tables has that verdict, too.
-        """
+        # The statement updates some of these tables, and its text does not tell which. When each table alone has the
+        # same verdict, every combination of the tables has this verdict, too.
         decisions = [self._tables([name]) for name in self._named(tables, current)]
         if decisions and all(decision.verdict is decisions[0].verdict for decision in decisions):
             return decisions[0]
         return Decision(Verdict.UNDECIDED, Step.UNKNOWN_TABLES)
 
     def _named(self, tables: Iterable[TableName], current: str | None) -> Iterator[tuple[str, str]]:
-        """Yield database and name of tables in a text. A table without a database is in the current database."""
         for database, table in tables:
             yield current or "" if database is None else self._parsed(database), self._parsed(table)
 
     def _parsed(self, name: str) -> str:
-        """Return a name as the server's parser reads it."""
         return as_parsed(name, self.names.family)
 
     def _ask_database(self, statement: Statement) -> list[Decision]:
-        """Return the answers about CREATE, ALTER or DROP DATABASE.
-
-        MySQL asks the database rules about the rewritten name. Without database rules MySQL asks the wild rules.
-        MariaDB asks the database rules and the wild rules, about the name as written. Servers' answers are in
-        tests/oracle/data/recordings/{mysql,mariadb}-databases.
-        """
+        # For CREATE, ALTER and DROP DATABASE MySQL asks the do-db and ignore-db rules about the rewritten name, and the
+        # wild rules only when there are no such rules. MariaDB asks the database rules and then the wild rules, about
+        # the name as written (tests/oracle/data/recordings/{mysql,mariadb}-databases).
         named = statement.database
         if named is None:  # ALTER DATABASE without a name
             named = self.rewrite_db(statement.current_database or "")
@@ -273,7 +276,7 @@ class Filter(ReplicationFilter):
 
 
 def _hits(rewritten: bool, asked: Iterable[Decision]) -> tuple[BaseRuleKind, ...]:
-    """Return the kinds of the rules that were hit. A database rule's kind is there once."""
+    # MySQL counts a do-db or ignore-db rule once for each event, even when it asks the rule several times.
     hits: list[BaseRuleKind] = [RuleKind.REWRITE_DB] if rewritten else []
     for decision in asked:
         if decision.rule is not None and not (decision.step in _DB_STEPS and decision.rule.kind in hits):

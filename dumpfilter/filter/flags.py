@@ -1,4 +1,8 @@
-"""A filter's verdicts, cached as bits for each subject (WL#2387's last section: ``uint32 table->s->flags``)."""
+"""Filter verdicts, cached as the bits of one uint32 for each subject, which is a table or a statement.
+
+The last section of WL#2387 proposes such flags (``uint32 table->s->flags``). With them the dump thread asks the filter
+once for each subject, and not for each event.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +20,22 @@ from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.index.subjects import Subject, Subjects, TableSubject
 
 FILTER_BINLOG_SEND_F = 1 << 0
-"""The dump thread sends the subject's events to this slave."""
+"""Set when the dump thread sends the events of this table or statement to the slave."""
 FILTER_BINLOG_WRITE_F = 1 << 1
-"""The write side's filter lets the subject's events into the binlog."""
+"""Set when the rules ``--binlog-do-db`` and ``--binlog-ignore-db`` let the events of this table or statement into the
+binlog."""
 FILTER_SLAVE_EXECUTE_F = 1 << 2
-"""The applier executes the subject's events."""
+"""Set when the slave's applier executes the events of this table or statement."""
 FILTER_UNDECIDED_F = 1 << 3
-"""The verdict is UNDECIDED. The master sends the events and the slave decides."""
+"""Set when the master cannot tell whether the slave would drop the events.
+
+The master sends them and the slave decides.
+"""
 FILTER_HIT_F = 1 << 4
-"""The subject's table maps or statements hit rules of the slave's own filter."""
+"""Set when the master must count rule matches of this table or statement, because the slave cannot count them."""
 
 _MOST_HITS = 4
-"""The most rules that one subject hits: a rewrite, a database rule and, for GRANT, two table rules."""
+"""The most rules that one table or statement matches: a rewrite, a database rule and, for GRANT, two table rules."""
 
 _BITS = {
     Verdict.EXECUTE: FILTER_BINLOG_SEND_F | FILTER_BINLOG_WRITE_F | FILTER_SLAVE_EXECUTE_F,
@@ -40,10 +48,12 @@ _BITS = {
 
 
 class TableFlags:
-    """The flags of one filter over a set's subjects, in an array that grows as subjects are met.
+    """An array with one uint32 of flags for each subject (table or statement) of a binlog set.
 
-    A subject that ``write_filter`` keeps out of the binlog has no flag at all. A subject must also pass each filter
-    that the master has ``imposed``. ``filter`` is the slave's own filter. A changed filter is a new TableFlags.
+    The flags cache what the filters of one slave say about a subject. The array grows when the binlog brings new
+    subjects. ``rule_filter`` is the slave's own filter. A subject must also pass each filter that the master's operator
+    has ``imposed``. A subject that ``write_filter`` keeps out of the binlog has no flag at all. A slave that changes
+    its filter gets a new TableFlags.
     """
 
     def __init__(
@@ -62,41 +72,42 @@ class TableFlags:
         self._hits: npt.NDArray[np.int8] = np.empty((0, _MOST_HITS), np.int8)
         self._known = 0
         self.has_hits = False
-        """Whether any subject known so far hits rules."""
+        """Whether any table or statement in the array matches rules, so that its hits must be counted."""
         self.drops_hits = False
-        """Whether any subject that is not sent hits rules."""
+        """Whether any table or statement that the master drops matches rules. Only the master can count these hits."""
 
     @property
     def is_on(self) -> bool:
-        """Whether any rule could drop an event, among the slave's, the imposed and the write side's rules."""
+        """Whether any rule could drop an event: a rule of the slave, of the master's operator, or of ``--binlog-*-db``."""
         return self._all.is_on or (self.write_filter is not None and self.write_filter.is_on)
 
     @property
     def is_plain(self) -> bool:
-        """Whether the flags depend on the slave's own filter alone."""
+        """Whether only the slave's own filter decides, without imposed filters and without ``--binlog-*-db`` rules."""
         return self._all is self.filter and not (self.write_filter is not None and self.write_filter.is_on)
 
     def _of(self, number: int) -> int:
         members = self._subjects.members(number)
         if members is None:
             return self.bits(self._subjects[number])
-        # The subject has every bit of its members. One member that is surely sent makes the whole surely sent.
+        # A subject may stand for a set of tables and statements, its members, that are sent together or not at all. It
+        # has the bits of all members. When the slave surely gets one member, the slave surely gets all of them.
         bits = [int(self._flags[member]) & ~FILTER_HIT_F for member in members]
         some = functools.reduce(operator.or_, bits, 0)
         sure = any(b & FILTER_BINLOG_SEND_F and not b & FILTER_UNDECIDED_F for b in bits)
         return some & ~FILTER_UNDECIDED_F if sure else some
 
     def bits(self, subject: Subject) -> int:
-        """Return the flags of any table or statement, without FILTER_HIT_F. The subject needs no number."""
+        """Return the flags of a table or a statement, without FILTER_HIT_F.
+
+        The method asks the filters directly, so that the subject need not be in the array.
+        """
         if self.write_filter is not None and not self.write_filter.verdict(subject).passes:
             return 0
         return _BITS[self._all.verdict(subject)]
 
     def _hit(self, number: int) -> int:
-        """Note the rules that a subject hits, unless the slave counts them, and return FILTER_HIT_F or 0.
-
-        The slave counts the hits of all statements that the master sends.
-        """
+        # The slave itself counts the rule matches of statements that the master sends. The master counts all others.
         flags = int(self._flags[number])
         if not flags & FILTER_BINLOG_WRITE_F or self._subjects.members(number) is not None:
             return 0
@@ -112,18 +123,22 @@ class TableFlags:
         return FILTER_HIT_F
 
     def hits(self) -> npt.NDArray[np.int8]:
-        """Return the rules that each subject hits: int8, one row a subject, filled up with -1.
+        """Return the rules that each subject (table or statement) matches: int8, one row for each subject.
 
-        A row holds indexes into :data:`~dumpfilter.filter.hits.KINDS`. Only the rows of subjects with FILTER_HIT_F in
-        :meth:`array` count. Rules of the write side and imposed rules are never hit. Events that they drop hit nothing.
+        A row holds indexes into :data:`~dumpfilter.filter.hits.KINDS`, and -1 after the last index. Only the rows of
+        subjects with FILTER_HIT_F in :meth:`array` are valid. The counts are about the slave's own rules only. Events
+        that ``--binlog-*-db`` rules or imposed rules drop match nothing.
         """
         return self._hits
 
     def array(self) -> npt.NDArray[np.uint32]:
-        """Return the flags: uint32, one entry a subject, with spare entries after the last subject."""
+        """Return the flags of all subjects (tables and statements): uint32, indexed by the subject's number.
+
+        The array may have spare entries after the last subject.
+        """
         wanted = len(self._subjects)
         if wanted > self._known:
-            with self._subjects.lock:  # two dumps of one slave may run at once
+            with self._subjects.lock:  # two dump threads of one slave may run at once
                 if wanted > self._flags.size:
                     larger = np.zeros(max(wanted, 2 * self._flags.size), np.uint32)
                     larger[: self._known] = self._flags[: self._known]

@@ -1,12 +1,13 @@
 """Counts of rule hits by kind (``performance_schema.replication_applier_filters.COUNTER``, WL#7361).
 
-MySQL 9.7 counts as follows, for any ``replica_parallel_workers`` (recorded in tests/filter/data). A rule is hit when
-the rule is asked and matches. The rules are asked once for each table map, not for each rows event, and once for each
-statement. A do-db or ignore-db rule that matches counts, and after it the table rule that decides. GRANT on a table
-counts a rule for that table and a rule for the grant tables. No match counts nothing. A rewrite counts once for each
-table map, and once for each statement whose current database is renamed.
+A hit is one use of a filter rule: the server asks the rule about a name, and the name matches. MySQL 9.7 counts as
+follows, for any ``replica_parallel_workers`` (recorded in tests/filter/data). The server asks the rules once for each
+Table_map event, not for each rows event, and once for each statement. A do-db or ignore-db rule that matches counts,
+and after it the table rule that decides. GRANT on a table counts a rule for that table and a rule for the grant tables.
+No match counts nothing. A rewrite rule counts once for each Table_map event of the database, and once for each
+statement whose current database the rule renames.
 
-MySQL also counts rules that are asked while a statement is executed: by triggers, stored functions and DROP PROCEDURE,
+MySQL also counts rules that it asks while it executes a statement: for triggers, stored functions and DROP PROCEDURE,
 and rewrites of the current database of SAVEPOINT and XA keywords. This module does not count those hits.
 """
 
@@ -20,16 +21,19 @@ from dumpfilter.filter.rules import SLAVE_RULE_KINDS, BaseRuleKind
 from dumpfilter.index.subjects import Subject
 
 Hits = Counter[BaseRuleKind]
-"""Numbers of hits by kind of rule."""
+"""The number of times that events matched rules of each kind."""
 
 KINDS = SLAVE_RULE_KINDS
-"""The kinds of rule in the order of the columns of arrays of hits."""
+"""The kinds of rule. An array of hit counts has one column for each kind, in this order."""
 COLUMN = {kind: number for number, kind in enumerate(KINDS)}
-"""The column of each kind in arrays of hits."""
+"""The number of the column that a kind of rule has in an array of hit counts."""
 
 
 class HitCounter:
-    """A counter of one filter's hits over a stream of subjects. The filter is asked once for each different subject.
+    """A counter of the matches of one filter's rules, by kind of rule.
+
+    The counter takes subjects (tables or statements), in any order and with repetitions. It asks the filter once for
+    each different subject.
 
     >>> from dumpfilter.index.subjects import TableSubject
     >>> from dumpfilter.filter import Filter, RuleKind
@@ -47,7 +51,7 @@ class HitCounter:
         self.counts: Hits = Counter()
 
     def add(self, subjects: Iterable[Subject]) -> None:
-        """Count a table map or a statement of each of these subjects."""
+        """Count the rules that each of these tables and statements matches. A repeated subject counts again."""
         for subject in subjects:
             hits = self._known.get(subject)
             if hits is None:

@@ -1,4 +1,4 @@
-"""A filter of kinds of statement (WL#41, which WL#40 refers to), and a filter that combines filters."""
+"""A filter that drops statements by their kind, such as DROP TABLE (WL#41), and a filter that combines filters."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from dumpfilter.filter.rules import BaseRuleKind
 from dumpfilter.statement import Statement, StatementKind
 
 ROWS = "ROWS"
-"""The name for row events among the kinds of statement. Most binlogs hold little else than row events."""
+"""The name by which options for kinds of statement select row events, which are most of the events of most binlogs."""
 
 
 class KindFilter(ReplicationFilter):
-    """A filter that passes statements of some kinds, or of all kinds but some.
+    """A filter that passes or drops statements by their kind, such as DROP TABLE.
 
     Parameters:
         only: the names of the kinds that pass (:class:`StatementKind`'s, or :data:`ROWS`). Empty: all kinds.
-        ignored: the names of the kinds that are dropped.
+        ignored: the names of the kinds that the filter drops, even if ``only`` has them.
 
-    A statement that the parser does not understand may be of any kind. Its verdict is UNDECIDED, unless the kind
-    UNKNOWN is named. Raises OptionError for a name that does not exist.
+    A statement that the parser does not understand has the kind UNKNOWN. When ``only`` does not name UNKNOWN, the
+    verdict about such a statement is UNDECIDED, because it may be of a wanted kind. Raises OptionError for a name that
+    does not exist.
     """
 
     def __init__(self, only: Iterable[str] = (), ignored: Iterable[str] = ()) -> None:
@@ -53,10 +54,10 @@ class KindFilter(ReplicationFilter):
 
 
 class AllFilters(ReplicationFilter):
-    """A filter that passes the events that pass each of several filters.
+    """A filter that passes an event only if each of several filters passes the event.
 
-    The first filter is the slave's own. It rewrites names, and its rules are hit. Events that another filter drops
-    never reach the slave, so that they hit nothing.
+    The first filter is the slave's own. Only the first filter renames databases and counts rule matches. Events that
+    another filter drops never reach the slave, so that they count no match.
     """
 
     def __init__(self, filters: Sequence[ReplicationFilter]) -> None:
@@ -104,7 +105,10 @@ def _strictest(decisions: Iterable[Decision]) -> Decision:
 
 
 def kind_name(name: str, option: str) -> str:
-    """Return the name of a kind for any spelling. Raises OptionError that lists all kinds.
+    """Return the name of a kind of statement, such as ``DROP TABLE``, that a user may write in other ways.
+
+    Case does not matter, and a dash or an underscore is a space. Raises OptionError that names ``option`` and lists all
+    kinds.
 
     >>> kind_name("drop-table", "--statement-kind")
     'DROP TABLE'

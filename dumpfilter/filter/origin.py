@@ -1,8 +1,8 @@
-"""The origin filter: a slave wants transactions by server id and, of MariaDB, by domain (WL#2387, requirement 1).
+"""The origin filter, which drops transactions by server id and, in MariaDB, by domain id (WL#2387, requirement 1).
 
-CHANGE MASTER TO sets it with ``IGNORE_SERVER_IDS``, ``DO_DOMAIN_IDS`` and ``IGNORE_DOMAIN_IDS``. A server's I/O thread
-asks about every event that it receives (MySQL: ``queue_event``, MariaDB: ``Domain_id_filter``). All events of a
-transaction have the server id of its first event. The master here asks about that event only.
+CHANGE MASTER TO sets the filter with ``IGNORE_SERVER_IDS``, ``DO_DOMAIN_IDS`` and ``IGNORE_DOMAIN_IDS``. The I/O thread
+of a MySQL or MariaDB slave checks every event that it receives (MySQL: ``queue_event``, MariaDB: ``Domain_id_filter``).
+All events of a transaction have the server id of the first event. So dumpfilter's master checks the first event only.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from dumpfilter.errors import OptionError
 
 @dataclass(frozen=True)
 class OriginFilter:
-    """The origins whose transactions a slave wants.
+    """The server ids and domain ids whose transactions a slave wants.
 
     Parameters:
-        ignore_server_ids: the servers whose transactions are not wanted.
-        do_domain_ids: MariaDB's domains that are wanted. Empty: all domains.
-        ignore_domain_ids: MariaDB's domains that are not wanted.
-        own_server_id: the slave's server id. In a circle of servers the slave's own transactions come back to the
-            slave, which does not want them. 0 with ``--replicate-same-server-id``. Ignored in a binlog that this very
-            server wrote, so that a slave can be built anew from its own binlog.
+        ignore_server_ids: the servers whose transactions the slave does not want.
+        do_domain_ids: the MariaDB domains that the slave wants. Empty: all domains.
+        ignore_domain_ids: the MariaDB domains that the slave does not want.
+        own_server_id: the slave's server id. In circular replication the slave's own transactions come back, and the
+            slave does not want them. 0 (``--replicate-same-server-id``) keeps them. A binlog that the slave itself
+            wrote keeps them, too, so that a slave can be rebuilt from its own binlog.
 
     Raises OptionError for ids out of range, and when both domain lists are given (MariaDB: error 1201).
     """
@@ -46,31 +46,32 @@ class OriginFilter:
 
     @property
     def is_on(self) -> bool:
-        """Whether the filter could drop any transaction."""
+        """Whether the filter could drop any transaction. An origin filter without ids drops nothing."""
         return bool(
             self.ignore_server_ids or self.own_server_id or self.do_domain_ids or self.ignore_domain_ids
         )
 
     def unwanted_server_ids(self, writer: int) -> frozenset[int]:
-        """Return the servers whose transactions in a binlog are not wanted.
+        """Return the ids of the servers whose transactions the slave does not want from a binlog.
 
-        ``writer`` is the server id of the binlog's format description event.
+        ``writer`` is the id of the server that wrote the binlog, from its format description event. When the slave
+        wrote the binlog itself, the slave wants its own transactions.
         """
         if self.own_server_id in (0, writer):
             return self.ignore_server_ids
         return self.ignore_server_ids | {self.own_server_id}
 
     def wants_domain(self, domain_id: int) -> bool:
-        """Tell whether the domain lists pass transactions of a domain."""
+        """Tell whether the slave wants transactions of a MariaDB domain, by its lists of domain ids."""
         if self.do_domain_ids:
             return domain_id in self.do_domain_ids
         return domain_id not in self.ignore_domain_ids
 
     def wants(self, server_id: int, domain_id: int | None, *, writer: int) -> bool:
-        """Tell whether a transaction is wanted.
+        """Tell whether the slave wants a transaction.
 
-        ``server_id`` is in the header of the transaction's first event. ``domain_id`` is None outside MariaDB.
-        ``writer`` is the server id of the server that wrote the binlog.
+        ``server_id`` is from the header of the transaction's first event. ``domain_id`` is None for MySQL.
+        ``writer`` is the id of the server that wrote the binlog.
 
         >>> OriginFilter(ignore_server_ids=frozenset({7})).wants(7, None, writer=1)
         False

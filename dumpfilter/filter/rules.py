@@ -1,7 +1,8 @@
-"""Rules of a filter, and the one table of the kinds of rule.
+"""The rules of a filter, and the list of all kinds of rule, such as ``--replicate-do-db``.
 
-The table is the three enumerations below. The command line, option files, the console's SQL grammar, the network
-contract, the status tables and the documentation take a kind's names and the form of its values from there.
+Three enumerations list the kinds: classic, effective, and those of the server that writes the binlog. Each member
+has the kind's names and the form of its values. The command line, option files, the console's SQL grammar, the gRPC
+contract, the status tables and the documentation take them from there.
 """
 
 from __future__ import annotations
@@ -16,27 +17,31 @@ from dumpfilter.errors import OptionError
 
 
 class ValueForm(enum.Enum):
-    """The form of a rule's value. It decides how the value is checked, written in SQL, and shown.
+    """The form of a rule's value, such as a database or a LIKE pattern.
 
-    The member's value is the placeholder in ``--help``.
+    The form decides how a value is checked, written in SQL, and shown. A member's own value is the placeholder for the
+    rule's value in ``--help``.
     """
 
     DATABASE = "DB"
-    """A database's name, all of it: ``a,b`` is one database."""
+    """A database's name. A comma is part of the name: ``a,b`` is one database."""
     TABLE = "DB.TABLE"
     """A database's and a table's name with a dot between them."""
     WILD_TABLE = "PATTERN"
     """A LIKE pattern for the string ``db.table``."""
     DATABASE_PAIR = "FROM->TO"
-    """Two databases' names."""
+    """Two database names: ``FROM->TO`` renames the first to the second."""
     EXPRESSION = "EXPR"
-    """Two LIKE patterns, for the database and for the table, with a dot between them (WL#2516)."""
+    """An expression of WL#2516: a LIKE pattern for the database, a dot, and a LIKE pattern for the table."""
     EXPRESSION_PAIR = "EXPR->EXPR"
-    """Two expressions with at most one ``%`` on each side of their dots (WL#2516)."""
+    """Two expressions of WL#2516: ``FROM->TO`` renames tables that match the first.
+
+    Each pattern for a database or a table has at most one ``%``.
+    """
 
 
 class BaseRuleKind(enum.Enum):
-    """The kinds of rule of one sort of filter. A member's value is the name of its option."""
+    """The base of the enumerations of rule kinds. A member's value is the name of the kind's option."""
 
     _value_: str
     form: ValueForm
@@ -51,7 +56,10 @@ class BaseRuleKind(enum.Enum):
 
     @classmethod
     def of_option(cls, name: str) -> Self | None:
-        """Return the kind with this option, where dashes and underscores are alike, or None."""
+        """Return the kind of rule that an option such as ``--replicate-do-db`` sets, or None for another option.
+
+        Dashes and underscores in ``name`` mean the same.
+        """
         option = name.removeprefix("--").replace("_", "-")
         return next((kind for kind in cls if kind.option == option), None)
 
@@ -67,17 +75,17 @@ class BaseRuleKind(enum.Enum):
 
     @property
     def sql_name(self) -> str:
-        """The name in statements, and in the column FILTER_NAME: ``REPLICATE_DO_DB``."""
+        """The kind's name in SQL statements and in the column FILTER_NAME, for example ``REPLICATE_DO_DB``."""
         return self.option.upper().replace("-", "_")
 
     @property
     def is_rewrite(self) -> bool:
-        """Whether rules of this kind rename and drop nothing."""
+        """Whether rules of this kind rename databases or tables. Such rules drop nothing."""
         return self.form in (ValueForm.DATABASE_PAIR, ValueForm.EXPRESSION_PAIR)
 
 
 class RuleKind(BaseRuleKind):
-    """The kinds of the classic filter, in the order of the server's ``enum_filter_type``."""
+    """The kinds of rule of the classic filter (``--replicate-*``), in the order of MySQL's ``enum_filter_type``."""
 
     DO_DB = (
         "replicate-do-db",
@@ -110,17 +118,20 @@ class RuleKind(BaseRuleKind):
 
     @property
     def worklog_option(self) -> str:
-        """WL#40's name of the option for mysqlbinlog: ``do-db``. Empty for kinds that WL#40 does not have."""
+        """The option's name that WL#40 proposes for mysqlbinlog, such as ``do-db``.
+
+        Empty for a kind that WL#40 lacks.
+        """
         return "" if self.is_rewrite else self.option.removeprefix("replicate-")
 
     @property
     def status_column(self) -> str:
-        """The column of SHOW REPLICA STATUS: ``Replicate_Do_DB``."""
+        """The column of SHOW REPLICA STATUS that shows rules of this kind, such as ``Replicate_Do_DB``."""
         return "_".join("DB" if word == "db" else word.capitalize() for word in self.option.split("-"))
 
 
 class EffectiveRuleKind(BaseRuleKind):
-    """The kinds of the effective filter (WL#2516, "suggested new syntax")."""
+    """The kinds of rule of the effective filter: DO, IGNORE and REWRITE (WL#2516, "suggested new syntax")."""
 
     DO = (
         "do",
@@ -136,12 +147,15 @@ class EffectiveRuleKind(BaseRuleKind):
 
     @property
     def binlog_option(self) -> str:
-        """The option of the write side: ``binlog-do``. Empty for kinds that the write side does not have."""
+        """The option's name for a server that filters its own binlog, such as ``binlog-do``.
+
+        Empty for REWRITE, since a server renames nothing in its binlog.
+        """
         return "" if self.is_rewrite else f"binlog-{self.option}"
 
 
 class WriteRuleKind(BaseRuleKind):
-    """The kinds of the write side's filter."""
+    """The kinds of rule by which a server keeps events out of its own binlog, for all slaves."""
 
     DO_DB = (
         "binlog-do-db",
@@ -156,34 +170,43 @@ class WriteRuleKind(BaseRuleKind):
 
 
 SLAVE_RULE_KINDS: tuple[BaseRuleKind, ...] = (*RuleKind, *EffectiveRuleKind)
-"""The kinds that a slave's filter may have, in the order of the status tables and of arrays of hits."""
+"""The kinds of rule that a slave's filter may have. Status tables and arrays of hit counts have this order."""
 
 SERVER_RULE_KINDS: tuple[BaseRuleKind, ...] = (*RuleKind, *WriteRuleKind)
-"""The kinds that the servers have options for, so that a server's section of an option file may set them."""
+"""The kinds of rule for which MySQL or MariaDB has an option.
+
+The sections of a server in an option file, such as ``[mysqld]``, may set them.
+"""
 
 _Kind = TypeVar("_Kind", bound=BaseRuleKind)
 
 
 class FilterSemantics(enum.StrEnum):
-    """The ways to read a slave's rules. Each way has kinds of rule of its own and refuses the others."""
+    """The two sets of rules that a slave's filter can have. One filter cannot have rules of both sets."""
 
     CLASSIC = "classic"
-    """As the servers' manuals describe ``--replicate-*``."""
+    """The rules ``--replicate-*``, which work as the servers' manuals describe."""
     EFFECTIVE = "effective"
-    """By what is changed, never by the current database (WL#2516)."""
+    """The rules DO, IGNORE and REWRITE of WL#2516.
+
+    They are about the database and table that an event changes, never about the current database.
+    """
 
     @property
     def kinds(self) -> type[BaseRuleKind]:
-        """The kinds of rule in these semantics."""
+        """The enumeration of the kinds of rule that belong to these semantics."""
         return EffectiveRuleKind if self is FilterSemantics.EFFECTIVE else RuleKind
 
     def check(self, kind: BaseRuleKind) -> None:
-        """Raise OptionError for a kind of rule that these semantics do not have."""
+        """Raise OptionError when a kind of rule belongs to the other semantics: classic or effective."""
         if not isinstance(kind, self.kinds):
             raise self._unknown(f"--{kind.option}")
 
     def kind(self, name: str) -> BaseRuleKind:
-        """Return the kind of an option by its name, where dashes and underscores are alike. Raises OptionError."""
+        """Return the kind of rule that an option sets. Dashes and underscores in ``name`` mean the same.
+
+        Raises OptionError for an option that these semantics do not have.
+        """
         kind = self.kinds.of_option(name)
         if kind is None:
             raise self._unknown(name)
@@ -196,24 +219,31 @@ class FilterSemantics(enum.StrEnum):
 
 
 class WriteSemantics(enum.StrEnum):
-    """The ways to read the write side's rules."""
+    """The ways in which a server's rules keep events out of its own binlog."""
 
     SERVER = "server"
-    """As the servers do. MySQL writes a statement without a current database. MariaDB takes the empty name for its
-    database, which no rule has."""
+    """The behaviour of today's servers for ``--binlog-do-db`` and ``--binlog-ignore-db``.
+
+    Of a statement without a current database they think differently. MySQL always writes it to the binlog. MariaDB
+    checks the rules with an empty database name, which no rule matches.
+    """
     WORKLOG = "worklog"
-    """As the manual once said (WL#2516, "Binlog filtering", step 2). A statement without a current database is not
-    written when there is any rule."""
+    """The behaviour that the manual once described (WL#2516, "Binlog filtering", step 2).
+
+    When there is any rule, the server does not write a statement without a current database to the binlog.
+    """
     EFFECTIVE = "effective"
-    """By DO and IGNORE of what is changed (WL#2516, ``CHANGE BINLOG … TO``)."""
+    """The rules DO and IGNORE about the database and table that an event changes (WL#2516, ``CHANGE BINLOG … TO``)."""
 
 
 class FilterOn(enum.StrEnum):
-    """The places where a channel's filter runs."""
+    """The programs that apply a channel's filter: the master, the slave, or both."""
 
     MASTER = "MASTER"
-    """The master filters. The slave trusts it with rows, and asks its own filter about statements again, since the
-    master cannot decide some of them."""
+    """The master filters. The slave applies all row events that it receives without asking its rules.
+
+    The slave still asks its rules about each statement, because the master sends statements that it cannot decide.
+    """
     SLAVE = "SLAVE"
     """The master sends everything and the slave filters, as servers do."""
     BOTH = "BOTH"
@@ -221,12 +251,15 @@ class FilterOn(enum.StrEnum):
 
 
 def option_list(kinds: Iterable[BaseRuleKind]) -> str:
-    """Return the options of some kinds for an error's text: ``--do, --ignore, --rewrite``."""
+    """Return the options of these rule kinds for an error message, such as ``--do, --ignore, --rewrite``."""
     return ", ".join(f"--{kind.option}" for kind in kinds)
 
 
 class Rule(NamedTuple):
-    """One rule. :func:`make_rule` has checked the value."""
+    """One filter rule, such as ``--replicate-do-db=shop``: its kind and its value.
+
+    :func:`make_rule` makes rules and checks their values.
+    """
 
     kind: BaseRuleKind
     value: str
@@ -236,21 +269,24 @@ class Rule(NamedTuple):
 
     @property
     def pair(self) -> tuple[str, str]:
-        """FROM and TO of a rewrite rule."""
+        """The two sides FROM and TO of a rewrite rule, whose value is ``FROM->TO``."""
         source, _, target = self.value.partition("->")
         return source.rstrip(), target.lstrip()
 
 
 @dataclass(frozen=True)
 class FilterClause:
-    """``REPLICATE_DO_DB = (a, b)``: the rules that replace all rules of one kind. No rules clear the kind."""
+    """One clause of CHANGE REPLICATION FILTER, such as ``REPLICATE_DO_DB = (a, b)``.
+
+    Its rules replace all rules of that kind. An empty clause removes them.
+    """
 
     kind: BaseRuleKind
     rules: tuple[Rule, ...]
 
 
 def make_rule(kind: BaseRuleKind, value: str) -> Rule:
-    """Return a rule of a kind. Raises OptionError with the reason in the server's words.
+    """Check a value and return a rule of this kind. Raises OptionError with the reason in the server's words.
 
     >>> make_rule(RuleKind.REWRITE_DB, "shop -> store").pair
     ('shop', 'store')
@@ -264,7 +300,10 @@ def make_rule(kind: BaseRuleKind, value: str) -> Rule:
 
 
 def make_rules(given: Mapping[_Kind, Sequence[str] | None]) -> list[Rule]:
-    """Return the rules for a command's options, given as values by kind. Raises OptionError for the first bad value."""
+    """Return the rules of a command's options. ``given`` has the list of values of each kind of rule, or None.
+
+    Raises OptionError for the first bad value.
+    """
     return [make_rule(kind, value) for kind, values in given.items() for value in values or ()]
 
 
@@ -339,9 +378,9 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
 def split_expression(expression: str) -> tuple[str, str] | None:
-    r"""Return the database's and the table's side of an expression: before and after the first unescaped dot.
+    r"""Split an expression of WL#2516 into its LIKE patterns for the database and for the table.
 
-    Return None when there is no such dot, or nothing before the dot.
+    The first dot without a backslash separates them. Return None without such a dot, or without text before the dot.
 
     >>> split_expression("%_backup.table2"), split_expression(r"a\.b.c.d"), split_expression("db1")
     (('%_backup', 'table2'), ('a\\.b', 'c.d'), None)
@@ -351,7 +390,9 @@ def split_expression(expression: str) -> tuple[str, str] | None:
 
 
 def rewrite_literals(side: str) -> list[str]:
-    r"""Return the literal texts before, between and after the ``%`` in one side of a rewrite expression, unescaped.
+    r"""Return the texts before, between and after the ``%`` signs of a pattern, without their escaping backslashes.
+
+    ``side`` is the pattern for the database or for the table in a REWRITE rule.
 
     >>> rewrite_literals("old_%"), rewrite_literals(r"100\%")
     (['old_', ''], ['100%'])
@@ -359,8 +400,8 @@ def rewrite_literals(side: str) -> list[str]:
     runs, at = [], 0
     while True:
         match = _ANY_RUN.match(side, at)
-        assert match is not None  # the expression matches the empty string, too
-        # a backslash at the very end stands for itself
+        assert match is not None  # the regular expression matches the empty string, too
+        # A backslash at the end of the pattern escapes nothing and means a backslash.
         end = match.end() + side.startswith("\\", match.end())
         runs.append(_ESCAPED.sub(r"\1", side[at:end]))
         if end >= len(side):
@@ -369,7 +410,9 @@ def rewrite_literals(side: str) -> list[str]:
 
 
 def parse_option(option: str, semantics: FilterSemantics = FilterSemantics.CLASSIC) -> Rule:
-    """Return the rule of an option in the server's spelling, where dashes and underscores are alike.
+    """Return the rule that an option such as ``--replicate-do-db=shop`` describes. Raises OptionError.
+
+    Dashes and underscores in the option's name mean the same.
 
     >>> parse_option("--replicate_wild_do_table=shop.%")
     Rule(kind=<RuleKind.WILD_DO_TABLE: 'replicate-wild-do-table'>, value='shop.%')
@@ -384,7 +427,9 @@ def parse_option(option: str, semantics: FilterSemantics = FilterSemantics.CLASS
 
 
 def parse_write_option(option: str) -> Rule:
-    """Return the rule of a write-side option, where dashes and underscores are alike. Raises OptionError.
+    """Return the rule that a ``--binlog-do-db`` or ``--binlog-ignore-db`` option describes. Raises OptionError.
+
+    Dashes and underscores in the option's name mean the same.
 
     >>> str(parse_write_option("--binlog_do_db=shop"))
     '--binlog-do-db=shop'
@@ -404,9 +449,9 @@ _IN_QUOTES = re.compile(r"''|\\([^%_])", re.DOTALL)
 
 
 def parse_clause(clause: str) -> Rule:
-    r"""Return a rule of the effective filter in the spelling of WL#2516's ``CHANGE MASTER … TO``: ``DO='db1.%'``.
+    r"""Return the rule of a clause such as ``DO='db1.%'``, in the syntax of WL#2516's ``CHANGE MASTER … TO``.
 
-    In quotes ``''`` is a quote, and so is ``\'``. As in a server's string, ``\%`` and ``\_`` keep their backslash.
+    Inside quotes ``''`` and ``\'`` mean one quote. As in a server's string, ``\%`` and ``\_`` keep their backslash.
     Raises OptionError.
 
     >>> str(parse_clause("IGNORE='%_backup.table2'")), str(parse_clause("REWRITE=db1.%->db2.%"))

@@ -1,4 +1,4 @@
-"""The slave's filter with ``FILTER_ON = 'MASTER'``, where the slave trusts the master with rows."""
+"""The slave's filter for a channel with ``FILTER_ON = 'MASTER'``, where the master filters and the slave trusts it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from dumpfilter.statement import Statement
 
 
 class TrustedRows(ReplicationFilter):
-    """A filter that passes all rows and asks another filter about statements.
+    """A filter that passes all row events, and asks another filter about statements.
 
-    The master can decide all rows. It sends statements that it cannot decide, so the slave decides statements again.
+    The master has already dropped all unwanted row events, since row events name their table. But the master also sends
+    statements that it cannot decide, so the slave asks its rules about each statement.
     """
 
     def __init__(self, rule_filter: ReplicationFilter) -> None:

@@ -1,7 +1,8 @@
-r"""Wild patterns of the table rules (``wild_compare`` / ``my_wildcmp`` with escape ``\``, ``_`` and ``%``).
+r"""The LIKE patterns of ``--replicate-wild-do-table`` and ``--replicate-wild-ignore-table``.
 
-A pattern is compiled once into runs of literal characters between ``%``. Matching is greedy from left to right. The
-cost is at most the pattern's length times the name's, even for a pattern of nothing but ``%``.
+``%`` matches any text, ``_`` matches one character, and ``\`` escapes both, as in the servers' functions
+``wild_compare`` and ``my_wildcmp``. A pattern is split once at its ``%`` signs. Matching is greedy from left to right.
+It takes at most the pattern's length times the name's length steps, even for a pattern of nothing but ``%``.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 _ANY = ""
-"""The mark for ``_`` in a run. No character equals the empty string."""
+"""The mark for ``_``, which matches any character, in a compiled pattern. No character equals the empty string."""
 
 
 class _Pattern(NamedTuple):
     runs: tuple[tuple[str, ...], ...]
-    """The parts between the ``%``. A part holds characters, and _ANY for a character of any kind."""
+    """The parts of a LIKE pattern between its ``%`` signs.
+
+    A part is a tuple of characters, with _ANY for each ``_``.
+    """
 
 
 def _compile(pattern: str, fold: Callable[[str], str]) -> _Pattern:
@@ -25,7 +29,7 @@ def _compile(pattern: str, fold: Callable[[str], str]) -> _Pattern:
     characters = iter(pattern)
     for character in characters:
         if character == "\\":
-            # a backslash at the very end stands for itself
+            # A backslash at the end of the pattern escapes nothing and means a backslash.
             run.append(fold(next(characters, "\\")))
         elif character == "%":
             runs.append(tuple(run))
@@ -39,9 +43,9 @@ def _compile(pattern: str, fold: Callable[[str], str]) -> _Pattern:
 
 
 class WildPattern:
-    r"""A pattern that is matched against the string ``db.table``.
+    r"""A LIKE pattern (``%``, ``_``, escape ``\``) for the string ``db.table``.
 
-    ``fold`` maps a character to its weight in the collation. Characters with equal weights match.
+    ``fold`` returns a character's weight in the collation, as a character. Characters with equal weights match.
 
     >>> WildPattern(r"a\_b.%").matches("a_b.t1"), WildPattern(r"a\_b.%").matches("axb.t1")
     (True, False)
@@ -55,7 +59,10 @@ class WildPattern:
         self._runs = _compile(pattern, fold).runs
 
     def literals(self) -> list[str]:
-        """Return the runs of folded characters that every matching name holds."""
+        """Return the literal texts of the pattern between ``%`` and ``_``, as folded characters.
+
+        Every name that matches the pattern contains all these texts.
+        """
         found = []
         for run in self._runs:
             piece: list[str] = []
@@ -68,11 +75,14 @@ class WildPattern:
         return found
 
     def matches(self, name: str) -> bool:
-        """Tell whether the whole ``name`` matches."""
+        """Tell whether the whole name matches this LIKE pattern."""
         return self.matches_folded([self._fold(c) for c in name])
 
     def matches_folded(self, name: list[str]) -> bool:
-        """Tell whether the whole ``name``, given as folded characters, matches."""
+        """Tell whether the whole name matches this LIKE pattern.
+
+        ``name`` is a list of folded characters: each character is replaced by its weight in the collation.
+        """
         first, *rest = self._runs
         if not rest:
             return len(name) == len(first) and _at(first, name, 0)
@@ -92,9 +102,9 @@ class WildPattern:
 
 
 class WildSet:
-    """Many patterns, which finds the first pattern that a name matches.
+    """A list of LIKE patterns that quickly finds the first pattern that a name matches.
 
-    Each pattern is filed under the rarest of its literal runs. A name is compared only with the patterns filed under a
+    Each pattern is stored under its rarest literal text. A name is compared only with patterns that are stored under a
     part of the name. With ten thousand patterns such as ``db7.%`` or ``%x7%.%`` a name costs a look-up for each of its
     parts instead of ten thousand comparisons.
     """
@@ -116,7 +126,10 @@ class WildSet:
         return bool(self._patterns)
 
     def first(self, name: list[str]) -> int | None:
-        """Return the index of the first pattern that a name, given as folded characters, matches. None: no match."""
+        """Return the index of the first LIKE pattern that a name matches, or None without a match.
+
+        ``name`` is a list of folded characters: each character is replaced by its weight in the collation.
+        """
         text = "".join(name)
         candidates = set(self._anywhere)
         for length, runs in self._by_run.items():

@@ -1,9 +1,10 @@
-"""The write side's filter: ``--binlog-do-db`` and ``--binlog-ignore-db`` keep events out of a binlog.
+"""The filter of the server that writes a binlog: ``--binlog-do-db`` and ``--binlog-ignore-db`` keep events out of it.
 
-``Rpl_filter::db_ok`` as ``binlog_filter`` has it (``MYSQL_BIN_LOG::write_event``, MariaDB's ``MYSQL_BIN_LOG::write``,
-``THD::decide_logging_format``). Statements go by the current database, row events by the table's database. CREATE,
-ALTER and DROP DATABASE go by the database they name, which a server logs as their current database. Servers' answers
-are in tests/oracle/data/recordings/{mysql,mariadb}-write-*. docs/filters.md tells them in words.
+The filter does what the servers' ``binlog_filter`` does with ``Rpl_filter::db_ok`` (``MYSQL_BIN_LOG::write_event``,
+MariaDB's ``MYSQL_BIN_LOG::write``, ``THD::decide_logging_format``). The current database decides about a statement, and
+the table's database decides about row events. The named database decides about CREATE, ALTER and DROP DATABASE, because
+a server logs the named database as their current database. The answers of real servers are in
+tests/oracle/data/recordings/{mysql,mariadb}-write-*. docs/filters.md describes them in words.
 """
 
 from __future__ import annotations
@@ -28,14 +29,16 @@ from dumpfilter.statement import Statement
 
 
 class WriteFilter(ReplicationFilter):
-    """An immutable set of write-side rules. The verdict is never UNDECIDED.
+    """The rules by which a server keeps events out of its own binlog, for all slaves. A changed filter is a new object.
+
+    The verdict is never UNDECIDED, since each event has a database or none.
 
     Parameters:
-        rules: in any order. Values are whole names: ``a,b`` is one database.
-        semantics: see :class:`WriteSemantics`.
-        names: the master's server. Its behaviour counts where MySQL and MariaDB differ.
+        rules: the rules in any order. A comma is part of a name: ``a,b`` is one database.
+        semantics: the way to treat statements without a current database, as servers do or as WL#2516 describes.
+        names: the server that writes the binlog. MySQL and MariaDB compare names in different ways.
 
-    Raises OptionError for rules of another kind, or a setting that does not exist.
+    Raises OptionError for rules of another kind, and for a ``lower_case_table_names`` other than 0, 1 and 2.
     """
 
     def __init__(
@@ -62,7 +65,7 @@ class WriteFilter(ReplicationFilter):
         self._do_db, self._ignore_db = self._keyed(WriteRuleKind.DO_DB), self._keyed(WriteRuleKind.IGNORE_DB)
 
     def _keyed(self, kind: WriteRuleKind) -> dict[Hashable, Rule]:
-        # the first of several equal rules is named as the rule that decided
+        # The dictionary keeps the last entry of a key. In reversed order the first of several equal rules decides.
         return {
             self._collation.database_rule(rule.value): rule
             for rule in reversed(self.rules)
@@ -90,7 +93,7 @@ class WriteFilter(ReplicationFilter):
 
     @property
     def is_on(self) -> bool:
-        """Whether there is any rule."""
+        """Whether any rule could drop an event, which is so when there is a rule at all."""
         return bool(self.rules)
 
     def decide_rows(self, database: str, table: str) -> Decision:
@@ -116,7 +119,7 @@ class WriteFilter(ReplicationFilter):
         return ()
 
     def _db(self, name: str) -> Decision:
-        """Decide a database as ``Rpl_filter::db_ok`` does. With a do rule the ignore rules are not asked."""
+        # As in Rpl_filter::db_ok, a server with --binlog-do-db rules does not ask its --binlog-ignore-db rules.
         key = self._collation.database(name)
         if self._do_db:
             if (rule := self._do_db.get(key)) is not None:

@@ -1,1 +1,1 @@
-"""Options as users write them: the servers' spellings, option files, TOML files, sizes."""
+"""Reading of options as users write them: the servers' spellings, option files (``my.cnf``), TOML files, sizes."""

@@ -1,7 +1,8 @@
-"""Arguments of a command from the command line and from option files, in the spelling that the command knows.
+"""Translation of the command line and of option files (``my.cnf``) into the arguments that a command's parser knows.
 
-The servers put the options of files before those of the command line, and so does :func:`arguments_of`. The last of
-several single values wins, which is the command line's. Repeatable rules add up. MySQL 9.7 was asked for both.
+Like the servers, :func:`arguments_of` puts the options of files before those of the command line. For an option with
+one value the last value wins, which is the command line's. Repeatable options such as filter rules add up. MySQL 9.7
+behaves in the same way.
 """
 
 from __future__ import annotations
@@ -15,21 +16,24 @@ from dumpfilter.options.my_cnf import FileOption, read_options_file
 from dumpfilter.options.names import Named, OptionNames, UnknownOption
 
 FILE_OPTIONS = ("defaults-file", "defaults-extra-file")
-"""The options that name an option file, in the order in which the files are read."""
+"""The options that name an option file. The program reads the files in this order."""
 
 _SERVER_SECTION = re.compile(r"server|(mysqld|mariadb|mariadbd)(-\d+(\.\d+)?)?")
 
 
 @dataclass(frozen=True)
 class Switch:
-    """The arguments that turn a flag on and off. ``off`` is empty when no argument turns the flag off."""
+    """The command-line arguments that turn a flag on (``on``) and off (``off``).
+
+    An empty ``off``: the flag stays on.
+    """
 
     on: list[str]
     off: list[str]
 
 
 class CommandOptions:
-    """The options of one command, by name without dashes in front."""
+    """The options that one command accepts: those with a value, and flags. Names have no dashes in front."""
 
     def __init__(self, values: Iterable[str], switches: Mapping[str, Switch]) -> None:
         self.switches = switches
@@ -38,23 +42,27 @@ class CommandOptions:
 
 @dataclass(frozen=True)
 class Argument:
-    """An option in the command's spelling, or an argument that is no option: then ``name`` is empty."""
+    """One option of a command, or another argument of the command line.
+
+    ``tokens`` are the words to pass to the command's parser. ``name`` is the option's name as the command spells it,
+    and empty for an argument that is no option.
+    """
 
     tokens: list[str]
     name: str = ""
     value: str | None = None
     is_flag: bool = False
     origin: FileOption | None = None
-    """The place in an option file; None for the command line."""
+    """The option's line in an option file, for errors. None for an option of the command line."""
 
 
 def arguments_of(
     typed: Sequence[str], command: str, commands: Mapping[str, CommandOptions], server_options: frozenset[str]
 ) -> list[Argument]:
-    """Return the arguments of the option files that ``typed`` names, then those of ``typed``.
+    """Return the arguments from the option files that the command line names, followed by the command line's own.
 
-    ``commands`` has the options of every command that may read a file. A server's section of a file may set only
-    ``server_options``. Raises OptionError.
+    ``typed`` is the command line. ``commands`` has the options of every command that may read an option file. A
+    server's section, such as ``[mysqld]``, may set only ``server_options``. Raises OptionError.
     """
     options = commands[command]
     given = list(_from_command_line(typed, options))
@@ -73,12 +81,12 @@ def arguments_of(
 
 
 def last_of(arguments: Sequence[Argument], name: str) -> Argument | None:
-    """Return the last argument for an option; None when there is none."""
+    """Return the last argument that sets the option ``name``, or None when no argument sets it."""
     return next((argument for argument in reversed(arguments) if name and argument.name == name), None)
 
 
 def _from_command_line(typed: Iterable[str], options: CommandOptions) -> Iterator[Argument]:
-    """Yield the typed arguments. An unknown option stays as it is, so that the command's parser reports the option."""
+    # An unknown option stays unchanged, so that the command's parser reports the option.
     rest = iter(typed)
     for token in rest:
         if token == "--":
@@ -106,7 +114,6 @@ def _from_file(
     commands: Mapping[str, CommandOptions],
     server_options: frozenset[str],
 ) -> Iterator[Argument]:
-    """Yield the arguments for ``command``. Skip options for other commands."""
     options = commands[command]
     for option in file_options:
         section = option.section.lower()
@@ -144,7 +151,7 @@ def _argument(named: Named, options: CommandOptions, origin: FileOption | None =
 
 
 def _last_flags(arguments: list[Argument]) -> list[Argument]:
-    """Return the arguments with the last of each flag only. Typer cannot take back a flag that has no opposite."""
+    # Only the last setting of a flag counts. Typer cannot turn off a flag again that has no opposite argument.
     last = {argument.name: at for at, argument in enumerate(arguments) if argument.is_flag}
     return [
         argument for at, argument in enumerate(arguments) if not argument.is_flag or last[argument.name] == at

@@ -1,22 +1,22 @@
-"""Defaults of options that both the slave and the master use, or that several objects repeat."""
+"""Default values of options that several programs or commands share, so that the values agree."""
 
 from __future__ import annotations
 
 NET_TIMEOUT = 60.0
-"""The default of ``--replica-net-timeout``, seconds, as in MySQL."""
+"""The default of ``--replica-net-timeout``, seconds, as in MySQL. A slave waits so long for a silent master."""
 
 HEARTBEAT_PERIOD = NET_TIMEOUT / 2
-"""The default time between heartbeats when a master has nothing to send, seconds.
+"""The default time between the heartbeats of a master that has nothing to send, seconds.
 
-MySQL's default is half of ``replica_net_timeout``, too. A slave with another ``--replica-net-timeout`` asks for half
-of that.
+As in MySQL the default is half of ``--replica-net-timeout``. A slave with another timeout asks the master for half of
+its own timeout.
 """
 
 SYNC_EVENTS = 10_000
-"""The default of ``--sync-relay-log`` and ``--sync-master-info``, events, as in MySQL."""
+"""The default of ``--sync-relay-log`` and ``--sync-master-info``, as in MySQL: the events between two syncs to disk."""
 
 CONNECT_RETRY = 60.0
-"""The default of ``--connect-retry``, seconds, as in MySQL."""
+"""The default of ``--connect-retry``, as in MySQL: the seconds before a slave connects to its master again."""
 
 FIRST_EVENT = 4
-"""The offset of a binlog file's first event, bytes. The magic number is before it."""
+"""The offset of the first event of a binlog file, bytes. The file's magic number comes before the event."""

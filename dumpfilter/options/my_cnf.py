@@ -1,11 +1,13 @@
 """Option files (``my.cnf``), read as the servers read them.
 
 The manuals' pages "Using Option Files" (MySQL) and "Configuring MariaDB with Option Files" describe the format. Where
-the pages are silent, ``my_print_defaults`` of MySQL 9.7 and MariaDB 10.11 was asked. The two agree. Some problems that
-the servers ignore with a warning are errors here, since a filter that is silently missing is worse than no start. These
-are a missing included file, includes nested too deep, an unknown ``!`` directive, and a world-writable file.
+the pages are silent, the reader does what ``my_print_defaults`` of MySQL 9.7 and MariaDB 10.11 do, which agree.
 
-:func:`parse` reads the format, without I/O. :func:`read_options_file` follows the includes.
+Servers ignore some problems with a warning. They are errors here, since a start without a filter is worse than no
+start. The problems are a missing included file, includes nested too deep, an unknown ``!`` directive, and a
+world-writable file.
+
+:func:`parse` reads the text of one file, without I/O. :func:`read_options_file` also reads included files.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from pathlib import Path
 from dumpfilter.errors import OptionError
 
 MAX_DEPTH = 10
-"""The most levels of included files, as in the servers."""
+"""The most levels of option files that include each other with ``!include``, as in the servers."""
 
 _SPACE = " \t\n\v\f\r"
 _DIRECTIVE = re.compile(rf"!(\S*)[{_SPACE}]*(.*)", re.DOTALL)
@@ -29,7 +31,7 @@ _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "s": " "}
 
 
 class OptionFileError(OptionError):
-    """An option file that cannot be read, or a bad option in it. The text names the file and the line."""
+    """An error about an option file that cannot be read, or about a bad line in the file. The text names both."""
 
     def __init__(self, what: str, *, file: str, line: int | None = None) -> None:
         self.what = what
@@ -40,7 +42,10 @@ class OptionFileError(OptionError):
 
 @dataclass(frozen=True)
 class FileOption:
-    """One option as it is written. ``value`` is None for a name alone. ``line`` counts from 1."""
+    """One option as an option file spells it, with its section, file and line (from 1).
+
+    ``value`` is None for a name without an equals sign.
+    """
 
     section: str
     name: str
@@ -49,13 +54,16 @@ class FileOption:
     line: int
 
     def error(self, what: str) -> OptionFileError:
-        """Return an error about this option."""
+        """Return an error that names this option's file and line."""
         return OptionFileError(what, file=self.file, line=self.line)
 
 
 @dataclass(frozen=True)
 class Include:
-    """``!include`` or ``!includedir``. Relative paths begin at the working directory, as in the servers."""
+    """A line ``!include`` or ``!includedir`` of an option file, which includes one file or a directory's files.
+
+    As in the servers, relative paths begin at the working directory.
+    """
 
     path: str
     directory: bool
@@ -63,12 +71,14 @@ class Include:
     line: int
 
     def error(self, what: str) -> OptionFileError:
-        """Return an error about this directive."""
+        """Return an error that names the file and line of this ``!include`` or ``!includedir``."""
         return OptionFileError(what, file=self.file, line=self.line)
 
 
 def parse(text: str, file: str) -> Iterator[FileOption | Include]:
-    r"""Yield the options and includes of one file, in order. Raises OptionFileError with ``file`` and the line.
+    r"""Yield the options and ``!include`` lines of an option file's text, in order.
+
+    ``file`` is the file's name for errors. Raises OptionFileError with the file and the line.
 
     >>> [(o.name, o.value) for o in parse("[mysqld]\nskip_x\ny = 'a # b' # c\nz = a\\sb", "my.cnf")]
     [('skip_x', None), ('y', 'a # b'), ('z', 'a b')]
@@ -93,7 +103,7 @@ def parse(text: str, file: str) -> Iterator[FileOption | Include]:
 
 
 def read_options_file(path: str | os.PathLike[str]) -> list[FileOption]:
-    """Return all options of a file, with the options of an included file in place of its directive.
+    """Return all options of an option file. The options of an included file stand in place of its ``!include`` line.
 
     ``!includedir`` reads the files that end in ``.cnf`` in the order of their names' bytes, as the servers do on Unix.
     Raises OptionFileError.
@@ -150,7 +160,7 @@ def _directive(line: str, file: str, number: int) -> Include:
 
 
 def _without_comment(line: str) -> str:
-    """Return the line up to the first ``#`` outside quotes. A backslash protects a quote inside quotes only."""
+    # A comment begins at the first "#" outside quotes. A backslash escapes a quote only inside quotes.
     quote, escaped = "", False
     for at, character in enumerate(line):
         if character in "'\"" and not escaped and quote in ("", character):

@@ -1,4 +1,4 @@
-"""The servers' spellings of options: underscores, older names, and prefixes that change an option's meaning."""
+"""The servers' ways to spell an option: underscores, older names, and prefixes such as ``skip-`` and ``loose-``."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ ALIASES = {
     "ssl-key": "tls-key",
     "ssl-ca": "tls-ca",
 }
-"""The servers' names of some options, with the name here: MySQL's before and after 8.0.26, and MariaDB's."""
+"""The names of options in MySQL (before and after 8.0.26) and MariaDB, each with dumpfilter's name of the option."""
 
 _TRUE = frozenset({"1", "on", "true"})
 _FALSE = frozenset({"0", "off", "false"})
 
 
 class UnknownOption(OptionError):
-    """An option that does not exist. The text names the most similar option."""
+    """An error about an option that does not exist. The text names the most similar option."""
 
 
 @dataclass(frozen=True)
 class Named:
-    """An option that was found: its name, without dashes in front, and its value.
+    """An option's name as dumpfilter spells it, without dashes in front, and the option's value.
 
-    A flag's value is True or False. Another option's value is None when none was given.
+    A flag's value is True or False. Another option's value is None when the user gave no value.
     """
 
     name: str
@@ -42,7 +42,9 @@ class Named:
 
 
 class OptionNames:
-    """The options of a command, in two groups: flags, and options with a value. Names have no dashes in front.
+    """The names of a command's options, which finds an option in all spellings that the servers allow.
+
+    An option is a flag or has a value. Names have no dashes in front.
 
     >>> names = OptionNames(values=["replica-net-timeout"], flags=["verify-checksum"])
     >>> names.find("slave_net_timeout", "60")
@@ -57,20 +59,21 @@ class OptionNames:
         self._flags = dict.fromkeys(values, False) | dict.fromkeys(flags, True)
 
     def __contains__(self, spelled: str) -> bool:
-        """Tell whether :meth:`find` finds the option."""
+        """Tell whether the command has an option that can be spelled in this way."""
         try:
             return self.find(spelled, None) is not None
         except UnknownOption:
             return False
 
     def find(self, spelled: str, value: str | None) -> Named | None:
-        """Return the option that a server would understand, or None for an unknown option with the prefix ``loose-``.
+        """Return the option that a server would understand under this spelling.
 
-        Dashes and underscores are alike, and so are capitals and small letters (as in MariaDB). ``skip-`` and
-        ``disable-`` turn a flag off, ``enable-`` turns it on. With a value that means off they do the opposite. In
-        MariaDB's spelling a connection's name and a dot before a ``replicate-`` option give the channel. Names must not
-        be shortened. (MariaDB accepts shortened names with a warning, MySQL refuses them.) Raises UnknownOption, and
-        OptionError for a flag's value that is neither on nor off.
+        Return None for an unknown option with the prefix ``loose-``, which servers ignore. Dashes and underscores mean
+        the same, and so do capital and small letters (as in MariaDB). The prefixes ``skip-`` and ``disable-`` turn a
+        flag off, and ``enable-`` turns the flag on. With a value such as 0 these prefixes mean the opposite. In
+        MariaDB's spelling ``NAME.replicate-…`` is an option for the channel NAME. Names must not be shortened. (MariaDB
+        accepts shortened names with a warning, MySQL refuses them.) Raises UnknownOption, and OptionError for a flag's
+        value that is neither on nor off.
         """
         connection, dot, name = spelled.rpartition(".")
         name = name.replace("_", "-").lower()

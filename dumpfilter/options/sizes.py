@@ -1,4 +1,4 @@
-"""Sizes as people write them."""
+"""Reading of sizes in bytes such as ``512M``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ _UNITS = {"K": 10, "M": 20, "G": 30, "T": 40}
 
 
 def parse_size(text: str, *, option: str = "size", least: int = 0) -> int:
-    """Return a size such as ``512M`` in bytes. Raises OptionError that names the option.
+    """Return the number of bytes that a text such as ``512M`` means. K, M, G and T are powers of 1024.
+
+    Raises OptionError, which names ``option``, for a malformed size and for a size below ``least``.
 
     >>> parse_size("1.5K")
     1536

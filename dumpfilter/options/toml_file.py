@@ -1,4 +1,4 @@
-"""Configuration files in TOML, read into checked models, with errors that name the file and the key."""
+"""Reading of TOML configuration files into checked pydantic models. Errors name the file and the key."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from dumpfilter.errors import OptionError
 
 
 class Model(BaseModel):
-    """A table of a configuration file. Unknown keys are errors. Errors never show a value, which may be a password."""
+    """The base of models for the tables of a TOML file. Unknown keys are errors.
+
+    Errors never show a value, because the value may be a password.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
@@ -21,7 +24,10 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 
 def load_toml(path: Path, model: type[_Model]) -> _Model:
-    """Read a file into a model. Raises OptionError with the file and the key, never with a value."""
+    """Read a TOML file into a model.
+
+    Raises OptionError that names the file and the bad key, and never shows a value.
+    """
     try:
         return model.model_validate(tomllib.loads(path.read_text("utf-8")))
     except (OSError, UnicodeDecodeError) as error:
@@ -34,7 +40,7 @@ def load_toml(path: Path, model: type[_Model]) -> _Model:
 
 
 def _key(location: tuple[int | str, ...]) -> str:
-    """Return ``imposed[2].rules`` for pydantic's ("imposed", 1, "rules"). Tables are counted from 1 in the text."""
+    # Pydantic's location ("imposed", 1, "rules") becomes "imposed[2].rules", since people count tables from 1.
     return "".join(f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
 
 

@@ -1,4 +1,4 @@
-"""Binlogs as text that a client can run again."""
+"""Printing of binlogs as SQL text that the client program ``mysql`` or ``mariadb`` can run again."""
 
 from dumpfilter.printing.load_files import LoadFiles
 from dumpfilter.printing.text import TextPrinter

@@ -1,7 +1,7 @@
-"""The names of collations and character sets by number, for ``SET`` statements and literals.
+"""The names of collations and character sets by their number in events, for printed ``SET`` statements and literals.
 
-They are from INFORMATION_SCHEMA.COLLATIONS and COLLATION_CHARACTER_SET_APPLICABILITY of MySQL 9.7, MariaDB 10.11 and
-11.8.
+The names are from INFORMATION_SCHEMA.COLLATIONS and COLLATION_CHARACTER_SET_APPLICABILITY of MySQL 9.7, MariaDB 10.11
+and 11.8.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _UCA1400_SETS = ("utf8mb3", "utf8mb4", "ucs2", "utf16", "utf32")
 
 
 def collation_name(number: int, family: Family) -> str | None:
-    """Return a collation's name, or None for a number that the family does not have.
+    """Return a collation's name, or None for a number that the server family (MySQL or MariaDB) does not have.
 
     >>> collation_name(255, "mysql"), collation_name(1057, "mariadb"), collation_name(2304, "mariadb")
     ('utf8mb4_0900_ai_ci', 'utf8mb3_general_nopad_ci', 'utf8mb4_uca1400_ai_ci')
@@ -39,7 +39,9 @@ def collation_name(number: int, family: Family) -> str | None:
 
 
 def charset_name(number: int, family: Family) -> str | None:
-    """Return a collation's character set, or None for a number that the family does not have.
+    """Return the name of the character set of the collation with this number.
+
+    Return None for a number that the server family (MySQL or MariaDB) does not have.
 
     >>> charset_name(45, "mysql"), charset_name(63, "mariadb")
     ('utf8mb4', 'binary')
@@ -50,6 +52,6 @@ def charset_name(number: int, family: Family) -> str | None:
 
 @functools.cache
 def _names() -> dict[str, dict[str, str]]:
-    """Return the names by number (a string, as in JSON), for each family and for both."""
+    # The keys are "mysql", "mariadb", "uca1400" and "both". Each value maps a collation's number, as text, to its name.
     names: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("collations.json").read_text())
     return names

@@ -1,4 +1,4 @@
-"""The Event_type and Info columns of SHOW BINLOG EVENTS, as the two servers fill them (``Log_event::pack_info``).
+"""The Info column of SHOW BINLOG EVENTS, as MySQL and MariaDB fill it (``Log_event::pack_info``).
 
 tests/printing compares every row with the rows that MySQL 9.7 and MariaDB 10.11 show for the recordings.
 """
@@ -47,18 +47,20 @@ _MYSQL_ROWS_FLAGS = (
 
 
 def event_info(event: Event) -> str:
-    """Return the Info column. It is empty for unknown events, and for events for which the servers show nothing.
+    """Return the text that SHOW BINLOG EVENTS shows for an event in its column Info.
 
-    Invalid UTF-8 becomes U+FFFD. Raises BinlogError for an event that is malformed.
+    The text is empty for events of an unknown type, and for events for which the servers show nothing. Invalid UTF-8
+    becomes U+FFFD. Raises BinlogError for a malformed event.
     """
     return _clean(_info(event))
 
 
 def shown_events(event: Event) -> Iterator[Event]:
-    """Yield the event and, for a compressed transaction, the events in it.
+    """Yield the events that SHOW BINLOG EVENTS shows for one event of a file.
 
-    The inner events have the transaction's ``header.end_log_pos`` and ``offset``, as MySQL shows them. Raises
-    BinlogError for a transaction that cannot be uncompressed.
+    For a compressed transaction (Transaction_payload event) these are the event itself and all events inside. The inner
+    events have the Transaction_payload event's end as ``header.end_log_pos`` and ``offset``, as MySQL shows them.
+    Raises BinlogError for a transaction that cannot be uncompressed.
     """
     yield event
     if event.type != T.TRANSACTION_PAYLOAD:
@@ -126,7 +128,7 @@ def _user_var(variable: C.UserVar, event: Event) -> str:
         if variable.type == C.REAL_RESULT and variable.value is not None:
             return f"@{name}={struct.unpack('<d', variable.value)[0]:.14g}"
         value = user_variable(variable, family)
-        assert value is not None  # None means an unknown collation, and only strings have collations
+        assert value is not None  # user_variable returns None only for strings of an unknown collation
         return f"@{name}={value.decode()}"
     collation = collation_name(variable.charset, family)
     if collation is None:
@@ -188,4 +190,7 @@ _INFO: dict[int, Callable[[Any, Event], str]] = {
     **dict.fromkeys(ROWS, _rows),
     **dict.fromkeys(MYSQL_GTIDS, _mysql_gtid),
 }
-"""The text of the Info column by event type, made from the event's content (:func:`decode_event`)."""
+"""The functions that make the text of the Info column, by event type.
+
+Each function gets the decoded event (:func:`decode_event`) and the event itself.
+"""

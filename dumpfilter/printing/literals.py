@@ -1,4 +1,4 @@
-"""SQL literals: names, strings and the values of user variables."""
+"""SQL literals for printed statements: quoted names, strings, and the values of user variables."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from dumpfilter.errors import BinlogCorrupt
 from dumpfilter.printing.collations import collation_name
 
 _DIGIT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
-"""The bytes that 0 to 9 decimal digits take (``dig2bytes``)."""
+"""The number of bytes that 0 to 9 digits of a DECIMAL take in the servers' binary form (``dig2bytes``)."""
 
 
 def quoted_name(name: str) -> bytes:
-    """Return a name in backticks.
+    """Return the name of a database, table or variable in backticks, as bytes. Backticks in the name are doubled.
 
     >>> quoted_name("a`b")
     b'`a``b`'
@@ -31,9 +31,9 @@ def quoted_name(name: str) -> bytes:
 
 
 def quoted_text(text: str) -> bytes:
-    r"""Return a string literal that reads the same in every sql_mode.
+    r"""Return an SQL string literal that means the same text in every sql_mode.
 
-    Quotes are doubled. A text with a backslash or a control character becomes a hexadecimal literal.
+    Quotes in the text are doubled. A text with a backslash or a control character becomes a hexadecimal literal.
 
     >>> quoted_text("it's"), quoted_text("a\\b")
     (b"'it''s'", b"X'615c62'")
@@ -45,9 +45,10 @@ def quoted_text(text: str) -> bytes:
 
 
 def user_variable(variable: UserVar, family: Family, own_name: Callable[[str], str] = str) -> bytes | None:
-    """Return the value as an expression of the same type, or None when the collation is unknown. Raises BinlogCorrupt.
+    """Return a user variable's value (User_var event) as an SQL expression of the same type.
 
-    ``own_name`` returns a collation's name in the server's version.
+    Return None for a string whose collation is unknown. ``own_name`` turns a collation's name into the name that the
+    server's version uses. Raises BinlogCorrupt for a malformed DECIMAL.
 
     >>> user_variable(UserVar("a", b"x", charset=45), "mysql")
     b"_utf8mb4 X'78' COLLATE `utf8mb4_general_ci`"
@@ -59,7 +60,7 @@ def user_variable(variable: UserVar, family: Family, own_name: Callable[[str], s
         return b"NULL"
     if variable.type == REAL_RESULT:
         text = repr(struct.unpack("<d", value)[0])
-        # a literal without an exponent is a DECIMAL
+        # A number without an exponent would be a DECIMAL for the server.
         return (text if "e" in text else text + "e0").encode()
     if variable.type == INT_RESULT:
         return str(int.from_bytes(value, "little", signed=not variable.unsigned)).encode()
@@ -76,7 +77,9 @@ def user_variable(variable: UserVar, family: Family, own_name: Callable[[str], s
 
 
 def decimal_text(data: bytes, precision: int, scale: int) -> str:
-    """Return a DECIMAL(precision, scale) in the servers' binary form (``bin2decimal``) as text. Raises BinlogCorrupt.
+    """Convert a DECIMAL(precision, scale) from the servers' binary form to decimal digits (``bin2decimal``).
+
+    Raises BinlogCorrupt for data of the wrong length.
 
     >>> decimal_text(bytes.fromhex("810dfb38d204d2"), 14, 4)
     '1234567890.1234'

@@ -1,4 +1,4 @@
-"""The files of LOAD DATA statements, taken out of a binlog so that a client can load them again."""
+"""The data files of LOAD DATA statements, written from a binlog to disk so that a client can load them again."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from dumpfilter.errors import BinlogCorrupt, OutputError
 
 
 class LoadFiles:
-    """A writer of ``SQL_LOAD-<file id>-<n>`` files. Each LOAD DATA statement gets a new file.
+    """A writer of the data files of LOAD DATA statements. Each statement gets a new file ``SQL_LOAD-<file id>-<n>``.
 
-    The first file makes ``directory``. None stands for a new temporary directory, which is not removed, since the
-    printed text names the files in it.
+    The writer makes ``directory`` together with the first file. With None it makes a temporary directory, and nobody
+    removes this directory, since the printed statements name the files in it.
     """
 
     def __init__(self, directory: Path | None = None) -> None:
@@ -23,7 +23,10 @@ class LoadFiles:
         self._paths: dict[int, Path] = {}
 
     def begin(self, block: LoadBlock) -> Path:
-        """Write the first block of a file and return its path. Raises OutputError."""
+        """Write the first block of a data file (Begin_load_query event) to a new file, and return the file's path.
+
+        Raises OutputError when the file cannot be written, or when a statement cannot name its path.
+        """
         if self.directory is None:
             self.directory = Path(tempfile.mkdtemp(prefix="dumpfilter-load-"))
         with writing(self.directory):
@@ -41,15 +44,20 @@ class LoadFiles:
         return path
 
     def append(self, block: LoadBlock) -> Path:
-        """Append a later block and return the file's path. Raises BinlogCorrupt for a file without a first block, and
-        OutputError."""
+        """Append a later block of a data file (Append_block event), and return the file's path.
+
+        Raises BinlogCorrupt for a file without a first block, and OutputError.
+        """
         path = self._path(block.file_id)
         with writing(path), open(path, "ab") as file:
             file.write(block.data)
         return path
 
     def take(self, file_id: int) -> Path:
-        """Return the path of a whole file for LOAD DATA. Raises BinlogCorrupt for a file without a first block."""
+        """Return the path of a complete data file for its LOAD DATA statement, and forget the file's number.
+
+        Raises BinlogCorrupt for a file without a first block.
+        """
         path = self._path(file_id)
         del self._paths[file_id]
         return path

@@ -1,4 +1,4 @@
-"""The work of ``dumpfilter binlog``: print the events of a binlog set that pass, or write them as a binlog set."""
+"""The work of ``dumpfilter binlog``, which filters binlogs and prints them as SQL text or writes them as new binlogs."""
 
 from __future__ import annotations
 
@@ -39,9 +39,10 @@ _DATETIME = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?:[T ](\d{1,2}):(\d
 
 @dataclass(frozen=True)
 class BinlogOptions:
-    """The options of ``dumpfilter binlog``, as they were written.
+    """The options of ``dumpfilter binlog``, as the user wrote them.
 
-    Values of options that depend on who wrote the binlog (GTIDs, how names compare) are read once that is known.
+    GTIDs and the comparison of names differ between MySQL and MariaDB. So the program parses these options only when it
+    has opened the binlog and knows the server that wrote it.
     """
 
     filter: FilterOptions = field(default_factory=FilterOptions)
@@ -59,9 +60,10 @@ class BinlogOptions:
 def rules_of(
     server: Mapping[RuleKind, Sequence[str] | None], worklog: Mapping[RuleKind, Sequence[str] | None]
 ) -> list[Rule]:
-    """Return the rules of options in the servers' spelling (``--replicate-do-db``) and in WL#40's (``--do-db``).
+    """Return the filter rules of a command line, where a rule's option has two names.
 
-    Raises OptionError for a value, and when one kind of rule is spelled in both ways.
+    ``server`` has the values of options such as ``--replicate-do-db``, and ``worklog`` those of WL#40's short names
+    such as ``--do-db``. Raises OptionError for a bad value, and for a kind of rule that has values under both names.
     """
     rules = []
     for kind in RuleKind:
@@ -79,10 +81,11 @@ def rules_of(
 
 
 def print_binlog(binlogs: BinlogSet, options: BinlogOptions, out: BinaryIO, log: Console) -> Counts:
-    """Write the events that pass to ``out``, as text for the client program of the server's family.
+    """Print the events that pass the filter to ``out``, as SQL text for the client program ``mysql`` or ``mariadb``.
 
-    ``log`` gets warnings and, where it is a terminal and ``out`` is none, a bar. Raises BinlogError where the set is
-    damaged (what is whole before that has been printed), OptionError, GtidError and OutputError.
+    ``log`` gets warnings. It also gets a progress bar if ``log`` is a terminal and ``out`` is not. Raises BinlogError
+    for a damaged binlog, after the events before the damage have been printed. Raises OptionError, GtidError and
+    OutputError, too.
     """
     work = _Work(binlogs, options, log)
     counts = Counts()
@@ -131,10 +134,11 @@ def write_binlog(
     overwrite: bool = False,
     tables_info: bool = False,
 ) -> Counts:
-    """Write the events that pass as a binlog set: ``<base>.000001`` … and ``<base>.index`` in ``output``.
+    """Write the events that pass the filter as new binlogs: ``<base>.000001`` … and ``<base>.index`` in ``output``.
 
-    ``base``: empty for the name of the source's files. ``tables_info``: name the tables in every Query event (WL#40).
-    Raises as :func:`print_binlog`; then nothing is left of the new set.
+    An empty ``base`` stands for the name of the source's files. With ``tables_info`` every Query event gets the names
+    of its statement's tables, as WL#40 proposes. Raises BinlogError, OptionError, GtidError and OutputError, and then
+    leaves no new files.
     """
     work = _Work(binlogs, options, log)
     base = base or binlogs.names[0].rpartition(".")[0] or binlogs.names[0]
@@ -175,7 +179,7 @@ def write_binlog(
 
 
 class _Work:
-    """The filters and the range that the options give for one binlog set."""
+    """The filters, and the range of events, that the options of ``dumpfilter binlog`` select for one binlog set."""
 
     def __init__(self, binlogs: BinlogSet, options: BinlogOptions, log: Console) -> None:
         self._binlogs = binlogs
@@ -199,7 +203,10 @@ class _Work:
 
     @contextmanager
     def progress(self, what: str, *, quiet: bool = False) -> Iterator[Callable[[int], None]]:
-        """Show a progress bar on a terminal, and give the function to call with the number of bytes read."""
+        """Show a progress bar on a terminal.
+
+        The context's value is a function that takes the number of bytes just read.
+        """
         bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -216,7 +223,10 @@ class _Work:
 
 
 def range_of(options: BinlogOptions, family: Family) -> Range:
-    """Return the range of events that the options select. Raises OptionError and GtidError."""
+    """Return the range of events that the options select by position, date and time, and GTIDs.
+
+    Raises OptionError and GtidError.
+    """
     start, after = _position(options.start_position, "--start-position", family)
     stop, up_to = _position(options.stop_position, "--stop-position", family)
     if start is not None and start < 4:
@@ -238,7 +248,7 @@ def range_of(options: BinlogOptions, family: Family) -> Range:
 
 
 def _position(text: str, option: str, family: Family) -> tuple[int | None, GtidSet | None]:
-    """Return a position option as a file offset or as MariaDB's GTIDs, the last of each domain."""
+    # MariaDB accepts GTIDs instead of a file offset, the last GTID of each domain. One of the results is None.
     if not text:
         return None, None
     if _POSITION.fullmatch(text):
@@ -260,7 +270,7 @@ def _gtids(text: str, option: str, family: Family) -> GtidSet | None:
 
 
 def _seconds(text: str, option: str) -> int | None:
-    """Return the Unix time of a date and time, which is local unless it has an offset from UTC."""
+    # A date and time without an offset from UTC is in local time, as in mysqlbinlog.
     if not text:
         return None
     match = _DATETIME.fullmatch(text)
@@ -277,7 +287,10 @@ def _seconds(text: str, option: str) -> int | None:
 
 
 class _Buffered:
-    """A buffer for small writes. When the reader has gone, it raises BrokenPipeError and drops the data."""
+    """A buffer that collects small writes to an output, for speed.
+
+    When the program that reads the output has ended, the buffer raises BrokenPipeError and discards the data.
+    """
 
     def __init__(self, out: BinaryIO) -> None:
         self._out = out
@@ -298,6 +311,6 @@ class _Buffered:
             self._out.flush()
         except BrokenPipeError:
             if self._out is sys.stdout.buffer:
-                # Python would otherwise flush again at its end and print a second error
+                # Python flushes standard output at its exit, and would print a second error.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise

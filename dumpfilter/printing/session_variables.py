@@ -1,6 +1,7 @@
-"""The SET statements that restore the session a statement ran in (``Query_log_event::print_query_header``).
+"""SET statements that restore the session variables with which a statement ran on the server that logged it.
 
-Only variables that have changed since the last statement are set again. Most statements need one line.
+They are printed before the statement (``Query_log_event::print_query_header``). Only variables that have changed since
+the last statement are set again, so that most statements need one line.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ _NO_FOREIGN_KEY_CHECKS = 1 << 26
 _RELAXED_UNIQUE_CHECKS = 1 << 27
 _AUTO_IS_NULL = 1 << 14
 
-# variable, bit of flags2, the variable's value when the bit is set, the first version with the variable
+# A row has a session variable, its bit in a Query event's flags2, and the variable's value when the bit is set. A row
+# of MariaDB also has the first version of MariaDB with the variable.
 _OPTIONS: tuple[tuple[str, int, bool], ...] = (
     ("foreign_key_checks", _NO_FOREIGN_KEY_CHECKS, False),
     ("sql_auto_is_null", _AUTO_IS_NULL, True),
@@ -26,7 +28,7 @@ _OPTIONS: tuple[tuple[str, int, bool], ...] = (
     ("autocommit", _NOT_AUTOCOMMIT, False),
 )
 _MARIADB_OPTIONS: tuple[tuple[str, int, bool, tuple[int, int]], ...] = (
-    # MariaDB 10.11 was asked which bit each variable sets
+    # The bits are from an experiment with MariaDB 10.11.
     ("check_constraint_checks", 1 << 15, False, (10, 2)),
     ("sql_if_exists", 1 << 28, True, (10, 5)),
     ("explicit_defaults_for_timestamp", 1 << 24, True, (10, 10)),
@@ -35,18 +37,28 @@ _MARIADB_OPTIONS: tuple[tuple[str, int, bool, tuple[int, int]], ...] = (
 _NAMELESS = re.compile(
     r"\s*ALTER\s+(DATABASE|SCHEMA)\s+(DEFAULT|CHARACTER|CHARSET|COLLATE|ENCRYPTION|COMMENT|READ)\b", re.I
 )
-"""ALTER DATABASE without a name. Servers wrongly flag this statement as independent of the current database."""
+"""The pattern of ALTER DATABASE without a database's name, which changes the current database.
+
+Servers log the statement with LOG_EVENT_SUPPRESS_USE_F, as if the current database did not matter.
+"""
 _VERSION = re.compile(r"(?:5\.5\.5-)?(\d+)\.(\d+)")
 
 
 def server_version(fd: FormatDescription) -> tuple[int, int]:
-    """Return the first two numbers of the writer's version, or (0, 0) for a version that cannot be read."""
+    """Return the first two numbers of the version of the server that wrote the binlog, such as (10, 11).
+
+    Return (0, 0) for a version without such numbers.
+    """
     match = _VERSION.match(fd.server_version)
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
 class Session:
-    """The session variables that the printed text has set. ``fd`` tells the server that the text is for."""
+    """The session variables that the printed SET statements have set so far.
+
+    ``fd`` is the binlog's format description event. It tells the family and version of the server, on which the names
+    of variables and character sets depend.
+    """
 
     def __init__(self, fd: FormatDescription) -> None:
         self.family: Family = fd.family
@@ -62,20 +74,24 @@ class Session:
         ]
 
     def charset(self, collation: int) -> str | None:
-        """Return this server's name of a collation's character set, or None for an unknown collation."""
+        """Return the name of a collation's character set in the server's version, or None for an unknown collation."""
         name = charset_name(collation, self.family)
         return None if name is None else self.own_name(name)
 
     def own_name(self, name: str) -> str:
-        """Return this version's name of a character set or collation. Older versions say utf8 for utf8mb3."""
+        """Return the name that the server's version uses for a character set or collation.
+
+        Older versions say ``utf8`` for ``utf8mb3``.
+        """
         if name.startswith("utf8mb3") and self._version < ((10, 6) if self.family == "mariadb" else (8, 1)):
             return "utf8" + name.removeprefix("utf8mb3")
         return name
 
     def before(self, query: QueryEvent, header: EventHeader, *, database: str, use: bool) -> list[bytes]:
-        """Return the statements, without delimiters, that set the variables which ``query`` needs.
+        """Return the USE and SET statements to print before a logged statement. They have no delimiter.
 
-        ``database`` is the default database. With ``use`` False the statement does not depend on the default database.
+        They set the session variables that the Query event ``query`` records. ``database`` is the default database.
+        With ``use`` False there is no USE, because the statement does not depend on the default database.
         """
         lines = self._use(query, header, database) if use else []
         status = query.status
@@ -114,7 +130,7 @@ class Session:
 
     def _use(self, query: QueryEvent, header: EventHeader, database: str) -> list[bytes]:
         if header.flags & LOG_EVENT_SUPPRESS_USE_F and not _NAMELESS.match(query.text):
-            # The statement may have dropped the default database, so that the next statement prints USE again.
+            # The statement may be DROP DATABASE of the default database. The next statement prints USE again.
             self._set.pop("use", None)
             return []
         return [b"use " + quoted_name(database)] if database and self._changed("use", database) else []
@@ -129,7 +145,7 @@ class Session:
             "collation_server": status.collation_server,
         }
         if self._set.get("charsets") != wanted and (name := self.charset(status.charset_client)) is not None:
-            # the client program needs the character set to find the ends of characters
+            # In some character sets a part of a character looks like a backslash. The client must know the set.
             lines.append(f"/*!\\C {name} */".encode())
         self._several(lines, "charsets", wanted)
         chosen = status.character_set_collations
@@ -138,7 +154,8 @@ class Session:
                 (charset_name(of_set, self.family), collation_name(number, self.family))
                 for of_set, number in chosen
             )
-            # a character set that is left out gets the target's default collation
+            # A character set that the SET statement leaves out gets the default collation of the server that runs the
+            # text.
             text = ",".join(f"{charset}={name}" for charset, name in pairs if charset and name)
             lines.append(f"SET @@session.character_set_collations='{text}'".encode())
 

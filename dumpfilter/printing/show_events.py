@@ -1,4 +1,4 @@
-"""SHOW BINLOG EVENTS and SHOW RELAYLOG EVENTS of one file."""
+"""The statements SHOW BINLOG EVENTS and SHOW RELAYLOG EVENTS for one binlog or relay log file."""
 
 from __future__ import annotations
 
@@ -25,22 +25,26 @@ COLUMNS = (
 )
 
 MOST_ROWS = 100_000
-"""The most events that one statement shows. All rows of an answer are in memory, unlike in a server."""
+"""The most events that one statement shows. The limit bounds memory, since all rows of an answer are in memory."""
 
 _MAX_INFO = 1 << 20
-"""The most characters of an Info column. A statement may have a gigabyte."""
+"""The number of characters to which the column Info is cut.
+
+The limit bounds memory: a statement may have a gigabyte.
+"""
 
 
 def show_events(
     path: Path, family: Family, *, position: int = 4, offset: int = 0, count: int | None = None
 ) -> Result:
-    """Return the events of a file from ``position`` on, without the first ``offset``, at most ``count``.
+    """Return the rows of ``SHOW BINLOG EVENTS IN path FROM position LIMIT offset, count``.
 
-    ``count`` None: up to :data:`MOST_ROWS`, with a warning when there are more. The answer ends before an event that is
-    not complete. Raises the error of :func:`no_events` for a position without an event, and for a damaged file.
+    ``count`` None stands for a statement without LIMIT. At most :data:`MOST_ROWS` events are shown, with a warning when
+    there are more. The answer ends before an incomplete event at the end of the file. Raises SqlError
+    (ER_ERROR_WHEN_EXECUTING_COMMAND) for a position at which no event begins, and for a damaged file.
     """
     if count == 0:
-        # with LIMIT 0 MySQL 9.7 shows all events and MariaDB 10.11 one event
+        # For LIMIT 0 MySQL 9.7 shows all events, and MariaDB 10.11 shows one event.
         count = None if family == "mysql" else 1
     wanted = MOST_ROWS if count is None else min(count, MOST_ROWS)
     events = _events(path, family, position)
@@ -53,7 +57,10 @@ def show_events(
 
 
 def no_events(reason: str, statement: str = "SHOW BINLOG EVENTS") -> SqlError:
-    """Return ER_ERROR_WHEN_EXECUTING_COMMAND, with the reason cut as the servers cut it."""
+    """Return the error with which servers answer SHOW BINLOG EVENTS that cannot show events.
+
+    The error is ER_ERROR_WHEN_EXECUTING_COMMAND. The servers cut a long reason, and so does the error.
+    """
     return ER_ERROR_WHEN_EXECUTING_COMMAND(statement, reason)
 
 
@@ -107,18 +114,16 @@ def _events(path: Path, family: Family, position: int) -> Iterator[Event]:
 
 
 def _check_place(head: bytes, position: int, family: Family) -> None:
-    """Refuse a position inside the format description event as MariaDB does. MySQL goes on with the next event."""
+    # MariaDB refuses a position inside the format description event. MySQL goes on with the next event.
     end = 4 + EventHeader.unpack(head, 4).size if len(head) == 4 + HEADER_LENGTH else 0
     if family == "mariadb" and position < end:
         raise _wrong(family, position, "")
 
 
 def _believable(event: Event) -> bool:
-    """Tell whether the bytes at a position that a user gave are an event.
-
-    An event has a known type, and a checksum or an ``end_log_pos`` that is its end or 0. In a relay log
-    ``end_log_pos`` is the master's, but relay logs mostly have checksums.
-    """
+    # A user may give a position inside an event. The bytes there count as an event if the type is known, and if the
+    # event has a checksum or an end_log_pos that is its end or 0. In a relay log end_log_pos is a position in the
+    # master's binlog, but most relay logs have checksums.
     known = not shown_name(event.type).startswith("Unknown")
     return known and (event.fd.checksum or event.header.end_log_pos in (0, event.offset + event.header.size))
 

@@ -1,7 +1,7 @@
-"""Events printed as text that a client can run again, as ``mysqlbinlog`` and ``mariadb-binlog`` print them.
+"""Printing of events as SQL text that a client can run again, as ``mysqlbinlog`` and ``mariadb-binlog`` print them.
 
-Sources: the ``print`` functions of ``sql/log_event.cc`` and ``client/mysqlbinlog.cc`` of both servers, and the output
-of their programs. docs/binlog.md tells where this text differs from theirs.
+The text follows the ``print`` functions of ``sql/log_event.cc`` and ``client/mysqlbinlog.cc`` of both servers, and the
+output of these programs. docs/binlog.md lists the differences.
 """
 
 from __future__ import annotations
@@ -46,25 +46,25 @@ from dumpfilter.printing.session_variables import Session
 T = EventType
 
 DELIMITER = b"/*!*/;"
-"""The end of a statement in the text. It is a comment, which does no harm to a client that ignores DELIMITER."""
+"""The text after each printed statement. It is an SQL comment, harmless for a client that does not know DELIMITER."""
 
 _KEYWORDS = (b"BEGIN", b"COMMIT", b"ROLLBACK")
 _FRAMES = (b"SAVEPOINT ", b"ROLLBACK ", b"RELEASE SAVEPOINT ", b"XA ")
 _AUTOMATIC = b"/*!50616 SET @@SESSION.GTID_NEXT= 'AUTOMATIC'*/"
 _SPOOLED = 16 << 20
-"""The most bytes of one statement's rows in memory. More go to a temporary file."""
+"""The most bytes of printed row events of one statement that stay in memory. More bytes go to a temporary file."""
 
 
 class TextPrinter:
-    """A printer of a binlog's events in their order.
+    """A printer of binlog events as SQL text. The caller passes the events in the binlog's order.
 
     Parameters:
-        write: gets the text as bytes, since statements stay in their clients' character sets.
-        load_files: writes the files of LOAD DATA.
-        rewrite_db: returns the name to print for a database (``--replicate-rewrite-db``).
+        write: a function that gets the text as bytes, because statements stay in their clients' character sets.
+        load_files: the writer of the data files of LOAD DATA statements.
+        rewrite_db: a function that returns the name to print for a database (``--replicate-rewrite-db``).
         skip_gtids: print GTIDs as comments. False: print ``SET @@SESSION.GTID_NEXT``, or MariaDB's ``gtid_seq_no``,
             ``gtid_domain_id`` and ``server_id``.
-        warn: gets a text, with file and position, when the printed statements cannot do what the event did.
+        warn: a function that gets a warning, with file and position, when the printed text cannot repeat an event.
     """
 
     def __init__(
@@ -89,13 +89,16 @@ class TextPrinter:
         self._gtid_set = False
 
     def begin(self, fd: FormatDescription) -> None:
-        """Print the head of the text. ``fd`` is the first file's format description."""
+        """Print the statements that begin the text, before all events.
+
+        ``fd`` is the first file's format description.
+        """
         self._write(b"/*!50530 SET @@SESSION.PSEUDO_SLAVE_MODE=1*/;\n")
         self._write(b"/*!50003 SET @OLD_COMPLETION_TYPE=@@COMPLETION_TYPE,COMPLETION_TYPE=0*/;\n")
         self._write(b"DELIMITER " + DELIMITER + b"\n")
 
     def end(self) -> None:
-        """Print the end of the text."""
+        """Print the statements that end the text, after all events, and restore the client's settings."""
         self._flush_rows()
         self._end_gtids()
         self._write(b"DELIMITER ;\n# End of log file\n")
@@ -103,10 +106,10 @@ class TextPrinter:
         self._write(b"/*!50530 SET @@SESSION.PSEUDO_SLAVE_MODE=0*/;\n")
 
     def event(self, event: bytes, offset: int, fd: FormatDescription, *, file: str) -> None:
-        """Print one whole event, which begins at ``offset`` of ``file``.
+        """Print one complete event, which begins at ``offset`` of ``file``.
 
-        ``fd`` is the format description in force, or the event itself when it is one. Raises BinlogError with file and
-        position, and OutputError.
+        ``fd`` is the file's format description event, even when ``event`` is that event. Raises BinlogError with file
+        and position, and OutputError.
         """
         self._file = file
         try:
@@ -139,7 +142,7 @@ class TextPrinter:
         )
 
     def _tail(self, text: str = "") -> None:
-        """Print the rest of the comment line that names the event. Line ends in ``text`` become spaces."""
+        # A line end in the text would end the comment, and the client would run the rest as a statement.
         text = "".join(" " if character in "\r\n\0" else character for character in text)
         self._write((f"\t{text}\n" if text else "\n").encode("utf-8", "surrogateescape"))
 
@@ -147,7 +150,8 @@ class TextPrinter:
         self._write(text + DELIMITER + b"\n")
 
     def _statement(self, text: bytes) -> None:
-        """Print a client's statement, which may end in a comment and may contain the delimiter."""
+        # The delimiter is on a line of its own, since the statement may end in a comment. A statement that contains the
+        # delimiter gets another delimiter.
         delimiter, number = DELIMITER, 0
         while delimiter in text:
             delimiter, number = b"/*!%d*/;" % number, number + 1
@@ -178,11 +182,12 @@ class TextPrinter:
         self._fd = fd
         if fd.created:
             self._setting(b"ROLLBACK")
-        # Servers refuse a format description that announces tables info. No printed BINLOG has such events.
+        # Tables info (WL#40) is a list of tables in Query events that real servers do not know. They refuse a format
+        # description that announces it. The printed text has no such events.
         plain = announce_tables_info(fd, False) if has_tables_info(fd) else fd
         self._write(b"BINLOG '\n" + encodebytes(plain.raw) + b"'" + DELIMITER + b"\n")
         if fd.family == "mysql" and self._skip_gtids:
-            # after a BINLOG with a format description event MySQL refuses statements until GTID_NEXT is set
+            # MySQL refuses statements after a BINLOG statement with a format description event, until GTID_NEXT is set.
             self._setting(_AUTOMATIC)
 
     # rows
@@ -213,7 +218,7 @@ class TextPrinter:
             server_id=header.server_id,
             end_log_pos=header.end_log_pos,
             flags=header.flags,
-            # the printed format description event says whether events have checksums
+            # The printed format description event tells the server whether the events have checksums.
             checksum=self._fd.checksum,
         )
         self._rows.write(encodebytes(event))
@@ -221,7 +226,7 @@ class TextPrinter:
             self._flush_rows()
 
     def _flush_rows(self) -> None:
-        """Print the gathered rows events of one statement in one BINLOG statement."""
+        # As in mysqlbinlog, all table maps and row events of one statement go into one BINLOG statement.
         if self._rows is None:
             return
         with self._rows as pieces:
@@ -247,7 +252,7 @@ class TextPrinter:
                 "replayed it fails too, or does more (mysql --force goes on)"
             )
         settings = self._session.before(
-            # the database in BEGIN and COMMIT events need not exist, so that USE could fail
+            # The database that BEGIN and COMMIT events name need not exist, so that USE could fail.
             query,
             header,
             database=self._rewrite_db(query.db) if query.db else "",
@@ -261,7 +266,7 @@ class TextPrinter:
             self._statement(query.raw)
 
     def _load(self, query: ExecuteLoadQueryEvent) -> bytes:
-        """Return LOAD DATA with the name of the file that was taken out of the binlog."""
+        # The printed LOAD DATA names the file on disk, which load_files has written from the binlog.
         path = str(self._load_files.take(query.file_id))
         replace_ = b" REPLACE" if query.dup_handling == 2 else b""
         infile = b" LOCAL INFILE " + quoted_text(path) + replace_ + b" INTO"
@@ -305,7 +310,7 @@ class TextPrinter:
             incident = C.decode_incident(body)
             self._tail(f"Incident {incident.number}: {incident.message}")
             self._warn(f"{self._here}: an incident: {incident.message or 'lost events'}; replay stops here")
-            # the servers' programs print this invalid statement to stop the replay
+            # Like mysqlbinlog and mariadb-binlog, print an invalid statement that stops the client.
             self._statement(b"RELOAD DATABASE; # Shall generate syntax error")
         elif kind in _ABOUT_FILE:
             self._tail(_ABOUT_FILE[T(kind)](body))
@@ -357,7 +362,7 @@ class TextPrinter:
     # GTIDs
 
     def _end_gtids(self) -> None:
-        """Print the end of the last transaction's GTID, so that later statements get GTIDs of the target."""
+        # The server that runs the text then gives its own GTIDs to later statements.
         if self._gtid_set:
             self._setting(_AUTOMATIC)
             self._gtid_set = False
@@ -389,7 +394,7 @@ class TextPrinter:
         if event.flags & FL_PREPARED_XA:
             self._setting(f"XA START {event.xid}".encode())
         elif not event.standalone:
-            # MariaDB logs no BEGIN after a GTID event
+            # MariaDB's GTID event begins the transaction, and no BEGIN event follows.
             self._setting(b"START TRANSACTION")
 
 
@@ -413,4 +418,4 @@ _ABOUT_FILE: dict[EventType, Callable[[bytes | memoryview], str]] = {
     T.HEARTBEAT_V2: lambda body: "",
     T.IGNORABLE: lambda body: "",
 }
-"""Events of the file itself, with the functions that make their comments."""
+"""The types of events that are about the binlog file, and the functions that make the comments printed for them."""

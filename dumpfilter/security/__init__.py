@@ -1,1 +1,1 @@
-"""TLS certificates of the servers that the product starts."""
+"""TLS certificates for the gRPC server and the consoles of masters and slaves."""

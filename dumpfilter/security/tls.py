@@ -1,4 +1,4 @@
-"""Certificates and keys of a server: files that are checked, or a certificate that is made."""
+"""TLS certificates and keys of a server, which come from checked files or are made when the server starts."""
 
 from __future__ import annotations
 
@@ -26,11 +26,14 @@ CA_OPTION = "--tls-ca"
 
 _VALID = datetime.timedelta(days=3650)
 _CLOCK_SKEW = datetime.timedelta(days=1)
-"""The time before its making from which a made certificate is valid. Clients with slow clocks accept it."""
+"""The time by which a certificate that dumpfilter makes is valid before its creation.
+
+Clients whose clocks are slow accept the certificate, too.
+"""
 
 
 class TlsFileError(OptionError):
-    """A file with a certificate or a key that cannot be used."""
+    """An error about a certificate or key file that a server cannot use. The text names the option and the file."""
 
     def __init__(self, option: str, path: Path, what: str, cure: str = "") -> None:
         self.option = option
@@ -41,7 +44,11 @@ class TlsFileError(OptionError):
 
 @dataclass(frozen=True)
 class TlsFiles:
-    """The paths of PEM files: the server's certificate (followed by its issuers'), its key, and the clients' CA."""
+    """The paths of a server's PEM files, from the options ``--tls-cert``, ``--tls-key`` and ``--tls-ca``.
+
+    The first file has the server's certificate, followed by its issuers' certificates. The CA signs clients'
+    certificates.
+    """
 
     certificate: Path | None = None
     key: Path | None = None
@@ -49,7 +56,7 @@ class TlsFiles:
 
     @property
     def has_certificate(self) -> bool:
-        """Whether a certificate is given. Otherwise one is made."""
+        """Whether the user gave a certificate or a key. Otherwise the server makes a temporary certificate."""
         return self.certificate is not None or self.key is not None
 
 
@@ -57,30 +64,30 @@ class TlsFiles:
 class ServerTls:
     """A server's certificate and key, loaded and checked.
 
-    ``context`` is ready for Python's ``ssl``; the PEM texts are for libraries with a TLS of their own.
+    ``context`` is for Python's ``ssl``. The PEM texts are for libraries with their own TLS, such as gRPC.
     """
 
     context: ssl.SSLContext
     certificates: bytes
-    """The server's certificate and its issuers', PEM."""
+    """The server's certificate and its issuers' certificates, as PEM."""
     key: bytes = field(repr=False)
-    """The private key, PEM."""
+    """The private key of the server's certificate, as PEM."""
     ca: bytes | None
-    """Certificates of the CAs that clients' certificates must have been signed by, PEM."""
+    """The certificates of the CAs that must have signed clients' certificates, as PEM. None: no CA is given."""
     fingerprint: bytes
-    """SHA-256 of the server's certificate."""
+    """The SHA-256 digest of the server's certificate, 32 bytes."""
 
 
 @dataclass(frozen=True)
 class KeyPair:
-    """A certificate and its private key, PEM."""
+    """A certificate and its private key, both as PEM."""
 
     certificate: bytes
     key: bytes = field(repr=False)
 
 
 def load_tls(files: TlsFiles) -> ServerTls:
-    """Read and check a certificate, its key and perhaps a CA.
+    """Read and check the files of a server's certificate, its key and, if given, the CA of its clients.
 
     Raises OptionError with the option, the file and the cure.
     """
@@ -105,15 +112,18 @@ def load_tls(files: TlsFiles) -> ServerTls:
     ca = None
     if files.ca is not None:
         ca = _trust(context, files.ca)
-        # as MySQL and MariaDB: a client without a certificate is served
+        # Like MySQL and MariaDB, the server accepts clients without a certificate.
         context.verify_mode = ssl.CERT_OPTIONAL
     return ServerTls(context, certificates, key, ca, leaf.fingerprint(hashes.SHA256()))
 
 
 def temporary_tls(host: str, ca: Path | None = None) -> ServerTls:
-    """Make a certificate that lasts as long as the process."""
+    """Make a self-signed certificate for a server on ``host``, for use until the process ends.
+
+    The certificate stays in memory. ``ca`` is the CA file for clients' certificates.
+    """
     made = make_key_pair(host)
-    # Python's ssl reads keys from files only
+    # Python's ssl module reads keys from files only, so that the key is in a temporary file for a moment.
     with tempfile.TemporaryDirectory(prefix="dumpfilter-tls-") as directory:
         files = TlsFiles(Path(directory, "cert.pem"), Path(directory, "key.pem"), ca)
         assert files.certificate is not None
@@ -124,9 +134,9 @@ def temporary_tls(host: str, ca: Path | None = None) -> ServerTls:
 
 
 def client_context(ca: Path) -> ssl.SSLContext:
-    """Return the context of a client that accepts certificates signed by ``ca``, or ``ca`` itself.
+    """Return the TLS context of a client that accepts servers' certificates signed by the CA in the file ``ca``.
 
-    The certificate must name the server's host. Raises OptionError.
+    The file may also be the server's own certificate. The certificate must name the server's host. Raises OptionError.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     _trust(context, ca)
@@ -136,8 +146,8 @@ def client_context(ca: Path) -> ssl.SSLContext:
 def make_key_pair(host: str) -> KeyPair:
     """Make a key and a self-signed certificate for a server that listens on ``host``.
 
-    The certificate names this machine, loopback and ``host``. It has no key usage: OpenSSL 1.1 takes a certificate
-    for self-signed only if it may sign certificates.
+    The certificate names this machine, loopback and ``host``. The certificate has no key usage extension. With the
+    extension OpenSSL 1.1 would treat it as self-signed only if it might sign certificates.
     """
     key = ec.generate_private_key(ec.SECP256R1())
     now = datetime.datetime.now(datetime.UTC)
@@ -194,10 +204,7 @@ def _certificates(option: str, path: Path, data: bytes) -> list[x509.Certificate
 
 
 def _trust(context: ssl.SSLContext, ca: Path) -> bytes:
-    """Have the context trust a file of CA certificates, and return the file's content. Raises TlsFileError.
-
-    OpenSSL alone reads the file: bundles of CAs hold certificates that stricter readers warn of.
-    """
+    # Only OpenSSL parses the CA file, because bundles of CAs hold certificates that stricter parsers warn about.
     data = _read(CA_OPTION, ca)
     if b"-----BEGIN CERTIFICATE-----" not in data:
         raise TlsFileError(CA_OPTION, ca, _NO_CERTIFICATE)
@@ -249,5 +256,5 @@ def _public(of: PrivateKeyTypes | x509.Certificate) -> bytes:
 
 
 def ssl_reason(error: ssl.SSLError) -> str:
-    """Return OpenSSL's reason in words, such as ``wrong version number``."""
+    """Return the reason of an OpenSSL error in small letters, such as ``wrong version number``."""
     return (error.reason or str(error)).replace("_", " ").lower()
