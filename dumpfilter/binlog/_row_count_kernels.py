@@ -1,8 +1,8 @@
 """The compiled count of the rows in rows events: one pass over the events of a segment.
 
-The count remembers for each table id in force a *plan*: the sizes of the table's columns. It stops where the caller has
-to do something, and goes on from there. :class:`Stop` names the reasons. Its plain-Python twin is in the tests, which
-decode event by event with the project's decoders.
+For each table id in force, the count remembers a *plan*: the sizes of the table's columns. The count returns to its
+caller at an event that needs Python code, and goes on from there later. :class:`Stop` names the reasons. Tests compare
+the count with plain Python code, which decodes event by event with the project's decoders.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Stop(enum.IntEnum):
     """The reasons for which :func:`count_rows` returns."""
 
     DONE = 0
-    """All events are counted."""
+    """The rows of all events are counted."""
     NEW_SHAPE = 1
     """The next event is a Table_map event with columns for which no plan (sizes of the columns) exists yet."""
     OPEN = 2
@@ -112,7 +112,7 @@ class Opened(NamedTuple):
     """The number of the rows event in its segment; -1 when no event is uncompressed."""
     rows: npt.NDArray[np.uint8]
     readable: bool
-    """Whether the rows could be uncompressed."""
+    """Whether the caller could uncompress the rows of the compressed event."""
 
 
 @njit(cache=True, nogil=True, inline="always")

@@ -34,7 +34,7 @@ def decode_event(event: Event) -> Any:
     if symbol == Symbol.ROWS:
         return decode(kind, body, fd.post_header_length(kind) or None)
     if symbol == Symbol.QUERY:
-        # MariaDB gives its compressed Query events the post-header of a plain Query event
+        # A compressed Query event of MariaDB has the post-header of a plain Query event.
         length = fd.post_header_length(EventType.QUERY)
         return decode(body, post_header_length=length, compressed=kind.kind.compressed)
     if symbol == Symbol.LOAD_QUERY:

@@ -94,7 +94,7 @@ class EventKind(NamedTuple):
     """
 
     number: int
-    """The number in the event's header (``LOG_EVENT_TYPE``)."""
+    """The number that stands for the event type in an event's header (``LOG_EVENT_TYPE``)."""
     name: str
     """The event type's name in this project's texts, tables and errors."""
     writers: Writers
@@ -113,7 +113,7 @@ class EventKind(NamedTuple):
     extra data.
     """
     compressed: bool = False
-    """Whether the event's content is compressed."""
+    """Whether events of this type have compressed content."""
 
 
 _BOTH: Writers = "both"
@@ -234,7 +234,7 @@ _SHOWN_NAMES = {kind.number: kind.shown or kind.name for kind in KINDS}
 
 
 def event_name(number: int) -> str:
-    """Return the name of an event type; ``Unknown(N)`` for a number of neither family.
+    """Return the name of an event type by its number; ``Unknown(N)`` for a number that no server uses.
 
     >>> event_name(19), event_name(163), event_name(15), event_name(99)
     ('Table_map', 'Gtid_list', 'Format_desc', 'Unknown(99)')
@@ -243,7 +243,7 @@ def event_name(number: int) -> str:
 
 
 def shown_name(number: int) -> str:
-    """Return the Event_type column of SHOW BINLOG EVENTS for an event type.
+    """Return the name that SHOW BINLOG EVENTS shows in its column Event_type for the number of an event type.
 
     >>> shown_name(14), shown_name(19), shown_name(99)
     ('User var', 'Table_map', 'Unknown')
@@ -294,13 +294,13 @@ MYSQL_GTIDS = types_of(Symbol.GTID)
 """The events that open a transaction of MySQL: Gtid, Anonymous_gtid and Gtid_tagged."""
 
 GTIDS = types_of(Symbol.GTID, Symbol.MARIADB_GTID)
-"""The events that open a transaction of either family."""
+"""The event types that open a transaction, of MySQL and MariaDB."""
 
 STATEMENTS = types_of(Symbol.QUERY, Symbol.LOAD_QUERY)
-"""The events that hold a statement's text."""
+"""The event types that hold a statement's text: Query, its compressed form, and Execute_load_query."""
 
 OF_FILES = types_of(Symbol.FORMAT_DESCRIPTION, Symbol.FILE, Symbol.START_ENCRYPTION)
-"""The events that belong to a binlog file, not to a transaction."""
+"""The event types that belong to a binlog file and not to a transaction, such as Rotate."""
 
 STMT_END_F = 0x0001
 """The flag in a rows event that marks the last rows event of a statement. A slave closes its tables after this event.

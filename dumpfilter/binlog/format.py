@@ -101,7 +101,9 @@ def check_magic(head: bytes, *, file: str) -> None:
 
 @dataclass(frozen=True)
 class FormatDescription:
-    """A format description event, which tells how the events after it are to be read."""
+    """The content of a format description event, which begins a binlog file and tells how the events after it are laid
+    out.
+    """
 
     server_version: str
     created: int
@@ -109,7 +111,10 @@ class FormatDescription:
     checksum: bool
     """Whether the events after the format description event end in a CRC32 of 4 bytes."""
     post_header_lengths: bytes
-    """The lengths of the post-headers, one byte for each event type from type 1 on."""
+    """The length of the post-header of each event type, bytes: one byte for each type from type 1 on.
+
+    A post-header is the part of fixed length with which an event's body begins.
+    """
     family: Family
     """The family of the server that wrote the binlog, MySQL or MariaDB."""
     raw: bytes
@@ -174,7 +179,7 @@ class FormatDescription:
 
     @property
     def names(self) -> NameRules:
-        """The family of the server that wrote the file, and its collation for names.
+        """The facts about the server that wrote the file by which names of databases and tables compare.
 
         The event does not tell ``lower_case_table_names``, which is therefore 0 in the result.
         """
@@ -189,9 +194,10 @@ class FormatDescription:
         )
 
     def with_post_header_lengths(self, lengths: Mapping[int, int]) -> FormatDescription:
-        """Return a copy of the event that announces other post-header lengths.
+        """Return a copy of the format description event with other post-header lengths.
 
-        ``lengths`` has the new length by event type. Types that the event does not list are ignored.
+        The post-header is the part of fixed length with which an event's body begins. ``lengths`` has the new length
+        by event type. Types that the event does not list are ignored.
         """
         event = bytearray(self.raw)
         first = HEADER_LENGTH + _FIXED.size

@@ -75,16 +75,18 @@ class MysqlGtidEvent:
     sequence_number: int | None = None
     """The transaction's number within its binlog file, from 1 (5.7 and later)."""
     immediate_commit_timestamp: int | None = None
-    """The time at which the binlog's server committed the transaction, microseconds of Unix time (8.0 and later)."""
+    """The time at which the server that wrote this binlog committed the transaction, microseconds of Unix time (8.0
+    and later).
+    """
     original_commit_timestamp: int | None = None
-    """The time at which the first server committed the transaction, microseconds of Unix time (8.0 and later).
+    """The time at which the transaction was first committed, on the server where it began (8.0 and later).
 
-    The time is 0 when it is unknown.
+    The unit is microseconds of Unix time. The time is 0 when it is unknown.
     """
     transaction_length: int | None = None
     """The size of all events of the transaction in the binlog, including this GTID event, bytes."""
     immediate_server_version: int | None = None
-    """The version of the binlog's server, such as 80034 (8.0.14 and later)."""
+    """The version of the server that wrote this binlog, such as 80034 (8.0.14 and later)."""
     original_server_version: int | None = None
     """The version of the first server that committed the transaction, such as 80034 (8.0.14 and later)."""
     commit_group_ticket: int | None = None
@@ -263,9 +265,9 @@ class Xid:
 
     format_id: int
     gtrid: bytes
-    """The global transaction identifier."""
+    """The global transaction identifier, the first part of an XA transaction's identifier."""
     bqual: bytes
-    """The branch qualifier."""
+    """The branch qualifier, the second part of an XA transaction's identifier."""
 
     def __str__(self) -> str:
         """Return the identifier as the servers write it in XA statements, such as ``X'67',X'62',7``."""
@@ -274,7 +276,7 @@ class Xid:
 
 @dataclass(frozen=True)
 class MariadbGtidEvent:
-    """The content of MariaDB's GTID event, which is also the BEGIN of a transaction."""
+    """The content of MariaDB's GTID event, which opens a transaction (event group) and also stands for its BEGIN."""
 
     gtid: MariadbGtid
     flags: int

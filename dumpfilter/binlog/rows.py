@@ -91,7 +91,7 @@ class Cursor:
 
 
 def packed_integer(value: int) -> bytes:
-    """Return an integer in the servers' packed form (``net_store_length``).
+    """Return an integer in the servers' packed form: 1 byte, or a mark and 2, 3 or 8 bytes (``net_store_length``).
 
     >>> packed_integer(250).hex(), packed_integer(251).hex(), packed_integer(1 << 16).hex()
     ('fa', 'fcfb00', 'fd000001')
@@ -124,7 +124,10 @@ class TableMap:
     A column's type tells how many bytes its metadata take.
     """
     null_bitmap: bytes
-    """One bit for each column, from the least significant bit on. The bit of a column that may be NULL is set."""
+    """The columns that may be NULL: a bitmap with one bit for each column, from the least significant bit on.
+
+    The bit of a column that may be NULL is set.
+    """
     optional: bytes = b""
     """The undecoded optional metadata, such as column names and signedness."""
 
@@ -215,11 +218,11 @@ class RowsHeader:
     type: int
     """The number of the rows event's type."""
     is_dummy: bool = False
-    """Whether the event has no table and no rows. Such an event only ends a statement."""
+    """Whether the rows event is a dummy without table and rows, which only ends a statement."""
 
     @property
     def statement_ends(self) -> bool:
-        """Whether this is the last rows event of its statement (``STMT_END_F``)."""
+        """Whether the rows event is the last of its statement (flag ``STMT_END_F``)."""
         return bool(self.flags & STMT_END_F)
 
 

@@ -1,4 +1,4 @@
-"""The writing of binlogs: single events, and whole binlog sets whose index file appears last."""
+"""The writing of binlogs: single events, and whole binlog sets (binlog files with their index file)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ def make_event(
     flags: int = 0,
     checksum: bool = True,
 ) -> bytes:
-    """Return an event with this body. ``kind`` is its type. With ``checksum`` the event ends in a CRC32."""
+    """Return the bytes of an event: a common header, ``body`` and, with ``checksum``, a CRC32.
+
+    ``kind`` is the event's type.
+    """
     size = HEADER_LENGTH + len(body) + (CHECKSUM_LENGTH if checksum else 0)
     event = EventHeader(timestamp, kind, server_id, size, end_log_pos, flags).pack() + body
     if checksum:
@@ -129,11 +132,17 @@ class BinlogSetWriter:
         self._position = 4 + len(head)
 
     def append(self, events: bytes | bytearray) -> None:
-        """Write whole events with the end_log_pos and checksums of their new position. An end_log_pos of 0 stays 0."""
+        """Write whole events to the open file, with the end_log_pos and checksums of their new position.
+
+        An end_log_pos of 0 stays 0, because MariaDB writes 0 for the events inside a transaction.
+        """
         self.append_array(np.frombuffer(bytearray(events), np.uint8))
 
     def append_array(self, events: npt.NDArray[np.uint8]) -> None:
-        """Write whole events as :meth:`append` does, but without a copy. The method changes ``events`` (uint8)."""
+        """Write whole events to the open file, with the end_log_pos and checksums of their new position.
+
+        The method changes ``events`` (uint8) in place, and thus saves the copy that :meth:`append` makes.
+        """
         if self._file is None or self._fd is None:
             raise OutputError(f"{self.base}: no file is open; begin one first")
         rebase_array(events, self._position, checksum=self._fd.checksum)
@@ -142,7 +151,7 @@ class BinlogSetWriter:
         self._position += events.size
 
     def rotate(self, timestamp: int = 0) -> None:
-        """Complete the open file with a Rotate event that names the next file."""
+        """Close the open binlog file with a Rotate event that names the next file."""
         assert self._fd is not None
         following = f"{self.base}.{len(self.names) + 1:06}"
         event = make_event(
@@ -156,7 +165,7 @@ class BinlogSetWriter:
         self.end()
 
     def end(self) -> None:
-        """Complete the open file without a Rotate event."""
+        """Close the open binlog file without a Rotate event, as a server's last file."""
         assert self._file is not None
         final = self.directory / self.names[-1]
         with writing(final):
@@ -170,7 +179,7 @@ class BinlogSetWriter:
         self._done.append(final)
 
     def close(self) -> None:
-        """Complete the open file, if any, and write the index."""
+        """Close the open binlog file, if there is one, and write the index file of the set."""
         if self._file is not None:
             self.end()
         beside = self._beside_index
@@ -226,7 +235,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def sync_path(path: Path) -> None:
-    """Synchronize a file's data, or a directory's renames, to disk."""
+    """Force a file's data, or the renames in a directory, to disk (fsync)."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(handle)

@@ -53,7 +53,7 @@ class Stop(enum.IntEnum):
     """The reasons for which :func:`scan` returns to its caller."""
 
     DONE = 0
-    """The buffer holds no further whole event."""
+    """The scan has read all whole events of the buffer."""
     GROW_NAMES = 1
     """The arrays of table names are full. The caller enlarges them, and the scan goes on."""
     GROW_TABLE_IDS = 2
@@ -207,13 +207,13 @@ class Text(enum.IntEnum):
     STATEMENT = 0
     BEGIN = 1
     END = 2
-    """COMMIT or ROLLBACK."""
+    """The text is COMMIT or ROLLBACK, which ends a transaction."""
     SAVEPOINT = 3
-    """SAVEPOINT, ROLLBACK TO or RELEASE SAVEPOINT."""
+    """The text is SAVEPOINT, ROLLBACK TO or RELEASE SAVEPOINT."""
     XA_START = 4
     XA_END = 5
     XA_OTHER = 6
-    """XA PREPARE, XA COMMIT or XA ROLLBACK."""
+    """The text is XA PREPARE, XA COMMIT or XA ROLLBACK."""
 
 
 @njit(cache=True, nogil=True)

@@ -49,7 +49,7 @@ class BinlogFile:
 
     @property
     def first_event(self) -> int:
-        """The file offset of the first event after the format description event."""
+        """The file offset of the first event after the format description event that begins the file, bytes."""
         return 4 + len(self.format_description.raw)
 
     @property
@@ -351,9 +351,9 @@ def gtid_index_of(binlog: Path) -> Path:
 
 
 def kept_beside(name: str, others: Collection[str]) -> bool:
-    """Tell whether a server keeps the file ``name`` beside a binlog of ``others``.
+    """Tell whether ``name`` is not a binlog but a file that a server keeps beside the binlogs ``others``.
 
-    Such files are the binlog's GTID index, the set's index and, in MariaDB, the set's state.
+    Such files are a binlog's GTID index, the index file of the set and, in MariaDB, its state file.
 
     >>> [kept_beside(name, ["bin.000001"]) for name in ("bin.000001.idx", "bin.index", "bin.state", "bin.000002")]
     [True, True, True, False]

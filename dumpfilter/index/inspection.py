@@ -1,4 +1,4 @@
-"""Figures of a binlog set from one scan, which ``dumpfilter inspect`` prints."""
+"""The figures about a binlog set that ``dumpfilter inspect`` prints: bytes and events by type, schema and table."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ They are GTIDs, BEGIN, Xid, and the events that belong to a file.
 
 @dataclass
 class Inspection:
-    """The figures of a binlog set. Sizes are in bytes of whole events, and times in Unix seconds."""
+    """The figures about a binlog set: bytes and events by type, schema and table, with times and GTIDs.
+
+    Sizes are in bytes of whole events, and times in Unix seconds.
+    """
 
     server_version: str
     family: str

@@ -1,4 +1,4 @@
-"""The GTIDs before a binlog file, from its Previous_gtids (MySQL) or Gtid_list (MariaDB) event."""
+"""The GTIDs of all transactions before a binlog file, from its Previous_gtids (MySQL) or Gtid_list (MariaDB) event."""
 
 from __future__ import annotations
 

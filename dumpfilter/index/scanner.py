@@ -1,8 +1,8 @@
 """The scan of a binlog file into segments.
 
-:class:`FileScanner` takes the bytes of one file, from the format description event on, and returns
-:class:`Segment` objects: numpy columns with an entry for each event and for each transaction. The size of a segment, or
-of the largest single event, bounds the memory. The size of the file does not. All slaves share one scan.
+:class:`FileScanner` takes the bytes of one file, from the format description event on. It returns :class:`Segment`
+objects: numpy arrays with an entry for each event and for each transaction. The memory depends on the size of a
+segment, or of the largest single event, and not on the size of the file. All slaves share one scan.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class FileScanner:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether the last segment ended inside a transaction."""
+        """Whether the last segment that the scan returned ended inside a transaction."""
         return bool(self._state["place"][0])
 
     def release(self) -> None:

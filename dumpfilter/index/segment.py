@@ -1,4 +1,4 @@
-"""A segment: consecutive events of one binlog file as numpy columns."""
+"""A segment: consecutive events of one binlog file, scanned into numpy arrays."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Subjects: the tables and statements about which a filter decides, numbered from 0.
 
-Every event that needs a verdict carries the number of its subject. A filter gives one verdict for each subject, which
-the dump thread then looks up in an array (WL#2387: the flags cached on the table object).
+The index stores the number of its subject with every event. A filter decides once about each subject, whether to send
+or drop its events. The dump thread looks the decision up in an array by the subject's number (WL#2387: the flags
+cached on the table object).
 """
 
 from __future__ import annotations

@@ -33,9 +33,9 @@ _END = re.compile(
 
 
 def ended_xid(text: bytes) -> Xid | None:
-    """Return the xid that an XA COMMIT or XA ROLLBACK names, as servers write it (``serialize_xid``).
+    """Return the xid that an XA COMMIT or XA ROLLBACK statement names, or None for any other text.
 
-    Any other text gives None.
+    The xid is read in the form that servers write (``serialize_xid``).
 
     >>> str(ended_xid(b"XA COMMIT X'67',X'62',7"))
     "X'67',X'62',7"

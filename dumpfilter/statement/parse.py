@@ -54,7 +54,9 @@ class StatementText:
     listed_whole: bool = True
     """Whether ``listed`` holds all tables of the UPDATE, and not only the first of them."""
     objects: tuple[TableName, ...] | None = None
-    """The tables, views, routines … that the statement creates, changes or drops; None when they cannot be told."""
+    """The tables, views, routines and other objects that the statement creates, changes or drops; None when they
+    cannot be told.
+    """
     sources: tuple[TableName, ...] = ()
     """The table after LIKE in a CREATE TABLE … LIKE, whose columns the new table gets; empty for other statements."""
     renames: tuple[tuple[TableName, TableName], ...] = ()

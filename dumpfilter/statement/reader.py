@@ -53,7 +53,9 @@ class TokenReader:
         return kind is _END or kind is _BAD
 
     def sees(self, *words: str) -> bool:
-        """Tell whether the next token is one of these keywords or symbols."""
+        """Tell whether the next token of the statement is one of these keywords or symbols, without consuming the
+        token.
+        """
         token = self.token
         return token.word in words or (token.kind is _SYMBOL and token.value in words)
 

@@ -74,7 +74,9 @@ def form_tables_info(
 
 
 def relative(name: TableName, current_database: str | None) -> TableName:
-    """Return a table's name as a tables info has it: without its database when that is the default one.
+    """Return a table's name as a tables info (WL#40's list of a statement's tables) writes it.
+
+    A table in the default database is written without its database.
 
     >>> relative(TableName("shop", "t"), "shop"), relative(TableName("shop", "t"), None)
     (TableName(database=None, table='t'), TableName(database='shop', table='t'))

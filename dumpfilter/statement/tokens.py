@@ -33,19 +33,19 @@ class TokenKind(enum.Enum):
     FLOAT = "float"
     """A number with an exponent."""
     HEX = "hex"
-    """A number such as ``0x10``."""
+    """A hexadecimal number such as ``0x10``."""
     SYMBOL = "symbol"
     """Any other character, a comparison operator such as ``<=``, or the letter before the quote in ``x'61'`` and
     ``b'01'``.
     """
     BAD = "bad"
-    """The rest of the text from a quote or comment that is opened and not closed."""
+    """The rest of a statement's text after a quote or comment that is opened and never closed."""
     END = "end"
-    """The end of the text."""
+    """The token after the last one, which marks the end of the text."""
 
 
 class Token(NamedTuple):
-    """One token of a text."""
+    """One token of a statement's text: a word, name, string, number or symbol."""
 
     kind: TokenKind
     value: str
@@ -159,7 +159,7 @@ class Lexer:
         """
 
     def next(self) -> Token:
-        """Return the next token. At the end of the text, every call returns END."""
+        """Return the next token of the text. At the end of the text, every call returns a token of the kind END."""
         text = self.text
         while True:
             at = self._at

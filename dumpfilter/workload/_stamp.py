@@ -96,7 +96,10 @@ class World(NamedTuple):
     begin: npt.NDArray[np.uint8]
     """The bodies of the BEGIN events (Query events), one for each schema, one after the other."""
     begin_start: npt.NDArray[np.int64]
-    """The start of each schema's BEGIN body in ``begin``. The last entry is the end of the last body."""
+    """The offset in ``begin`` at which the BEGIN body of each schema starts.
+
+    The last entry is the end of the last body.
+    """
 
 
 _HEAD = 16

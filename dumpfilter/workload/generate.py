@@ -86,7 +86,7 @@ class _Kind:
     prefix: int
     """The size of the length that stands before each value of variable length, bytes."""
     most: int
-    """The size of the longest value of variable length, bytes."""
+    """The size of the longest value in the table's columns of variable length, bytes."""
     row: int
     """The size of a usual row of the table, bytes."""
     types: bytes
@@ -94,13 +94,13 @@ class _Kind:
 
 
 _KINDS = (
-    # The tables named `metrics` have a DOUBLE column.
+    # A kind of table for measurements has a DOUBLE column.
     _Kind(np.float64(20.5).tobytes(), 0, 0, 0, 25, bytes([_DOUBLE]), b"\x08"),
-    # The tables named `orders` have a DECIMAL(10,2) with the value 199.95, and a VARCHAR(250).
+    # A kind of table for orders has a DECIMAL(10,2) with the value 199.95, and a VARCHAR(250).
     _Kind(bytes.fromhex("800000c75f"), 1, 1, 250, 70, bytes([_NEWDECIMAL, _VARCHAR]), bytes([10, 2, 250, 0])),
-    # The tables named `customers` have a TINYINT and three VARCHARs.
+    # A kind of table for customers has a TINYINT and three VARCHARs.
     _Kind(b"\x01", 3, 1, 240, 150, bytes([_TINY] + 3 * [_VARCHAR]), 3 * bytes([240, 0])),
-    # The tables named `documents` have a TEXT column.
+    # A kind of table for documents has a TEXT column.
     _Kind(b"", 1, 2, 8000, 400, bytes([_BLOB]), b"\x02"),
 )
 
@@ -319,9 +319,10 @@ def _seconds(state: npt.NDArray[np.int64]) -> int:
 
 
 def _file_head(name: str, state: npt.NDArray[np.int64], *, mariadb: bool, checksum: bool) -> bytes:
-    """Return the beginning of a binlog file: the events before the first transaction.
+    """Return the beginning of a generated binlog file: the events before the first transaction.
 
-    They are the format description event and the GTIDs of earlier files, and in MariaDB also a Binlog_checkpoint event.
+    They are the format description event and the GTIDs of earlier files, and in MariaDB also a Binlog_checkpoint
+    event.
     """
     now, last = _seconds(state), int(state[G.G_GNO])
     version, lengths = (_MARIADB_VERSION, _MARIADB_LENGTHS) if mariadb else (_MYSQL_VERSION, _MYSQL_LENGTHS)

@@ -1,6 +1,6 @@
-"""GTIDs and GTID sets of both families, as text and in the servers' binary forms.
+"""GTIDs and GTID sets of MySQL and MariaDB, as text and in the servers' binary forms.
 
-Both kinds of set have one API, :class:`GtidSet`.
+The sets of both have the same methods (:class:`GtidSet`).
 """
 
 from dumpfilter.binlog.gtid.base import GtidSet

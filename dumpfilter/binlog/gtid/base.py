@@ -1,4 +1,4 @@
-"""The operations that GTID sets of both families have in common."""
+"""The operations that the GTID sets of MySQL and MariaDB have in common."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from dumpfilter.errors import GtidError
 
 
 class GtidSet(ABC):
-    """A set of GTIDs of one family. It is mutable and therefore not hashable.
+    """A set of GTIDs of one family (MySQL or MariaDB). A set can change and is therefore not hashable.
 
-    ``|``, ``-``, ``&``, ``==`` and ``in`` (a GTID, or a whole set) work as for Python's set. Iterating yields
-    ``(key, first, last)`` for each interval, sorted. Combining sets of two families raises GtidError. The operators are
-    linear in the number of intervals; :meth:`add` of the next number is O(1).
+    ``|``, ``-``, ``&``, ``==`` and ``in`` (a GTID, or a whole set) work as for Python's set. Iterating yields ``(key,
+    first, last)`` for each interval of consecutive numbers, sorted. The key is (UUID, tag) for MySQL and the domain id
+    for MariaDB. Combining sets of two families raises GtidError. The operators are linear in the number of intervals;
+    :meth:`add` of the next number is O(1).
     """
 
     family: ClassVar[Literal["mysql", "mariadb"]]
@@ -45,7 +46,7 @@ class GtidSet(ABC):
 
     @abstractmethod
     def add(self, gtid: Gtid) -> None:
-        """Add one GTID. Raises GtidError for a GTID of the other family or a number out of range."""
+        """Add one GTID to the set. Raises GtidError for a GTID of the other family or a number out of range."""
 
     @abstractmethod
     def advance(self, gtid: Gtid) -> None:
@@ -161,7 +162,7 @@ class GtidSet(ABC):
         self._add_intervals(key, starts, ends)
 
     def update(self, other: GtidSet) -> None:
-        """Add every GTID of ``other`` (``|=``). Raises GtidError for a set of the other family."""
+        """Add every GTID of the set ``other`` to this set (``|=``). Raises GtidError for a set of the other family."""
         self._same_family(other)
         for key, theirs in other._sets.items():
             mine = self._sets.get(key)

@@ -1,4 +1,4 @@
-"""Single GTIDs of both families, their parts and their text.
+"""Single GTIDs of MySQL and MariaDB, their parts and their text.
 
 MySQL writes ``uuid:gno`` and, since 8.3, ``uuid:tag:gno``. The text follows MySQL 9.7 (``sql/rpl_gtid_set.cc``,
 ``libs/mysql/gtids``). MariaDB writes ``domain-server-seq_no``.
@@ -12,16 +12,16 @@ from typing import NamedTuple, TypeAlias
 from dumpfilter.errors import GtidError
 
 GNO_MAX = 2**63 - 2
-"""The largest gno of MySQL (``GNO_END - 1``)."""
+"""The largest transaction number (gno) in a GTID of MySQL (``GNO_END - 1``)."""
 
 SEQ_NO_MAX = 2**64 - 1
-"""The largest seq_no of MariaDB."""
+"""The largest sequence number (seq_no) in a GTID of MariaDB."""
 
 TAG_MAX_LENGTH = 32
-"""The longest tag, characters (``mysql::gtids::tag_max_length``)."""
+"""The length of the longest tag in a GTID of MySQL, characters (``mysql::gtids::tag_max_length``)."""
 
 TsidKey: TypeAlias = tuple[bytes, str]
-"""MySQL's TSID: the UUID's 16 bytes and the tag (``""`` for none)."""
+"""MySQL's transaction source identifier (TSID): the 16 bytes of the server's UUID, and the tag (``""`` for none)."""
 
 Key: TypeAlias = TsidKey | int
 """The key under which a GTID set keeps its intervals of numbers: (UUID, tag) for MySQL, the domain id for MariaDB."""
@@ -58,7 +58,7 @@ def parse_uuid(text: str) -> bytes:
 
 
 def normalize_tag(text: str) -> str:
-    """Return a tag in lower case, as the server keeps tags; the empty text stands for no tag.
+    """Return the tag of a MySQL GTID in lower case, as the server keeps tags; the empty text stands for no tag.
 
     Raises GtidError when the text is not a tag.
 
@@ -86,7 +86,7 @@ class MysqlGtid(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> MysqlGtid:
-        """Parse ``uuid:gno`` or ``uuid:tag:gno``. Raises GtidError."""
+        """Return the GTID of a text ``uuid:gno`` or ``uuid:tag:gno``. Raises GtidError."""
         pieces = text.split(":")
         if len(pieces) not in (2, 3) or not re.fullmatch(r"\s*[0-9]+\s*", pieces[-1], re.ASCII):
             raise GtidError(f"not a GTID: {text!r} (uuid:number or uuid:tag:number)")
@@ -112,7 +112,7 @@ class MariadbGtid(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> MariadbGtid:
-        """Parse ``domain-server-seq_no``. Raises GtidError."""
+        """Return the GTID of a text ``domain-server-seq_no``. Raises GtidError."""
         match = MARIADB_TEXT.fullmatch(text.strip())
         if not match or match[4] is not None:
             raise GtidError(f"not a GTID: {text!r} (domain-server-number)")

@@ -104,7 +104,7 @@ class MariadbGtidSet(GtidSet):
         return super().__iter__()  # type: ignore[return-value]  # the keys are this family's
 
     def server_id(self, domain_id: int) -> int:
-        """Return the server id of the domain's last GTID; 0 when it is not known."""
+        """Return the server id of the last GTID of a domain; 0 when the set does not know the server id."""
         return self._servers.get(domain_id, (0, 0))[1]
 
     def gtids(self) -> tuple[MariadbGtid, ...]:

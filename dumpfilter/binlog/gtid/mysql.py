@@ -1,4 +1,4 @@
-"""GTID sets of MySQL."""
+"""GTID sets of MySQL: intervals of transaction numbers for each server UUID and tag."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class MysqlGtidSet(GtidSet):
         self._intervals(key).add_range(gno, gno)
 
     def advance(self, gtid: Gtid) -> None:
-        """Add ``gtid`` and every smaller gno of its uuid and tag."""
+        """Add ``gtid`` and all GTIDs of its UUID and tag with smaller gnos."""
         key, gno = self._place(gtid)
         self.add_range(key, 1, gno)
 

@@ -1,4 +1,4 @@
-"""The text of a GTID set whose family is not known beforehand."""
+"""The reading of a GTID set's text when the caller does not know whether MySQL or MariaDB wrote it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The servers' binary forms of GTID sets: Previous_gtids (MySQL) and Gtid_list (MariaDB)."""
+"""The servers' binary forms of GTID sets, in the events Previous_gtids (MySQL) and Gtid_list (MariaDB)."""
 
 from __future__ import annotations
 
@@ -126,7 +126,9 @@ def decode_tag(data: bytes | memoryview, offset: int) -> tuple[str, int]:
 
 
 def encode_previous_gtids(gtids: MysqlGtidSet) -> bytes:
-    """Return the body of a Previous_gtids event, in the tagged form when there is a tag, as the server does.
+    """Return the body of a Previous_gtids event with a GTID set.
+
+    As in the server, the body has the tagged form when a GTID of the set has a tag.
 
     >>> encode_previous_gtids(MysqlGtidSet()).hex()
     '0000000000000000'
