@@ -132,7 +132,7 @@ def _binary_timestamp(value: Any, charset: CharacterSet) -> bytes:
 
 _BINARY: dict[ColumnType, Callable[[Any, CharacterSet], bytes]] = {
     ColumnType.TEXT: lambda value, charset: str_len(_encoded(value, charset)),
-    # Negative numbers are packed in two's complement, because the column is not declared unsigned to the client.
+    # Columns are declared signed to the client, so the client reads a value of 2**63 or more as a negative number.
     ColumnType.INTEGER: lambda value, _: struct.pack("<Q", int(value) & 0xFFFFFFFFFFFFFFFF),
     ColumnType.DOUBLE: lambda value, _: struct.pack("<d", value),
     ColumnType.TIMESTAMP: _binary_timestamp,

@@ -4,8 +4,8 @@ MySQL's clients use ``caching_sha2_password`` since 8.0 (9.x has no other plugin
 ``mysql_native_password``. With both plugins, the server sends random bytes (the nonce), and the client answers with a
 digest of the password and the nonce. The password itself is never sent.
 
-A real server stores only a hash of the password. With caching_sha2_password it needs the password itself over TLS or RSA
-when the hash is not in its cache. The console knows the password, so it never needs this longer exchange.
+A real server stores only a hash of the password. With caching_sha2_password it needs the password itself over TLS or
+RSA when the hash is not in its cache. The console knows the password, so it never needs this longer exchange.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class ConsoleLogin:
     user: str
     password: str = field(repr=False)
     tls: ssl.SSLContext | None
-    """The settings of TLS. With None the client uses TLS if the console offers it, and does not check its certificate."""
+    """The settings of TLS. With None the client uses TLS if the console offers it, without checking the certificate."""
 
 
 class ResultSet(NamedTuple):
@@ -58,8 +58,8 @@ class StatementFailed(Exception):
 def run_statements(login: ConsoleLogin, statements: Sequence[ScriptStatement]) -> Iterator[ResultSet]:
     """Log in to a console, run the statements in order, and yield the result of each statement that returns rows.
 
-    Raises StatementFailed at the first statement that the console refuses. Raises ConnectionLost if the console cannot be
-    reached or closes the connection.
+    Raises StatementFailed at the first statement that the console refuses. Raises ConnectionLost if the console cannot
+    be reached or closes the connection.
     """
     line = 0
     try:

@@ -35,8 +35,8 @@ class ConsoleEndpoint:
     def users(self, configured: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the password of each user who may log in, by user name.
 
-        ``configured`` has the users of the configuration file. The endpoint's own user replaces a configured user of the
-        same name. Raises OptionError if a user has no password although other machines can reach the console.
+        ``configured`` has the users of the configuration file. The endpoint's own user replaces a configured user of
+        the same name. Raises OptionError if a user has no password although other machines can reach the console.
         """
         users = dict(configured or {})
         if self.user is not None or not users:
@@ -73,7 +73,10 @@ def serving(
 
 
 def write_port(path: Path, port: int) -> None:
-    """Write a port number to a file. The file appears in one step, so that a waiting reader never sees half a number."""
+    """Write a port number to a file, for scripts that wait for the console.
+
+    The file appears in one step, so that a waiting script never reads half a number.
+    """
     beside = path.with_name(path.name + ".tmp")
     with writing(path):
         beside.write_text(f"{port}\n")

@@ -192,7 +192,7 @@ def fraction_cut(moment: datetime.datetime, digits: Value = 0) -> str:
 
 
 FUNCTIONS: dict[str, Function] = {
-    # texts
+    # Functions of texts
     "concat": Function(lambda *parts: "".join(map(text_of, parts)), 1, None),
     "concat_ws": Function(
         lambda separator, *parts: (
@@ -219,7 +219,7 @@ FUNCTIONS: dict[str, Function] = {
     "locate": Function(_locate, 2, 3),
     "instr": Function(lambda text, part: _locate(part, text), 2, 2),
     "hex": Function(_hex, 1, 1),
-    # choices
+    # Functions that choose one of their arguments
     "if": Function(
         lambda condition, yes, no: yes if condition is not None and number_of(condition) else no,
         3,
@@ -235,13 +235,13 @@ FUNCTIONS: dict[str, Function] = {
     "any_value": Function(lambda value: value, 1, 1),
     "greatest": Function(_extreme(max), 2, None),
     "least": Function(_extreme(min), 2, None),
-    # numbers
+    # Functions of numbers
     "abs": Function(lambda value: abs(number_of(value)), 1, 1),
     **dict.fromkeys(("ceil", "ceiling"), Function(lambda value: math.ceil(number_of(value)), 1, 1)),
     "floor": Function(lambda value: math.floor(number_of(value)), 1, 1),
     "round": Function(_round, 1, 2),
     "mod": Function(_mod, 2, 2),
-    # times
+    # Functions of dates and times
     "date": Function(lambda value: timestamp(value).date().isoformat(), 1, 1),
     "unix_timestamp": Function(_unix_timestamp, 0, 1),
 }
