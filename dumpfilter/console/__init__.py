@@ -1,1 +1,1 @@
-"""The console of a master or slave: a port that speaks MySQL's client protocol."""
+"""The console of a master or slave: a port on which MySQL clients can log in and send SQL statements."""

@@ -1,4 +1,7 @@
-"""The packets of a result: column definitions, rows in text and binary form, OK, EOF and errors."""
+"""The packets with which the console answers a client: column definitions, rows, OK, EOF and errors.
+
+Rows have two forms. Plain statements get rows in the protocol's text form, and prepared statements in its binary form.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +28,20 @@ _NOT_FIXED_DECIMALS = 31
 
 
 def error(failed: SqlError, charset: CharacterSet) -> bytes:
-    """Return an ERR packet with the error's number and SQLSTATE."""
+    """Return the ERR packet that tells a client of an error.
+
+    The text is encoded in the client's character set ``charset``. Characters outside it become question marks.
+    """
     state = failed.sqlstate.encode("ascii", "replace")[:5].ljust(5, b"0")
     text = failed.message.encode(charset.codec, "replace")
     return b"\xff" + struct.pack("<H", failed.number) + b"#" + state + text
 
 
 def ok(capabilities: Capabilities, status: ServerStatus, result: Result, info: bytes = b"") -> bytes:
-    """Return an OK packet; ``info`` is its text."""
+    """Return the OK packet that ends a statement without rows.
+
+    ``info`` is a text for the client at the end of the packet. Only the OK packet after a login has one.
+    """
     packet = packets.make_ok(
         capabilities, status, affected_rows=result.affected, warnings=min(len(result.notes), 0xFFFF)
     )
@@ -40,7 +49,11 @@ def ok(capabilities: Capabilities, status: ServerStatus, result: Result, info: b
 
 
 def end_of_rows(capabilities: Capabilities, status: ServerStatus, result: Result) -> bytes:
-    """Return the packet after the last row: OK with the header of EOF, or EOF for older clients."""
+    """Return the packet that follows the last row of a result.
+
+    Clients with CLIENT_DEPRECATE_EOF expect an OK packet that begins with EOF's byte 0xFE. Older clients expect an EOF
+    packet.
+    """
     warnings = min(len(result.notes), 0xFFFF)
     if Capabilities.CLIENT_DEPRECATE_EOF in capabilities:
         return bytes(packets.make_ok(capabilities, status, eof=True, warnings=warnings))
@@ -50,7 +63,10 @@ def end_of_rows(capabilities: Capabilities, status: ServerStatus, result: Result
 def result_set(
     capabilities: Capabilities, status: ServerStatus, result: Result, charset: CharacterSet, *, binary: bool
 ) -> Iterator[bytes]:
-    """Yield the packets of a result with columns, in the text protocol or (prepared statements) the binary one."""
+    """Yield the packets of a result with columns: the column definitions, the rows, and the packet at the end.
+
+    ``binary`` chooses the protocol's binary form of rows, which prepared statements need, instead of the text form.
+    """
     yield uint_len(len(result.columns))
     for column in result.columns:
         yield column_definition(column, charset)
@@ -68,7 +84,7 @@ def column_definition(column: Column, charset: CharacterSet) -> bytes:
     return bytes(
         packets.make_column_definition_41(
             server_charset=charset,
-            # characters that the client's character set does not have become question marks
+            # A character of the name that the client's character set lacks becomes a question mark.
             name=column.name.encode(charset.codec, "replace").decode(charset.codec),
             column_type=wire,
             character_set=charset if text else CharacterSet.binary,
@@ -79,7 +95,7 @@ def column_definition(column: Column, charset: CharacterSet) -> bytes:
 
 
 def text_of(value: object) -> str:
-    """Return a value as the server writes it in a text result.
+    """Return a value of a row as a text, in the form in which a server sends it to clients.
 
     >>> text_of(1e3), text_of(0.1), text_of(True), text_of(datetime.datetime(2026, 1, 2))
     ('1000', '0.1', '1', '2026-01-02 00:00:00.000000')
@@ -105,7 +121,7 @@ def _text_row(row: Sequence[Any], columns: Sequence[Column], charset: CharacterS
 def _binary_timestamp(value: Any, charset: CharacterSet) -> bytes:
     del charset
     if isinstance(value, str):
-        # the protocol has no digits for the zero timestamp
+        # The zero timestamp (a text such as 0000-00-00) is sent as a value of length 0.
         return b"\0"
     return struct.pack(
         "<BHBBBBBI",
@@ -116,7 +132,7 @@ def _binary_timestamp(value: Any, charset: CharacterSet) -> bytes:
 
 _BINARY: dict[ColumnType, Callable[[Any, CharacterSet], bytes]] = {
     ColumnType.TEXT: lambda value, charset: str_len(_encoded(value, charset)),
-    # the column is not told as unsigned: the upper half of 64 bits wraps, as it must
+    # Columns are declared signed to the client, so the client reads a value of 2**63 or more as a negative number.
     ColumnType.INTEGER: lambda value, _: struct.pack("<Q", int(value) & 0xFFFFFFFFFFFFFFFF),
     ColumnType.DOUBLE: lambda value, _: struct.pack("<d", value),
     ColumnType.TIMESTAMP: _binary_timestamp,

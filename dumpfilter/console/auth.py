@@ -1,11 +1,11 @@
-"""The users of a console, and the two password plugins that today's clients know.
+"""The verification of passwords on a console, with the two authentication plugins that today's clients know.
 
 MySQL's clients use ``caching_sha2_password`` since 8.0 (9.x has no other plugin). MariaDB's and older clients use
-``mysql_native_password``. With both, the client sends a digest of the password and the server's nonce, never the
-password. A real server stores only a hash, so it needs TLS or RSA when that hash is not cached. The console has the
-password and therefore always takes the plugin's fast path.
+``mysql_native_password``. With both plugins, the server sends random bytes (the nonce), and the client answers with a
+digest of the password and the nonce. The password itself is never sent.
 
-A MariaDB client can verify the server's certificate by the password, too (:func:`certificate_proof`).
+A real server stores only a hash of the password. With caching_sha2_password it needs the password itself over TLS or
+RSA when the hash is not in its cache. The console knows the password, so it never needs this longer exchange.
 """
 
 from __future__ import annotations
@@ -19,22 +19,26 @@ from collections.abc import Mapping
 from dumpfilter.errors import OptionError
 
 DEFAULT_USER = "root"
-"""The console's user when no option or configuration names one."""
+"""The name of the user who may log in to the console if no option or configuration file names a user."""
 
 NATIVE = "mysql_native_password"
 CACHING_SHA2 = "caching_sha2_password"
 
 FAST_AUTH_SUCCESS = b"\x03"
-"""The byte that caching_sha2_password sends before OK (``fast_auth_success`` in sha2_password.cc)."""
+"""The data of the packet by which caching_sha2_password tells the client that its digest was right.
+
+The OK packet follows. The server's source calls this byte ``fast_auth_success`` (sha2_password.cc).
+"""
 
 _NONCE_LENGTH = 20
 _ABSENT_PASSWORD = secrets.token_hex(16)
 
 
 def check_users(host: str, users: Mapping[str, str]) -> None:
-    """Refuse a user without a password on a console that other machines can reach.
+    """Raise OptionError if a user has no password although other machines can reach the console.
 
-    ``host`` is the address that the console listens on. Raises OptionError.
+    ``host`` is the address that the console listens on. ``users`` has a password for each user name, and an empty text
+    means no password. On a loopback address, users need no password.
 
     >>> check_users("127.0.0.1", {"root": ""})
     """
@@ -49,7 +53,10 @@ def check_users(host: str, users: Mapping[str, str]) -> None:
 
 
 def new_nonce() -> bytes:
-    """Return 20 random bytes from 1 to 127, since clients read the nonce as a text that ends with NUL."""
+    """Return 20 random bytes, with which a client must combine its password in a login.
+
+    The bytes are from 1 to 127, since clients read them as a text that ends with NUL.
+    """
     return bytes(1 + secrets.randbelow(127) for _ in range(_NONCE_LENGTH))
 
 
@@ -58,7 +65,10 @@ def _xor(left: bytes, right: bytes) -> bytes:
 
 
 def native_scramble(password: str, nonce: bytes) -> bytes:
-    """Return ``SHA1(password) XOR SHA1(nonce + SHA1(SHA1(password)))``, or nothing for an empty password."""
+    """Return the digest by which a client of mysql_native_password proves that it knows the password.
+
+    The digest is ``SHA1(password) XOR SHA1(nonce + SHA1(SHA1(password)))``, or empty for an empty password.
+    """
     if not password:
         return b""
     once = hashlib.sha1(password.encode()).digest()
@@ -66,7 +76,10 @@ def native_scramble(password: str, nonce: bytes) -> bytes:
 
 
 def sha2_scramble(password: str, nonce: bytes) -> bytes:
-    """Return ``SHA256(password) XOR SHA256(SHA256(SHA256(password)) + nonce)``, or nothing for an empty password."""
+    """Return the digest by which a client of caching_sha2_password proves that it knows the password.
+
+    The digest is ``SHA256(password) XOR SHA256(SHA256(SHA256(password)) + nonce)``, or empty for an empty password.
+    """
     if not password:
         return b""
     once = hashlib.sha256(password.encode()).digest()
@@ -77,29 +90,31 @@ _SCRAMBLES = {NATIVE: native_scramble, CACHING_SHA2: sha2_scramble}
 
 
 def is_known_plugin(plugin: str | None) -> bool:
-    """Tell whether the console can verify a client that answers with this plugin."""
+    """Tell whether the console can verify passwords with this authentication plugin of the client."""
     return plugin in _SCRAMBLES
 
 
 def proves_password(users: Mapping[str, str], user: str, plugin: str, nonce: bytes, response: bytes) -> bool:
-    """Tell whether the client's response proves the user's password.
+    """Tell whether the user exists and the client's ``response`` is the right digest of password and ``nonce``.
 
-    An unknown user takes the same path and the same time as a known user, so that timing reveals no names.
+    ``users`` has a password for each user name. An unknown user takes the same time as a known one, so that an attacker
+    cannot find user names by measuring.
     """
     expected = _SCRAMBLES[plugin](users.get(user, _ABSENT_PASSWORD), nonce)
-    # some clients end an empty response with a NUL
+    # Without a password, some clients send a single NUL instead of an empty response.
     given = b"" if response == b"\0" else response
     return hmac.compare_digest(expected, given) and user in users
 
 
 def certificate_proof(password: str, plugin: str, nonce: bytes, fingerprint: bytes) -> bytes:
-    """Return the text by which a MariaDB client since 11.4 verifies a self-signed certificate.
+    """Return the text by which a MariaDB client since 11.4 verifies the console's self-signed certificate.
 
-    The text is a digest of the password's hash, this login's nonce and the certificate's fingerprint. The client
-    computes it, too, and compares. The OK packet that ends a login carries it.
+    The console sends the text in the OK packet that ends the login. It is a digest of the password's hash, the login's
+    ``nonce`` and the certificate's ``fingerprint``. Only a server that knows the password can compute this digest, so
+    the client trusts the certificate when its own digest is equal.
 
-    The result is empty where the client cannot verify: without a password, and with any plugin but
-    mysql_native_password, whose hash the digest uses.
+    The result is empty if the user has no password or the plugin is not mysql_native_password, because the client
+    cannot verify then.
     """
     if plugin != NATIVE or not password:
         return b""

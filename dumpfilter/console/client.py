@@ -1,4 +1,4 @@
-"""A client of a console: it runs statements and hands their results to the caller."""
+"""A client that logs in to a console, sends statements, and returns their results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from dumpfilter.errors import ConnectionLost
 _CONNECT_SECONDS = 10
 
 _CLIENT_ERRORS = range(2000, 3000)
-"""Numbers of errors that no server sends. The server cannot be reached, or went away (``errmsg.h``)."""
+"""The numbers of the errors that the client library itself reports (``errmsg.h`` of MySQL).
+
+They mean that the server could not be reached or that the connection broke. A server never sends them.
+"""
 
 _SERVER_GONE = 2013
 _INTEGERS = (FIELD_TYPE.TINY, FIELD_TYPE.SHORT, FIELD_TYPE.LONG, FIELD_TYPE.LONGLONG)
@@ -26,18 +29,21 @@ _RIGHT_ALIGNED = (FIELD_TYPE.LONGLONG, FIELD_TYPE.LONG, FIELD_TYPE.DOUBLE)
 
 @dataclass(frozen=True)
 class ConsoleLogin:
-    """The address of a console, and the user who logs in."""
+    """The address of a console, with the user name and password to log in with."""
 
     host: str
     port: int
     user: str
     password: str = field(repr=False)
     tls: ssl.SSLContext | None
-    """None uses TLS, unverified, when the console has it."""
+    """The settings of TLS. With None the client uses TLS if the console offers it, without checking the certificate."""
 
 
 class ResultSet(NamedTuple):
-    """The rows that a statement returned."""
+    """The rows that one statement of a script returned, with the name of each column.
+
+    ``is_numeric`` has one value for each column. Numeric columns are aligned to the right when they are printed.
+    """
 
     statement: ScriptStatement
     names: Sequence[str]
@@ -46,13 +52,14 @@ class ResultSet(NamedTuple):
 
 
 class StatementFailed(Exception):
-    """The console refused a statement. The text has the form of the mysql client's."""
+    """The error of a statement that the console refused, with the text that the ``mysql`` client would print."""
 
 
 def run_statements(login: ConsoleLogin, statements: Sequence[ScriptStatement]) -> Iterator[ResultSet]:
-    """Run the statements in order, and yield the result of each that returns rows.
+    """Log in to a console, run the statements in order, and yield the result of each statement that returns rows.
 
-    Raises StatementFailed at the first statement that fails, and ConnectionLost.
+    Raises StatementFailed at the first statement that the console refuses. Raises ConnectionLost if the console cannot
+    be reached or closes the connection.
     """
     line = 0
     try:
@@ -64,7 +71,7 @@ def run_statements(login: ConsoleLogin, statements: Sequence[ScriptStatement]) -
             charset="utf8mb4",
             autocommit=None,
             connect_timeout=_CONNECT_SECONDS,
-            # numbers become numbers; other values stay as the server wrote them
+            # Only numbers are converted to Python's types. Times and texts stay as the server wrote them.
             conv={**dict.fromkeys(_INTEGERS, int), **dict.fromkeys(_FLOATS, float)},
             ssl=login.tls,
         ) as connection:

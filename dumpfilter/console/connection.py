@@ -1,7 +1,7 @@
-"""One client's connection: the login, then one command after another until the client leaves.
+"""The handling of one client's connection: the login, then one command after another until the client leaves.
 
-The connection runs in the server's event loop. Its statements run in worker threads, so that a long statement delays
-no other client and can be interrupted.
+All connections of a console share one asyncio event loop. Each statement runs in a worker thread, so that a long
+statement delays no other client and can be interrupted.
 """
 
 from __future__ import annotations
@@ -42,24 +42,27 @@ from dumpfilter.sql.server_errors import SqlError
 log = structlog.get_logger()
 
 LOGIN_SECONDS = 10.0
-"""The seconds that a client has to log in (the server's ``connect_timeout``)."""
+"""The time limit of a login, seconds (the default of a server's ``connect_timeout``)."""
 
 
 _SHOWN_BYTES = 6
-"""The bytes that error 1300 shows of a text that cannot be decoded."""
+"""The number of bytes that error 1300 quotes from a statement that is not valid in the client's character set."""
 _LOGGED_CHARACTERS = 200
-"""The characters of a statement that the log shows after an internal error."""
+"""The number of characters of a statement that the log quotes when a defect of the console makes it fail."""
 
 
 class SetOption(enum.IntEnum):
-    """The options of COM_SET_OPTION (``enum_mysql_set_option``)."""
+    """The options that a client can set with COM_SET_OPTION (``enum_mysql_set_option`` in MySQL's source).
+
+    They allow or forbid several statements in one COM_QUERY.
+    """
 
     MULTI_STATEMENTS_ON = 0
     MULTI_STATEMENTS_OFF = 1
 
 
 class Com(enum.IntEnum):
-    """The protocol's commands (``enum_server_command``) that the console answers."""
+    """The commands of the client protocol that the console handles (``enum_server_command`` in MySQL's source)."""
 
     QUIT = 0x01
     INIT_DB = 0x02
@@ -80,9 +83,10 @@ class Com(enum.IntEnum):
 
 
 class Connection:
-    """One client's connection.
+    """The connection of one client to the console.
 
-    ``open_session`` makes the session of a user who has logged in.
+    ``stream`` carries the packets, and ``door`` carries out the login. ``pool`` runs the statements. After a login,
+    ``open_session`` makes the session from the connection's number, the user name and the client's host.
     """
 
     def __init__(
@@ -95,10 +99,10 @@ class Connection:
     ) -> None:
         self.id = door.connection_id
         self.peer = door.peer
-        """The client's host as the server names it in an account."""
+        """The client's host, as it stands after the @ in an account: an IP address or ``localhost``."""
         self.session: Session | None = None
         self.running: str | None = None
-        """The text of the statement that runs now; None between statements."""
+        """The text of the statement that is running, for SHOW PROCESSLIST, or None between statements."""
         self._stream = stream
         self._door = door
         self._pool = pool
@@ -128,7 +132,11 @@ class Connection:
         }
 
     async def serve(self) -> None:
-        """Serve the client until it leaves. Raises nothing except to cancel the task."""
+        """Log the client in, and answer its commands until it leaves.
+
+        Errors are sent to the client or logged. Only the cancellation of the task (by KILL or at the console's end) is
+        raised.
+        """
         try:
             async with asyncio.timeout(LOGIN_SECONDS):
                 await self._log_in(await self._door.greet())
@@ -147,17 +155,16 @@ class Connection:
                 log.info("console.disconnected", connection=self.id, user=self.session.user)
 
     def kill_query(self) -> None:
-        """End the running statement, if there is one, with error 1317."""
+        """Interrupt the statement that the client is running. The client receives error 1317 for it."""
         if self._interrupt:
             self._interrupt.set()
             self._killed.set()
 
     async def refuse(self, error: SqlError) -> None:
-        """Tell a client that it is not served, in place of the greeting."""
+        """Send an error in place of the greeting, for example when there are too many connections."""
         await self._door.refuse(error)
 
     async def _log_in(self, login: Login) -> None:
-        """Verify the user and open a session. Raises Refused after telling the client."""
         self._capabilities = login.capabilities
         self._multi_statements = Capabilities.CLIENT_MULTI_STATEMENTS in login.capabilities
         info = await self._door.verify(login)
@@ -181,8 +188,6 @@ class Connection:
         )
         await self._stream.send(answers.ok(self._capabilities, self._status(), Result(), info))
 
-    # Commands
-
     async def _serve_commands(self) -> None:
         while True:
             try:
@@ -202,24 +207,18 @@ class Connection:
             except SqlError as failed:
                 await self._send_error(failed)
                 if failed.number == server_errors.ER_NET_PACKET_TOO_LARGE.number:
-                    # the rest of that packet follows in the stream, so that the next command cannot be found
+                    # The rest of the too large packet is still in the stream, so the next command cannot be found.
                     return
 
     def _next_command(self) -> asyncio.Task[bytes]:
-        """Return the task that reads the next command.
-
-        The task begins while a statement runs, so that the connection notices when the client leaves.
-        """
+        # The next command is read while a statement still runs, so that the connection notices a client that leaves.
         if self._ahead is None:
             self._ahead = asyncio.create_task(self._stream.read_command(MAX_ALLOWED_PACKET))
         return self._ahead
 
     async def _run(self, text: str) -> Result:
-        """Run one statement in a worker thread.
-
-        Raises SqlError 1317 when the statement is interrupted. A command that cannot stop half-way then runs to its
-        end, and nobody waits for it. When the client leaves meanwhile, interrupts the statement and raises ClientGone.
-        """
+        # An interrupted statement raises error 1317 at once. A command that cannot stop half-way runs on in its
+        # thread, and its result is discarded. When the client leaves, the statement is interrupted, too.
         assert self.session is not None
         interrupt = self._interrupt = Interrupt()
         self._killed.clear()
@@ -246,7 +245,7 @@ class Connection:
         except (ClientGone, asyncio.CancelledError):
             raise
         except Exception as failed:
-            # a defect of the console does not end the client's session, and is logged
+            # A defect of the console is logged, and the client's session goes on.
             log.exception("console.statement_failed", connection=self.id, statement=text[:_LOGGED_CHARACTERS])
             raise server_errors.ER_UNKNOWN_ERROR(
                 f"Unknown error: {type(failed).__name__}: {failed}"
@@ -268,7 +267,6 @@ class Connection:
             await self._send_result(result, more, binary=False)
 
     async def _run_noted(self, statement: str) -> Result:
-        """Run one statement, and keep its error for SHOW WARNINGS."""
         assert self.session is not None
         try:
             return await self._run(statement)
@@ -285,7 +283,7 @@ class Connection:
         assert self.session is not None
         table = Fields(data).until_nul().decode("utf-8", "replace")
         for column in self.session.columns_of(table):
-            # COM_FIELD_LIST's definitions end with the column's default: NULL
+            # In the answer to COM_FIELD_LIST, each column's definition ends with its default value. Byte 0xFB is NULL.
             self._stream.put(answers.column_definition(column, self._charset()) + b"\xfb")
         await self._stream.send(answers.end_of_rows(self._capabilities, self._status(), Result()))
 
@@ -318,15 +316,13 @@ class Connection:
         self._multi_statements = option == SetOption.MULTI_STATEMENTS_ON
         await self._stream.send(answers.end_of_rows(self._capabilities, self._status(), Result()))
 
-    # Prepared statements
-
     async def _stmt_prepare(self, data: bytes) -> None:
         if len(self._prepared) >= MAX_PREPARED_STATEMENTS:
             raise server_errors.ER_MAX_PREPARED_STMT_COUNT_REACHED(MAX_PREPARED_STATEMENTS)
         statement = Prepared.of(self._text(data))
         self._last_prepared += 1
         self._prepared[self._last_prepared] = statement
-        # the columns of the result are sent when the statement is executed, as a server does for SHOW
+        # The columns of the result are announced when the statement is executed, as a server does for SHOW.
         self._stream.put(struct.pack("<BIHHBH", 0, self._last_prepared, 0, statement.parameters, 0, 0))
         if statement.parameters:
             for _ in range(statement.parameters):
@@ -338,16 +334,15 @@ class Connection:
     async def _stmt_execute(self, data: bytes) -> None:
         fields = Fields(data)
         statement = self._statement(fields.uint(4))
-        fields.take(
-            1 + 4
-        )  # the flags (a client may ask for a cursor, but need not get one) and the iteration count
+        # The flags and the iteration count are skipped. A client that asks for a cursor by a flag need not get one.
+        fields.take(1 + 4)
         values = read_execute(fields, statement, self._charset().codec)
         statement.long_data.clear()
         result = await self._run_noted(statement.with_values(values))
         await self._send_result(result, ServerStatus(0), binary=True)
 
     async def _stmt_send_long_data(self, data: bytes) -> None:
-        # the protocol has no answer to this command, not even an error; the execution reports it
+        # The protocol has no answer to COM_STMT_SEND_LONG_DATA. COM_STMT_EXECUTE will report the error.
         with contextlib.suppress(SqlError, MalformedPacket):
             fields = Fields(data)
             statement, parameter = self._statement(fields.uint(4)), fields.uint(2)
@@ -356,7 +351,7 @@ class Connection:
                 statement.long_data.setdefault(parameter, bytearray()).extend(fields.rest())
 
     async def _stmt_close(self, data: bytes) -> None:
-        # the protocol has no answer to this command
+        # The protocol has no answer to COM_STMT_CLOSE, not even an error.
         with contextlib.suppress(MalformedPacket):
             self._prepared.pop(Fields(data).uint(4), None)
 
@@ -370,14 +365,9 @@ class Connection:
         except KeyError:
             raise server_errors.ER_UNKNOWN_STMT_HANDLER(number) from None
 
-    # Answers
-
     def _text(self, data: bytes) -> str:
-        """Return a statement's text.
-
-        Raises SqlError 1300 for bytes that are not in the client's character set. A server would replace them by
-        question marks, also in names and therefore in filter rules.
-        """
+        # A server replaces invalid bytes of a statement by question marks, also in the names of filter rules. The
+        # console refuses such a statement with error 1300, so that no wrong rule is set.
         charset = self._charset()
         try:
             return data.decode(charset.codec)
@@ -409,7 +399,6 @@ class Connection:
 
 
 def _character_set(collation: int | None) -> CharacterSet:
-    """Return the character set of a collation's number, or utf8mb4 for an unknown number."""
     with contextlib.suppress(ValueError, KeyError, LookupError):
         if collation is not None:
             found = Collation(collation).charset
@@ -419,6 +408,6 @@ def _character_set(collation: int | None) -> CharacterSet:
 
 
 def _forget(work: asyncio.Future[Result]) -> None:
-    """Take the error of an abandoned statement, so that asyncio does not report it as forgotten."""
+    # asyncio would log the error of an abandoned statement as "never retrieved".
     if not work.cancelled():
         work.exception()

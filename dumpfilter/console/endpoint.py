@@ -1,4 +1,4 @@
-"""The console of a process: its address, its users, and its life beside the process's own work."""
+"""The console that a master or slave offers beside its own work: its settings, its start and its stop."""
 
 from __future__ import annotations
 
@@ -17,22 +17,26 @@ from dumpfilter.security.tls import ServerTls, TlsFiles, load_tls
 
 @dataclass(frozen=True)
 class ConsoleEndpoint:
-    """The address of a console, its user, and its TLS files."""
+    """The settings of a console, as the command line gives them: address, user, password and TLS files."""
 
     host: str
     port: int
-    """0 takes a free port."""
+    """The TCP port. With 0 the operating system chooses a free port."""
     port_file: Path | None = None
-    """The file that gets the port once the console answers."""
+    """The file into which the console's port is written once clients can connect. Scripts can wait for this file."""
     user: str | None = None
-    """The user who may log in besides configured ones. None is ``root``, when no user is configured."""
+    """The user who may log in besides the users of the configuration file.
+
+    With None, ``root`` may log in if the configuration file names no user.
+    """
     password: str = field(default="", repr=False)
     tls: TlsFiles = field(default_factory=TlsFiles)
 
     def users(self, configured: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Return the passwords by user name. Raises OptionError for users whom the address gives no protection.
+        """Return the password of each user who may log in, by user name.
 
-        The endpoint's own user replaces a configured user of the same name.
+        ``configured`` has the users of the configuration file. The endpoint's own user replaces a configured user of
+        the same name. Raises OptionError if a user has no password although other machines can reach the console.
         """
         users = dict(configured or {})
         if self.user is not None or not users:
@@ -41,9 +45,10 @@ class ConsoleEndpoint:
         return users
 
     def load_tls(self, make: Callable[[], ServerTls]) -> ServerTls:
-        """Return the endpoint's certificate, or what ``make`` returns for an endpoint without one.
+        """Return the TLS settings with the certificate from the endpoint's files.
 
-        Raises OptionError for files that cannot be used.
+        If the endpoint has no such files, ``make`` is called to make a certificate. Raises OptionError for files that
+        cannot be used.
         """
         return load_tls(self.tls) if self.tls.has_certificate else make()
 
@@ -52,7 +57,11 @@ class ConsoleEndpoint:
 def serving(
     endpoint: ConsoleEndpoint, executor: Executor, users: Mapping[str, str], tls: ServerTls
 ) -> Iterator[int]:
-    """Serve the console as long as the block runs, and yield its port. Raises OptionError and OutputError."""
+    """Serve a console as long as the ``with`` block runs, and yield the console's port.
+
+    ``executor`` is the master or slave that carries out the statements. ``users`` has a password for each user name.
+    Raises OptionError if the address cannot be used, and OutputError if the port file cannot be written.
+    """
     server = ConsoleServer(executor, endpoint.host, endpoint.port, users, tls=tls)
     server.start()
     try:
@@ -64,7 +73,10 @@ def serving(
 
 
 def write_port(path: Path, port: int) -> None:
-    """Write a port to a file in one step, so that a reader who waits for the file finds the whole port."""
+    """Write a port number to a file, for scripts that wait for the console.
+
+    The file appears in one step, so that a waiting script never reads half a number.
+    """
     beside = path.with_name(path.name + ".tmp")
     with writing(path):
         beside.write_text(f"{port}\n")

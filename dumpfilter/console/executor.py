@@ -1,4 +1,4 @@
-"""The part of a master or slave that a console calls, and the signal that ends a statement early."""
+"""The interface that a master or slave must have for its console, and the signal that interrupts a statement."""
 
 from __future__ import annotations
 
@@ -11,27 +11,37 @@ from dumpfilter.sql.result import Result, Table
 
 
 class Executor(Protocol):
-    """A master or slave, as its console sees it. Worker threads call it, several at a time."""
+    """The interface through which a console uses its master or slave.
+
+    Several worker threads of the console call these methods at the same time.
+    """
 
     def execute(self, command: Command) -> Result:
-        """Carry out any command but :class:`~dumpfilter.sql.commands.Query`.
+        """Carry out a replication command such as START REPLICA, and return its result when it is done.
 
-        Blocks until the command is done. Raises :class:`~dumpfilter.sql.server_errors.SqlError`.
+        The console itself answers a Query (SELECT, SET and others), and never passes it to this method. Raises SqlError
+        for a command that fails.
         """
         ...
 
     def table(self, schema: str, name: str) -> Table | None:
-        """Return a table's present content by its lower-case names, or None when there is no such table."""
+        """Return the columns and present rows of a status table, or None if there is no such table.
+
+        Both names are in lower case, for example ``performance_schema`` and ``replication_applier_status``.
+        """
         ...
 
     def table_names(self) -> list[tuple[str, str]]:
-        """Return the schema and name of every table, in lower case."""
+        """Return the schema and the name of every status table that clients can read, in lower case."""
         ...
 
     def variables(self) -> Mapping[str, str | int]:
-        """Return this process's system variables under the server's names (``server_id``, ``version`` …)."""
+        """Return the process's system variables by the names that they have in MySQL (``server_id``, ``version`` …)."""
         ...
 
 
 class Interrupt(threading.Event):
-    """The signal that ends one statement early, set by KILL QUERY or when the client has gone."""
+    """The signal that ends one running statement early.
+
+    KILL QUERY from another connection sets the signal, and so does the connection itself when its client leaves.
+    """

@@ -1,6 +1,7 @@
-"""The console's ``information_schema``: the tables in which clients look up schemas, tables and columns.
+"""The tables of the console's ``information_schema``, in which clients look up schemas, tables and columns.
 
-SCHEMATA, TABLES, COLUMNS and ENGINES have rows. The other tables are empty.
+SCHEMATA, TABLES, COLUMNS and ENGINES have rows. The other tables exist without rows, so that client programs can read
+them without an error.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ ENGINE = {
     "XA": "NO",
     "SAVEPOINTS": "NO",
 }
-"""The row of ENGINES and SHOW ENGINES."""
+"""The only row of the table ENGINES and of SHOW ENGINES. All tables of a console have this engine."""
 
 _COLUMNS: dict[str, dict[str, str]] = {
     **INFO_SCHEMA[SCHEMA],
@@ -40,7 +41,10 @@ _COLUMNS: dict[str, dict[str, str]] = {
         "TEXT",
     ),
 }
-"""The columns of each table with their types ("INT" or "TEXT"): mysql_mimic's tables, and those that DBeaver reads."""
+"""The columns of each table, by the table's name in lower case, with their types ("INT" or "TEXT").
+
+The tables come from the library mysql_mimic. Tables that the client DBeaver also reads are added.
+"""
 
 COLUMN_TYPES = {
     ColumnType.TEXT: "longtext",
@@ -48,7 +52,10 @@ COLUMN_TYPES = {
     ColumnType.DOUBLE: "double",
     ColumnType.TIMESTAMP: "timestamp(6)",
 }
-"""The SQL types of columns (COLUMN_TYPE). The first word of each is its DATA_TYPE."""
+"""The SQL type that information_schema.COLUMNS shows in COLUMN_TYPE for each type of column.
+
+The first word of the SQL type, without its length, is shown in DATA_TYPE.
+"""
 
 
 def table_names() -> list[str]:
@@ -57,12 +64,15 @@ def table_names() -> list[str]:
 
 
 def schemas_of(executor: Executor) -> list[str]:
-    """Return the names of all schemas, sorted."""
+    """Return the names of all schemas of a console, sorted: information_schema and the schemas of status tables."""
     return sorted({SCHEMA, *(schema for schema, _ in executor.table_names())})
 
 
 def information_schema_table(executor: Executor, name: str) -> Table | None:
-    """Return a table of information_schema by its name in any case, or None when there is no such table."""
+    """Return the columns and rows of a table of information_schema, or None if there is no such table.
+
+    ``name`` can be in upper or lower case. The rows describe the status tables of ``executor``, the master or slave.
+    """
     name = name.lower()
     if name not in _COLUMNS:
         return None

@@ -1,4 +1,4 @@
-"""The beginning of a connection: the greeting, TLS if the client asks for it, and the proof of the password."""
+"""The login of a client: the console's greeting, TLS if the client asks for it, and the check of the password."""
 
 from __future__ import annotations
 
@@ -44,33 +44,38 @@ CAPABILITIES = (
     | Capabilities.CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA
     | Capabilities.CLIENT_DEPRECATE_EOF
 )
-"""The capabilities that the console announces.
+"""The capabilities (optional parts of the client protocol) that the console announces to clients.
 
-Compression is missing. So are connection and query attributes, which the console would only read and drop.
+The console does not announce compression. It does not announce connection and query attributes either, because it has
+no use for them.
 """
 
 _LOGIN_PACKET = 1 << 16
 
 
 class Refused(Exception):
-    """The refusal of a client, which has already been told."""
+    """The signal to close a connection after its client has been refused. The client has already received the error."""
 
 
 @dataclass(frozen=True)
 class Doorkeeper:
-    """The login of one client."""
+    """The login of one client, from the greeting to the accepted or refused password."""
 
     stream: PacketStream
     connection_id: int
     peer: str
     users: Mapping[str, str]
-    """Passwords by user name."""
+    """The password of each user who may log in, by user name."""
     server_version: str
     tls: ServerTls
     nonce: bytes
 
     async def greet(self) -> Login:
-        """Greet the client, encrypt if it asks for that, and return its login. Raises Refused, SqlError, ClientGone."""
+        """Send the greeting, start TLS if the client asks for it, and return the login that the client sends.
+
+        The password is not checked yet. Raises Refused after telling the client of an error, and ClientGone when the
+        client leaves.
+        """
         greeting = packets.make_handshake_v10(
             capabilities=CAPABILITIES,
             server_charset=CharacterSet.utf8mb4,
@@ -78,9 +83,8 @@ class Doorkeeper:
             connection_id=self.connection_id,
             auth_data=self.nonce + b"\0",
             status_flags=ServerStatus.SERVER_STATUS_AUTOCOMMIT,
-            # with another plugin here, MariaDB's clients refuse a self-signed certificate before the console can prove
-            # it;
-            # MySQL's clients ignore this plugin and begin with caching_sha2_password
+            # MariaDB's clients can verify a self-signed certificate only with mysql_native_password. MySQL's clients
+            # ignore the greeting's plugin and begin with caching_sha2_password.
             auth_plugin_name=auth.NATIVE,
         )
         await self.stream.send(greeting)
@@ -103,15 +107,16 @@ class Doorkeeper:
             raise Refused from failed
 
     async def verify(self, login: Login) -> bytes:
-        """Verify the password, and return the text of the OK packet that lets the client in.
+        """Check the password of a login, and return the text for the OK packet that accepts the client.
 
-        Raises Refused after telling the client.
+        The text lets MariaDB's clients verify the console's certificate, and can be empty. Raises Refused for a wrong
+        password, after sending error 1045 to the client.
         """
         plugin, response = login.plugin or auth.NATIVE, login.response
         if not auth.is_known_plugin(plugin) or not response:
-            # a client that prefers another plugin than the greeting's begins with an empty packet
+            # A client that prefers another plugin than the greeting's sends an empty response first.
             plugin, response = await self._ask(plugin if auth.is_known_plugin(plugin) else auth.NATIVE)
-        # nothing else of the login is looked at before the password is proved
+        # Every other part of the login, such as the database, is checked after the password only.
         if not auth.proves_password(self.users, login.user, plugin, self.nonce, response):
             await self._deny(login.user, with_password=bool(response.strip(b"\0")))
         if plugin == auth.CACHING_SHA2 and response.strip(b"\0"):
@@ -124,11 +129,10 @@ class Doorkeeper:
         log.warning("console.tls_failed", connection=self.connection_id, peer=self.peer, reason=reason)
 
     async def refuse(self, error: SqlError) -> None:
-        """Tell the client why it is not served."""
+        """Send an error to the client in place of the answer that the login expects."""
         await self.stream.send(answers.error(error, CharacterSet.utf8mb4))
 
     async def _ask(self, plugin: str) -> tuple[str, bytes]:
-        """Ask the client to prove the password with this plugin, and return the plugin and the proof."""
         switch = packets.make_auth_switch_request(CharacterSet.utf8mb4, plugin, self.nonce + b"\0")
         await self.stream.send(bytes(switch))
         try:

@@ -1,4 +1,7 @@
-"""Prepared statements: their parameters are put into the text as literals."""
+"""Prepared statements of the console's clients.
+
+The console executes a prepared statement by writing the values of its parameters into the text as SQL literals.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ from dumpfilter.statement.tokens import TokenKind, tokens
 Value = str | int | float | bytes | None
 
 MAX_PREPARED_STATEMENTS = 1024
-"""The most prepared statements of one session. A server's max_prepared_stmt_count counts those of all sessions."""
+"""The limit of the number of prepared statements that one session holds at a time.
+
+A server's max_prepared_stmt_count limits the sum over all sessions.
+"""
 
 _INTEGERS = {
     WireType.TINY: 1,
@@ -29,13 +35,17 @@ _INTEGERS = {
 
 @dataclass
 class Prepared:
-    """One prepared statement of a session."""
+    """A prepared statement of a session, split at its parameters."""
 
     parts: list[str]
-    """The text between the parameters: one part more than there are parameters."""
+    """The pieces of the statement's text before, between and after its ``?`` parameters."""
     types: list[tuple[int, bool]] = field(default_factory=list)
-    """The type of each parameter and whether it is unsigned, as last bound."""
+    """The type of each parameter's value in the client protocol, with True for an unsigned number.
+
+    A client sends the types with the first execution and may leave them out later, so they are kept.
+    """
     long_data: dict[int, bytearray] = field(default_factory=dict)
+    """The values that the client sent in pieces (COM_STMT_SEND_LONG_DATA), by the parameter's number from 0."""
 
     @property
     def parameters(self) -> int:
@@ -43,7 +53,11 @@ class Prepared:
 
     @classmethod
     def of(cls, text: str) -> Prepared:
-        """Split a statement at its ``?``. A ``?`` in a string, a name or a comment is no parameter."""
+        """Make a prepared statement from a text, whose parameters are written as ``?``.
+
+        A question mark in a string, a quoted name or a comment is no parameter. Raises SqlError 1390 for more than
+        65535 parameters.
+        """
         parts, begin = [], 0
         for token in tokens(text):
             if token.kind is TokenKind.SYMBOL and token.value == "?":
@@ -54,7 +68,7 @@ class Prepared:
         return cls([*parts, text[begin:]])
 
     def with_values(self, values: Sequence[Value]) -> str:
-        r"""Return the statement with these values for its parameters.
+        r"""Return the statement's text with a literal for each value in place of each ``?`` parameter.
 
         >>> Prepared.of("SELECT ?, '?', ?").with_values([1, "it's"])
         "SELECT 1, '?', 'it\\'s'"
@@ -66,7 +80,7 @@ class Prepared:
 
 
 def literal(value: Value) -> str:
-    """Return a value as a literal of MySQL's SQL."""
+    """Return the SQL literal for a value, with quotes and escapes for a text, and NULL for None."""
     if value is None:
         return "NULL"
     if isinstance(value, bytes):
@@ -78,9 +92,11 @@ def literal(value: Value) -> str:
 
 
 def read_execute(fields: Fields, statement: Prepared, codec: str) -> list[Value]:
-    """Read the parameters of a COM_STMT_EXECUTE, which follow its statement id, flags and iteration count.
+    """Return the values of the parameters from a COM_STMT_EXECUTE packet of the client.
 
-    Raises MalformedPacket, and SqlError 1210 when the client has never sent types for the values.
+    ``fields`` must stand behind the packet's statement id, flags and iteration count. ``codec`` is the Python codec of
+    the client's character set. Types that the packet contains are kept in ``statement``. Raises MalformedPacket, and
+    SqlError 1210 when the client has never sent the types.
     """
     count = statement.parameters
     if not count:

@@ -1,4 +1,4 @@
-"""Result sets as text: in the forms of the ``mysql`` client, and as JSON for programs."""
+"""The printing of result sets, in the formats of the ``mysql`` client and in JSON for programs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ Row = Sequence[Any]
 
 
 class Format(enum.StrEnum):
-    """The format of result sets."""
+    r"""The format in which result sets are printed.
+
+    TABLE has frames, as in the ``mysql`` client. VERTICAL has one line for each column (``\G``). TSV separates values
+    by tabs.
+    """
 
     TABLE = "table"
     VERTICAL = "vertical"
@@ -21,7 +25,11 @@ class Format(enum.StrEnum):
 
 
 def render(format_: Format, names: Sequence[str], numeric: Sequence[bool], rows: Sequence[Row]) -> str:
-    """Return one result set as text. Without rows it is empty, except for TSV's header and JSON's ``[]``."""
+    """Return one result set as the text to print.
+
+    ``names`` has the name of each column, and ``numeric`` tells for each column whether to align it to the right. A
+    result set without rows gives an empty text, but TSV prints the column names and JSON prints ``[]``.
+    """
     match format_:
         case Format.TABLE:
             lines = _table(names, numeric, rows) if rows else iter(())
@@ -43,7 +51,6 @@ def _text(value: Any) -> str:
 
 
 def _width(text: str) -> int:
-    """Return the number of columns that a text takes on a terminal."""
     if text.isascii():
         return len(text)
     return sum(

@@ -1,4 +1,4 @@
-r"""A script of statements, split as the ``mysql`` client does. ``;``, ``\g`` and ``\G`` end a statement."""
+r"""The division of a script into statements, as the ``mysql`` client does: ``;``, ``\g`` or ``\G`` ends a statement."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ class ScriptStatement:
 
     text: str
     line: int
-    """The line on which the statement begins, from 1."""
+    """The number of the script's line on which the statement begins, counted from 1, for error messages."""
     vertical: bool = False
-    r"""Whether the statement ended with ``\G``, which asks for one line a column."""
+    r"""Whether the statement ended with ``\G``. Its rows are then printed with one line for each column."""
 
 
 def script_statements(script: str) -> Iterator[ScriptStatement]:
-    r"""Yield the statements of a script without empty ones. No end of a statement counts in quotes and comments.
+    r"""Yield the statements of a script, without empty statements.
+
+    A statement ends at ``;``, ``\g`` or ``\G`` outside quotes and comments.
 
     >>> [(s.text, s.line, s.vertical) for s in script_statements("SELECT ';'; -- a;\nSHOW REPLICA STATUS\\G")]
     [("SELECT ';'", 1, False), ('SHOW REPLICA STATUS', 2, True)]
@@ -31,7 +33,7 @@ def script_statements(script: str) -> Iterator[ScriptStatement]:
         command = script[token.end : token.end + 1] if token.value == "\\" else ""
         ends = token.kind is TokenKind.SYMBOL and (token.value == ";" or command in ("g", "G"))
         if ends or token.kind in (TokenKind.END, TokenKind.BAD):
-            # after an opened quote that is not closed, the server refuses the rest
+            # A quote that is never closed takes the rest of the script into the statement, which the server refuses.
             end = len(script) if token.kind is TokenKind.BAD else token.start
             if first < 0 and token.kind is TokenKind.BAD:
                 first = token.start
@@ -44,6 +46,6 @@ def script_statements(script: str) -> Iterator[ScriptStatement]:
             if command:
                 lexer = Lexer(script, begin)
         elif first < 0:
-            # a leading /*! … */ belongs to the statement
+            # A version comment (/*! … */) before the first word is part of the statement, since servers execute it.
             conditional = script.find("/*!", begin, token.start)
             first = conditional if conditional >= 0 else token.start

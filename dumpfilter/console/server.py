@@ -1,4 +1,4 @@
-"""The console's port. It accepts clients and knows who is connected."""
+"""The server behind a console's port: it accepts MySQL clients and keeps the list of their connections."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from dumpfilter.sql.server_errors import ER_CON_COUNT_ERROR
 log = structlog.get_logger()
 
 DEFAULT_MAX_CONNECTIONS = 151
-"""The server's ``max_connections``."""
+"""The limit of the number of connected clients, which is the default of a server's ``max_connections``."""
 
 _STOP_SECONDS = 10.0
 
@@ -41,11 +41,12 @@ class _Client:
 
 
 class ConsoleServer:
-    """A port that speaks MySQL's client protocol, in a thread of its own.
+    """The server of a console: it speaks MySQL's client protocol on a TCP port, in a thread of its own.
 
-    ``users`` are passwords by user name; without users nobody can log in. ``port`` 0 takes a free port. Without ``tls``
-    the server makes a certificate that lives as long as the process. Start the server with :meth:`start` or as a
-    context manager.
+    ``executor`` is the master or slave that carries out the clients' commands. ``users`` has a password for each user
+    name, and without users nobody can log in. With ``port`` 0, the operating system chooses a free port. Without
+    ``tls``, the server makes a temporary self-signed certificate. The method ``start`` or a ``with`` statement starts
+    the server.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class ConsoleServer:
     ) -> None:
         self.host = host
         self.port = port
-        """The port that the server listens on; with 0, the real port after :meth:`start`."""
+        """The TCP port. If 0 was given, the attribute has the chosen port after the start."""
         self._executor = executor
         self._users = dict(users or {})
         self._tls = tls or temporary_tls(host)
@@ -75,7 +76,10 @@ class ConsoleServer:
         self._statements = itertools.count()
 
     def start(self) -> ConsoleServer:
-        """Listen. Raises OptionError when the server cannot listen on the address."""
+        """Start the thread that accepts clients, and return the server itself.
+
+        Clients can connect when the method returns. Raises OptionError if the address cannot be listened on.
+        """
         try:
             family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
             listener = socket.create_server((self.host, self.port), family=family, backlog=128)
@@ -84,7 +88,7 @@ class ConsoleServer:
                 f"the console cannot listen on {self.host}:{self.port}: {error.strerror or error}"
             ) from error
         self.port = listener.getsockname()[1]
-        # twice as many threads as connections, since an interrupted statement may still hold its thread
+        # An interrupted statement may hold its thread for a while, so there are two threads for each connection.
         self._pool = ThreadPoolExecutor(2 * self._max_connections, "console-statement")
         ready = threading.Event()
         self._thread = threading.Thread(
@@ -102,7 +106,7 @@ class ConsoleServer:
         return self
 
     def stop(self) -> None:
-        """Close the port and every connection, and interrupt the running statements."""
+        """Stop listening, close every client's connection, and interrupt the running statements."""
         if self._loop and self._thread and self._stopping and self._pool:
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._stopping.set)
@@ -116,10 +120,11 @@ class ConsoleServer:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    # Calls of sessions
-
     def kill(self, connection_id: int, *, query_only: bool) -> bool:
-        """Carry out KILL [QUERY]. Return False when there is no such connection. Can be called from any thread."""
+        """Close a client's connection, or only interrupt its running statement if ``query_only`` is true.
+
+        Returns False if there is no such connection. Any thread can call this method.
+        """
         client = self._clients.get(connection_id)
         if client is None or self._loop is None:
             return False
@@ -128,7 +133,10 @@ class ConsoleServer:
         return True
 
     def processes(self) -> list[tuple[int, str, str, str | None, str, int, str, str | None]]:
-        """Return the rows of SHOW PROCESSLIST."""
+        """Return the rows of SHOW PROCESSLIST, one for each connection.
+
+        The columns are Id, User, Host, db, Command, Time (seconds since the connection was made), State and Info.
+        """
         now = time.monotonic()
         rows = []
         for number, client in sorted(self._clients.copy().items()):
@@ -149,15 +157,13 @@ class ConsoleServer:
         return rows
 
     def status(self) -> dict[str, int]:
-        """Return the rows of SHOW STATUS."""
+        """Return the status variables Threads_connected, Threads_running and Uptime (seconds) by name."""
         clients = self._clients.copy().values()
         return {
             "Threads_connected": len(clients),
             "Threads_running": sum(client.connection.running is not None for client in clients),
             "Uptime": int(time.monotonic() - self._started),
         }
-
-    # The event loop
 
     async def _serve(self, listener: socket.socket, ready: threading.Event) -> None:
         self._loop = asyncio.get_running_loop()
@@ -202,7 +208,7 @@ class ConsoleServer:
             self._clients[number] = _Client(connection, task, time.monotonic())
             await connection.serve()
         except (ClientGone, asyncio.CancelledError):
-            # KILL and the end of the server cancel the task
+            # KILL and the end of the server cancel this task, which is no error.
             pass
         finally:
             self._clients.pop(number, None)
@@ -212,14 +218,13 @@ class ConsoleServer:
 
 
 def _account_host(address: str) -> str:
-    """Return the host in ``'user'@'host'``."""
     return "localhost" if address in ("127.0.0.1", "::1", "") else address
 
 
 def _set_up(writer: asyncio.StreamWriter) -> None:
-    """Set keep-alive, to notice clients that vanish silently, and send short answers at once."""
+    # Keep-alive packets reveal clients that vanished without closing the connection.
     connection = writer.get_extra_info("socket")
     with contextlib.suppress(OSError):
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        # asyncio sets TCP_NODELAY only where the listener names its protocol
+        # TCP_NODELAY sends short answers at once. asyncio sets the option only for sockets that name their protocol.
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,7 +1,7 @@
-"""The state of one client's session, and the SELECTs that read it.
+"""The session of one client: its current database, variables and warnings, and its SELECTs.
 
-The functions here block and do no I/O of their own. The connection calls them from a worker thread, one statement at
-a time. :mod:`dumpfilter.console.statements` finds the function for a statement.
+A worker thread of the console runs the session's methods, one statement at a time. The methods block until they are
+done, and do no network I/O.
 """
 
 from __future__ import annotations
@@ -19,32 +19,39 @@ from dumpfilter.sql.result import Column, Note, Result, Table
 from dumpfilter.sql.select import DEFAULT_SECONDS, Environment, no_such_table, select
 
 SHOWN_SCHEMA = "@"
-"""The schema of the tables that SHOW makes for one statement.
+"""The schema's name of temporary tables, which the console makes to answer SHOW … LIKE or WHERE by a SELECT.
 
-No client can name a schema of that name without quotes.
+No real schema has this name, and a client could only write the name in backticks.
 """
 
 _MILLISECONDS = 1000
 
 
 class Processes(Protocol):
-    """The other connections, as a session may ask for them."""
+    """The interface through which a session sees and ends the connections of its console."""
 
     def kill(self, connection_id: int, *, query_only: bool) -> bool:
-        """End a connection, or only its statement. Return False when there is no such connection."""
+        """Close a client's connection, or only interrupt its running statement if ``query_only`` is true.
+
+        Returns False if there is no such connection.
+        """
         ...
 
     def processes(self) -> Sequence[Sequence[object]]:
-        """Return the rows of SHOW PROCESSLIST."""
+        """Return the rows of SHOW PROCESSLIST, one for each connection of the console."""
         ...
 
     def status(self) -> Mapping[str, int]:
-        """Return the rows of SHOW STATUS."""
+        """Return the status variables that describe the whole console, such as Threads_connected, by name."""
         ...
 
 
 class Session:
-    """The state of one client's session."""
+    """The state that a client keeps between its statements, such as current database, variables and warnings.
+
+    ``executor`` is the master or slave that the console belongs to. ``processes`` are the console's connections.
+    ``user`` and ``host`` are the account that has logged in.
+    """
 
     def __init__(
         self, executor: Executor, processes: Processes, connection_id: int, user: str, host: str
@@ -59,20 +66,20 @@ class Session:
         self.database: str | None = None
         self.character_set = CharacterSet.utf8mb4
         self.diagnostics: Sequence[Note] = ()
-        """The rows of SHOW WARNINGS."""
+        """The errors, warnings and notes of the last statement, which SHOW WARNINGS returns."""
         self.variables = Variables(executor.variables)
         self.user_variables: dict[str, Value] = {}
         self.questions = 0
-        """The number of statements so far (the status variable Questions)."""
+        """The number of statements that the session has executed (the status variable Questions)."""
 
     def reset(self) -> None:
-        """Reset the session for COM_RESET_CONNECTION. The current database stays."""
+        """Forget the session's variables and warnings, as COM_RESET_CONNECTION demands. Keep the current database."""
         self.diagnostics = ()
         self.variables.reset()
         self.user_variables.clear()
 
     def use(self, database: str) -> None:
-        """Make this the current database. Raises SqlError 1049."""
+        """Make ``database`` the current database. Raises SqlError 1049 if there is no such database."""
         if database.lower() == SCHEMA:
             database = SCHEMA
         if database not in schemas_of(self.executor):
@@ -80,7 +87,11 @@ class Session:
         self.database = database
 
     def select(self, text: str, interrupt: Interrupt, shown: Mapping[str, Table] | None = None) -> Result:
-        """Run a SELECT, which may also read the tables ``shown`` of :data:`SHOWN_SCHEMA`. Raises SqlError."""
+        """Run a SELECT in this session, and return its result.
+
+        ``shown`` has temporary tables by name, which the SELECT can read in the schema ``@``. SHOW uses such a table to
+        apply LIKE and WHERE. Setting ``interrupt`` ends the SELECT. Raises SqlError.
+        """
 
         def find(schema: str, name: str) -> Table | None:
             return shown.get(name) if shown and schema == SHOWN_SCHEMA else self.find_table(schema, name)
@@ -114,13 +125,20 @@ class Session:
         )
 
     def find_table(self, schema: str, name: str) -> Table | None:
-        """Return a table that SELECT can read, or None. Names compare exactly, as with lower_case_table_names=0."""
+        """Return the columns and rows of a table that SELECT can read, or None if there is no such table.
+
+        Upper and lower case differ in names, as on a server with lower_case_table_names=0. Names of
+        tables in information_schema ignore case.
+        """
         if schema == SCHEMA:
             return information_schema_table(self.executor, name)
         return self.executor.table(schema, name) if (schema, name) in self.executor.table_names() else None
 
     def columns_of(self, table: str) -> Sequence[Column]:
-        """Return the columns of a table of the current database (COM_FIELD_LIST). Raises SqlError 1046, 1146."""
+        """Return the columns of a table of the current database, for the command COM_FIELD_LIST.
+
+        Raises SqlError 1046 if there is no current database, and 1146 if there is no such table.
+        """
         if self.database is None:
             raise server_errors.ER_NO_DB_ERROR()
         found = self.find_table(self.database, table)
@@ -129,7 +147,7 @@ class Session:
         return found.columns
 
     def statistics(self) -> str:
-        """Return the answer to COM_STATISTICS."""
+        """Return the line of statistics that ``mysqladmin status`` shows (the answer to COM_STATISTICS)."""
         status = self.processes.status()
         return (
             f"Uptime: {status['Uptime']}  Threads: {status['Threads_connected']}  Questions: {self.questions}"

@@ -1,4 +1,4 @@
-"""SET: session variables, user variables, NAMES and CHARACTER SET."""
+"""The execution of SET statements: session variables, user variables, SET NAMES and SET CHARACTER SET."""
 
 from __future__ import annotations
 
@@ -18,23 +18,25 @@ _GLOBAL_SCOPES = ("GLOBAL", "PERSIST", "PERSIST_ONLY")
 _SCOPES = (*_GLOBAL_SCOPES, "SESSION", "LOCAL")
 _CHARACTER_SET_VARIABLES = ("character_set_client", "character_set_connection", "character_set_results")
 _LITERAL_WORDS: dict[str, Value] = {"DEFAULT": None, "NULL": None, "ON": 1, "TRUE": 1, "OFF": 0, "FALSE": 0}
-"""The words that a value can be. None stands for the variable's default."""
+"""The values of the words that can stand alone after ``=`` in a SET. None sets the variable to its default."""
 
 
 class _Assignment(NamedTuple):
-    """One ``name = value`` of a SET statement."""
+    """One assignment ``name = value`` of a SET statement, with its value already computed."""
 
     is_user_variable: bool
     name: str
     value: Value
     globally: bool
-    """Whether it has a scope such as GLOBAL."""
+    """Whether the assignment has the scope GLOBAL, PERSIST or PERSIST_ONLY. The console refuses such assignments."""
 
 
 def apply_set(session: Session, text: str, words: Sequence[Token], interrupt: Interrupt) -> None:
-    """Carry out one SET statement. It evaluates all values before it sets the first variable.
+    """Carry out a client's SET statement, whose tokens are ``words``, in the client's session.
 
-    Raises SqlError: 1064, 1115 for an unknown character set, 1193 for an unknown variable, 1238 for a read-only one.
+    The values of all assignments are computed before the first variable is set. SET TRANSACTION has no effect. Raises
+    SqlError 1064 for wrong syntax, and 1115 for an unknown character set. Raises 1193 for an unknown variable, 1227 for
+    a GLOBAL scope, and 1229 or 1238 for a variable that cannot be set.
     """
     assignments = []
     for part in _split(words[1:]):
@@ -58,7 +60,6 @@ def apply_set(session: Session, text: str, words: Sequence[Token], interrupt: In
 
 
 def _split(words: Sequence[Token]) -> list[list[Token]]:
-    """Split the words at the commas between assignments."""
     parts: list[list[Token]] = [[]]
     depth = 0
     for word in words:

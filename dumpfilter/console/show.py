@@ -1,6 +1,6 @@
-"""SHOW and DESCRIBE, except the replication commands among them.
+"""The execution of SHOW and DESCRIBE statements that are not about replication, such as SHOW TABLES.
 
-A SELECT filters the rows, so that LIKE and WHERE work.
+For SHOW … LIKE and SHOW … WHERE, the rows become a temporary table, and a SELECT with this condition reads the table.
 """
 
 from __future__ import annotations
@@ -30,12 +30,15 @@ _EMPTY: dict[str, Sequence[str]] = {
         ("Table", "Non_unique", "Key_name", "Seq_in_index", "Column_name", "Collation", "Cardinality"),
     ),
 }
-"""The columns of the SHOW statements that always answer with no rows."""
+"""The column names of the SHOW statements that always return no rows, by the word after SHOW.
+
+A console has no triggers, indexes or similar objects, but client programs ask for them.
+"""
 
 _COLLATION_ID = 255
-"""The number of utf8mb4_0900_ai_ci in a server."""
+"""The number that a MySQL server gives to the collation utf8mb4_0900_ai_ci."""
 _INFO_LENGTH = 100
-"""The characters of a statement that SHOW PROCESSLIST shows without FULL."""
+"""The number of characters of a statement that SHOW PROCESSLIST shows. SHOW FULL PROCESSLIST shows all."""
 
 _PROCESSLIST = [
     Column("Id", ColumnType.INTEGER),
@@ -46,7 +49,10 @@ _PROCESSLIST = [
 
 
 def is_about_diagnostics(words: Sequence[Token]) -> bool:
-    """Tell whether this is SHOW WARNINGS, SHOW ERRORS or their COUNT, which leave the diagnostics area unchanged."""
+    """Tell whether a statement, given as tokens, is SHOW WARNINGS, SHOW ERRORS or SHOW COUNT(*) of these.
+
+    Any other statement clears the warnings of the statement before.
+    """
     said = [word.word for word in words if word.word]
     return said[:1] == ["SHOW"] and (
         said[1:2] in (["WARNINGS"], ["ERRORS"]) or said[1:3] in (["COUNT", "WARNINGS"], ["COUNT", "ERRORS"])
@@ -54,7 +60,10 @@ def is_about_diagnostics(words: Sequence[Token]) -> bool:
 
 
 def diagnostics(words: Sequence[Token], notes: Sequence[Note]) -> Result:
-    """Answer SHOW WARNINGS and SHOW ERRORS with the notes of the last statement, and their COUNT with a number."""
+    """Return the result of SHOW WARNINGS, SHOW ERRORS, or SHOW COUNT(*) WARNINGS or ERRORS.
+
+    ``words`` are the tokens of the statement. ``notes`` are the errors, warnings and notes of the statement before.
+    """
     said = [word.word for word in words if word.word]
     errors = "ERRORS" in said[:3]
     chosen = [note for note in notes if not errors or note.level == "Error"]
@@ -69,14 +78,14 @@ def diagnostics(words: Sequence[Token], notes: Sequence[Note]) -> Result:
 
 
 class _Words:
-    """A cursor over the words of a SHOW statement."""
+    """A cursor over the tokens of a SHOW statement, which consumes them from the left."""
 
     def __init__(self, text: str, words: Sequence[Token]) -> None:
         self.text = text
         self._words = list(words)
 
     def take(self, *wanted: str) -> str:
-        """Take the next word if it is one of these, and return it; else return ""."""
+        """Consume the next word if it is in ``wanted``, and return it. Otherwise return an empty text."""
         if self._words and (self._words[0].word or self._words[0].value) in wanted:
             token = self._words.pop(0)
             return token.word or token.value
@@ -88,7 +97,10 @@ class _Words:
         return self._words.pop(0).value
 
     def filter(self, column: str) -> str:
-        """Return the LIKE or WHERE at the end of the statement as a WHERE clause; LIKE applies to ``column``."""
+        """Return the condition at the end of a SHOW statement as a WHERE clause for a SELECT, or an empty text.
+
+        SHOW … LIKE becomes a LIKE condition on ``column``. Raises SqlError 1064 for any other text.
+        """
         if not self._words or self._words[0].value == ";":
             return ""
         at = self._words[0]
@@ -100,7 +112,10 @@ class _Words:
         raise self.error()
 
     def like(self) -> str:
-        """Return the pattern of LIKE as the server adds it to the column name of SHOW TABLES."""
+        """Return the pattern of SHOW TABLES LIKE in parentheses, or an empty text.
+
+        A server appends this text to the name of the result's column.
+        """
         like = len(self._words) > 1 and self._words[0].word == "LIKE"
         return f" ({self._words[1].value})" if like else ""
 
@@ -118,7 +133,11 @@ def _filtered(
 
 
 def show(session: Session, text: str, tokens: Sequence[Token], interrupt: Interrupt) -> Result:
-    """Answer a SHOW statement that is no replication command. Raises SqlError 1064 for an unknown statement."""
+    """Return the result of a SHOW statement that is not about replication, such as SHOW TABLES.
+
+    ``text`` is the statement and ``tokens`` are its tokens. Setting ``interrupt`` ends the statement. Raises SqlError,
+    with number 1064 for a statement that the console does not know.
+    """
     words = _Words(text, tokens[1:])
     full = words.take("FULL")
     words.take("GLOBAL", "SESSION", "LOCAL", "EXTENDED", "STORAGE")
@@ -131,7 +150,10 @@ def show(session: Session, text: str, tokens: Sequence[Token], interrupt: Interr
 
 
 def describe(session: Session, text: str, tokens: Sequence[Token], interrupt: Interrupt) -> Result:
-    """Answer ``DESCRIBE table``. Raises SqlError 1235 for EXPLAIN of a statement."""
+    """Return the result of ``DESCRIBE table``: one row for each column of the table.
+
+    ``text`` is the statement and ``tokens`` are its tokens. Raises SqlError, with number 1235 for EXPLAIN of a query.
+    """
     words = _Words(text, tokens[1:])
     if words.take("SELECT", "WITH", "(", "FORMAT", "ANALYZE", "INSERT", "UPDATE", "DELETE", "TABLE", "FOR"):
         raise server_errors.ER_NOT_SUPPORTED_YET("EXPLAIN")

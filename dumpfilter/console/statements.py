@@ -1,4 +1,8 @@
-"""A client's statements: each goes to the executor, or to the function of the console that answers it."""
+"""The execution of a client's statements.
+
+Replication commands go to the master or slave. The console itself answers SELECT, SET, SHOW TABLES and the like, and
+refuses all other statements with a server's errors.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +23,21 @@ from dumpfilter.sql.server_errors import SqlError
 from dumpfilter.statement.tokens import Token, TokenKind, tokens
 
 _MOST_ID_DIGITS = 20
-"""The digits of a connection id that KILL reads: those of 2**64 - 1."""
+"""The number of digits that KILL reads of a connection's number, enough for 2**64 - 1. More digits are ignored."""
 
 
 def execute_statement(session: Session, text: str, interrupt: Interrupt) -> Result:
-    """Carry out one statement. Raises SqlError, and the errors of the session's executor."""
+    """Carry out one statement of a client, and return its result. Setting ``interrupt`` ends it early.
+
+    Raises SqlError, and the errors of the master or slave that carries out replication commands.
+    """
     session.questions += 1
     command = parse_statement(text)
     if not isinstance(command, Query):
         result = session.executor.execute(command)
         if not interrupt.is_set():
-            # an interrupted statement has ended with 1317, and leaves the diagnostics area unchanged
+            # The client of an interrupted statement has received error 1317. The late result must not replace the
+            # warnings that SHOW WARNINGS returns.
             session.diagnostics = result.notes
         return result
     words = list(tokens(command.text))
@@ -73,7 +81,7 @@ def _set(session: Session, text: str, words: Sequence[Token], interrupt: Interru
 
 
 def _accept(session: Session, text: str, words: Sequence[Token], interrupt: Interrupt) -> Result:
-    """Accept BEGIN, COMMIT and ROLLBACK without effect: a console has nothing to roll back."""
+    # A console has nothing to roll back, but client libraries send BEGIN, COMMIT and ROLLBACK.
     return OK
 
 
@@ -100,7 +108,7 @@ _WRITES = {
     "ALTER": "ALTER",
     "LOCK": "SELECT, LOCK TABLES",
 }
-"""The writing statements by their first word, with the privilege that a server says is missing."""
+"""The privilege that a server names in its "command denied" error, by the first word of a writing statement."""
 _KNOWN = frozenset(
     [
         "ALTER",
@@ -148,7 +156,10 @@ _KNOWN = frozenset(
         "XA",
     ]
 )
-"""First words of a server's statements that a console refuses with 1235. Another first word is a syntax error."""
+"""The first words of the statements that a server knows and a console refuses with error 1235 ("not supported").
+
+A statement with an unknown first word is a syntax error.
+"""
 _BEFORE_NAME = frozenset(
     [
         "DATABASE",
@@ -171,14 +182,11 @@ _BEFORE_NAME = frozenset(
         "VIEW",
     ]
 )
-"""Words between a writing statement's verb and the name of its table."""
+"""The words that can stand between the first word of a writing statement and the name of its table."""
 
 
 def _refusal(session: Session, words: Sequence[Token]) -> SqlError:
-    """Return the error for a statement that a console does not carry out.
-
-    A writing statement gets the error that a server gives for its performance_schema.
-    """
+    # A console's tables cannot be written. A writing statement gets the error of a server's performance_schema.
     verb = words[0].word if words else ""
     names = _table_named(words)
     if verb in _WRITES and names:
@@ -199,7 +207,6 @@ def _refusal(session: Session, words: Sequence[Token]) -> SqlError:
 
 
 def _table_named(words: Sequence[Token]) -> tuple[str, str] | None:
-    """Return the schema (or "") and the name of the first table that a writing statement names."""
     rest = list(words[1:])
     while rest and rest[0].word in _BEFORE_NAME:
         rest.pop(0)

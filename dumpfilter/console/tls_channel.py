@@ -1,7 +1,7 @@
-"""TLS between the packets and the bytes of a connection.
+"""The encryption of a client's connection that begins unencrypted and changes to TLS.
 
-asyncio's own ``start_tls`` loses the bytes that the client sent directly after its request for TLS, because the
-connection's reader may already hold them. TlsChannel keeps that reader: OpenSSL reads from memory and writes to memory.
+asyncio's own ``start_tls`` can lose bytes: the first bytes of TLS may already be in the buffer of the unencrypted
+connection's reader. Therefore this module keeps the reader, and passes its bytes to OpenSSL through memory.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ _READ = 1 << 16
 
 
 class TlsFailed(ConnectionError):
-    """The end of an encrypted connection by a failure, in the handshake or later. The text is OpenSSL's reason."""
+    """The error that ends an encrypted connection, in the handshake or later. The text gives the reason."""
 
 
 class TlsChannel:
-    """The server's end of a TLS connection.
+    """The server's side of an encrypted connection, on top of an unencrypted asyncio connection.
 
-    It reads like an asyncio.StreamReader and writes like an asyncio.StreamWriter. Two tasks of the same event loop may
-    read and write at the same time.
+    The class has the methods of asyncio's StreamReader and StreamWriter that the console uses. One task may read while
+    another task of the same event loop writes.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class TlsChannel:
         self._decrypted = bytearray()
 
     async def handshake(self) -> None:
-        """Agree on keys with the client. Raises TlsFailed, after telling the client why."""
+        """Carry out the TLS handshake with the client. Raises TlsFailed, after sending the client a TLS alert."""
         while True:
             try:
                 self._tls.do_handshake()
@@ -51,17 +51,20 @@ class TlsChannel:
 
     @property
     def version(self) -> str:
-        """The protocol's version, such as ``TLSv1.3``."""
+        """The version of TLS that the connection uses, such as ``TLSv1.3``."""
         return self._tls.version() or ""
 
     @property
     def cipher(self) -> str:
-        """OpenSSL's name of the cipher."""
+        """The cipher that the connection uses, under OpenSSL's name."""
         cipher = self._tls.cipher()
         return cipher[0] if cipher else ""
 
     async def readexactly(self, n: int) -> bytes:
-        """Return ``n`` decrypted bytes. Raises IncompleteReadError at the end, ConnectionError."""
+        """Wait for ``n`` bytes from the client, and return them decrypted.
+
+        Raises IncompleteReadError when the client closes the connection before, and ConnectionError for other failures.
+        """
         while len(self._decrypted) < n:
             try:
                 data = self._tls.read(_READ)
@@ -78,7 +81,7 @@ class TlsChannel:
         return taken
 
     def write(self, data: bytes) -> None:
-        """Encrypt ``data`` and queue it. Raises ConnectionError."""
+        """Encrypt ``data``, and queue it for sending to the client. Raises ConnectionError."""
         rest = memoryview(data)
         try:
             while rest:
@@ -88,11 +91,11 @@ class TlsChannel:
         self._flush()
 
     async def drain(self) -> None:
-        """Wait until the client has taken most of what is queued."""
+        """Wait until most of the queued bytes have been sent, so that a slow client does not fill the memory."""
         await self._writer.drain()
 
     def close(self) -> None:
-        """Send close_notify, and close the connection."""
+        """Send TLS's message for a proper end (close_notify), and close the connection."""
         with contextlib.suppress(ssl.SSLError):
             self._tls.unwrap()
         self._flush()

@@ -1,4 +1,8 @@
-"""System variables: the process's own, and those that every client sets or reads when it connects."""
+"""The system variables (``@@x``) of the console's sessions.
+
+Some come from the master or slave, such as ``server_id``. The others exist because client programs set or read them
+when they connect.
+"""
 
 from __future__ import annotations
 
@@ -46,9 +50,10 @@ SESSION_VARIABLES: Mapping[str, Value] = {
     "unique_checks": 1,
     "wait_timeout": 28800,
 }
-"""The variables that a session can set.
+"""The system variables that a session can set, with their default values.
 
-Only ``max_execution_time`` (milliseconds) and the character sets have an effect.
+Only ``max_execution_time`` (milliseconds) and ``character_set_results`` have an effect. The others exist because client
+programs set them.
 """
 
 GLOBAL_VARIABLES: Mapping[str, Value] = {
@@ -65,14 +70,18 @@ GLOBAL_VARIABLES: Mapping[str, Value] = {
     "system_time_zone": time.tzname[0],
     "version_comment": "dumpfilter",
 }
-"""The variables that nobody can set."""
+"""The system variables that no client can set, with their values."""
 
 
 class Variables:
     """The system variables as one session sees them."""
 
     def __init__(self, process: Callable[[], Mapping[str, str | int]]) -> None:
-        """Take the process's variables (such as gtid_executed) from ``process``, each time they are read."""
+        """Start with the default values.
+
+        ``process`` returns the variables of the master or slave, such as gtid_executed. It is called at every reading,
+        because these values change.
+        """
         self._read_process = process
         self._session = dict(SESSION_VARIABLES)
 
@@ -81,11 +90,15 @@ class Variables:
         return {name.lower(): value for name, value in self._read_process().items()}
 
     def all(self) -> dict[str, Value]:
-        """Return every variable by its name."""
+        """Return the present values of all system variables by their names."""
         return {**GLOBAL_VARIABLES, **self._session, **self._process}
 
     def set(self, name: str, value: Value, *, globally: bool) -> None:
-        """Set a session's variable; None sets its default. Raises SqlError 1193, 1227, 1229, 1238."""
+        """Set a system variable for this session. A ``value`` of None sets the default.
+
+        Raises SqlError 1193 for an unknown variable, and 1227 if ``globally`` is true (SET GLOBAL). Raises 1229 for a
+        variable of the master or slave, and 1238 for any other variable that cannot be set.
+        """
         name = name.lower()
         if name not in self.all():
             raise server_errors.ER_UNKNOWN_SYSTEM_VARIABLE(name)

@@ -1,7 +1,7 @@
-"""The packets of MySQL's client protocol: framing, and reading the client's packets.
+"""The reading and sending of the client protocol's packets, and the parsing of the packets that a client sends.
 
-:mod:`mysql_mimic.packets` makes the packets that the console sends. Its readers are not used, because they trust the
-client: a missing NUL or a false length keeps them reading for ever.
+The library :mod:`mysql_mimic.packets` makes the packets that the console sends. The library's parsers are not used,
+because a false length or a missing NUL from a client would keep them reading for ever.
 """
 
 from __future__ import annotations
@@ -17,22 +17,25 @@ from dumpfilter.console.tls_channel import TlsChannel
 from dumpfilter.sql.server_errors import ER_NET_PACKET_TOO_LARGE
 
 MAX_ALLOWED_PACKET = 16 << 20
-"""The most bytes of one command (the server's ``max_allowed_packet``)."""
+"""The limit of the length of one command from a client, bytes (a server's ``max_allowed_packet``)."""
 
 _FULL = 0xFFFFFF
 _DRAIN_ABOVE = 1 << 16
 
 
 class ClientGone(Exception):
-    """The end of a connection: the client closed it, or broke the protocol so that no answer can reach it."""
+    """The error that ends a connection: the client closed the connection, or sent packets in a wrong order."""
 
 
 class MalformedPacket(Exception):
-    """A packet without the fields that its type must have."""
+    """The error of a client's packet that is too short or lacks a field that packets of its type must have."""
 
 
 class PacketStream:
-    """The packets of one connection."""
+    """The packets of one client's connection, in both directions.
+
+    The class adds and checks the header of each packet, which has its length and its sequence number.
+    """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._unencrypted = reader, writer
@@ -42,34 +45,40 @@ class PacketStream:
         self._received = 0
         self._pending = bytearray()
         self.tls: TlsChannel | None = None
-        """The encryption after :meth:`start_tls`; None before."""
+        """The encrypted connection, or None as long as the connection is not encrypted."""
 
     async def start_tls(self, context: ssl.SSLContext) -> None:
-        """Encrypt everything from here on. Raises TlsFailed."""
+        """Carry out the TLS handshake, and encrypt all packets after it. Raises TlsFailed if the handshake fails."""
         channel = TlsChannel(*self._unencrypted, context)
         await channel.handshake()
         self._reader = self._writer = self.tls = channel
 
     def close(self) -> None:
-        """Close the connection after the queued bytes are sent."""
         self._writer.close()
 
     async def read_reply(self, limit: int) -> bytes:
-        """Return the client's answer to the last sent packet. Raises the errors of :meth:`read_command`."""
+        """Return the packet with which the client answers the console's last packet, during the login.
+
+        Raises ClientGone when the client leaves, and SqlError 1153 for a packet of more than ``limit`` bytes.
+        """
         payload = await self._read(limit, self._sequence)
         self.begin_answer()
         return payload
 
     async def read_command(self, limit: int) -> bytes:
-        """Return the next command. It can be read before the answer to the previous command is sent.
+        """Return the packet with the client's next command.
 
-        Raises ClientGone, and SqlError 1153 for a command of more than ``limit`` bytes. No byte of such a command is
-        kept, and the connection cannot be used after it.
+        The method can be called while the previous command is still being answered. Raises ClientGone when the client
+        leaves. Raises SqlError 1153 for a command of more than ``limit`` bytes. The connection cannot be used after
+        this error.
         """
         return await self._read(limit, 0)
 
     def begin_answer(self) -> None:
-        """Make the next packets the answer to the packet that was read last."""
+        """Set the sequence number of the next sent packet, so that it answers the packet that was read last.
+
+        In the client protocol, the numbers of an answer's packets continue the numbers of the command's packets.
+        """
         self._sequence = self._received
 
     async def _read(self, limit: int, number: int) -> bytes:
@@ -90,7 +99,7 @@ class PacketStream:
                 return bytes(payload)
 
     def put(self, payload: bytes) -> None:
-        """Queue a packet for :meth:`drain`."""
+        """Queue a packet without sending it yet. A payload of 0xFFFFFF bytes or more becomes several packets."""
         while True:
             part, payload = payload[:_FULL], payload[_FULL:]
             self._pending += struct.pack("<I", len(part) | self._sequence << 24) + part
@@ -99,7 +108,10 @@ class PacketStream:
                 return
 
     async def drain(self, *, above: int = 0) -> None:
-        """Send the queued bytes if there are more than ``above``. Waits for a client that reads slowly."""
+        """Send the queued packets if they have more than ``above`` bytes.
+
+        Waits while the client reads more slowly than the console writes. Raises ClientGone when the client leaves.
+        """
         if len(self._pending) > above:
             data = bytes(self._pending)
             self._pending.clear()
@@ -114,14 +126,14 @@ class PacketStream:
         await self.drain()
 
     async def relieve(self) -> None:
-        """Send the queued bytes of a result once they are many."""
+        """Send the queued packets of a result if they exceed 64 KiB, to limit the memory of a large result."""
         await self.drain(above=_DRAIN_ABOVE)
 
 
 class Fields:
-    """A strict reader of one packet's fields.
+    """A reader of the fields of one packet from a client.
 
-    Every method raises MalformedPacket when the packet ends too early.
+    Each method consumes the next field and returns it. A method raises MalformedPacket if the packet ends too early.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -153,7 +165,7 @@ class Fields:
         return value
 
     def length(self) -> int:
-        """Read a length-encoded integer."""
+        """Consume an integer of 1 to 9 bytes (the protocol's length-encoded integer), and return it."""
         first = self.uint(1)
         if first in (0xFB, 0xFF):
             raise MalformedPacket
@@ -173,26 +185,26 @@ class Fields:
 
 @dataclass(frozen=True)
 class Login:
-    """A client's login: HandshakeResponse41 or COM_CHANGE_USER."""
+    """The fields of a client's login packet, HandshakeResponse41 or COM_CHANGE_USER."""
 
     capabilities: Capabilities
-    """The capabilities that the client and the console share."""
+    """The optional parts of the client protocol that both the client and the console support."""
     user: str
     response: bytes
-    """The proof of the password, made by the plugin."""
+    """The digest of password and nonce, by which the client proves that it knows the password."""
     database: str | None
     plugin: str | None
     collation: int | None
 
 
 _TLS_REQUEST = 32
-"""The length of the packet that asks for TLS, bytes: the beginning of a login packet."""
+"""The length of a client's packet that asks for TLS, bytes. The packet is a login packet cut before the user name."""
 
 
 def asks_for_tls(data: bytes) -> bool:
-    """Return whether the answer to the greeting is a request for TLS instead of a login.
+    """Tell whether the client's first packet asks for TLS, instead of being a login.
 
-    Raises MalformedPacket for a login that claims to be encrypted.
+    Raises MalformedPacket for a login that has CLIENT_SSL set but was not encrypted.
     """
     if Capabilities.CLIENT_SSL not in Capabilities(Fields(data).uint(4)):
         return False
@@ -202,12 +214,17 @@ def asks_for_tls(data: bytes) -> bool:
 
 
 def parse_login(data: bytes, server: Capabilities) -> Login:
-    """Read a HandshakeResponse41. Raises MalformedPacket."""
+    """Parse the login packet of a new connection (HandshakeResponse41), and return its fields.
+
+    ``server`` has the capabilities that the console announced. Raises MalformedPacket, also for clients older than
+    MySQL 4.1.
+    """
     fields = Fields(data)
     capabilities = Capabilities(fields.uint(4)) & server
     if Capabilities.CLIENT_PROTOCOL_41 not in capabilities:
         raise MalformedPacket
-    fields.uint(4)  # max_packet_size
+    # The client's max_packet_size has no meaning for the console.
+    fields.uint(4)
     collation = fields.uint(1)
     fields.take(23)
     user = _text(fields.until_nul())
@@ -219,7 +236,10 @@ def parse_login(data: bytes, server: Capabilities) -> Login:
 
 
 def parse_change_user(data: bytes, capabilities: Capabilities) -> Login:
-    """Read a COM_CHANGE_USER. Raises MalformedPacket."""
+    """Parse the packet by which a connected client logs in as another user (COM_CHANGE_USER).
+
+    ``capabilities`` are those that client and console agreed on in the first login. Raises MalformedPacket.
+    """
     fields = Fields(data)
     user = _text(fields.until_nul())
     response = fields.take(fields.uint(1))
@@ -237,7 +257,7 @@ def _login_tail(
         database = _text(fields.until_nul()) or None
     if Capabilities.CLIENT_PLUGIN_AUTH in capabilities and fields:
         plugin = _text(fields.until_nul())
-    # connection attributes do not follow, since the console does not announce that it reads them
+    # The console does not announce CLIENT_CONNECT_ATTRS, so no connection attributes follow the plugin's name.
     return Login(capabilities, user, response, database, plugin, collation)
 
 

@@ -1,4 +1,5 @@
-"""The console's language: the parser of statements, the commands, and SELECT.
+"""The SQL of the console: the parser of its statements, the commands that they mean, and SELECT.
 
-Nothing here does I/O or depends on a master or a slave.
+The console is the port of a master or slave that MySQL clients connect to. Nothing in this package does I/O or imports
+the master or the slave.
 """

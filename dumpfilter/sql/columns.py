@@ -1,6 +1,7 @@
-"""The columns of what the servers show, asked of MySQL 9.7 and MariaDB 10.11.
+"""The columns of SHOW REPLICA STATUS and similar statements, and of the performance_schema's replication tables.
 
-Masters and slaves show the same tables; what is not theirs is empty.
+Names and order were read from running servers, MySQL 9.7 and MariaDB 10.11. The consoles of masters and of slaves offer
+the same tables. A table that has no meaning on one of them has no rows there.
 """
 
 from __future__ import annotations
@@ -49,9 +50,9 @@ _OLD_NAMES = {"Get_Source_public_key": "Get_master_public_key"}
 
 
 def replica_status_columns(family: Family = "mysql", *, old: bool = False) -> list[Column]:
-    """Return the columns of SHOW REPLICA STATUS, or with ``old`` those of SHOW SLAVE STATUS.
+    """Return the columns of SHOW REPLICA STATUS, or of SHOW SLAVE STATUS if ``old`` is true.
 
-    MariaDB has only the old ones.
+    MariaDB shows the older names (SLAVE, MASTER) under both statements, so ``old`` makes no difference for MariaDB.
 
     >>> [column.name for column in replica_status_columns(old=True)][:3]
     ['Slave_IO_State', 'Master_Host', 'Master_User']
@@ -66,14 +67,17 @@ def replica_status_columns(family: Family = "mysql", *, old: bool = False) -> li
 
 
 def replicas_columns(*, old: bool = False) -> list[Column]:
-    """Return the columns of SHOW REPLICAS, or with ``old`` those of SHOW SLAVE HOSTS. MariaDB has the first four."""
+    """Return the columns of SHOW REPLICAS, or of SHOW SLAVE HOSTS if ``old`` is true.
+
+    These are MySQL's five columns. MariaDB has only the first four.
+    """
     text = "Server_id:integer Host Port:integer Master_id:integer Slave_UUID"
     new = "Server_Id:integer Host Port:integer Source_Id:integer Replica_UUID"
     return list(_columns(text if old else new))
 
 
 def binary_log_status_columns(family: Family = "mysql") -> list[Column]:
-    """Return the columns of SHOW BINARY LOG STATUS. MariaDB's has no GTIDs."""
+    """Return the columns of SHOW BINARY LOG STATUS. MariaDB's result lacks the column Executed_Gtid_Set."""
     columns = _columns("File Position:integer Binlog_Do_DB Binlog_Ignore_DB Executed_Gtid_Set")
     return list(columns if family == "mysql" else columns[:-1])
 
@@ -81,7 +85,7 @@ def binary_log_status_columns(family: Family = "mysql") -> list[Column]:
 def _old_name(name: str) -> str:
     if name in _OLD_NAMES:
         return _OLD_NAMES[name]
-    if name.startswith("Replica_"):  # not Replicate_
+    if name.startswith("Replica_"):
         name = "Slave_" + name.removeprefix("Replica_")
     return name.replace("Source", "Master")
 
@@ -94,7 +98,6 @@ _MARIADB_NUMBERS = frozenset(
 
 
 def _columns(text: str) -> tuple[Column, ...]:
-    """Return columns from words ``NAME:type`` and ``NAME``; the latter is a text column."""
     return tuple(
         Column(name, ColumnType(kind) if kind else ColumnType.TEXT)
         for name, _, kind in (word.partition(":") for word in text.split())
@@ -102,7 +105,6 @@ def _columns(text: str) -> tuple[Column, ...]:
 
 
 def _transaction(prefix: str, times: str) -> str:
-    """Return the performance_schema's columns about one transaction."""
     stages = ["ORIGINAL_COMMIT", "IMMEDIATE_COMMIT", *times.split()]
     return " ".join([prefix, *(f"{prefix}_{stage}_TIMESTAMP:timestamp" for stage in stages)])
 
@@ -139,4 +141,4 @@ PERFORMANCE_SCHEMA: dict[str, tuple[Column, ...]] = {
         + _transaction("QUEUEING_TRANSACTION", "START_QUEUE")
     ),
 }
-"""The replication tables of the performance_schema, in MySQL 9.7's order."""
+"""The columns of each replication table of the performance_schema, by table name, in the order of MySQL 9.7."""

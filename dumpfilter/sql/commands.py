@@ -1,7 +1,9 @@
-"""The commands that the parser returns. They are values: the parser looks up nothing and knows no state.
+"""The commands that the parser of the console's statements returns, one class for each kind of statement.
 
-A ``channel`` of None means that the statement has no FOR CHANNEL clause; ``""`` is the default channel.
-``old`` tells that the statement has the old words (SLAVE, MASTER). They choose the names of the shown columns.
+A command only holds the values that the statement contains. The parser checks no channel or file for existence.
+
+In all commands, a ``channel`` of None means that the statement has no FOR CHANNEL clause. The default channel is "".
+``old`` is true for a statement with the older words SLAVE or MASTER. The result then has the older column names.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from dumpfilter.sql.result import Note
 
 
 class Threads(enum.Flag):
-    """The replication threads that START and STOP name."""
+    """The replication threads that a START REPLICA or STOP REPLICA statement names."""
 
     IO = enum.auto()
     SQL = enum.auto()
@@ -24,14 +26,15 @@ class Threads(enum.Flag):
 
 @dataclass(frozen=True)
 class Command:
-    """The base of all commands."""
+    """The base class of all commands that a client's statement can be parsed into."""
 
 
 @dataclass(frozen=True)
 class ChangeReplicationFilter(Command):
-    """``CHANGE REPLICATION FILTER`` (WL#7057, WL#7361).
+    """The statement ``CHANGE REPLICATION FILTER`` (WL#7057, WL#7361).
 
-    The clauses are as written. Of several clauses of the same kind the last one counts.
+    ``clauses`` are in the order of the statement. If two clauses set the same kind of rule (such as
+    REPLICATE_DO_DB), the last of them wins.
     """
 
     clauses: tuple[FilterClause, ...]
@@ -40,23 +43,25 @@ class ChangeReplicationFilter(Command):
 
 @dataclass(frozen=True)
 class ChangeSource(Command):
-    """``CHANGE MASTER TO`` / ``CHANGE REPLICATION SOURCE TO``, with the extensions of WL#2387 and WL#2516.
+    """The statement ``CHANGE MASTER TO`` or ``CHANGE REPLICATION SOURCE TO``.
 
-    ``options`` have their new names without the prefix SOURCE_. The slave knows these:
+    WL#2387 and WL#2516 extend the statement by filter rules, which are in ``clauses``. Each entry of ``options`` is
+    an option's name and value. The name is the newer one (SOURCE instead of MASTER) without the prefix SOURCE_. The
+    slave carries out these options:
 
     - ``HOST``, ``PORT``, ``USER``, ``PASSWORD``, ``LOG_FILE``, ``LOG_POS``, ``AUTO_POSITION``,
     - ``CONNECT_RETRY``, ``RETRY_COUNT``, ``HEARTBEAT_PERIOD``, ``USE_GTID``,
     - ``IGNORE_SERVER_IDS``, ``DO_DOMAIN_IDS``, ``IGNORE_DOMAIN_IDS``: tuples of int,
-    - ``FILTER_ON``: ``MASTER``, ``SLAVE`` or ``BOTH``, an option of this product.
+    - ``FILTER_ON``: ``MASTER``, ``SLAVE`` or ``BOTH``, an option of this product. It chooses which side filters.
 
     The parser accepts the server's other options too, and the slave answers that it does not support them.
     """
 
     options: tuple[tuple[str, str | int | float | tuple[int, ...] | None], ...]
     clauses: tuple[FilterClause, ...] = ()
-    """The filter rules among the options, classic or effective. Each clause replaces the rules of its kind.
+    """The filter rules of the statement. Each clause replaces all rules of one kind that the channel had before.
 
-    REPLICATE-DO-DB='a', REPLICATE-DO-DB='b' is one clause of two rules.
+    ``REPLICATE-DO-DB='a', REPLICATE-DO-DB='b'`` is one clause of two rules.
     """
     channel: str | None = None
     old: bool = False
@@ -64,7 +69,10 @@ class ChangeSource(Command):
 
 @dataclass(frozen=True)
 class ChangeBinlog(Command):
-    """``CHANGE BINLOG 'bar' TO DO='db1.%', IGNORE='%_backup.table2'`` (WL#2516)."""
+    """The statement ``CHANGE BINLOG 'bar' TO DO='db1.%', IGNORE='%_backup.table2'``.
+
+    WL#2516 proposes this statement to set the filter rules of a named binlog.
+    """
 
     name: str
     clauses: tuple[FilterClause, ...]
@@ -72,7 +80,11 @@ class ChangeBinlog(Command):
 
 @dataclass(frozen=True)
 class Until:
-    """``START REPLICA … UNTIL``."""
+    """The condition of ``START REPLICA … UNTIL``, at which the replication threads stop.
+
+    The condition is either a source's file and position, a relay log's file and position, or a GTID set. The fields of
+    the other two stay empty.
+    """
 
     source_file: str = ""
     source_position: int = 0
@@ -84,7 +96,10 @@ class Until:
 
 @dataclass(frozen=True)
 class StartReplica(Command):
-    """``START {SLAVE|REPLICA}``. ``every`` is MariaDB's START ALL SLAVES."""
+    """The statement ``START {SLAVE|REPLICA}``.
+
+    ``every`` is true for MariaDB's START ALL SLAVES, which starts all channels.
+    """
 
     threads: Threads = Threads.BOTH
     channel: str | None = None
@@ -96,7 +111,10 @@ class StartReplica(Command):
 
 @dataclass(frozen=True)
 class StopReplica(Command):
-    """``STOP {SLAVE|REPLICA}``. ``every`` is MariaDB's STOP ALL SLAVES."""
+    """The statement ``STOP {SLAVE|REPLICA}``.
+
+    ``every`` is true for MariaDB's STOP ALL SLAVES, which stops all channels.
+    """
 
     threads: Threads = Threads.BOTH
     channel: str | None = None
@@ -105,7 +123,7 @@ class StopReplica(Command):
 
 @dataclass(frozen=True)
 class ResetReplica(Command):
-    """``RESET {SLAVE|REPLICA} [ALL]``."""
+    """The statement ``RESET {SLAVE|REPLICA} [ALL]``."""
 
     all: bool = False
     channel: str | None = None
@@ -113,7 +131,10 @@ class ResetReplica(Command):
 
 @dataclass(frozen=True)
 class ShowReplicaStatus(Command):
-    """``SHOW {SLAVE|REPLICA} STATUS``. ``every`` is MariaDB's SHOW ALL SLAVES STATUS."""
+    """The statement ``SHOW {SLAVE|REPLICA} STATUS``.
+
+    ``every`` is true for MariaDB's SHOW ALL SLAVES STATUS, which shows all channels.
+    """
 
     channel: str | None = None
     old: bool = False
@@ -122,27 +143,29 @@ class ShowReplicaStatus(Command):
 
 @dataclass(frozen=True)
 class ShowReplicas(Command):
-    """``SHOW SLAVE HOSTS`` / ``SHOW REPLICAS``."""
+    """The statement ``SHOW SLAVE HOSTS`` or ``SHOW REPLICAS``, which lists the slaves of a master."""
 
     old: bool = False
 
 
 @dataclass(frozen=True)
 class ShowBinaryLogStatus(Command):
-    """``SHOW MASTER STATUS`` / ``SHOW BINARY LOG STATUS``."""
+    """The statement ``SHOW MASTER STATUS`` or ``SHOW BINARY LOG STATUS``."""
 
     old: bool = False
 
 
 @dataclass(frozen=True)
 class ShowBinaryLogs(Command):
-    """``SHOW {BINARY|MASTER} LOGS``."""
+    """The statement ``SHOW {BINARY|MASTER} LOGS``."""
 
 
 @dataclass(frozen=True)
 class ShowBinlogEvents(Command):
-    """``SHOW BINLOG EVENTS [IN 'file'] [FROM position] [LIMIT [offset,] count]``; of the relay log with
-    ``relay_log`` (``SHOW RELAYLOG EVENTS … [FOR CHANNEL]``)."""
+    """The statement ``SHOW BINLOG EVENTS [IN 'file'] [FROM position] [LIMIT [offset,] count]``.
+
+    If ``relay_log`` is true, the statement is ``SHOW RELAYLOG EVENTS … [FOR CHANNEL]``. Only that one has a channel.
+    """
 
     file: str | None = None
     position: int = 4
@@ -154,17 +177,27 @@ class ShowBinlogEvents(Command):
 
 @dataclass(frozen=True)
 class PurgeBinaryLogs(Command):
-    """``PURGE {BINARY|MASTER} LOGS {TO 'file' | BEFORE datetime}``. Exactly one of the two is set."""
+    """The statement ``PURGE {BINARY|MASTER} LOGS {TO 'file' | BEFORE datetime}``.
+
+    Either ``to`` (a file name) or ``before`` is set, and the other is None.
+    """
 
     to: str | None = None
     before: datetime | None = None
-    """The local time, without a time zone. NULL and texts that are no datetime are the beginning of 1970."""
+    """The datetime of BEFORE, usually a naive local time.
+
+    A literal with a time zone keeps that zone. NULL and texts that are no datetime become the beginning of 1970, so
+    that no file is purged.
+    """
     warnings: tuple[Note, ...] = ()
-    """Warnings about the datetime. They come before the other warnings of the statement."""
+    """The parser's warnings about the datetime. The client sees them before warnings from the purging itself."""
 
 
 @dataclass(frozen=True)
 class Query(Command):
-    """A statement that is no command: SELECT, SET, USE, SHOW VARIABLES … The session answers it."""
+    """A statement that is not about replication, such as SELECT, SET, USE or SHOW VARIABLES.
+
+    The parser keeps only the ``text``, without checking it. The client's session answers the statement.
+    """
 
     text: str

@@ -1,4 +1,7 @@
-"""A cursor over a client's statement that raises a syntax error at the first token that is not expected."""
+"""The cursor with which the parser reads a client's statement, token by token.
+
+The cursor raises the server's syntax error at the first token that the grammar does not allow.
+"""
 
 from __future__ import annotations
 
@@ -20,24 +23,32 @@ _LEADING_DIGITS = re.compile(r"[0-9]*")
 class Cursor(TokenReader):
     """A cursor over the tokens of a client's statement.
 
-    Methods that take something raise SqlError, with ER_PARSE_ERROR at the token that stands there instead.
+    "Consume" means: check that the next token has the wanted form, return it, and move behind it. A method that
+    consumes raises SqlError (ER_PARSE_ERROR, at the next token) if the token has another form.
     """
 
     @property
     def at_end(self) -> bool:
-        """Whether the statement ends here."""
+        """Whether all tokens of the statement have been consumed."""
         return self.token.kind is TokenKind.END
 
     def fail(self) -> NoReturn:
-        """Raise the syntax error at the next token."""
+        """Raise SqlError (ER_PARSE_ERROR), which quotes the statement from the next token on."""
         raise syntax_error(self.text, self.token.start)
 
     def expect(self, *words: str) -> str:
-        """Take one of these keywords or symbols, and return it."""
+        """Consume the next token, which must be one of these keywords or symbols, and return it.
+
+        Raises a syntax error for any other token.
+        """
         return self.accept(*words) or self.fail()
 
     def take(self, pattern: re.Pattern[str]) -> Token:
-        """Take the text that ``pattern`` matches from the start of the next token on."""
+        """Consume the text that ``pattern`` matches at the start of the next token, and return it as one token.
+
+        Unquoted option values such as ``127.0.0.1`` need this, since they consist of several SQL tokens. Raises a
+        syntax error where the pattern does not match.
+        """
         taken = self._lexer.take(pattern, self.token.start)
         if taken is None:
             self.fail()
@@ -45,34 +56,45 @@ class Cursor(TokenReader):
         return taken
 
     def peek(self, pattern: re.Pattern[str]) -> str:
-        """Return the text that :meth:`take` would take, or nothing."""
+        """Return the text that ``pattern`` matches at the start of the next token, or "". Consume nothing."""
         match = pattern.match(self.text, self.token.start)
         return "" if match is None else match[0]
 
     def end(self) -> None:
-        """Take the end of the statement, with or without a semicolon."""
+        """Check that at most a semicolon follows. Raises a syntax error for more text."""
         self.accept(";")
         if not self.at_end:
             self.fail()
 
     def at_string(self) -> bool:
-        """Tell whether the next token is a string."""
+        """Tell whether the next token is a string in quotes."""
         return self.token.kind is TokenKind.STRING
 
     def string(self) -> str:
-        """Take a string (the grammar's TEXT_STRING_sys)."""
+        """Consume a string in quotes (TEXT_STRING_sys in the server's grammar), and return its value.
+
+        Raises a syntax error for any other token.
+        """
         if not self.at_string():
             self.fail()
         return self.advance().value
 
     def line(self) -> str:
-        """Take a string without line feeds (TEXT_STRING_sys_nonewline). With one, raise ER_WRONG_VALUE."""
+        """Consume a string in quotes that has no line feed, and return its value.
+
+        The server's grammar calls such a string TEXT_STRING_sys_nonewline. Raises ER_WRONG_VALUE for a string with a
+        line feed, and a syntax error for any other token.
+        """
         value = self.line_ahead()
         self.advance()
         return value
 
     def line_ahead(self) -> str:
-        """Return the string that :meth:`line` would take, and raise the same errors."""
+        """Return the value of the next token, which must be a string without line feeds. Do not consume it.
+
+        A caller can so check the value while errors still point at this token. Raises ER_WRONG_VALUE for a string
+        with a line feed, and a syntax error for any other token.
+        """
         if not self.at_string():
             self.fail()
         value = self.token.value
@@ -81,7 +103,10 @@ class Cursor(TokenReader):
         return value
 
     def identifier(self) -> str:
-        """Take a name (the grammar's ident): a word that is not reserved, or any word in backticks."""
+        """Consume the name of a database, table or similar (``ident`` in the server's grammar), and return it.
+
+        A name is a word that is not reserved, or any text in backticks. Raises a syntax error for any other token.
+        """
         token = self.token
         if token.kind not in (TokenKind.NAME, TokenKind.QUOTED) and (
             token.kind is not TokenKind.WORD or token.word in RESERVED
@@ -90,25 +115,36 @@ class Cursor(TokenReader):
         return self.advance().value
 
     def unsigned(self) -> int:
-        """Take a number (the grammar's ulong_num). Only its leading digits count, and 2**64 - 1 is the largest."""
+        """Consume a number (``ulong_num`` in the server's grammar), and return it as an integer.
+
+        The server cuts off a fraction and an exponent, and reduces larger values to 2**64 - 1. Hexadecimal numbers
+        are allowed. Raises a syntax error for any other token.
+        """
         if self.token.kind not in _NUMBERS:
             self.fail()
         return _number(self.advance())
 
     def position(self) -> int:
-        """Take a number (the grammar's ulonglong_num): as :meth:`unsigned`, but not a hexadecimal number."""
+        """Consume a number that is not hexadecimal (``ulonglong_num`` in the server's grammar), and return an integer.
+
+        The server cuts off a fraction and an exponent, and reduces larger values to 2**64 - 1. Raises a syntax error
+        for any other token.
+        """
         if self.token.kind not in _NUMBERS or self.token.kind is TokenKind.HEX:
             self.fail()
         return _number(self.advance())
 
     def integer(self) -> int:
-        """Take an integer of at most 64 bits."""
+        """Consume an unsigned integer of at most 64 bits, and return it. Raises a syntax error for any other token."""
         if self.token.kind is not TokenKind.INTEGER or not _fits(self.token.value):
             self.fail()
         return _number(self.advance())
 
     def real(self) -> float:
-        """Take a number that may have a fraction and an exponent."""
+        """Consume a number that may have a fraction and an exponent, and return it as a float.
+
+        Raises a syntax error for any other token, also for a hexadecimal number.
+        """
         if self.token.kind not in _NUMBERS or self.token.kind is TokenKind.HEX:
             self.fail()
         return float(self.advance().value)

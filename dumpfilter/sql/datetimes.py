@@ -1,4 +1,7 @@
-"""The datetime expressions of PURGE BINARY LOGS BEFORE: literals, the clock, and intervals added and subtracted."""
+"""The evaluation of the datetime expressions of PURGE BINARY LOGS BEFORE.
+
+An expression is a literal or a function such as NOW(), and may add or subtract intervals such as INTERVAL 3 DAY.
+"""
 
 from __future__ import annotations
 
@@ -50,16 +53,18 @@ _DIGITS = re.compile(
 _LEADING = re.compile(r"\s*([+-]?\d{1,18})(\s*\Z)?", re.ASCII)
 
 Value = datetime | None
-"""None is NULL."""
+"""The value of a datetime expression. None stands for NULL."""
 
 
 def datetime_expression(cursor: Cursor, now: datetime, warnings: list[Note]) -> Value:
-    """Return the value of a datetime expression; NOW() is ``now``.
+    """Consume a datetime expression at the cursor, and return its value.
 
-    The result is naive for local time, as ``now`` must be, or has the literal's own time zone. A text that is no
-    datetime, and a result out of range, is None and adds to ``warnings``. Raises SqlError.
+    ``now`` is the value of NOW(), a local time without a time zone. The result is a local time without a time zone,
+    too, unless a literal names a zone. For a text that is no datetime and for a result out of range, the function
+    returns None and appends to ``warnings``. Raises SqlError for text that is not such an expression.
     """
-    signs = []  # one for each function around the operand; a loop, because they can be nested to any depth
+    # DATE_ADD(DATE_ADD(…)) may be nested to any depth, so a loop with a list of signs replaces recursion.
+    signs = []
     while sign := _SHIFT_FUNCTIONS.get(cursor.token.word):
         name = cursor.advance().value
         if not cursor.accept("("):
@@ -79,7 +84,9 @@ def datetime_expression(cursor: Cursor, now: datetime, warnings: list[Note]) -> 
 
 
 def parse_datetime(text: str) -> Value:
-    """Return a datetime in one of the server's spellings ("Date and Time Literals"), or None for another text.
+    """Return the datetime that a text spells in a form that the server accepts, or None for another text.
+
+    The MySQL manual lists these forms under "Date and Time Literals".
 
     >>> parse_datetime("2026-11-21 15:30:00"), parse_datetime("20261121153000")
     (datetime.datetime(2026, 11, 21, 15, 30), datetime.datetime(2026, 11, 21, 15, 30))
@@ -135,7 +142,7 @@ def _typed_literal(kind: str, text: str) -> datetime:
 
 
 def _precision(cursor: Cursor, function: str) -> None:
-    """Take the rest of ``NOW(6)``, and ignore the digits: fractions of seconds make no difference to a file's time."""
+    # Fractions of seconds make no difference to a file's time, so NOW(6) means the same as NOW().
     if not cursor.sees(")"):
         digits = cursor.integer()
         if digits > _MAX_PRECISION:
@@ -144,7 +151,6 @@ def _precision(cursor: Cursor, function: str) -> None:
 
 
 def _interval(cursor: Cursor, warnings: list[Note]) -> tuple[int, str]:
-    """Take ``INTERVAL 3 DAY``, and return the number and the unit."""
     cursor.expect("INTERVAL")
     sign = -1 if cursor.accept("-") else 1
     if cursor.at_string():

@@ -1,4 +1,8 @@
-"""Filter rules in statements: MySQL's REPLICATE_DO_DB = (…) and its kin, and WL#2387's and WL#2516's options."""
+"""The parser of filter rules inside statements.
+
+MySQL writes rules as ``REPLICATE_DO_DB = (a, b)`` in CHANGE REPLICATION FILTER. WL#2387 and WL#2516 propose options
+such as ``REPLICATE-DO-DB='a'`` and ``DO='db1.%'`` in CHANGE MASTER and CHANGE BINLOG.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +26,20 @@ from dumpfilter.statement.tokens import TokenKind
 _Item = TypeVar("_Item")
 
 NAME_CHARS = 64
-"""The longest name of a database or table, in characters (the server's NAME_CHAR_LEN)."""
+"""The length limit of a database's or table's name, in characters (the server's NAME_CHAR_LEN)."""
 _CLASSIC = {kind.sql_name: kind for kind in RuleKind}
 _ALL = {kind.sql_name: kind for kind in SLAVE_RULE_KINDS}
 _OPTION_NAME = re.compile(r"[\w-]+", re.ASCII)
-# Not possessive as a whole: before 3.11.5, Python stays behind a part that does not match (gh-106052).
+# The outer group is not possessive, because Python before 3.11.5 matches such groups wrongly (gh-106052).
 _BARE = re.compile(r"""(?: (?!->) [^\s,;()'"`] )+ (?: \s*+->\s*+ [^\s,;()'"`]++ )?""", re.VERBOSE)
-"""A value without quotes: ``mydb``, ``127.0.0.1``, ``db1.%->db2.%``."""
+"""The pattern of an option's value without quotes, such as ``mydb``, ``127.0.0.1`` or ``db1.%->db2.%``."""
 
 
 def filter_clauses(cursor: Cursor) -> tuple[FilterClause, ...]:
-    """Take the list of CHANGE REPLICATION FILTER (the grammar's filter_defs)."""
+    """Consume the rules of CHANGE REPLICATION FILTER (``filter_defs`` in the server's grammar), and return them.
+
+    Each clause, such as ``REPLICATE_DO_DB = (a, b)``, is one element of the result. Raises SqlError.
+    """
     clauses = [_filter_clause(cursor)]
     while cursor.accept(","):
         clauses.append(_filter_clause(cursor))
@@ -51,7 +58,6 @@ def _filter_list(cursor: Cursor, kind: RuleKind) -> tuple[Rule, ...]:
 
 
 def _list(cursor: Cursor, read: Callable[[], _Item]) -> list[_Item]:
-    """Take items in parentheses with commas between them. The list can be empty."""
     cursor.expect("(")
     items = []
     if not cursor.sees(")"):
@@ -63,11 +69,11 @@ def _list(cursor: Cursor, read: Callable[[], _Item]) -> list[_Item]:
 
 
 def _database(cursor: Cursor, kind: RuleKind) -> Rule:
-    """Take a database rule. The server also accepts the empty name, which a filter option cannot hold."""
     name = cursor.identifier()
     try:
         return make_rule(kind, name)
     except OptionError:
+        # A server accepts the empty name here. An option of the command line cannot express it, so it is refused.
         raise ER_WRONG_DB_NAME(name) from None
 
 
@@ -75,7 +81,7 @@ def _table(cursor: Cursor, kind: RuleKind) -> Rule:
     database = cursor.identifier()
     cursor.expect(".")
     table = cursor.identifier()
-    # the server's Table_ident checks the database only; CREATE TABLE would check the table
+    # For a filter rule, the server (Table_ident) checks the database's name but not the table's.
     if len(database) > NAME_CHARS:
         raise ER_TOO_LONG_IDENT(database)
     if not database or database.endswith(" "):
@@ -91,17 +97,15 @@ def _wild(cursor: Cursor, kind: RuleKind) -> Rule:
     try:
         rule = make_rule(kind, pattern)
     except OptionError:
-        # the server checks the pattern before it reads the next token
+        # The server checks the pattern before the next token, so a wrong pattern wins over a later syntax error.
         raise ER_INVALID_RPL_WILD_TABLE_FILTER_PATTERN() from None
     cursor.advance()
     return rule
 
 
 def _pair(cursor: Cursor, kind: RuleKind) -> Rule:
-    """Take ``(from, to)``.
-
-    A filter option cannot hold every pair: it splits at the first arrow, and drops spaces at both ends.
-    """
+    # The rule is stored in the form of the option --replicate-rewrite-db, "from->to". That form cannot hold names
+    # with an arrow or with spaces at the ends, so such names are refused.
     cursor.expect("(")
     source = cursor.identifier()
     cursor.expect(",")
@@ -126,9 +130,10 @@ _READERS: dict[ValueForm, Callable[[Cursor, RuleKind], Rule]] = {
 
 
 class RuleOptions:
-    """The rules among a statement's options, collected in clauses.
+    """The filter rules among the options of a CHANGE MASTER or CHANGE BINLOG statement, collected while parsing.
 
-    All rules of the same kind form one clause, at the place of the first of them.
+    All rules of the same kind (such as REPLICATE-DO-DB) form one clause. The clauses are in the order in which the
+    statement first names their kinds.
     """
 
     def __init__(self) -> None:
@@ -136,14 +141,15 @@ class RuleOptions:
 
     @property
     def clauses(self) -> tuple[FilterClause, ...]:
-        """The clauses from all rules so far."""
+        """One clause for each kind of rule that the parser has read so far."""
         return tuple(FilterClause(kind, tuple(rules)) for kind, rules in self._rules.items())
 
     def read(self, cursor: Cursor, *, classic: bool = True) -> bool:
-        """Take one option if it is a rule, and tell whether it was.
+        """Consume the next option if it is a filter rule, and tell whether it is one.
 
-        Rules are ``REPLICATE-DO-DB='mydb'``, ``REWRITE=db1.%->db2.%``, ``IGNORE=()``. An empty string or list clears
-        the kind. Without ``classic`` only effective rules are taken. Raises SqlError.
+        Examples of rules are ``REPLICATE-DO-DB='mydb'``, ``REWRITE=db1.%->db2.%`` and ``IGNORE=()``. An empty string
+        or list removes all rules of the kind. If ``classic`` is false, the method leaves the server's own kinds
+        (REPLICATE-…) alone and accepts the kinds of WL#2516 only, such as DO and IGNORE. Raises SqlError.
         """
         if cursor.token.kind is not TokenKind.WORD:
             return False
@@ -167,7 +173,10 @@ class RuleOptions:
 
 
 def bare_or_quoted(cursor: Cursor) -> str:
-    """Take a value in quotes, or without quotes as the worklogs write some."""
+    """Consume the value of an option, with or without quotes, and return it.
+
+    The examples of WL#2387 and WL#2516 write some values without quotes. Raises SqlError for any other token.
+    """
     return cursor.line() if cursor.at_string() else cursor.take(_BARE).value
 
 

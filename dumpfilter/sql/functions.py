@@ -1,7 +1,8 @@
-"""MySQL's functions that a SELECT on the console may call.
+"""Python versions of the MySQL functions that a SELECT on the console may call.
 
-A function takes and returns the values that SQLite holds: None, int, float and str. A date is a text as the server
-writes dates. Where an argument makes no sense, the result is NULL. Any other function of MySQL is refused by name.
+SQLite answers the SELECT, and calls these functions. Arguments and results are None (for NULL), int, float or str.
+A date is a text in the server's format. For an invalid argument the result is NULL. A SELECT with any other function is
+refused.
 """
 
 from __future__ import annotations
@@ -17,18 +18,21 @@ from typing import Any
 from dumpfilter.filter.collation import weight
 
 MAX_TEXT = 16 << 20
-"""The most characters of a function's result (``max_allowed_packet``). A longer result is NULL."""
+"""The length limit of a function's text, in characters (``max_allowed_packet``). A longer text becomes NULL."""
 
 _MAX_PLACES = 30
 _MAX_FRACTION_DIGITS = 6
 _SECONDS_LENGTH = len("2026-01-02 03:04:05")
 
 Value = Any
-"""None, int, float or str."""
+"""A value of SQL as SQLite passes it to a function: None (for NULL), int, float or str."""
 
 
 def fold(text: str) -> str:
-    """Return a text without case and accents, for comparison: as utf8mb4_0900_ai_ci does for the usual letters."""
+    """Return a text without case and accents, for comparison.
+
+    Two texts that are equal in MySQL's collation utf8mb4_0900_ai_ci have the same result, at least in common scripts.
+    """
     return text.upper() if text.isascii() else "".join(map(weight, text))
 
 
@@ -37,9 +41,9 @@ _RANKS = {ord(character): 0x20 + rank for rank, character in enumerate(_ORDER)}
 
 
 def sort_key(text: str) -> str:
-    """Return the form by which texts are sorted: :func:`fold`, with ASCII in the order of utf8mb4_0900_ai_ci.
+    """Return a key by which Python sorts texts in the order of MySQL's collation utf8mb4_0900_ai_ci.
 
-    The order of ASCII was asked of MySQL 9.7.
+    The key ignores case and accents. The order of the ASCII characters was read from MySQL 9.7.
 
     >>> sorted(["a", "1", "-", "B", "_"], key=sort_key)
     ['_', '-', '1', 'a', 'B']
@@ -48,14 +52,16 @@ def sort_key(text: str) -> str:
 
 
 def text_of(value: Value) -> str:
-    """Return a value as text, as CONCAT does."""
+    """Return the text into which CONCAT converts a value. A float without a fraction loses its ``.0``."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
 def number_of(value: Value) -> int | float:
-    """Return a value as a number; a text is the number at its beginning, or 0.
+    """Return the number into which MySQL converts a value.
+
+    A text becomes the number at its beginning, or 0 if it begins with no number.
 
     >>> number_of("12abc"), number_of("-1.5"), number_of("x")
     (12, -1.5, 0)
@@ -74,17 +80,16 @@ def _whole(value: Value) -> int:
 
 @dataclass(frozen=True)
 class Function:
-    """A function and the number of arguments that it takes."""
+    """A function of MySQL, written in Python, with the limits of its number of arguments."""
 
     call: Callable[..., Value]
     least: int
     most: int | None
-    """The most arguments; None for any number."""
+    """The largest number of arguments, or None if the number has no limit."""
     takes_null: bool = False
-    """Whether the function is called with NULL. Any other function gives NULL as soon as one argument is NULL."""
+    """Whether the function handles NULL arguments itself. Otherwise its result is NULL if any argument is NULL."""
 
     def __call__(self, *arguments: Value) -> Value:
-        """Return the function's value, which is NULL where the arguments make no sense or the text is too long."""
         if not self.takes_null and None in arguments:
             return None
         try:
@@ -164,7 +169,7 @@ def _mod(value: Value, by: Value) -> int | float:
 
 
 def timestamp(value: Value) -> datetime.datetime:
-    """Return the time that a text is. Raises ValueError for another text."""
+    """Parse a text such as ``2026-01-02 03:04:05`` into a datetime. Raises ValueError for a text that is none."""
     return datetime.datetime.fromisoformat(text_of(value).strip())
 
 
@@ -173,7 +178,10 @@ def _unix_timestamp(value: Value = None) -> int:
 
 
 def fraction_cut(moment: datetime.datetime, digits: Value = 0) -> str:
-    """Return a time as text with this number of digits of its fraction, at most 6; with another number none."""
+    """Return a time as a text with ``digits`` digits of its fraction of a second, without rounding.
+
+    If ``digits`` is not from 1 to 6, the text ends with the seconds.
+    """
     places = _whole(digits)
     whole = moment.isoformat(" ", "microseconds")
     return (
@@ -184,7 +192,7 @@ def fraction_cut(moment: datetime.datetime, digits: Value = 0) -> str:
 
 
 FUNCTIONS: dict[str, Function] = {
-    # texts
+    # Functions of texts
     "concat": Function(lambda *parts: "".join(map(text_of, parts)), 1, None),
     "concat_ws": Function(
         lambda separator, *parts: (
@@ -211,7 +219,7 @@ FUNCTIONS: dict[str, Function] = {
     "locate": Function(_locate, 2, 3),
     "instr": Function(lambda text, part: _locate(part, text), 2, 2),
     "hex": Function(_hex, 1, 1),
-    # choices
+    # Functions that choose one of their arguments
     "if": Function(
         lambda condition, yes, no: yes if condition is not None and number_of(condition) else no,
         3,
@@ -227,17 +235,17 @@ FUNCTIONS: dict[str, Function] = {
     "any_value": Function(lambda value: value, 1, 1),
     "greatest": Function(_extreme(max), 2, None),
     "least": Function(_extreme(min), 2, None),
-    # numbers
+    # Functions of numbers
     "abs": Function(lambda value: abs(number_of(value)), 1, 1),
     **dict.fromkeys(("ceil", "ceiling"), Function(lambda value: math.ceil(number_of(value)), 1, 1)),
     "floor": Function(lambda value: math.floor(number_of(value)), 1, 1),
     "round": Function(_round, 1, 2),
     "mod": Function(_mod, 2, 2),
-    # times
+    # Functions of dates and times
     "date": Function(lambda value: timestamp(value).date().isoformat(), 1, 1),
     "unix_timestamp": Function(_unix_timestamp, 0, 1),
 }
-"""The functions by their names in lower case."""
+"""The functions that a SELECT on the console may call, by their names in lower case."""
 
 CLOCKS = frozenset(
     {
@@ -245,11 +253,15 @@ CLOCKS = frozenset(
         *("curdate", "current_date", "curtime", "current_time"),
     }
 )
-"""The functions that tell the time, by their names in lower case."""
+"""The names of the functions that return the current date or time, in lower case."""
 
 
 def clock(name: str, now: datetime.datetime, digits: int) -> str:
-    """Return the value of one of :data:`CLOCKS` at ``now``, which has a time zone."""
+    """Return the text that a function such as NOW(6), CURDATE() or UTC_TIMESTAMP() returns at the time ``now``.
+
+    ``name`` is the function's name, ``digits`` its argument (the digits of the fraction of a second). ``now`` must have
+    a time zone. The result is local time, except for UTC_TIMESTAMP().
+    """
     local = (now.astimezone(datetime.UTC) if name.startswith("utc") else now.astimezone()).replace(
         tzinfo=None
     )
@@ -278,11 +290,17 @@ _NATIVE_NAMES = """
     weight_string year yearweek
 """
 NATIVE = frozenset(_NATIVE_NAMES.split())
-"""Functions of MySQL that a console does not have. It refuses them with 1235, and unknown ones with 1305."""
+"""The names of MySQL functions that a SELECT on the console cannot call, in lower case.
+
+The console answers error 1235 ("not supported") for these functions, and error 1305 ("does not exist") for others.
+"""
 
 
 class GroupConcat:
-    """GROUP_CONCAT, as an aggregate of SQLite."""
+    """MySQL's GROUP_CONCAT in the form of an aggregate that Python adds to SQLite.
+
+    SQLite makes one object for each group, calls ``step`` for each row of the group, and ``finalize`` at its end.
+    """
 
     def __init__(self) -> None:
         self._found: list[tuple[str, tuple[Value, ...]]] = []
@@ -292,9 +310,11 @@ class GroupConcat:
         self._size = 0
 
     def step(self, separator: str, distinct: int, directions: str, value: Value, *keys: Value) -> None:
-        """Take a row. ``directions`` has "a" or "d" (descending) for each of the keys of ORDER BY.
+        """Add the value of one row of the group. NULL is left out.
 
-        Raises MemoryError when the text gets longer than a result may be.
+        ``keys`` are the row's values of the expressions in ORDER BY inside GROUP_CONCAT. ``directions`` has one
+        letter for each of them, "a" (ascending) or "d" (descending). Raises MemoryError when the whole text exceeds
+        the length limit of a result.
         """
         self._separator, self._distinct, self._directions = separator, bool(distinct), directions
         if value is not None:
@@ -305,10 +325,10 @@ class GroupConcat:
             self._found.append((text, keys))
 
     def finalize(self) -> str | None:
-        """Return the text, or NULL when there was no value but NULL."""
+        """Return the joined text of the group, or None (NULL) if all values of the group are NULL."""
         if not self._found:
             return None
-        # sort by the last key first, since each sort keeps the order of equal rows
+        # Python's sort is stable, so sorting by the last key first gives the order by all keys.
         for at, direction in reversed(list(enumerate(self._directions))):
             self._found.sort(key=lambda found, at=at: _order(found[1][at]), reverse=direction == "d")  # type: ignore[misc]
         texts = [text for text, _ in self._found]
@@ -318,7 +338,6 @@ class GroupConcat:
 
 
 def _order(value: Value) -> tuple[int, Any]:
-    """Return a key that sorts NULL first, then numbers, then texts."""
     if value is None:
         return 0, 0
     return (2, sort_key(value)) if isinstance(value, str) else (1, value)

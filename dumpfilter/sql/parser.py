@@ -1,7 +1,7 @@
-"""The parser of the console's statements: it returns a command for a text.
+"""The parser of the console's statements. It turns the text of a statement into a command object.
 
-The grammar is MySQL 9.7's (``sql_yacc.yy``) with three additions: the older words MASTER and SLAVE, MariaDB 10.11's
-forms with a connection's name, and the worklogs' extensions.
+The grammar is that of MySQL 9.7 (``sql_yacc.yy``). Three things are added: the older words MASTER and SLAVE, MariaDB
+10.11's forms with a connection name (``STOP SLAVE 'name'``), and the filter options that WL#2387 and WL#2516 propose.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ from dumpfilter.statement.tokens import TokenKind
 
 _REPLICA = ("REPLICA", "SLAVE")
 _LONG_AGO = datetime(1970, 1, 1)
-"""The meaning of PURGE … BEFORE NULL: no file is older."""
+"""The time that stands for NULL in PURGE BINARY LOGS BEFORE. No binlog file is older, so none is purged."""
 _SPACE = " \t\n\v\f\r"
 
 
 def parse_statement(text: str, now: datetime | None = None) -> Command:
-    """Return the command that one statement is. A trailing semicolon is allowed.
+    """Parse one statement, with or without a semicolon at its end, and return it as a command.
 
-    ``now`` is the value of NOW(), local time without a time zone; by default the clock's. Raises SqlError:
-    ER_PARSE_ERROR at the place that the grammar does not allow, ER_EMPTY_QUERY, and the errors that the server's parser
-    raises itself.
+    A statement that is not about replication becomes a ``Query``, whose text is not parsed further. ``now`` is the
+    value of NOW(), a local time without a time zone. Its default is the current time. Raises SqlError: ER_PARSE_ERROR
+    for text that the grammar does not allow, ER_EMPTY_QUERY, and other errors that the server's parser raises.
 
     >>> parse_statement("stop replica sql_thread for channel 'Ch1'")
     StopReplica(threads=<Threads.SQL: 2>, channel='ch1', every=False)
@@ -65,7 +65,7 @@ def parse_statement(text: str, now: datetime | None = None) -> Command:
     dumpfilter.sql.server_errors.SqlError: ERROR 1064 (42000): You have an error in your SQL syntax; check the manual \
 that corresponds to your MySQL server version for the right syntax to use near 'NONE' at line 1
     """
-    # the server removes these before it parses, and counts lines from the new beginning
+    # The server strips spaces before it parses, so the line number in an error counts from the first other character.
     text = text.lstrip(_SPACE).rstrip(_SPACE + ";")
     if not text:
         raise ER_EMPTY_QUERY()
@@ -109,7 +109,7 @@ def _change_source(cursor: Cursor, *, old: bool) -> ChangeSource:
 
 
 def _for_channel(cursor: Cursor, name: str | None = None) -> str | None:
-    """Take FOR CHANNEL (the grammar's opt_channel), in lower case. MariaDB refuses it after a connection's ``name``."""
+    # MariaDB allows either a connection name before the clause or FOR CHANNEL, but not both.
     if not cursor.accept("FOR"):
         return name
     cursor.expect("CHANNEL")
@@ -120,7 +120,6 @@ def _for_channel(cursor: Cursor, name: str | None = None) -> str | None:
 
 
 def _connection_name(cursor: Cursor) -> str | None:
-    """Take a connection's name if there is one (MariaDB's optional_connection_name)."""
     return cursor.line().lower() if cursor.at_string() else None
 
 
@@ -145,7 +144,6 @@ def _start(cursor: Cursor, now: datetime | None) -> Command | None:
 
 
 def _threads(cursor: Cursor) -> Threads:
-    """Take names of threads (the grammar's opt_replica_thread_option_list). No name means both."""
     names = {"IO_THREAD": Threads.IO, "RELAY_THREAD": Threads.IO, "SQL_THREAD": Threads.SQL}
     if not (word := cursor.accept(*names)):
         return Threads.BOTH
@@ -173,10 +171,6 @@ _UNTIL_PLACE = {
 
 
 def _until(cursor: Cursor) -> Until | None:
-    """Take the condition of UNTIL (the grammar's replica_until). None is SQL_AFTER_MTS_GAPS.
-
-    Raises ER_BAD_REPLICA_UNTIL_COND for conditions that do not go together, as the server does.
-    """
     until = None
     if option := cursor.accept("SQL_BEFORE_GTIDS", "SQL_AFTER_GTIDS", "MASTER_GTID_POS"):
         cursor.expect("=")
@@ -190,7 +184,6 @@ def _until(cursor: Cursor) -> Until | None:
 
 
 def _until_place(cursor: Cursor) -> Until:
-    """Take a file and a position, of the source's log or of the relay log."""
     given: dict[str, int | str] = {}
     while True:
         name = _UNTIL_PLACE[cursor.expect(*_UNTIL_PLACE)]
@@ -287,7 +280,7 @@ def _show_events(cursor: Cursor, *, relay_log: bool, name: str | None = None) ->
 
 
 def _limit(cursor: Cursor) -> int:
-    """Take a number of LIMIT (the grammar's limit_option). A name would be a variable of a stored program."""
+    # The server's grammar (limit_option) takes a name for a stored program's variable, which a console cannot have.
     if cursor.token.kind in (TokenKind.WORD, TokenKind.QUOTED):
         name = cursor.identifier()
         raise ER_SP_UNDECLARED_VAR(name)
@@ -312,7 +305,10 @@ _STATEMENTS: dict[str, Callable[[Cursor, datetime | None], Command | None]] = {
     "SHOW": _show,
     "PURGE": _purge,
 }
-"""The parsers by the first word. A parser returns None for a statement that is no command of the product."""
+"""The parsing functions by the statement's first word.
+
+A parsing function returns None for a statement that is not about replication, such as SHOW TABLES.
+"""
 
 _PART = re.compile(
     r"""(?: [^;'"`\#/-]++
@@ -326,19 +322,19 @@ _PART = re.compile(
         )++""",
     re.VERBOSE | re.DOTALL,
 )
-# Not possessive as a whole: before 3.11.5, Python stays behind a part that does not match (gh-106052).
+# The outer group is not possessive, because Python before 3.11.5 matches such groups wrongly (gh-106052).
 _NOTHING = re.compile(
     r"(?:[ \t\n\v\f\r]++|\#[^\n]*+|--(?=[\x00-\x20\x7f]|\Z)[^\n]*+|/\*(?!!)(?>.*?\*/))*", re.DOTALL
 )
 
 
 def split_statements(text: str) -> list[str]:
-    """Return the statements of a text without the semicolons between them.
+    """Split a text into its statements, which semicolons separate.
 
-    Semicolons in quotes and comments separate nothing. An empty statement with another one behind it is a server's
-    error. Therefore the rest of the text from that semicolon on is then the last statement, which
-    :func:`parse_statement` refuses in the same way. There is always a statement, even if it is the empty one. The time
-    is linear in the text.
+    A semicolon in quotes or in a comment separates nothing. A server reports a syntax error for an empty statement
+    before another statement (``;; SELECT 1``). Therefore the text from the empty statement on is returned as the last
+    statement, and :func:`parse_statement` reports the error for it. For a text without statements, the result is one
+    empty statement. The running time is linear in the length of the text.
 
     >>> split_statements("SELECT ';' ; STOP REPLICA; ")
     ["SELECT ';'", 'STOP REPLICA']
@@ -349,7 +345,7 @@ def split_statements(text: str) -> list[str]:
     while at < end:
         part = _PART.match(text, at, end)
         nothing = _NOTHING.match(text, at, end)
-        assert nothing is not None  # it matches the empty string
+        assert nothing is not None, "the pattern matches the empty string"
         if part is None or nothing.end() == part.end() < end:
             statements.append(text[at:end].strip(_SPACE))
             break

@@ -1,4 +1,7 @@
-"""The words that are identifiers only in backticks (``information_schema.keywords`` of MySQL 9.7)."""
+"""The reserved words of MySQL 9.7, which can name a table or database only in backticks.
+
+The list is the reserved part of ``information_schema.keywords``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The answer to a statement: OK or rows with typed columns, and warnings."""
+"""The answer to a client's statement: either OK or rows with typed columns, and in both cases warnings."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 
 def as_shown(time: datetime) -> str:
-    """Return a time as a server shows a TIMESTAMP(6).
+    """Return a time as a text, in the form in which a server shows a TIMESTAMP(6) column.
 
-    A time with a time zone is shown in the machine's time zone (``time_zone = SYSTEM``).
+    A time with a time zone is converted to the machine's time zone, as a server with ``time_zone = SYSTEM`` does.
 
     >>> as_shown(datetime(2026, 1, 2))
     '2026-01-02 00:00:00.000000'
@@ -22,19 +22,19 @@ def as_shown(time: datetime) -> str:
 
 
 class ColumnType(enum.Enum):
-    """The type of a column's values."""
+    """The type of the values of a column. It decides how the values are sent to the client."""
 
     TEXT = "text"
     INTEGER = "integer"
-    """An integer of 64 bits, signed or unsigned."""
+    """An integer of 64 bits, signed or unsigned (BIGINT)."""
     DOUBLE = "double"
     TIMESTAMP = "timestamp"
-    """A ``datetime.datetime``, which :func:`as_shown` writes."""
+    """A TIMESTAMP(6), held as a ``datetime.datetime``."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a result or of a table."""
+    """The name and type of one column of a result or of a table."""
 
     name: str
     type: ColumnType = ColumnType.TEXT
@@ -45,18 +45,18 @@ class Note:
     """One row of SHOW WARNINGS."""
 
     level: str
-    """``Note`` or ``Warning``."""
+    """The severity: ``Note``, ``Warning`` or ``Error``."""
     number: int
     message: str
 
 
 @dataclass(frozen=True)
 class Result:
-    """The answer to one statement. Without columns the answer is OK."""
+    """The answer to one statement. An answer without columns is sent as an OK packet, not as a result set."""
 
     columns: Sequence[Column] = ()
     rows: Sequence[Sequence[Any]] = ()
-    """The rows, each as long as ``columns``. None is NULL."""
+    """The rows. Each row has one value for each column, and None stands for NULL."""
     affected: int = 0
     notes: Sequence[Note] = ()
 
@@ -66,7 +66,7 @@ OK = Result()
 
 @dataclass(frozen=True)
 class Table:
-    """The present content of a table that SELECT can read."""
+    """The columns and rows of a table that SELECT can read, as they are at this moment."""
 
     columns: Sequence[Column]
     rows: Sequence[Sequence[Any]]

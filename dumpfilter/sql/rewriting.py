@@ -1,8 +1,8 @@
-"""MySQL's SELECT, rewritten for SQLite.
+"""The translation of a client's SELECT from MySQL's SQL to SQLite's SQL.
 
-sqlglot reads the text as MySQL's SQL and writes it as SQLite's. The rewriting between the two replaces tables,
-variables and functions, and names the result's columns as a server does. It refuses whatever SQLite would answer in
-another way than MySQL, with error 1235.
+The library sqlglot parses the MySQL text into a syntax tree, and writes the tree as SQLite text. In between, this
+module changes the tree: it replaces table names, variables and functions, and names the result's columns as a MySQL
+server does. It refuses an expression that SQLite would evaluate in another way than MySQL, with error 1235.
 """
 
 from __future__ import annotations
@@ -26,13 +26,19 @@ from dumpfilter.sql.server_errors import SqlError
 from dumpfilter.statement.tokens import Token, TokenKind, tokens
 
 MAX_STATEMENT = 256 << 10
-"""The most characters of a SELECT."""
+"""The length limit of a SELECT, in characters. It bounds the time and memory of parsing."""
 
 FUNCTION_PREFIX = "my_"
-"""The prefix of MySQL's functions in SQLite. No function of SQLite can be called, since every call gets the prefix."""
+"""The prefix under which MySQL's functions are registered in SQLite.
+
+Every call in a translated SELECT gets this prefix. Therefore a client can call no function of SQLite itself.
+"""
 
 TEXT_COLLATION = "MYSQL"
-"""The collation of texts in SQLite: utf8mb4_0900_ai_ci for the usual letters."""
+"""The name of the SQLite collation that compares texts as MySQL's utf8mb4_0900_ai_ci does.
+
+Comparisons with this collation ignore case and accents of the common scripts' letters.
+"""
 
 _INFORMATION_SCHEMA = "information_schema"
 _INT64 = 1 << 63
@@ -51,23 +57,26 @@ _MODIFIERS = frozenset({"ALL", "DISTINCT", "DISTINCTROW", "STRAIGHT_JOIN", "HIGH
 
 @dataclass(frozen=True)
 class Environment:
-    """The parts of a session that a SELECT can read."""
+    """The state of a client's session that a SELECT can read: tables, variables and the values of functions."""
 
     find_table: Callable[[str, str], Table | None]
-    """Return a table by schema and name."""
+    """The function that returns the table of a schema and a name, or None if no such table exists."""
     schemas: Collection[str]
     database: str | None = None
-    """The current database."""
+    """The session's current database (set by USE), or None. Table names without a schema belong to it."""
     variables: Mapping[str, object] = field(default_factory=dict)
-    """System variables by their names in lower case."""
+    """The values of the system variables (``@@x``) by their names in lower case."""
     user_variables: Mapping[str, object] = field(default_factory=dict)
-    """``@x``, by names in lower case."""
+    """The values of the user variables (``@x``) by their names in lower case."""
     functions: Mapping[str, object] = field(default_factory=dict)
-    """The values of functions such as ``version()``, by their names in lower case."""
+    """The values of functions that depend on the session, such as ``version()``, by their names in lower case."""
 
 
 def no_such_table(schema: str, name: str, schemas: Collection[str]) -> SqlError:
-    """Return the server's error for a table that does not exist."""
+    """Return the error that a server gives for a table that does not exist.
+
+    The error is 1109 in information_schema, 1049 if the schema is not in ``schemas`` either, and 1146 otherwise.
+    """
     if schema == _INFORMATION_SCHEMA:
         return server_errors.ER_UNKNOWN_TABLE(name.upper(), schema)
     if schema not in schemas:
@@ -76,7 +85,10 @@ def no_such_table(schema: str, name: str, schemas: Collection[str]) -> SqlError:
 
 
 class _Reader(MySQL):
-    """MySQL's SQL, with functions left as calls. sqlglot would translate them for its own dialects."""
+    """A sqlglot dialect that parses MySQL's SQL and leaves most function calls as they are.
+
+    sqlglot's own MySQL dialect would replace functions by expressions that it knows.
+    """
 
     class Parser(MySQLParser):
         FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {}
@@ -88,14 +100,21 @@ class _Reader(MySQL):
 
 
 class _Writer(SQLite):
-    """SQLite's SQL with names in backticks, since SQLite reads an unknown name in double quotes as a text."""
+    """A sqlglot dialect that writes SQLite's SQL with names in backticks.
+
+    SQLite takes an unknown name in double quotes for a text instead of reporting an error.
+    """
 
     class Tokenizer(SQLite.Tokenizer):
         IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ["`"]
 
 
 def parse(text: str) -> exp.Expr:
-    """Parse one SELECT (also WITH, UNION, VALUES, TABLE, in parentheses). Raises SqlError."""
+    """Parse a client's SELECT in MySQL's SQL, and return its syntax tree.
+
+    WITH, UNION, VALUES and TABLE are accepted, too, also in parentheses. Raises SqlError for a syntax error, for more
+    than one statement and for a text that is too long.
+    """
     if len(text) > MAX_STATEMENT:
         raise server_errors.ER_CAPACITY_EXCEEDED(
             MAX_STATEMENT, "parser_max_mem_size", "Parser bailed out for this query."
@@ -104,7 +123,7 @@ def parse(text: str) -> exp.Expr:
     if bad is not None:
         raise server_errors.syntax_error(text, bad)
     if "/*!" in text:
-        # sqlglot takes the code in version comments for a comment
+        # sqlglot would skip the SQL in version comments (/*!50000 … */), which a server executes.
         text = " ".join(text[token.start : token.end] for token in tokens(text))
     try:
         trees = [tree for tree in _Reader().parse(text) if tree is not None]
@@ -127,19 +146,17 @@ def parse(text: str) -> exp.Expr:
 
 
 def _error_position(text: str, failed: ParseError) -> int:
-    """Return the position of the token at which sqlglot failed."""
     error = failed.errors[0] if failed.errors else {}
     lines = text.splitlines(keepends=True)
     line, column = int(error.get("line") or 1), int(error.get("col") or 0)
     highlight = str(error.get("highlight") or "")
     if "Unexpected token" not in str(error.get("description")) and text.rstrip().endswith(highlight):
-        # something is missing behind the last token
+        # A server quotes the end of the statement when something is missing behind the last token.
         return len(text)
     return max(0, min(len(text), sum(map(len, lines[: line - 1])) + column - len(highlight)))
 
 
 def _limit_position(text: str) -> int:
-    """Return the position of the first token in a LIMIT that is no number."""
     in_limit = False
     for token in tokens(text):
         if in_limit and token.kind is not TokenKind.INTEGER and token.value != ",":
@@ -149,7 +166,6 @@ def _limit_position(text: str) -> int:
 
 
 def _missing_item_position(text: str) -> int:
-    """Return the position at which a SELECT has no expression to select."""
     before = ""
     for token in tokens(text):
         if before == "SELECT" and token.word in _AFTER_ITEMS:
@@ -159,7 +175,7 @@ def _missing_item_position(text: str) -> int:
 
 
 def _item_texts(text: str) -> list[str]:
-    """Return the texts of the expressions that the first SELECT selects. The server names columns by these texts."""
+    # The server names a result's column without alias by the text of its expression, spaces included.
     depth = base = 0
     begun = False
     items: list[list[Token]] = [[]]
@@ -181,17 +197,18 @@ def _item_texts(text: str) -> list[str]:
 
 
 class Rewriting:
-    """The rewriting of one statement. ``tree`` is changed in place.
+    """The translation of one SELECT, parsed from MySQL's SQL, to SQLite's SQL.
 
-    Raises SqlError for whatever can be refused without running the statement.
+    The constructor changes ``tree``, the syntax tree of ``text``, in place. It raises SqlError for every error that can
+    be found without running the statement, such as an unknown table or function.
     """
 
     def __init__(self, tree: exp.Expr, text: str, environment: Environment) -> None:
         self.tree = tree
         self.tables: dict[str, Table] = {}
-        """The tables that the statement reads, by their names in SQLite."""
+        """The tables that the statement reads, by the names that they get in SQLite (``schema.table``)."""
         self.types: dict[str, ColumnType] = {}
-        """The types of these tables' columns, by names in lower case."""
+        """The type of each column of the tables that the statement reads, by the column's name in lower case."""
         self._text = text
         self._environment = environment
         self._now = datetime.datetime.now(datetime.UTC)
@@ -200,7 +217,7 @@ class Rewriting:
         self._find_tables()
         self._name_table_columns()
         self._refuse_ungrouped_columns()
-        # from the leaves up, so that no replacement is rewritten again
+        # The walk goes from the leaves to the root, so that the new nodes are not translated a second time.
         for node in reversed(list(self.tree.bfs())):
             for kind, rewrite in _REWRITES.items():
                 if isinstance(node, kind):
@@ -211,7 +228,7 @@ class Rewriting:
 
     @property
     def sqlite_text(self) -> str:
-        """The statement in SQLite's SQL."""
+        """The translated statement, as a text in SQLite's SQL."""
         return self.tree.sql(dialect=_Writer, identify=True, unsupported_level=ErrorLevel.IGNORE)
 
     def _check_clauses(self) -> None:
@@ -241,7 +258,6 @@ class Rewriting:
                 raise server_errors.ER_INVALID_GROUP_FUNC_USE()
 
     def _name_columns(self) -> None:
-        """Give each expression without an alias the name that a server gives its column."""
         texts = _item_texts(self._text)
         first = self.tree
         while not isinstance(first, exp.Select) and isinstance(first.this, exp.Expr):
@@ -289,10 +305,8 @@ class Rewriting:
             node.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
 
     def _name_table_columns(self) -> None:
-        """Name a selected column as the statement spells it.
-
-        The tables of information_schema are views, whose columns have the spelling of their definition.
-        """
+        # A server spells a result's column as the statement does. Columns of information_schema keep the spelling of
+        # their definition, because these tables are views.
         declared = {
             column.name.lower(): column.name
             for name, table in self.tables.items()
@@ -306,7 +320,7 @@ class Rewriting:
                     item.replace(exp.alias_(item.copy(), name, quoted=True))
 
     def _refuse_ungrouped_columns(self) -> None:
-        """Refuse a column beside an aggregate without GROUP BY, as ONLY_FULL_GROUP_BY does."""
+        # A server with sql_mode ONLY_FULL_GROUP_BY refuses a column beside an aggregate without GROUP BY.
         for node in self.tree.find_all(exp.Select):
             if node.args.get("group") or not any(map(_has_aggregate, node.expressions)):
                 continue
@@ -316,7 +330,6 @@ class Rewriting:
                     raise server_errors.ER_MIX_OF_GROUP_FUNC_AND_FIELDS(number, name)
 
     def _qualified(self, column: exp.Column, select: exp.Expr) -> str:
-        """Return ``schema.alias.column``, spelled as the table declares the column."""
         for table in select.find_all(exp.Table):
             found = self.tables.get(table.name)
             spelled = found and next(
@@ -332,7 +345,7 @@ class Rewriting:
         return node
 
     def _like(self, node: exp.Expr) -> exp.Expr:
-        r"""Escape with ``\``, as MySQL does without ESCAPE."""
+        # LIKE without ESCAPE uses the backslash as escape character in MySQL, and none in SQLite.
         if isinstance(node.parent, exp.Escape):
             return node
         return exp.Escape(this=node.copy(), expression=exp.Literal.string("\\"))
@@ -345,7 +358,7 @@ class Rewriting:
 
     def _ordered(self, node: exp.Expr) -> exp.Expr:
         node.set("this", self._collated(node.this))
-        # MySQL and SQLite both sort NULL first
+        # MySQL and SQLite both sort NULL first, so NULLS FIRST is not needed.
         node.set("nulls_first", None)
         return node
 
@@ -354,10 +367,8 @@ class Rewriting:
         return node
 
     def _collated(self, node: exp.Expr, *beside: exp.Expr) -> exp.Expr:
-        """Return the expression with MySQL's collation, since SQLite gives one to a table's columns only.
-
-        A TIMESTAMP column, also ``beside`` the expression, keeps its own. A number is a position in the select list.
-        """
+        # SQLite knows a collation of the table's columns, but none of other expressions. Comparisons with a TIMESTAMP
+        # column keep that column's collation. A number in ORDER BY is a position in the select list, not a value.
         for side in (node, *beside):
             if isinstance(side, exp.Column) and self.types.get(side.name.lower()) is ColumnType.TIMESTAMP:
                 return node
@@ -408,7 +419,7 @@ class Rewriting:
         for pattern, sqlite_type in _CASTS.items():
             if re.fullmatch(pattern, name):
                 if sqlite_type == "INT":
-                    # SQLite's CAST does not round
+                    # MySQL's CAST to an integer rounds, and SQLite's CAST cuts the fraction off.
                     return _called("round", node.this)
                 cast = exp.Cast(this=node.this, to=exp.DataType.build(sqlite_type))
                 length = [size.this for size in kind.expressions]
@@ -442,7 +453,7 @@ class Rewriting:
         return self._clock(_CLOCK_WORDS[type(node)], [node.this] if isinstance(node.this, exp.Expr) else [])
 
     def _clock(self, name: str, digits: Sequence[exp.Expr]) -> exp.Expr:
-        """Replace a clock by one time for the whole statement."""
+        # In MySQL, every NOW() of one statement has the same value.
         given = digits[0].name if digits else ""
         return exp.Literal.string(clock(name, self._now, int(given) if given.isdigit() else 0))
 
@@ -450,7 +461,7 @@ class Rewriting:
         return _value(self._environment.functions.get("current_user"))
 
     def _union(self, node: exp.Expr) -> exp.Expr:
-        """Remove the parentheses around the sides, which SQLite does not have."""
+        # SQLite allows no parentheses around the parts of a UNION, so each such part becomes a subquery.
         for side in ("this", "expression"):
             inner = node.args.get(side)
             if isinstance(inner, exp.Subquery):
@@ -472,7 +483,10 @@ _REFUSED: dict[type, str] = {
     exp.RegexpLike: "REGEXP",
     exp.Xor: "XOR",
 }
-"""Expressions that a console refuses with 1235, because SQLite has none or others of the same spelling."""
+"""The expressions that a console refuses with error 1235, by sqlglot's class, with the name that the error shows.
+
+SQLite has no such expressions, or means something else by the same spelling.
+"""
 _CLOCK_WORDS: dict[type, str] = {
     exp.CurrentTimestamp: "now",
     exp.CurrentDatetime: "now",
@@ -557,7 +571,6 @@ def _value(value: object) -> exp.Expr:
 
 
 def _display_name(item: exp.Expr, text: str) -> str:
-    """Return the name of a result's column that has no alias and is no table's column."""
     if isinstance(item, exp.Literal) and item.is_string:
         text = str(item.this)
     return "NULL" if isinstance(item, exp.Null) else text.replace("\0", "")

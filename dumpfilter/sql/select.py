@@ -1,11 +1,11 @@
-"""SELECT on the console's tables, answered by SQLite.
+"""The execution of a client's SELECT on the console's tables, by SQLite.
 
-:mod:`dumpfilter.sql.rewriting` rewrites the statement for SQLite. SQLite runs it on copies of the tables that it
-names, in memory, in a connection for this one statement. Columns of texts compare without case and accents, and
-errors have the server's numbers and texts.
+:mod:`dumpfilter.sql.rewriting` translates the statement from MySQL's SQL to SQLite's. An SQLite database in memory is
+made for the one statement. The tables that the statement names are copied into this database, and SQLite runs the
+statement there. Texts compare without case and accents, and errors have a MySQL server's numbers and texts.
 
-A SELECT ends when it is interrupted or has run too long, and its memory and result are bounded. No statement but a
-SELECT reaches SQLite.
+A SELECT ends when it is interrupted or has run too long. Its memory and the size of its result are limited. SQLite
+never receives any other kind of statement from a client.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from dumpfilter.sql.server_errors import SqlError
 __all__ = ["DEFAULT_SECONDS", "ZERO_TIMESTAMP", "Environment", "no_such_table", "select"]
 
 DEFAULT_SECONDS = 60.0
-"""The time that a SELECT may run when ``max_execution_time`` is 0."""
+"""The time limit of a SELECT in a session that has not set ``max_execution_time``, seconds."""
 
 MAX_ROWS = 1_000_000
 MAX_RESULT_SIZE = 64 << 20
-"""The most characters of all texts of a result."""
+"""The limit of the total length of all texts in a result, characters."""
 
 ZERO_TIMESTAMP = "0000-00-00 00:00:00.000000"
-"""The value that a server shows in a TIMESTAMP(6) column for an event that has not happened."""
+"""The value that a server shows in a TIMESTAMP(6) column as long as the event has not happened (no error yet)."""
 
 _MAX_HEAP = 256 << 20
 _INSTRUCTIONS_BETWEEN_CHECKS = 2000
@@ -65,10 +65,11 @@ def select(
     stop: threading.Event | None = None,
     seconds: float = DEFAULT_SECONDS,
 ) -> Result:
-    """Run one SELECT (also WITH, UNION, VALUES, TABLE, in parentheses).
+    """Run a client's SELECT, written in MySQL's SQL, and return its result.
 
-    ``stop`` ends the statement from another thread with error 1317. After ``seconds`` it ends with 3024.
-    Raises SqlError with the server's number and text.
+    WITH, UNION, VALUES and TABLE are accepted, too, also in parentheses. ``environment`` gives the tables and variables
+    that the statement can read. Another thread interrupts the statement by setting ``stop``. Raises SqlError with a
+    MySQL server's number and text: 1317 after an interruption, 3024 when ``seconds`` are over.
     """
     try:
         rewriting = Rewriting(parse(text), text, environment)
@@ -109,8 +110,6 @@ def _run(rewriting: Rewriting, stop: threading.Event, seconds: float) -> Result:
 
 
 def _prepare(connection: sqlite3.Connection, stop: threading.Event, deadline: float) -> None:
-    """Add MySQL's collations and functions, and set the limits of memory."""
-
     def sleep(seconds: Any) -> int:
         if seconds is None or float(seconds) < 0:
             return 0
@@ -133,7 +132,6 @@ def _compare(left: str, right: str) -> int:
 
 
 def _full(text: str) -> str:
-    """Return a date or time with all digits of a TIMESTAMP(6)."""
     return text + ZERO_TIMESTAMP[len(text) :]
 
 
@@ -157,13 +155,12 @@ def _stored(value: Any) -> Any:
     if isinstance(value, int) and not -_INT64 <= value < _INT64:
         return str(value)
     if isinstance(value, str):
-        # lone surrogates could not be sent to the client either
+        # A lone surrogate has no encoding in UTF-8, so it becomes a question mark.
         return value.encode("utf-8", "replace").decode("utf-8")
     return value
 
 
 def _bounded(cursor: sqlite3.Cursor) -> list[tuple[Any, ...]]:
-    """Return the rows. Raises MemoryError when they are more than a result may have."""
     rows: list[tuple[Any, ...]] = []
     size = 0
     for row in cursor:
@@ -179,7 +176,7 @@ def _timestamp(stored: bytes) -> datetime.datetime | str:
     try:
         return datetime.datetime.fromisoformat(text)
     except ValueError:
-        # ZERO_TIMESTAMP is no date
+        # The zero timestamp, 0000-00-00, is no date for Python.
         return text
 
 
@@ -187,7 +184,8 @@ sqlite3.register_converter(_TIMESTAMP, _timestamp)
 
 
 def _column(name: str, at: int, rows: Sequence[Sequence[Any]], types: dict[str, ColumnType]) -> Column:
-    """Return the column number ``at`` of a result. Its values tell the type; without any, the column of this name."""
+    # SQLite does not tell the type of a result's column. The values decide, or the table's column of the same name if
+    # all values are NULL.
     values = [row[at] for row in rows if row[at] is not None]
     if not values:
         return Column(name, types.get(name.lower(), ColumnType.TEXT))
@@ -199,11 +197,7 @@ def _column(name: str, at: int, rows: Sequence[Sequence[Any]], types: dict[str, 
     return Column(name, ColumnType.DOUBLE if kinds <= {int, float} else ColumnType.TEXT)
 
 
-# SQLite's errors
-
-
 def _translated(failed: Exception, rewriting: Rewriting, stop: threading.Event) -> SqlError:
-    """Return the server's error for an error of SQLite."""
     text = str(failed)
     if text == "interrupted":
         return server_errors.ER_QUERY_INTERRUPTED() if stop.is_set() else server_errors.ER_QUERY_TIMEOUT()
@@ -225,7 +219,8 @@ def _ambiguous(tree: exp.Expr, found: re.Match[str]) -> SqlError:
 
 
 def _no_such_position(tree: exp.Expr, found: re.Match[str]) -> SqlError:
-    """Return the error for ``ORDER BY 9`` where there are fewer columns. SQLite tells which term it is, not the 9."""
+    # For ORDER BY 9 with fewer columns, SQLite's message has the number of the ORDER BY term. The server's message has
+    # the 9, which the syntax tree still holds.
     kind, clause = (exp.Order, "order clause") if found[2] == "ORDER" else (exp.Group, "group statement")
     term = int(found[1])
     for node in tree.find_all(kind):
@@ -237,7 +232,6 @@ def _no_such_position(tree: exp.Expr, found: re.Match[str]) -> SqlError:
 
 
 def _clause_of(tree: exp.Expr, name: str) -> str:
-    """Return the server's name for the clause in which a column stands."""
     column = name.rpartition(".")[2].lower()
     for node in tree.find_all(exp.Column):
         if node.name.lower() == column:
@@ -271,4 +265,7 @@ _TRANSLATIONS: dict[str, Callable[[exp.Expr, re.Match[str]], SqlError]] = {
         server_errors.ER_WRONG_PARAMCOUNT_TO_NATIVE_FCT(found[1])
     ),
 }
-"""The server's errors by the beginnings of SQLite's messages."""
+"""The functions that turn an error of SQLite into a MySQL server's error.
+
+The keys are regular expressions for the beginning of SQLite's message.
+"""

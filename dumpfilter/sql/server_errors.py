@@ -1,6 +1,7 @@
-"""The errors and warnings of a console, under their symbols in MySQL 9.7 (``perror`` prints number, symbol and text).
+"""The errors and warnings that a console sends to its clients.
 
-A symbol of MySQL 5.7 that contains SLAVE or MASTER stands here with REPLICA or SOURCE, as in 9.7.
+Each has the name, number and text of MySQL 9.7, whose command ``perror NUMBER`` prints them. A name that contained
+SLAVE or MASTER in MySQL 5.7 contains REPLICA or SOURCE here, as in 9.7.
 
 >>> str(ER_REPLICA_CHANNEL_DOES_NOT_EXIST("ch1"))
 "ERROR 3074 (HY000): Replica channel 'ch1' does not exist."
@@ -30,27 +31,27 @@ class SqlError(DumpfilterError):
 
 @dataclass(frozen=True)
 class Message:
-    """A message of the server. Calling a message with the values for its text makes an error."""
+    """A server's error message with placeholders. A call of the object fills them in and returns an exception."""
 
     number: int
     sqlstate: str
     text: str
-    """The text with C's ``%`` conversions, as the server has it."""
+    """The server's text with C's placeholders, such as ``%d`` and ``%.64s`` (at most 64 bytes)."""
 
     def __call__(self, *values: object) -> SqlError:
-        """Return the error, for ``raise``."""
+        """Return the exception to raise, with ``values`` in place of the text's placeholders."""
         return SqlError(self.number, self.sqlstate, self._format(values))
 
     def note(self, *values: object) -> Note:
-        """Return the message as a row of SHOW WARNINGS with the level Note."""
+        """Return the message, filled with ``values``, as a row of SHOW WARNINGS with the level Note."""
         return Note("Note", self.number, self._format(values))
 
     def warning(self, *values: object) -> Note:
-        """Return the message as a row of SHOW WARNINGS with the level Warning."""
+        """Return the message, filled with ``values``, as a row of SHOW WARNINGS with the level Warning."""
         return Note("Warning", self.number, self._format(values))
 
     def _format(self, values: tuple[object, ...]) -> str:
-        # the server's precisions count bytes, Python's count characters
+        # The precision in "%.64s" counts bytes in the server's texts, but characters in Python's.
         limits = [int(precision or 0) for precision in _CONVERSION.findall(self.text)]
         cut = [
             _first_bytes(str(value), limit) if limit else value
@@ -63,11 +64,9 @@ _CONVERSION = re.compile(r"%(?:\.([0-9]+))?[sd]")
 
 
 def _first_bytes(text: str, limit: int) -> str:
-    """Return the first ``limit`` bytes of a text, which ends at its first NUL as a C string does.
-
-    The server may cut a character in two. It then sends each byte of the half as a character, and so does this.
-    """
-    text, _, _ = text[:limit].partition("\0")  # a character has at least one byte
+    # The server handles the text as a C string, which ends at its first NUL. Where the server cuts a character of
+    # several bytes in two, it sends each byte of the first half as a character.
+    text, _, _ = text[:limit].partition("\0")
     data = text.encode("utf-8", "surrogatepass")[:limit]
     try:
         return data.decode("utf-8", "surrogatepass")
@@ -75,7 +74,7 @@ def _first_bytes(text: str, limit: int) -> str:
         return data[: half.start].decode("utf-8", "surrogatepass") + data[half.start :].decode("latin-1")
 
 
-# connections
+# Errors of connections and packets
 ER_CON_COUNT_ERROR = Message(1040, "08004", "Too many connections")
 ER_HANDSHAKE_ERROR = Message(1043, "08S01", "Bad handshake")
 ER_UNKNOWN_COM_ERROR = Message(1047, "08S01", "Unknown command")
@@ -83,7 +82,7 @@ ER_NO_SUCH_THREAD = Message(1094, "HY000", "Unknown thread id: %d")
 ER_NET_PACKET_TOO_LARGE = Message(1153, "08S01", "Got a packet bigger than 'max_allowed_packet' bytes")
 ER_MALFORMED_PACKET = Message(1835, "HY000", "Malformed communication packet.")
 
-# access
+# Errors of missing privileges
 ER_DBACCESS_DENIED_ERROR = Message(
     1044, "42000", "Access denied for user '%.48s'@'%.64s' to database '%.192s'"
 )
@@ -95,7 +94,7 @@ ER_SPECIFIC_ACCESS_DENIED_ERROR = Message(
     1227, "42000", "Access denied; you need (at least one of) the %.128s privilege(s) for this operation"
 )
 
-# prepared statements
+# Errors of prepared statements
 ER_UNKNOWN_STMT_HANDLER = Message(
     1243, "HY000", "Unknown prepared statement handler (%d) given to mysqld_stmt_execute"
 )
@@ -104,22 +103,22 @@ ER_MAX_PREPARED_STMT_COUNT_REACHED = Message(
     1461, "42000", "Can't create more than max_prepared_stmt_count statements (current value: %d)"
 )
 
-# limits
+# Errors of statements that exceed a limit or are interrupted
 ER_OUT_OF_RESOURCES = Message(
     1041, "HY000", "Out of memory; the statement needs more than a console's SELECT may have"
 )
-"""ER_OUT_OF_RESOURCES with a text of its own, because the server's speaks of mysqld and ulimit."""
+"""The error of a SELECT that needs too much memory. The server's text would give advice about mysqld and ulimit."""
 ER_QUERY_INTERRUPTED = Message(1317, "70100", "Query execution was interrupted")
 ER_STACK_OVERRUN_NEED_MORE = Message(
     1436, "HY000", "Thread stack overrun: the statement is nested too deeply"
 )
-"""ER_STACK_OVERRUN_NEED_MORE with a text of its own, because the server's tells sizes in bytes."""
+"""The error of a SELECT that is nested too deeply. The server's text would contain stack sizes in bytes."""
 ER_QUERY_TIMEOUT = Message(
     3024, "HY000", "Query execution was interrupted, maximum statement execution time exceeded"
 )
 ER_CAPACITY_EXCEEDED = Message(3170, "HY000", "Memory capacity of %d bytes for '%s' exceeded. %s")
 
-# statements
+# Errors of parsing and running a statement of any kind
 ER_PARSE_ERROR = Message(1064, "42000", "%s near '%.80s' at line %d")
 ER_EMPTY_QUERY = Message(1065, "42000", "Query was empty")
 ER_NO_DB_ERROR = Message(1046, "3D000", "No database selected")
@@ -160,7 +159,7 @@ ER_INCORRECT_GLOBAL_LOCAL_VAR = Message(1238, "HY000", "Variable '%.192s' is a %
 ER_OPERAND_COLUMNS = Message(1241, "21000", "Operand should contain %d column(s)")
 ER_TRUNCATED_WRONG_VALUE = Message(1292, "22007", "Truncated incorrect %.64s value: '%.128s'")
 ER_WRONG_DATETIME_VALUE = Message(1292, "22007", "Incorrect datetime value: '%.128s'")
-"""ER_TRUNCATED_WRONG_VALUE with the text that the server uses for datetimes."""
+"""The error 1292 with the text that the server uses when the wrong value should be a datetime."""
 ER_INVALID_CHARACTER_STRING = Message(1300, "HY000", "Invalid %s character string: '%.64s'")
 ER_SP_DOES_NOT_EXIST = Message(1305, "42000", "%s %s does not exist")
 ER_SP_UNDECLARED_VAR = Message(1327, "42000", "Undeclared variable: %s")
@@ -171,16 +170,16 @@ ER_WRONG_PARAMCOUNT_TO_NATIVE_FCT = Message(
     1582, "42000", "Incorrect parameter count in the call to native function '%.192s'"
 )
 ER_WRONG_ARGUMENT_LF = Message(1525, "HY000", "Incorrect argument contains not-allowed LF value: '%.128s'")
-"""ER_WRONG_VALUE with the text that the server uses for a line feed in an option's string."""
+"""The error 1525 with the text that the server uses when the string of an option contains a line feed."""
 
-# binary logs
+# Errors of statements about binary logs
 ER_UNKNOWN_TARGET_BINLOG = Message(1373, "HY000", "Target log not found in binlog index")
 ER_NO_BINARY_LOGGING = Message(1381, "HY000", "You are not using binary logging")
 ER_WARN_PURGE_LOG_IS_ACTIVE = Message(
     1868, "HY000", "file %s was not purged because it is the active log file."
 )
 
-# configuring a replica
+# Errors of statements that configure a replica
 ER_BAD_REPLICA = Message(
     1200,
     "HY000",
@@ -251,7 +250,7 @@ ER_INVALID_RPL_WILD_TABLE_FILTER_PATTERN = Message(
     "Supplied filter list contains a value which is not in the required format 'db_pattern.table_pattern'",
 )
 
-# threads
+# Errors of starting and stopping the replication threads
 ER_REPLICA_MUST_STOP = Message(
     1198, "HY000", "This operation cannot be performed with a running replica; run STOP REPLICA first"
 )
@@ -274,7 +273,7 @@ ER_REPLICA_SQL_THREAD_MUST_STOP = Message(
     "This operation cannot be performed with a running replica sql thread; run STOP REPLICA SQL_THREAD first",
 )
 
-# channels
+# Errors of statements with FOR CHANNEL
 ER_REPLICA_CHANNEL_IO_THREAD_MUST_STOP = Message(
     3021,
     "HY000",
@@ -305,7 +304,7 @@ ER_REPLICA_CHANNEL_NOT_RUNNING = Message(
 ER_REPLICA_CHANNEL_WAS_RUNNING = Message(
     3083, "HY000", "Replication thread(s) for channel '%s' are already runnning."
 )
-"""The server's text; it misspells "running"."""
+"""The error of START REPLICA on a running channel. The server's own text misspells "running", and is kept."""
 ER_REPLICA_CHANNEL_WAS_NOT_RUNNING = Message(
     3084, "HY000", "Replication thread(s) for channel '%s' are already stopped."
 )
@@ -326,8 +325,9 @@ _CHECK_THE_MANUAL = (
 
 
 def syntax_error(text: str, position: int) -> SqlError:
-    """Return ER_PARSE_ERROR for a position of a statement.
+    """Return the server's syntax error (ER_PARSE_ERROR) for the statement ``text``.
 
-    The message quotes the text from that position on and gives its line, counted from 1.
+    ``position`` is the index of the first character that the grammar does not allow. The message quotes the statement
+    from this character on, and gives the number of its line, counted from 1.
     """
     return ER_PARSE_ERROR(_CHECK_THE_MANUAL, text[position:], text.count("\n", 0, position) + 1)

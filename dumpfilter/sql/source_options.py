@@ -1,6 +1,6 @@
-"""The options of CHANGE MASTER TO / CHANGE REPLICATION SOURCE TO.
+"""The parser of the options of CHANGE MASTER TO and CHANGE REPLICATION SOURCE TO.
 
-They are the options of MySQL 9.7 and MariaDB 10.11, and those of this product.
+The parser knows all options of MySQL 9.7 and MariaDB 10.11, and the product's own options.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from dumpfilter.statement.tokens import TokenKind
 OptionValue = str | int | float | tuple[int, ...] | None
 
 MAX_HEARTBEAT_PERIOD = 4294967
-"""The longest heartbeat period, seconds (the server's SLAVE_MAX_HEARTBEAT_PERIOD)."""
+"""The largest heartbeat period that a statement can set, seconds (the server's SLAVE_MAX_HEARTBEAT_PERIOD)."""
 MAX_DELAY = 2**31 - 1
-"""The longest delay, seconds (MASTER_DELAY_MAX)."""
+"""The largest SOURCE_DELAY that a statement can set, seconds (the server's MASTER_DELAY_MAX)."""
 MAX_PASSWORD_BYTES = 32
 
 _FILTER_ON = {"MASTER": "MASTER", "SOURCE": "MASTER", "SLAVE": "SLAVE", "REPLICA": "SLAVE", "BOTH": "BOTH"}
@@ -39,7 +39,8 @@ def _password(cursor: Cursor) -> str:
 
 def _heartbeat(cursor: Cursor) -> float:
     seconds = cursor.real()
-    # the server compares floats of 32 bits, which are half a second apart in this range
+    # The server compares 32-bit floats. Near the maximum these are half a second apart, so values up to a quarter
+    # of a second above it round down to it.
     if seconds > MAX_HEARTBEAT_PERIOD + 0.25:
         raise ER_REPLICA_HEARTBEAT_VALUE_OUT_OF_RANGE(MAX_HEARTBEAT_PERIOD)
     return seconds
@@ -54,7 +55,6 @@ def _delay(cursor: Cursor) -> int:
 
 
 def _ids(cursor: Cursor) -> tuple[int, ...]:
-    """Take numbers in parentheses. The list can be empty."""
     cursor.expect("(")
     ids = []
     if not cursor.sees(")"):
@@ -70,7 +70,6 @@ def _line_or_null(cursor: Cursor) -> str | None:
 
 
 def _account(cursor: Cursor) -> str | None:
-    """Take ``'user'@'host'`` or NULL. Without a host it is ``%``."""
     if cursor.accept("NULL"):
         return None
     user = cursor.line() if cursor.at_string() else cursor.identifier()
@@ -136,23 +135,30 @@ _OPTIONS: Mapping[str, _Option] = MappingProxyType(
             _anonymous_gtids,
         ),
         "IGNORE_SERVER_IDS": ("IGNORE_SERVER_IDS", _ids),
-        # MariaDB's
+        # The following options exist in MariaDB only.
         "DO_DOMAIN_IDS": ("DO_DOMAIN_IDS", _ids),
         "IGNORE_DOMAIN_IDS": ("IGNORE_DOMAIN_IDS", _ids),
         "MASTER_USE_GTID": ("USE_GTID", _one_of("CURRENT_POS", "SLAVE_POS", "REPLICA_POS", "NO")),
         "MASTER_DEMOTE_TO_SLAVE": ("DEMOTE_TO_SLAVE", Cursor.unsigned),
         "MASTER_DEMOTE_TO_REPLICA": ("DEMOTE_TO_SLAVE", Cursor.unsigned),
-        # ours
+        # FILTER_ON is an option of this product. It chooses whether the master, the slave or both filter.
         "FILTER_ON": ("FILTER_ON", _filter_on),
     }
 )
-"""The options by their names in the statement, with the name in the command and the function that reads the value."""
+"""The options by their names in a statement.
+
+Each entry has the option's name in the ChangeSource command, and the function that parses the option's value.
+"""
 
 
 def source_options(
     cursor: Cursor,
 ) -> tuple[tuple[tuple[str, OptionValue], ...], tuple[FilterClause, ...]]:
-    """Take the list of options. Return the options, and the filter's clauses among them. Raises SqlError."""
+    """Consume the comma-separated options of CHANGE MASTER TO or CHANGE REPLICATION SOURCE TO.
+
+    Returns the options as pairs of name and value, and the filter rules among them as clauses (one for each kind of
+    rule). Raises SqlError.
+    """
     options: list[tuple[str, OptionValue]] = []
     rules = RuleOptions()
     while True:
@@ -166,7 +172,7 @@ def _option(cursor: Cursor) -> tuple[str, OptionValue]:
     written = cursor.expect(*_OPTIONS)
     cursor.expect("=")
     if written == "MASTER_HOST" and cursor.token.kind is not TokenKind.STRING:
-        # WL#2387 writes the host without quotes
+        # The examples of WL#2387 write the host without quotes.
         return "HOST", bare_or_quoted(cursor)
     name, read = _OPTIONS[written]
     return name, read(cursor)
