@@ -263,10 +263,10 @@ class Assigner:
     def _pairs(
         self, events: _Events, segment: Segment, open_walks: dict[int, K.Walk]
     ) -> tuple[Ints, npt.NDArray[np.int32]]:
-        """Return two arrays that together hold every pair of a transaction and an output that owns an event of the
-        transaction.
+        """Return every pair of a transaction and an output that owns an event of the transaction, as two arrays.
 
-        The pairs are in the order of the transactions. Also set ``events.unowned``.
+        The pairs are in the order of the transactions. As a side effect, mark in ``events.unowned`` the transactions
+        of which no output owns an event.
         """
         n_txn = len(events.uniform)
         continues, still_open = segment.continues, segment.open

@@ -57,9 +57,10 @@ class Owners(abc.ABC):
 
     @property
     def unknown_xa_ends(self) -> int:
-        """The owner number of an XA COMMIT or XA ROLLBACK of a transaction that was prepared before the binlog set.
+        """The number that says which outputs receive the XA COMMIT or XA ROLLBACK of a transaction that was prepared
+        before the binlog set begins.
 
-        The set does not show which tables such a transaction changed.
+        The set does not show which tables such a transaction changed, so no output can be left out for certain.
         """
         return self.undecided
 

@@ -283,9 +283,10 @@ def _cut(stretches: list[Stretch], begin: int, end: int) -> Iterator[tuple[int, 
 
 
 def _mapping(number: int, runs: Ints, stretches: list[Stretch], source_file: int) -> npt.NDArray[np.int64]:
-    """Return the rows of ``RANGES_SCHEMA`` for the pieces (``runs``) of a range that one output receives.
+    """Return rows for the table that says which bytes of the output files come from which bytes of the source.
 
-    Each row pairs a piece of an output file with the piece of the source file. ``number`` stands for the output's name.
+    The columns are those of ``RANGES_SCHEMA``. ``runs`` are the pieces of a range of the source that one output
+    receives, and ``number`` stands for the output's name.
     """
     size = runs[:, RUN_SIZE]
     end = np.cumsum(size)

@@ -118,8 +118,8 @@ class TransactionsTable:
     def table(self, sources: SourceNumbers, family: str) -> pa.Table:
         """Return the table of the range's transactions, with the columns of ``TRANSACTIONS_SCHEMA``.
 
-        ``sources`` gives the numbers of GTID sources their meaning. GTID sources of other ranges do not change the
-        table, so a task that runs twice makes an equal table.
+        ``sources`` has the server UUIDs, or domains and server ids, of the numbers in the scanned events. Other ranges
+        may have added entries to ``sources``, but these do not change the table.
         """
         rows = np.concatenate([np.empty((0, 7), np.int64), *self._rows])
         source = rows[:, _SOURCE]
