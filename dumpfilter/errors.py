@@ -50,11 +50,11 @@ class BinlogError(DumpfilterError):
 
 
 class BinlogCorrupt(BinlogError):
-    """An error about bytes that the binlog format does not allow: wrong magic number, bad checksum, impossible length."""
+    """An error about bytes that are no valid binlog: wrong magic number, bad checksum, impossible length."""
 
 
 class BinlogTruncated(BinlogError):
-    """An error about a binlog file that ends inside an event or a transaction, although no server writes to the file."""
+    """An error about a binlog file that ends inside an event or a transaction and that no server is writing."""
 
 
 class BinlogUnsupported(BinlogError):
@@ -95,7 +95,7 @@ class StateCorrupt(DumpfilterError):
 
 
 class StreamError(DumpfilterError):
-    """An error of a slave that gets messages from its master that break the rules of ``Chunk`` in ``dumpfilter.proto``."""
+    """An error of a slave whose master sends messages that break the rules of ``Chunk`` in ``dumpfilter.proto``."""
 
 
 class RegistrationRefused(DumpfilterError):
@@ -105,7 +105,7 @@ class RegistrationRefused(DumpfilterError):
 
 
 class DumpTakenOver(DumpfilterError):
-    """An error of a slave whose stream the master ended, because another slave with the same server UUID connected."""
+    """An error of a slave whose stream the master ended, because a dump with the same server UUID began."""
 
 
 class SlaveIncident(DumpfilterError):

@@ -74,7 +74,7 @@ class CleverFilter:
         return Verdict.EXECUTE if self._followed((database, table)) else Verdict.IGNORE
 
     def statement(self, query: QueryEvent, fd: FormatDescription) -> Verdict:
-        """Return the verdict about a statement, and remember the tables that the statement creates, renames or drops."""
+        """Return the verdict about a statement, and remember the tables that it creates, renames or drops."""
         parsed = read_text(query.text, family=fd.family, sql_mode=query.status.sql_mode or 0)
         statement = statement_of(query, fd)
         if parsed.kind in _CREATIONS and parsed.objects:

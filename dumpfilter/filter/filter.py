@@ -86,7 +86,7 @@ class Filter(ReplicationFilter):
 
     @property
     def table_rules_on(self) -> bool:
-        """Whether there is any rule about tables: do-table, ignore-table or their wild forms (``Rpl_filter::is_on``)."""
+        """Whether there is any do-table, ignore-table, wild-do or wild-ignore rule (``Rpl_filter::is_on``)."""
         return bool(self._do_table or self._ignore_table or self._wild_do or self._wild_ignore)
 
     @property

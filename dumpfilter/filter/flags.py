@@ -32,7 +32,7 @@ FILTER_UNDECIDED_F = 1 << 3
 The master sends them and the slave decides.
 """
 FILTER_HIT_F = 1 << 4
-"""Set when the master must count rule matches of this table or statement, because the slave cannot count them."""
+"""Set when the master must count rule matches of this table or statement, because the slave does not count them."""
 
 _MOST_HITS = 4
 """The most rules that one table or statement matches: a rewrite, a database rule and, for GRANT, two table rules."""
@@ -78,7 +78,7 @@ class TableFlags:
 
     @property
     def is_on(self) -> bool:
-        """Whether any rule could drop an event: a rule of the slave, of the master's operator, or of ``--binlog-*-db``."""
+        """Whether any rule could drop an event: the slave's, the master operator's, or ``--binlog-*-db``."""
         return self._all.is_on or (self.write_filter is not None and self.write_filter.is_on)
 
     @property

@@ -25,7 +25,7 @@ _SERVER_SECTION = re.compile(r"server|(mysqld|mariadb|mariadbd)(-\d+(\.\d+)?)?")
 class Switch:
     """The command-line arguments that turn a flag on (``on``) and off (``off``).
 
-    An empty ``off``: the flag stays on.
+    ``off`` is empty for a flag without an opposite argument.
     """
 
     on: list[str]

@@ -1,4 +1,4 @@
-"""The work of ``dumpfilter binlog``, which filters binlogs and prints them as SQL text or writes them as new binlogs."""
+"""The work of ``dumpfilter binlog``: print filtered binlogs as SQL text, or write them as new binlogs."""
 
 from __future__ import annotations
 

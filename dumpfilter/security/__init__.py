@@ -1,1 +1,1 @@
-"""TLS certificates for the gRPC server and the consoles of masters and slaves."""
+"""TLS certificates of the consoles of masters and slaves."""

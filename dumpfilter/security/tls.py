@@ -64,7 +64,7 @@ class TlsFiles:
 class ServerTls:
     """A server's certificate and key, loaded and checked.
 
-    ``context`` is for Python's ``ssl``. The PEM texts are for libraries with their own TLS, such as gRPC.
+    ``context`` is for Python's ``ssl``. The PEM texts are for libraries with their own TLS.
     """
 
     context: ssl.SSLContext
