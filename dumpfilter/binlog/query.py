@@ -39,7 +39,7 @@ The server calls the number ``EXECUTE_LOAD_QUERY_EXTRA_HEADER_LEN``.
 """
 
 MAX_DBS_IN_EVENT_MTS = 16
-"""The most databases that Q_UPDATED_DB_NAMES can name."""
+"""The most databases that a Query event can name in its status variable Q_UPDATED_DB_NAMES."""
 
 OVER_MAX_DBS_IN_EVENT_MTS = 254
 """The count in Q_UPDATED_DB_NAMES of a statement that updates more databases than the event can name."""
@@ -186,32 +186,32 @@ def _status_variables(data: bytes) -> StatusVariables:
         if code in _ONE_NUMBER:
             field, width = _ONE_NUMBER[code]
             found[field] = reader.number(width)
-        elif code == 2:  # Q_CATALOG_CODE
+        elif code == 2:  # The server's name for code 2 is Q_CATALOG_CODE.
             found["catalog"] = reader.name()
             reader.take(1)
-        elif code == 3:  # Q_AUTO_INCREMENT
+        elif code == 3:  # The server's name for code 3 is Q_AUTO_INCREMENT.
             found["auto_increment_increment"] = reader.number(2)
             found["auto_increment_offset"] = reader.number(2)
-        elif code == 4:  # Q_CHARSET_CODE
+        elif code == 4:  # The server's name for code 4 is Q_CHARSET_CODE.
             found["charset_client"] = reader.number(2)
             found["collation_connection"] = reader.number(2)
             found["collation_server"] = reader.number(2)
-        elif code == 5:  # Q_TIME_ZONE_CODE
+        elif code == 5:  # The server's name for code 5 is Q_TIME_ZONE_CODE.
             found["time_zone"] = reader.name()
-        elif code == 6:  # Q_CATALOG_NZ_CODE
+        elif code == 6:  # The server's name for code 6 is Q_CATALOG_NZ_CODE.
             found["catalog"] = reader.name()
-        elif code == 11:  # Q_INVOKER
+        elif code == 11:  # The server's name for code 11 is Q_INVOKER.
             found["invoker"] = (reader.name(), reader.name())
-        elif code == 12:  # Q_UPDATED_DB_NAMES
+        elif code == 12:  # The server's name for code 12 is Q_UPDATED_DB_NAMES.
             count = reader.number(1)
             # The server reads no names after a count over 16. The only such count that servers write is 254.
             if count <= MAX_DBS_IN_EVENT_MTS:
                 found["updated_dbs"] = tuple(reader.terminated_name() for _ in range(count))
-        elif code == 130:  # Q_GTID_FLAGS3
+        elif code == 130:  # The server's name for code 130 is Q_GTID_FLAGS3.
             found["gtid_flags_extra"] = reader.number(1)
             if found["gtid_flags_extra"] & (FL_COMMIT_ALTER_E1 | FL_ROLLBACK_ALTER_E1):
                 found["start_alter_seq_no"] = reader.number(8)
-        elif code == 131:  # Q_CHARACTER_SET_COLLATIONS, which MariaDB writes before Q_CHARSET_CODE
+        elif code == 131:  # MariaDB writes Q_CHARACTER_SET_COLLATIONS before Q_CHARSET_CODE.
             count = reader.number(1)
             found["character_set_collations"] = tuple(
                 (reader.number(2), reader.number(2)) for _ in range(count)
@@ -238,9 +238,14 @@ class QueryEvent:
     raw: bytes
     """The uncompressed statement in the client's character set."""
     text: str
-    """The decoded statement. Bytes that are not valid in the client's character set are kept by surrogateescape."""
+    """The statement's decoded text. Bytes that are not valid in the client's character set are kept by
+    surrogateescape.
+    """
     text_exact: bool
-    """Whether Python knows the client's character set. If not, ``text`` is ``raw`` decoded as latin-1."""
+    """Whether Python knows the client's character set.
+
+    Otherwise the statement's text is decoded as latin-1 and may be inexact.
+    """
     tables_info: tuple[TableName, ...] | None
     """The tables that the event names in WL#40's extended format; None for an event in the servers' usual format.
 
@@ -468,30 +473,30 @@ def decode_statement(raw: bytes, charset_client: int | None) -> tuple[str, bool]
 _CODECS: dict[int, str] = {
     number: codec
     for codec, numbers in {
-        "cp950": (1, 84),  # big5
-        "iso8859-2": (2, 9, 21, 27, 77),  # latin2
+        "cp950": (1, 84),  # The servers' name is big5.
+        "iso8859-2": (2, 9, 21, 27, 77),  # The servers' name is latin2.
         "cp850": (4, 80),
-        "cp1252": (5, 8, 15, 31, 47, 48, 49, 94),  # latin1
-        "hp-roman8": (6, 72),  # hp8
+        "cp1252": (5, 8, 15, 31, 47, 48, 49, 94),  # The servers' name is latin1.
+        "hp-roman8": (6, 72),  # The servers' name is hp8.
         "koi8-r": (7, 74),
         "ascii": (11, 65),
-        "euc-jp": (12, 91, 97, 98),  # ujis, eucjpms
+        "euc-jp": (12, 91, 97, 98),  # The servers' names are ujis and eucjpms.
         "shift-jis": (13, 88),
         "cp1251": (14, 23, 50, 51, 52),
-        "iso8859-8": (16, 71),  # hebrew
+        "iso8859-8": (16, 71),  # The servers' name is hebrew.
         "tis-620": (18, 89),
-        "cp949": (19, 85),  # euckr
-        "iso8859-13": (20, 41, 42, 79),  # latin7
+        "cp949": (19, 85),  # The servers' name is euckr.
+        "iso8859-13": (20, 41, 42, 79),  # The servers' name is latin7.
         "koi8-u": (22, 75),
         "gb2312": (24, 86),
-        "iso8859-7": (25, 70),  # greek
+        "iso8859-7": (25, 70),  # The servers' name is greek.
         "cp1250": (26, 34, 44, 66, 99),
         "gbk": (28, 87),
         "cp1257": (29, 58, 59),
-        "iso8859-9": (30, 78),  # latin5
+        "iso8859-9": (30, 78),  # The servers' name is latin5.
         "utf-8": (33, 76, 83, *range(192, 224), 45, 46, *range(224, 248), *range(255, 324), 63),
         "cp866": (36, 68),
-        "mac-latin2": (38, 43),  # macce
+        "mac-latin2": (38, 43),  # The servers' name is macce.
         "mac-roman": (39, 53),
         "cp852": (40, 81),
         "cp1256": (57, 67),

@@ -57,8 +57,10 @@ It has no rows and only ends a statement, and the master sends it with that stat
 """
 
 KEEP = 9
-"""The master cannot decide about the event, so it sends the event with the transaction around it. Examples are
-incidents, unknown events, unreadable statements and payloads, and the end of an unknown XA transaction."""
+"""An event about which the master cannot decide. The master sends it with the transaction around it.
+
+Examples are incidents, unknown events, unreadable statements and payloads, and the end of an unknown XA transaction.
+"""
 
 XA = 10
 """XA START, END, PREPARE, COMMIT or ROLLBACK, in a scan that does not follow XA transactions. The master sends it."""

@@ -16,11 +16,11 @@ from dumpfilter.binlog.events import ROWS, ROWS_V2, STMT_END_F, EventType, RowsK
 from dumpfilter.errors import BinlogCorrupt
 
 ROWS_HEADER_LENGTH_V0 = 6
-"""The length of the post-header of early 5.1 servers, bytes: a table id of 4 bytes, and flags."""
+"""The length of a rows event's post-header in early MySQL 5.1 servers, bytes: a table id of 4 bytes, and flags."""
 ROWS_HEADER_LENGTH_V1 = 8
-"""The length of the post-header of version 1, bytes: table id and flags (``ROWS_HEADER_LEN_V1``)."""
+"""The length of the post-header of rows events of version 1, bytes: table id and flags (``ROWS_HEADER_LEN_V1``)."""
 ROWS_HEADER_LENGTH_V2 = 10
-"""The length of the post-header of version 2, bytes (``ROWS_HEADER_LEN_V2``).
+"""The length of the post-header of rows events of version 2, bytes (``ROWS_HEADER_LEN_V2``).
 
 The post-header has the table id, the flags and the length of the extra data.
 """
@@ -211,7 +211,7 @@ class RowsHeader:
     columns_after: bytes | None
     """The column bitmap of the after-image of an update; None for inserts and deletes."""
     rows_offset: int
-    """The offset of the first row in the body, bytes."""
+    """The offset of the first row in the rows event's body, bytes."""
     kind: RowsKind
     compressed: bool
     """Whether MariaDB compressed the rows. :func:`dumpfilter.binlog.compression.rows_data` uncompresses them."""
