@@ -40,18 +40,21 @@ C_NEVER = 1  # A condition of kind ANY without members. Only a filter without ru
 
 STATE = np.dtype(
     [
-        ("is_open", np.int64),  # 1 inside a transaction
+        ("is_open", np.int64),  # 1 while a transaction is open, 0 between two transactions
         ("origin", np.int64),  # the number of the server and domain that the open transaction comes from
         ("is_always", np.int64),  # 1 if the open transaction has an event that every filter sends
         ("frame_bytes", np.int64),  # bytes of the open transaction's GTID, BEGIN, COMMIT and similar events
-        ("frame_events", np.int64),  # the number of these events
+        (
+            "frame_events",
+            np.int64,
+        ),  # the number of the open transaction's GTID, BEGIN, COMMIT and similar events
         ("serial", np.int64),  # the number of transactions so far that were counted event by event
         ("deciding", np.int64),  # the number of tables and statements in the open transaction
         ("rows", np.int64),  # the number of rows events with a table map so far, in all transactions
         ("statement", np.int64),  # the value of `rows` where the open rows statement began
         ("tables", np.int64),  # the number of tables with rows events in the open statement
         ("is_unmapped", np.int64),  # 1 if the open statement has a rows event without a table map
-        ("buffered", np.int64),  # the number of entries in the array `buffered`
+        ("buffered", np.int64),  # the number of entries for buffered context events and table maps
         ("time", np.int64),  # the last event timestamp that is not 0, Unix seconds
     ]
 )
@@ -60,7 +63,7 @@ STATE = np.dtype(
 BUFFERED = np.dtype(
     [
         ("subject", np.int64),  # the number of the table map's table, -1 for context events
-        ("since", np.int64),  # the number of rows events before the buffered event
+        ("since", np.int64),  # the number of rows events that the pass had read when this event was buffered
         ("bytes", np.int64),
         ("events", np.int64),
     ]
@@ -260,7 +263,7 @@ def _hash_member(h, member):
 
 @kernel
 def intern(table, kind, required, wanted, n):
-    """Return the number of a condition, and store the condition if it is new.
+    """Return the number of a condition such as "one of these tables is sent". Store the condition if it is new.
 
     The condition's members are the first ``n`` entries of ``wanted``, which ascend without duplicates. The arrays must
     have room for one more condition.
@@ -502,7 +505,7 @@ def _has_room(m, conditions, units, n_members):
 
 @inlined
 def _count_uniform(columns, m, conditions, units, t, i, bucket):
-    """Count the transaction ``t`` from event ``i`` on as one piece, because all its events have one condition."""
+    """Count the transaction ``t`` from event ``i`` on as one piece, because a filter sends or drops it whole."""
     s = columns.txn_subject[t]
     stop = columns.txn_event[t + 1]
     size = np.int64(0)

@@ -51,8 +51,8 @@ class SegmentPass:
         also: a second filter, for example ``--binlog-do-db`` or kinds of statement. An event must pass both filters.
         wanted: the positions, times and GTIDs of the transactions to take. The positions must lie between two
             transactions (:func:`~dumpfilter.dump.selection.on_boundaries`).
-        whole_files: whether to keep events that belong to no transaction (the GTID list, the Rotate at a file's end)
-            even outside of ``wanted``, because a valid binlog file needs these events.
+        whole_files: whether to keep events that belong to no transaction even outside of ``wanted``. A valid binlog
+            file needs these events, for example the GTID list and the Rotate at the file's end.
     """
 
     def __init__(

@@ -106,8 +106,8 @@ class Selection:
             transactions (:func:`on_boundaries`).
         sources: the numbers of the binlog set's GTID sources (server UUIDs, or MariaDB's domain and server ids).
         first, last: the names of the set's first and last file.
-        whole_files: whether to keep events that belong to no transaction (the GTID list, the Rotate at a file's end)
-            even outside of ``wanted``, because a valid binlog file needs these events.
+        whole_files: whether to keep events that belong to no transaction even outside of ``wanted``. A valid binlog
+            file needs these events, for example the GTID list and the Rotate at the file's end.
     """
 
     def __init__(

@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 PACKAGE = "dumpfilter"
-"""The import name of this product."""
+"""The name under which Python imports this product."""
 
 DRIVERS_CODE = "DUMPFILTER_CODE"
 """The environment variable that tells a cluster's workers the digest of the driver's code (:func:`code_digest`)."""

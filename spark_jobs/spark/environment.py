@@ -144,7 +144,9 @@ def needed_distributions() -> list[importlib.metadata.Distribution]:
 
 
 def distribution_files(distribution: importlib.metadata.Distribution) -> Iterator[tuple[str, Path]]:
-    """Yield the files of an installed distribution: the name below site-packages, and the path.
+    """Yield the files of an installed package that belong into the archive.
+
+    Each item is the file's name below site-packages, and the file's path on this machine.
 
     Scripts, caches, tests and the installer's records are left out. Raises EnvironmentUnusable for a distribution
     that is installed in editable mode, or that has no list of its files.
@@ -256,7 +258,7 @@ def _plain(info: tarfile.TarInfo) -> tarfile.TarInfo:
     info.uname = info.gname = ""
     info.mode = 0o755 if info.mode & 0o100 else 0o644
     info.mtime = int(info.mtime)
-    # A file with two hard links on this disk would become a link in the archive, without content.
+    # The tar format stores a file with two hard links as a link without content, but the archive needs the content.
     if info.islnk():
         info.type, info.linkname = tarfile.REGTYPE, ""
     return info
