@@ -1,13 +1,13 @@
-"""The compiled pass of :mod:`dumpfilter.dump.tally`: the condition under which each event of a segment is sent.
+"""The compiled pass of :mod:`dumpfilter.dump.tally`, which finds the condition under which each event is sent.
 
-:func:`dumpfilter.dump.decide.decide` asks one filter whether it sends a subject. This pass asks no filter. It notes the
-subjects that the walk would ask about. Both passes rely on the same grammar, which stands at the head of
-:mod:`dumpfilter.dump.decide`. Where the walk buffers an event, this pass buffers the event's size and the place in its
-statement. The buffers survive from one segment to the next.
+:func:`dumpfilter.dump.decide.decide` asks one filter about tables and statements. This pass asks no filter. It records
+the tables and statements that the decision would depend on, so that any filter can be applied later. Both passes rely
+on the grammar at the head of :mod:`dumpfilter.dump.decide`. An event that depends on later events is buffered: its size
+and its place in the statement. The buffers survive from one segment (at most 4 MiB of events) to the next.
 
-Each condition is stored once, with a number (:func:`intern`). A unit counts the events of one condition, from one
-origin, in one bucket of time. Conditions and units are found through open hash tables in arrays that the caller owns
-and grows.
+Each condition is stored once, with a number (:func:`intern`). A unit is a counter for the events with one condition,
+from one origin (server and domain), in one span of time. Conditions and units are found through open hash tables in
+arrays that the caller owns and enlarges.
 """
 
 from __future__ import annotations
@@ -21,50 +21,59 @@ from numba import njit
 from dumpfilter.binlog import roles as R
 from dumpfilter.dump.decide import inlined, kernel
 
-# The kinds of conditions.
+# The kinds of conditions under which events are sent.
 ALWAYS = 0
-"""Sent whatever a filter says."""
+"""The condition kind of events that are sent with every filter."""
 ONE = 1
-"""Sent if the member, a subject, is sent."""
+"""The condition kind of events that are sent if the filter sends one given table or statement."""
 ANY = 2
-"""Sent if one of the members is sent and, where the condition has one, the required subject is sent, too."""
-EXACTLY = 3
-"""Sent to the filters whose numbers are the members."""
+"""The condition kind of events that are sent if the filter sends at least one of several tables or statements.
 
-# The numbers of conditions that every table begins with.
+If the condition has a required table, the filter must send the required table, too.
+"""
+EXACTLY = 3
+"""The condition kind of events that are sent to an explicit list of filters, given by their numbers."""
+
+# Every table of conditions begins with these two, so their numbers are fixed.
 C_ALWAYS = 0
-C_NEVER = 1  # ANY without members: only a filter without rules sends the events
+C_NEVER = 1  # A condition of kind ANY without members. Only a filter without rules sends such events.
 
 STATE = np.dtype(
     [
-        ("is_open", np.int64),  # a transaction is open
-        ("origin", np.int64),  # the number of the open transaction's origin
-        ("is_always", np.int64),  # the open transaction has an event that is always sent
-        ("frame_bytes", np.int64),  # GTID and FRAME events of the open transaction
-        ("frame_events", np.int64),
-        ("serial", np.int64),  # the open transaction's number among those that were walked
-        ("deciding", np.int64),  # the number of subjects that decide about the open transaction
-        ("rows", np.int64),  # rows events with a subject so far, in all transactions
-        ("statement", np.int64),  # the value of `rows` where the open statement of rows began
-        ("tables", np.int64),  # the number of subjects with rows in the open statement
-        ("is_unmapped", np.int64),  # the open statement has rows without a table map
-        ("buffered", np.int64),  # the number of entries in `buffered`
-        ("time", np.int64),  # the last timestamp that is not 0, Unix seconds
+        ("is_open", np.int64),  # 1 while a transaction is open, 0 between two transactions
+        ("origin", np.int64),  # the number of the server and domain that the open transaction comes from
+        ("is_always", np.int64),  # 1 if the open transaction has an event that every filter sends
+        ("frame_bytes", np.int64),  # bytes of the open transaction's GTID, BEGIN, COMMIT and similar events
+        (
+            "frame_events",
+            np.int64,
+        ),  # the number of the open transaction's GTID, BEGIN, COMMIT and similar events
+        ("serial", np.int64),  # the number of transactions so far that were counted event by event
+        ("deciding", np.int64),  # the number of tables and statements in the open transaction
+        ("rows", np.int64),  # the number of rows events with a table map so far, in all transactions
+        ("statement", np.int64),  # the value of `rows` where the open rows statement began
+        ("tables", np.int64),  # the number of tables with rows events in the open statement
+        ("is_unmapped", np.int64),  # 1 if the open statement has a rows event without a table map
+        ("buffered", np.int64),  # the number of entries for buffered context events and table maps
+        ("time", np.int64),  # the last event timestamp that is not 0, Unix seconds
     ]
 )
-"""The state of the pass, between two calls."""
+"""The state of the counting pass, kept between two segments because a transaction may continue in the next one."""
 
 BUFFERED = np.dtype(
     [
-        ("subject", np.int64),  # the table map's subject, -1 for context events
-        ("since", np.int64),  # the state's `rows` at that place: rows events with higher numbers follow
+        ("subject", np.int64),  # the number of the table map's table, -1 for context events
+        ("since", np.int64),  # the number of rows events that the pass had read when this event was buffered
         ("bytes", np.int64),
         ("events", np.int64),
     ]
 )
-"""Buffered context events or table maps. Neighbours of the same kind share an entry."""
+"""An entry for consecutive context events (Intvar, Rand, User_var) or table maps of one table, which wait for rows.
 
-# The columns of a unit.
+The rows events that follow in the same statement decide under which condition the entry is counted.
+"""
+
+# A unit counts events with one condition, from one origin, in one bucket of time. It has these columns.
 U_CONDITION = 0
 U_ORIGIN = 1
 U_BUCKET = 2
@@ -74,38 +83,39 @@ U_TRANSACTIONS = 5
 U_UNDECIDED = 6
 UNIT_COLUMNS = 7
 
-# The columns of a condition.
+# A condition, such as "one of these tables is sent", has these columns.
 Q_KIND = 0
-Q_REQUIRED = 1  # a subject, or -1
-Q_START = 2  # the condition's first member
-Q_END = 3  # the entry after its last member
-Q_LATEST = 4  # the unit that the condition was counted in last, -1 without one
+Q_REQUIRED = 1  # the number of the table that must be sent in any case, or -1
+Q_START = 2  # the index of the condition's first member in the array of members
+Q_END = 3  # the index after the condition's last member
+Q_LATEST = 4  # the unit that counted this condition last, which saves a look-up in the hash table; or -1
 CONDITION_COLUMNS = 5
 
-# The columns of a subject.
-S_MARK = 0  # the serial number of the last transaction that the subject decided about
-S_LAST = 1  # the number of the subject's last rows event
-S_SINGLE = 2  # the condition that the subject is sent, 0 before there is one
+# A subject (a table or statement that a filter decides about) has these columns.
+S_MARK = 0  # the serial number of the last transaction with events of this table or statement
+S_LAST = 1  # the number of the table's last rows event
+S_SINGLE = 2  # the number of the condition "this table is sent", 0 before the condition exists
 SUBJECT_COLUMNS = 3
 
-# The codes that a call of `tally` returns.
+# The codes that the function `tally` returns.
 DONE = 0
 FULL = 1
-"""An array is full. The caller makes the arrays larger and calls again."""
+"""The code for a full array. The caller enlarges the arrays and calls again."""
 PAYLOAD = 2
-"""The next event is a compressed transaction of which filters send different parts. The caller finishes the transaction
-and calls again for the event after it."""
+"""The code for a compressed transaction of which filters send different parts, which compiled code cannot count. The
+caller counts the transaction and calls again for the next event."""
 
-# The fate of the buffered context events and table maps after an event.
+# After each event, the buffered context events and table maps are treated in one of these ways.
 KEEP_BUFFERED = 0
 SEND_WITH_STATEMENT = 1
-"""They are sent with the rows that follow them in their statement, and with this event."""
+"""Count the buffered events under the condition that any later rows of their statement, or the current event, are
+sent."""
 SEND_BUFFERED = 2
-"""They are sent whatever a filter says."""
+"""Count the buffered events as sent with every filter."""
 
 
 class Columns(NamedTuple):
-    """The columns of a segment."""
+    """The events and transactions of a segment (at most 4 MiB of one binlog file), as columns."""
 
     size: npt.NDArray[np.int64]
     time: npt.NDArray[np.uint32]
@@ -115,9 +125,9 @@ class Columns(NamedTuple):
     txn_subject: npt.NDArray[np.int32]
     txn_source: npt.NDArray[np.int32]
     txn_origin: npt.NDArray[np.int64]
-    """The number of each transaction's origin."""
+    """For each transaction, the number of the server and domain that it comes from."""
     is_open: bool
-    """Whether the last transaction goes on in the next segment."""
+    """Whether the segment ends inside its last transaction."""
     bucket_seconds: int
 
 
@@ -125,56 +135,63 @@ class Payloads(NamedTuple):
     """The compressed transactions of a segment."""
 
     event: npt.NDArray[np.int64]
-    """The numbers of their events, ascending."""
+    """The numbers of the Transaction_payload events in the segment, ascending."""
     start: npt.NDArray[np.int64]
-    """The first entry in ``member`` of each, and the length of ``member``."""
+    """For each compressed transaction, the index of its first entry in ``member``. One more entry at the end is the
+    length of ``member``."""
     member: npt.NDArray[np.int32]
-    """The subjects of which a filter must send one to send the whole transaction."""
+    """The numbers of the tables and statements in all compressed transactions, one transaction after the other. A
+    filter that sends one of them sends the transaction."""
     undecided: npt.NDArray[np.int64]
-    """The number of inner events that count as undecided; -1 if the caller must decide the transaction."""
+    """For each compressed transaction, the number of inner events about which a filter may be unable to decide. The
+    value -1 means that filters send different parts, so the caller must decide."""
 
 
 class ConditionRows(NamedTuple):
-    """The conditions."""
+    """The arrays of a table of conditions, which compiled code fills. A condition is stored once."""
 
     counts: npt.NDArray[np.int64]
-    """The number of conditions and the number of members."""
+    """Two entries: the number of conditions, and the number of members of all conditions together."""
     rows: npt.NDArray[np.int64]
     members: npt.NDArray[np.int32]
     slots: npt.NDArray[np.int64]
-    """The hash table: numbers of conditions, or -1."""
+    """The hash table that finds a condition's number. Free slots hold -1."""
 
 
 class UnitRows(NamedTuple):
-    """The units."""
+    """The arrays of the counters (units), one for each condition, origin and time bucket with events."""
 
     count: npt.NDArray[np.int64]
-    """The number of units, one entry."""
+    """The number of units, as an array of one entry so that compiled code can change the number."""
     rows: npt.NDArray[np.int64]
     slots: npt.NDArray[np.int64]
-    """The hash table: numbers of units, or -1."""
+    """The hash table that finds a unit's number. Free slots hold -1."""
 
 
 class Memory(NamedTuple):
-    """The arrays that survive from one segment to the next. Except for ``buffered`` each has room for all subjects."""
+    """The arrays that the counting pass keeps from one segment to the next.
+
+    Except for ``state`` and ``buffered``, each array has room for all tables and statements of the binlog set.
+    """
 
     state: npt.NDArray[np.void]
     """One entry of dtype :data:`STATE`."""
     subjects: npt.NDArray[np.int64]
     deciding: npt.NDArray[np.int32]
-    """The subjects that decide about the open transaction."""
+    """The numbers of the tables and statements of the open transaction. If a filter sends one of them, it also sends
+    the transaction's GTID event, BEGIN and COMMIT."""
     tables: npt.NDArray[np.int32]
-    """The subjects with rows in the open statement."""
+    """The numbers of the tables with rows events in the open statement."""
     buffered: npt.NDArray[np.void]
-    """dtype :data:`BUFFERED`, with room for all events of a segment."""
+    """The buffered context events and table maps, of dtype :data:`BUFFERED`, with room for all events of a segment."""
     extra: npt.NDArray[np.int32]
-    """The subjects of the current event, if its buffered context goes with this event."""
+    """The number of the statement, or the numbers of the tables in a compressed transaction, that the buffered context
+    events belong to."""
     scratch: npt.NDArray[np.int32]
 
 
 @kernel
 def _unit_slot(units, condition, origin, bucket):
-    """Return the hash table's slot of a unit, or the free slot for it."""
     mask = np.uint64(units.slots.size - 1)
     h = (np.uint64(condition) * np.uint64(0x9E3779B97F4A7C15)) ^ (
         np.uint64(bucket) * np.uint64(0xD6E8FEB86659FD93)
@@ -191,7 +208,6 @@ def _unit_slot(units, condition, origin, bucket):
 
 @kernel
 def _unit_of(units, conditions, condition, origin, bucket):
-    """Return the number of a unit, a new number at first. There must be room for one more unit."""
     slot = _unit_slot(units, condition, origin, bucket)
     unit = units.slots[slot]
     if unit < 0:
@@ -208,7 +224,6 @@ def _unit_of(units, conditions, condition, origin, bucket):
 
 @inlined
 def _count(units, conditions, condition, origin, bucket, size, events, transactions, undecided):
-    """Add bytes, events and transactions to a unit. There must be room for one more unit."""
     unit = conditions.rows[condition, Q_LATEST]
     if unit < 0 or units.rows[unit, U_ORIGIN] != origin or units.rows[unit, U_BUCKET] != bucket:
         unit = _unit_of(units, conditions, condition, origin, bucket)
@@ -220,13 +235,16 @@ def _count(units, conditions, condition, origin, bucket, size, events, transacti
 
 @kernel
 def add_unit(units, conditions, condition, origin, bucket, size, events, transactions, undecided):
-    """Add bytes, events and transactions to a unit, for callers that are not compiled."""
+    """Add bytes, events and transactions to the counter for a condition, an origin and a time bucket.
+
+    Callers that are not compiled use this function. The arrays must have room for one more unit.
+    """
     _count(units, conditions, condition, origin, bucket, size, events, transactions, undecided)
 
 
 @kernel
 def rehash_units(units):
-    """Fill the empty hash table of the units."""
+    """Enter all units into their hash table, which the caller has replaced by a larger, empty table."""
     for unit in range(units.count[0]):
         row = units.rows[unit]
         units.slots[_unit_slot(units, row[U_CONDITION], row[U_ORIGIN], row[U_BUCKET])] = unit
@@ -245,9 +263,10 @@ def _hash_member(h, member):
 
 @kernel
 def intern(table, kind, required, wanted, n):
-    """Return the number of a condition, a new number at first. There must be room for one more condition.
+    """Return the number of a condition such as "one of these tables is sent". Store the condition if it is new.
 
-    The members are the first ``n`` entries of ``wanted``, which ascend without duplicates.
+    The condition's members are the first ``n`` entries of ``wanted``, which ascend without duplicates. The arrays must
+    have room for one more condition.
     """
     mask = np.uint64(table.slots.size - 1)
     h = _hash_start(kind, required)
@@ -285,7 +304,7 @@ def intern(table, kind, required, wanted, n):
 
 @kernel
 def rehash_conditions(table):
-    """Fill the empty hash table of the conditions."""
+    """Enter all conditions into their hash table, which the caller has replaced by a larger, empty table."""
     mask = np.uint64(table.slots.size - 1)
     for c in range(table.counts[0]):
         row = table.rows[c]
@@ -300,7 +319,7 @@ def rehash_conditions(table):
 
 @kernel
 def _sort(values, n):
-    """Sort the first ``n`` values in place. A sort of numpy's would cost more for the usual few values."""
+    """Sort the first ``n`` values in place with a shell sort. For few values it is faster than numpy's sort."""
     gap = np.int64(1)
     while gap < n // 9:
         gap = 3 * gap + 1
@@ -317,7 +336,6 @@ def _sort(values, n):
 
 @kernel
 def _sort_unique(values, n):
-    """Sort the first ``n`` values, drop duplicates, and return how many values are left."""
     _sort(values, n)
     m = np.int64(0)
     for k in range(n):
@@ -329,9 +347,11 @@ def _sort_unique(values, n):
 
 @kernel
 def _following(m, since, n_extra):
-    """Write into ``scratch`` the subjects with rows after a place of the open statement, and the extra subjects.
+    """Find the tables whose rows a buffered event is sent with, and write their numbers into ``m.scratch``.
 
-    ``since`` is the value of ``rows`` at that place. Return the number of subjects. They ascend without duplicates.
+    These are the tables with rows events in the open statement after the buffered event, and the first ``n_extra``
+    entries of ``m.extra``. ``since`` is the number of rows events before the buffered event. Return the number of
+    tables. Their numbers ascend without duplicates.
     """
     n = np.int64(0)
     for k in range(m.state[0].tables):
@@ -346,8 +366,8 @@ def _following(m, since, n_extra):
 
 @kernel
 def _intern_single(m, conditions, subject):
-    """Return the condition that one subject is sent, and remember it as the subject's."""
-    # the member stands where `intern` puts it, so no array has to be made for it
+    """Return the number of the condition "this table is sent", and store the number for later events of the table."""
+    # The function `intern` reads the member from the place where it will be stored. No temporary array is needed.
     used = conditions.counts[1]
     conditions.members[used] = subject
     m.subjects[subject, S_SINGLE] = intern(
@@ -358,7 +378,6 @@ def _intern_single(m, conditions, subject):
 
 @inlined
 def _only(m, conditions, subject):
-    """Return the condition that one subject is sent."""
     c = m.subjects[subject, S_SINGLE]
     if c == 0:
         c = _intern_single(m, conditions, subject)
@@ -367,7 +386,6 @@ def _only(m, conditions, subject):
 
 @kernel
 def _one_of(m, conditions, wanted, n):
-    """Return the condition that one of the first ``n`` of ``wanted`` is sent, which ascend without duplicates."""
     if n == 1:
         return _only(m, conditions, wanted[0])
     return intern(conditions, ANY, np.int64(-1), wanted, n)
@@ -375,7 +393,6 @@ def _one_of(m, conditions, wanted, n):
 
 @inlined
 def _buffer(m, subject, size):
-    """Buffer a context event (subject -1) or a table map."""
     state = m.state[0]
     n = state.buffered
     if n and m.buffered[n - 1].subject == subject and m.buffered[n - 1].since == state.rows:
@@ -393,7 +410,6 @@ def _buffer(m, subject, size):
 
 @inlined
 def _decides(m, subject):
-    """Note that a subject decides about the open transaction."""
     state = m.state[0]
     if m.subjects[subject, S_MARK] != state.serial:
         m.subjects[subject, S_MARK] = state.serial
@@ -403,9 +419,11 @@ def _decides(m, subject):
 
 @inlined
 def _count_buffered(m, conditions, units, n_extra, always, bucket):
-    """Count the buffered events under their conditions, and forget them.
+    """Count the buffered context events and table maps under their conditions, and empty the buffer.
 
-    They are sent with the rows that follow them and with the extra subjects, or whatever a filter says if ``always``.
+    With ``always``, context events count as sent with every filter, and each table map as sent with its table.
+    Otherwise they count as sent with any later rows of their statement, and with the first ``n_extra`` entries of
+    ``m.extra``.
     """
     state = m.state[0]
     since = np.int64(-1)
@@ -433,7 +451,7 @@ def _count_buffered(m, conditions, units, n_extra, always, bucket):
 
 @kernel
 def close(m):
-    """Set the state that the pass has between two transactions."""
+    """Reset the state of the counting pass at the end of a transaction."""
     state = m.state[0]
     state.is_open = 0
     state.buffered = 0
@@ -442,7 +460,6 @@ def close(m):
 
 @inlined
 def _open(m, origin):
-    """Set the state at the first event of a transaction."""
     state = m.state[0]
     state.is_open = 1
     state.origin = origin
@@ -457,7 +474,10 @@ def _open(m, origin):
 
 @inlined
 def _bucket_of(columns, m, t):
-    """Return the bucket of time of a transaction: that of its last event with a timestamp, or else the one before."""
+    """Return the time bucket in which a transaction is counted, by the timestamp of its last event that has one.
+
+    A transaction without any timestamp is counted in the bucket of the previous transaction.
+    """
     state = m.state[0]
     k = columns.txn_event[t + 1] - 1
     while k > columns.txn_event[t] and columns.time[k] == 0:
@@ -469,8 +489,10 @@ def _bucket_of(columns, m, t):
 
 @inlined
 def _has_room(m, conditions, units, n_members):
-    """Tell whether the tables have room for all that one event can bring, ``n_members`` subjects of payloads
-    included."""
+    """Tell whether the arrays have room for all units and conditions that counting one event can add.
+
+    ``n_members`` is the number of tables in the event if it is a compressed transaction.
+    """
     state = m.state[0]
     entries = state.buffered + 1
     members = (entries + 1) * (state.tables + n_members + 2) + state.deciding
@@ -483,7 +505,7 @@ def _has_room(m, conditions, units, n_members):
 
 @inlined
 def _count_uniform(columns, m, conditions, units, t, i, bucket):
-    """Count the transaction ``t`` from event ``i`` on, which one look-up decides."""
+    """Count the transaction ``t`` from event ``i`` on as one piece, because a filter sends or drops it whole."""
     s = columns.txn_subject[t]
     stop = columns.txn_event[t + 1]
     size = np.int64(0)
@@ -505,8 +527,10 @@ def _count_uniform(columns, m, conditions, units, t, i, bucket):
 
 @inlined
 def _whole_statement(columns, i, stop):
-    """Return the event after a statement of one subject that begins at event ``i``; ``i`` if it has several
-    subjects."""
+    """Return the number of the event after the statement that begins at event ``i``, if it has only one table.
+
+    Return ``i`` if the statement has several tables or does not end before event ``stop``.
+    """
     roles, subjects = columns.role, columns.subject
     j = i
     while j < stop and roles[j] == R.CONTEXT:
@@ -525,7 +549,6 @@ def _whole_statement(columns, i, stop):
 
 @inlined
 def _count_statement(columns, m, conditions, units, i, stop, bucket):
-    """Count the events from ``i`` to ``stop``, a whole statement of one subject."""
     s = columns.subject[stop - 1]
     size = np.int64(0)
     for k in range(i, stop):
@@ -539,7 +562,10 @@ def _count_statement(columns, m, conditions, units, i, stop, bucket):
 
 @inlined
 def _count_end(m, conditions, units, bucket, transactions):
-    """Count the frame of the open transaction, which goes with any of its events, and close the transaction."""
+    """Count the GTID event, BEGIN and COMMIT of the open transaction, and close the transaction.
+
+    A filter sends these events if it sends any other event of the transaction.
+    """
     state = m.state[0]
     if state.is_always:
         c = np.int64(C_ALWAYS)
@@ -554,14 +580,14 @@ def _count_end(m, conditions, units, bucket, transactions):
 
 @inlined
 def _count_event(columns, m, conditions, units, payloads, p, i, bucket):
-    """Count event ``i``, in the order of the grammar. ``p`` is the number of its payload, if it is one."""
+    """Count event ``i`` of a segment. If the event is a compressed transaction, ``p`` is its number in ``payloads``."""
     state = m.state[0]
     ends = (columns.role[i] & R.ENDS) != 0
     role = columns.role[i] & ~R.ENDS
     size = columns.size[i]
     s = np.int64(columns.subject[i])
     fate = SEND_WITH_STATEMENT if ends else KEEP_BUFFERED
-    c = np.int64(-1)  # the event's own condition, -1 if the event is counted later
+    c = np.int64(-1)  # The condition under which the event is counted now, or -1 if later events must decide.
     n_extra = np.int64(0)
     undecided = np.int64(0)
     if role == R.PAYLOAD:
@@ -606,7 +632,7 @@ def _count_event(columns, m, conditions, units, payloads, p, i, bucket):
         for k in range(n_extra):
             _decides(m, np.int64(m.extra[k]))
         c = _one_of(m, conditions, m.extra, n_extra)
-    else:  # rows without a table map, and events that are always sent
+    else:  # Rows without a table map are always sent, because no filter can decide about an unknown table.
         state.is_always = 1
         c = np.int64(C_ALWAYS)
         fate = SEND_BUFFERED
@@ -625,9 +651,11 @@ def _count_event(columns, m, conditions, units, payloads, p, i, bucket):
 
 @kernel
 def tally(columns, payloads, m, conditions, units, t, i):
-    """Count the events of a segment from number ``i`` on, which belongs to transaction ``t``.
+    """Count the events of a segment under the conditions under which a filter sends them.
 
-    Return ``(code, t, i)``: ``DONE``, ``FULL`` or ``PAYLOAD``, and the next event.
+    Begin with event number ``i``, which belongs to transaction number ``t``. Return a code, and the transaction and
+    event to continue with. The code is ``DONE``, ``FULL`` if the arrays are too small, or ``PAYLOAD`` if the caller
+    must count the next event, a compressed transaction.
     """
     state = m.state[0]
     p = np.int64(0)
@@ -650,7 +678,7 @@ def tally(columns, payloads, m, conditions, units, t, i):
             if not state.is_open:
                 _open(m, columns.txn_origin[t])
             if not (state.buffered or state.tables or state.is_unmapped):
-                # most statements have one subject, and none of their events need be buffered
+                # Most statements change one table. Their events all have one condition, so none need be buffered.
                 j = _whole_statement(columns, i, stop)
                 if j > i:
                     _count_statement(columns, m, conditions, units, i, j, bucket)
@@ -671,8 +699,10 @@ def tally(columns, payloads, m, conditions, units, t, i):
 
 @kernel
 def passing(kinds, required_of, start, members, sent, out):
-    """Write into ``out`` (bool) whether each condition on subjects holds. ``sent`` (bool) says which subjects are
-    sent."""
+    """Write into ``out`` whether each condition holds for a filter that sends exactly the tables marked in ``sent``.
+
+    ``out`` and ``sent`` are bool arrays. Conditions of the kinds ``ALWAYS`` and ``EXACTLY`` become False.
+    """
     for c in range(kinds.size):
         out[c] = False
         if (kinds[c] == ONE or kinds[c] == ANY) and (required_of[c] < 0 or sent[required_of[c]]):
@@ -684,7 +714,7 @@ def passing(kinds, required_of, start, members, sent, out):
 
 @kernel
 def among(kinds, start, members, number, out):
-    """Write into ``out`` (bool) whether each condition on filters has the filter ``number``."""
+    """Write into ``out`` (bool) whether each condition has kind ``EXACTLY`` and lists the filter with this number."""
     for c in range(kinds.size):
         out[c] = False
         if kinds[c] == EXACTLY:
@@ -696,7 +726,10 @@ def among(kinds, start, members, number, out):
 
 @njit(cache=True, nogil=True)
 def room(kinds, start, members, wanted, subject_start):
-    """Return the number of members that :func:`renumber` gives the ``wanted`` conditions at most."""
+    """Return an upper limit of the members that the ``wanted`` conditions have after :func:`renumber`.
+
+    A caller reserves memory for so many members before the call of :func:`renumber`.
+    """
     n = np.int64(0)
     for c in wanted:
         if kinds[c] == EXACTLY:
@@ -709,11 +742,12 @@ def room(kinds, start, members, wanted, subject_start):
 
 @njit(cache=True, nogil=True)
 def renumber(conditions, wanted, subject_start, subject, stand_in, table, out):
-    """Intern the ``wanted`` conditions into the table of another tally. Write their numbers there into ``out``.
+    """Add the ``wanted`` conditions of one tally to the ``table`` of another, where tables have other numbers.
 
-    ``subject[subject_start[s] : subject_start[s + 1]]`` take the place of subject ``s``. A required subject has
-    exactly one successor. In a condition about several subjects, ``stand_in[t]`` takes the place of such a ``t``. The
-    table must have room for all conditions.
+    Write the new numbers of the conditions into ``out``. The numbers ``subject[subject_start[s] : subject_start[s +
+    1]]`` replace the number ``s`` of a table, statement or set of tables. A required table is replaced by exactly one.
+    In a condition about several tables, ``stand_in[t]`` then replaces each new number ``t``. ``table`` must have room
+    for all conditions.
     """
     from_kinds, from_required, from_start, from_members = conditions
     scratch = np.empty(16, np.int32)
@@ -739,7 +773,7 @@ def renumber(conditions, wanted, subject_start, subject, stand_in, table, out):
                     n += 1
             n = _sort_unique(scratch, n)
             if kind == ONE and n != 1:
-                kind = np.uint8(ANY)  # a set of subjects has taken its place
+                kind = np.uint8(ANY)  # Several tables have replaced the condition's one set of tables.
             if kind == ANY:
                 for k in range(n):
                     scratch[k] = stand_in[scratch[k]]
@@ -749,7 +783,10 @@ def renumber(conditions, wanted, subject_start, subject, stand_in, table, out):
 
 @njit(cache=True, nogil=True)
 def meet(kinds, required_of, start, members, wanted, met):
-    """Mark the subjects of these conditions in ``met`` (bool, a subject each)."""
+    """Set the entries of ``met`` to True for all tables and statements that the ``wanted`` conditions name.
+
+    ``met`` is a bool array with one entry for each table or statement.
+    """
     for c in wanted:
         if required_of[c] >= 0:
             met[required_of[c]] = True

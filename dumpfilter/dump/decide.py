@@ -1,8 +1,9 @@
 """The compiled decision which events one slave is sent, as byte ranges of a binlog file.
 
-A role (:mod:`dumpfilter.binlog.roles`) says how an event travels: with its transaction (GTID, FRAME), with the
-statement that follows (CONTEXT), or by a verdict about its own table or statement (ROWS, STATEMENT). In terms of roles,
-a legal binlog has this grammar. The dump thread, the split and the tally rely on the grammar alone:
+Each event has a role (:mod:`dumpfilter.binlog.roles`). GTID and FRAME events travel with their transaction. CONTEXT
+events travel with the statement that follows. ROWS and STATEMENT events travel by a verdict about their own table or
+statement. In terms of roles, a legal binlog has the following grammar, which the dump thread, the split and the tally
+rely on:
 
     stream          ( transaction | FILE )*
     transaction     head ( statement | rows statement | frame | always )* end
@@ -76,7 +77,7 @@ dropped. Before it, send the transaction's buffered GTID event and BEGIN, and th
 
 WALK_STATE = np.dtype(
     [
-        ("is_open", np.int64),  # 1 inside a transaction
+        ("is_open", np.int64),  # 1 while a transaction is open, 0 between two transactions
         (
             "is_skipped",
             np.int64,

@@ -1,6 +1,7 @@
-"""One pass through a binlog set before the dump thread: the selection of transactions, and the clever filter.
+"""The step before the dump thread, which chooses transactions and asks the clever filter.
 
-The clever filter must see every statement in the binlog's order.
+Transactions are chosen by position, time and GTID. The clever filter follows tables through the binlog, so it must see
+every statement in the binlog's order.
 """
 
 from __future__ import annotations
@@ -35,22 +36,23 @@ from dumpfilter.index.subjects import Subjects, TableSubject
 from dumpfilter.index.xa import ended_xid
 
 EVERYTHING = Range()
-"""The range without bounds."""
+"""The range that takes every transaction of a binlog set."""
 
 
 class SegmentPass:
-    """One pass through a binlog set. It takes the segments in order, and gives the dump thread what the pass takes of
-    them.
+    """One pass through a binlog set that prepares each segment for the dump thread.
 
-    The dump thread needs :attr:`flags` as its table flags.
+    The pass marks the transactions that are not wanted, and asks the clever filter about each event. A segment is at
+    most 4 MiB of consecutive events. The dump thread must use the pass's attribute ``flags`` as its filter's verdicts.
 
     Parameters:
         rules: the filter.
         clever: a filter that follows tables through the binlog. The pass asks it instead of ``rules``.
-        also: a second filter (kinds of statement, the write side). An event must pass both filters.
-        wanted: the transactions to take. Its positions are boundaries
-            (:func:`~dumpfilter.dump.selection.on_boundaries`).
-        whole_files: as in :class:`~dumpfilter.dump.selection.Selection`.
+        also: a second filter, for example ``--binlog-do-db`` or kinds of statement. An event must pass both filters.
+        wanted: the positions, times and GTIDs of the transactions to take. The positions must lie between two
+            transactions (:func:`~dumpfilter.dump.selection.on_boundaries`).
+        whole_files: whether to keep events that belong to no transaction even outside of ``wanted``. A valid binlog
+            file needs these events, for example the GTID list and the Rotate at the file's end.
     """
 
     def __init__(
@@ -79,22 +81,27 @@ class SegmentPass:
 
     @property
     def done(self) -> bool:
-        """Whether the pass takes nothing of later segments."""
+        """Whether all wanted transactions have been read, so that the caller need not read on."""
         return self._selection is not None and self._selection.done
 
     def apply(self, segment: Segment, read: ReadAt) -> Segment:
-        """Return the segment for the dump thread. ``read`` reads the segment's file."""
+        """Return a copy of the segment in which unwanted transactions are marked and the clever filter has decided.
+
+        Segments must be given in the order of the binlog. ``read`` reads the segment's file.
+        """
         if self._clever is not None:
             segment = self._clever.apply(segment, read)
         return segment if self._selection is None else self._selection.apply(segment)
 
 
 _NUMBERS = {Verdict.EXECUTE: 0, Verdict.IGNORE: 1, Verdict.UNDECIDED: 2}
-"""The subjects that stand for verdicts after the clever filter has decided."""
+"""The numbers that replace the numbers of tables and statements in a segment, once the clever filter has decided. Each
+number stands for one verdict (send, drop, undecided)."""
 
 
 class _VerdictFlags(TableFlags):
-    """The table flags of the subjects that stand for verdicts."""
+    """Verdicts indexed by the numbers in ``_NUMBERS``, so that the dump thread can look up the clever filter's
+    decisions like those of a usual filter."""
 
     def __init__(self, rules: ReplicationFilter) -> None:
         super().__init__(rules, Subjects())
@@ -106,9 +113,10 @@ class _VerdictFlags(TableFlags):
 
 
 class _CleverPass:
-    """Decides every event in the binlog's order.
+    """Asks the clever filter about every table map and statement in the binlog's order.
 
-    The segment's subjects become verdicts, because a clever filter may answer differently about the same table later.
+    A clever filter may answer differently about the same table later. The number of each event's table is therefore
+    replaced by a number that stands for the verdict.
     """
 
     def __init__(self, clever: CleverFilter, also: ReplicationFilter, subjects: Subjects) -> None:
@@ -116,7 +124,7 @@ class _CleverPass:
         self._also = also
         self._subjects = subjects
         self._kept = False
-        """Whether an event of the open transaction is sent."""
+        """Whether an event of the transaction that is being read is sent. XA COMMIT later depends on this answer."""
         self._sent_parts = SentParts()
 
     def apply(self, segment: Segment, read: ReadAt, *, inside: bool = False) -> Segment:
@@ -178,7 +186,7 @@ class _CleverPass:
         if xid is not None:
             kept = self._sent_parts.end(xid)
             return Verdict.UNDECIDED if kept is None else Verdict.EXECUTE if kept else Verdict.IGNORE
-        # the clever filter must see every statement, even one that `also` drops
+        # The clever filter must see every statement, even a statement that the second filter drops.
         verdict = self._clever.statement(query, fd)
         also = self._also.statement(statement_of(query, fd))
         return also if verdict is Verdict.EXECUTE or also is Verdict.IGNORE else verdict

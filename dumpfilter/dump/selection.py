@@ -1,6 +1,8 @@
-"""The selection of transactions by position, time and GTID, with the options of the servers' programs.
+"""The choice of transactions by position, time and GTID, with the options of ``mysqlbinlog`` such as
+``--start-position``.
 
-A selection never cuts a transaction. ``mysqlbinlog`` does, and prints transactions that cannot be replayed.
+A selection takes whole transactions only. ``mysqlbinlog`` can cut a transaction in two, and then prints a part that
+cannot be replayed.
 """
 
 from __future__ import annotations
@@ -24,9 +26,9 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Range:
-    """The bounds of a selection. None stands for no bound.
+    """The positions, times and GTIDs of the transactions to take. None stands for no bound.
 
-    Positions are file offsets, bytes. Times are Unix seconds, taken from a transaction's first event.
+    Positions are file offsets, bytes. Times are Unix seconds, and the first event of a transaction gives its time.
     """
 
     start_position: int | None = None
@@ -38,7 +40,7 @@ class Range:
     stop_time: int | None = None
     """The selection ends before the first transaction at or after this time."""
     include: GtidSet | None = None
-    """Only transactions with these GTIDs are taken. A transaction without a GTID is in no set."""
+    """Only transactions with these GTIDs are taken. Transactions without a GTID are not taken if this set is given."""
     exclude: GtidSet | None = None
     """Transactions with these GTIDs are not taken."""
 
@@ -46,12 +48,12 @@ class Range:
 def on_boundaries(
     wanted: Range, binlogs: BinlogSet, *, warn: Callable[[str], None] = lambda text: None
 ) -> Range:
-    """Return the range with positions at transaction boundaries.
+    """Return a copy of ``wanted`` whose positions lie between two transactions.
 
-    A stop position inside a transaction becomes the transaction's beginning. A transaction whose event an operator
-    wants to keep out, for example a DROP TABLE, stays out whole, with its GTID. ``warn`` is called with a text about
-    such a stop position, and about a stop position beyond the end of the file. Raises PositionError, with the nearest
-    boundaries, for a start position inside a transaction or beyond the end.
+    A stop position inside a transaction moves to the transaction's beginning. An operator often stops before a harmful
+    event, for example a DROP TABLE, so the event's whole transaction with its GTID must stay out. ``warn`` receives a
+    text about such a stop position, and about a stop position beyond the end of the file. Raises PositionError, with
+    the nearest boundaries, for a start position inside a transaction or beyond the end.
     """
     names = binlogs.names
     start, stop = wanted.start_position, wanted.stop_position
@@ -84,7 +86,7 @@ def _boundaries(binlogs: BinlogSet, name: str, position: int) -> tuple[int, int 
         before = file.first_event
         if position <= before:
             return position, before
-        # the pass that follows verifies checksums and reports damage
+        # This reader only looks for boundaries. A later reader verifies the checksums and reports damage.
         reader = SegmentReader(file, Subjects(), SourceNumbers(), verify=False, statements=False)
         while (segment := reader.next()) is not None:
             begins = segment.offset[segment.txn_event[:-1]][int(segment.continues) :]
@@ -97,14 +99,15 @@ def _boundaries(binlogs: BinlogSet, name: str, position: int) -> tuple[int, int 
 
 
 class Selection:
-    """Marks the transactions of a set that are not taken. It takes the segments in order.
+    """Marks the transactions that are not wanted, segment by segment, so that the dump thread passes over them.
 
     Parameters:
-        wanted: the bounds. Its positions are boundaries (:func:`on_boundaries`).
-        sources: the set's GTID sources.
+        wanted: the positions, times and GTIDs of the transactions to take. The positions must lie between two
+            transactions (:func:`on_boundaries`).
+        sources: the numbers of the binlog set's GTID sources (server UUIDs, or MariaDB's domain and server ids).
         first, last: the names of the set's first and last file.
-        whole_files: whether to take the events of a file that belong to no transaction (the GTID list, the Rotate at
-            the file's end) everywhere, because a valid file needs them.
+        whole_files: whether to keep events that belong to no transaction even outside of ``wanted``. A valid binlog
+            file needs these events, for example the GTID list and the Rotate at the file's end.
     """
 
     def __init__(
@@ -122,12 +125,12 @@ class Selection:
 
     @property
     def done(self) -> bool:
-        """Whether no later transaction can be taken."""
+        """Whether the stop position or stop time has been passed, so that no later transaction is taken."""
         return self._past_position or self._past_time
 
     def apply(self, segment: Segment) -> Segment:
-        """Return the segment with the subject :data:`~dumpfilter.binlog.roles.SKIP` for transactions that are not
-        taken."""
+        """Return the segment with :data:`~dumpfilter.binlog.roles.SKIP` in ``txn_subject`` for transactions that are
+        not wanted. Segments must be given in the order of the binlog."""
         taken = self._taken(segment)
         if taken.all():
             return segment

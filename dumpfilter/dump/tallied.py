@@ -1,7 +1,9 @@
-"""The result of a tally: bytes and events by the condition under which a filter sends them.
+"""The result of a tally: bytes and events, counted by the condition under which a filter sends them.
 
-The bytes, events and transactions that a :class:`~dumpfilter.dump.thread.DumpThread` would send with any filter are
-sums over :class:`Tallied`. A sum takes a few array operations, whatever the size of the binlogs.
+A condition is, for example, "one of these tables is sent". With this result one can compute how much traffic any filter
+would cause, without reading the binlogs again. Such a computation is a sum over :class:`Tallied` and takes a few array
+operations, whatever the size of the binlogs. The sums equal the bytes, events and transactions that a
+:class:`~dumpfilter.dump.thread.DumpThread` would send.
 """
 
 from __future__ import annotations
@@ -19,62 +21,68 @@ from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.subjects import Subject
 
 SubjectFlags = npt.NDArray[np.uint32]
-"""A filter's table flags, one entry for each subject of a tally."""
+"""A filter's verdicts as bits (uint32), one entry for each table or statement of a tally."""
 
 
 class Origin(NamedTuple):
-    """The origin of a transaction, as far as an :class:`OriginFilter` asks for it."""
+    """The server and domain that a transaction comes from. A slave may ignore servers and domains
+    (``IGNORE_SERVER_IDS``)."""
 
     server_id: int
     domain_id: int | None
     writer: int
-    """The server id of the server that wrote the binlog."""
+    """The server id of the server that wrote the binlog, which may have replicated the transaction from another."""
 
 
 @dataclass(frozen=True)
 class Tallied:
-    """The units of a tally. A unit counts the events of one condition, from one origin, in one bucket of time.
+    """The counts of a tally, as columns with one entry for each unit.
 
-    The columns from ``condition`` on have one entry for each unit.
+    A unit is the traffic with one condition (such as "this table is sent"), from one origin, in one span of time. The
+    columns from ``condition`` on belong to the units.
     """
 
     subjects: tuple[Subject, ...]
-    """The subjects, by their numbers in the conditions. They are tables and statements, no sets of subjects."""
+    """The tables and statements that filters decide about. Conditions name them by their index in this tuple."""
     conditions: Conditions
     origins: tuple[Origin | None, ...]
-    """The origins, by number. Number 0 is None and stands for events that every slave wants."""
+    """The servers and domains that transactions come from. The first entry is None, for events that every slave
+    wants."""
     bucket_seconds: int
     given_only: bool
-    """Whether the result holds for the filters alone that the tally was given.
+    """Whether the result is valid only for the filters that the tally was given, and not for other filters.
 
-    Compressed transactions of several subjects have been decided by these filters, or conditions have been folded.
+    This is so if those filters have cut compressed transactions, or if :meth:`folded` has merged conditions.
     """
     condition: npt.NDArray[np.int64]
-    """A number in ``conditions``."""
+    """For each unit, the number in ``conditions`` of the condition under which a filter sends its events."""
     origin: npt.NDArray[np.int64]
-    """A number in ``origins``."""
+    """For each unit, the index in ``origins`` of the server and domain that its events come from."""
     bucket: npt.NDArray[np.int64]
-    """Unix seconds, divided by ``bucket_seconds`` and rounded down."""
+    """For each unit, the span of time: Unix seconds divided by ``bucket_seconds`` and rounded down."""
     bytes: npt.NDArray[np.int64]
     events: npt.NDArray[np.int64]
     transactions: npt.NDArray[np.int64]
     undecided: npt.NDArray[np.int64]
-    """Events that count as undecided if a filter sends them because it cannot decide them."""
+    """For each unit, the number of events about which a filter may be unable to decide, for example statements."""
 
     def flags(self, flags: TableFlags) -> SubjectFlags | None:
-        """Return a filter's flags of each of ``subjects``, for :meth:`sent`; None for a filter without rules."""
+        """Ask a filter about each table and statement of the tally, and return the verdicts for :meth:`sent`.
+
+        Return None for a filter without rules.
+        """
         return flags_of(flags, self.subjects)
 
     def sent(
         self, flags: SubjectFlags | None, origin: OriginFilter | None = None, number: int | None = None
     ) -> Mask:
-        """Tell for each unit whether a slave is sent it.
+        """Tell for each unit (an entry of the columns) whether the master sends its events to a slave.
 
         Parameters:
-            flags: the flags of the slave's filter (:meth:`flags`); None: no rules.
-            origin: the origins that the slave wants; None: all. An origin filter that is on must be one that the
-                tally was given.
-            number: the filter's number among those that the tally was given.
+            flags: the verdicts of the slave's filter (:meth:`flags`); None: no rules.
+            origin: the server ids and domains that the slave wants; None: all. Unless it wants all, it must be one of
+                those that the tally was given.
+            number: the filter's index in the list of filters that the tally was given.
 
         Raises ValueError for a filter with rules and without a number if ``given_only`` is set.
         """
@@ -94,9 +102,9 @@ class Tallied:
         return sent
 
     def unsure(self, flags: SubjectFlags | None) -> Mask:
-        """Tell for each unit whether a filter sends its ``undecided`` events because the filter cannot decide them.
+        """Tell for each unit whether a filter sends its ``undecided`` events only because it cannot decide about them.
 
-        The answer is meant for units that are sent (:meth:`sent`).
+        The answer has a meaning only for units that :meth:`sent` marks.
         """
         if flags is None:
             return np.zeros(len(self.condition), np.bool_)
@@ -104,7 +112,10 @@ class Tallied:
         return ~self.conditions.passing(sure)[self.condition]
 
     def table_of(self, condition: int) -> Subject | None:
-        """Return the table or statement that a condition is about; None if there are several, or none."""
+        """Return the only table or statement that a condition depends on, for reports by table.
+
+        Return None if the condition depends on several tables, or on none.
+        """
         if self.conditions.required[condition] >= 0:
             return self.subjects[int(self.conditions.required[condition])]
         if self.conditions.kind[condition] == ONE:
@@ -112,10 +123,11 @@ class Tallied:
         return None
 
     def folded(self, flags: Sequence[SubjectFlags | None]) -> Tallied:
-        """Return the units with fewer conditions. ``flags`` are those of all filters that the tally was given.
+        """Return a smaller result that is valid for the given filters only, with fewer conditions and units.
 
-        In a condition about several subjects, one subject stands for all subjects about which every filter answers
-        alike. The number of conditions then grows with the differences between filters, and not with the binlogs.
+        ``flags`` has the verdicts of every filter that the tally was given. Tables about which all filters agree are
+        replaced by one of them in conditions about several tables. Many conditions then become equal. Their number
+        depends on the differences between the filters, and no longer on the size of the binlogs.
         """
         with_rules = [each for each in flags if each is not None]
         answers = np.array(with_rules, np.uint32).reshape(len(with_rules), len(self.subjects))
@@ -139,14 +151,17 @@ class Tallied:
 
 
 def flags_of(flags: TableFlags, subjects: Sequence[Subject]) -> SubjectFlags | None:
-    """Return a filter's flags of subjects as :meth:`Tallied.flags` does, for callers without a tally."""
+    """Ask a filter about tables and statements, and return its verdicts as bits in the same order.
+
+    Return None for a filter without rules.
+    """
     if not flags.is_on:
         return None
     return np.fromiter((flags.bits(subject) for subject in subjects), np.uint32, len(subjects))
 
 
 bytes_ = bytes
-"""The built-in type, in a module whose :class:`Tallied` has a column ``bytes``."""
+"""The built-in type ``bytes``, under another name because :class:`Tallied` has a column ``bytes``."""
 
 
 def _wants(origin: OriginFilter, of: Origin | None) -> bool:
@@ -154,10 +169,10 @@ def _wants(origin: OriginFilter, of: Origin | None) -> bool:
 
 
 def merge(parts: Sequence[Tallied]) -> Tallied:
-    """Return the results of several tallies as one.
+    """Add up the results of several tallies, for example of different parts of a binlog set.
 
-    The tallies were given the same filters, and folded for the same filters. Their subjects and origins may have
-    different numbers. Raises ValueError without any tally, and for buckets of different lengths.
+    All tallies must have been given the same filters. The same table or origin may have different numbers in the parts.
+    Raises ValueError if ``parts`` is empty, or if the parts count in time buckets of different lengths.
     """
     if len({part.bucket_seconds for part in parts}) != 1:
         raise ValueError("there must be tallies, all with buckets of one length")
@@ -187,9 +202,9 @@ def _summed(
     conditions: Conditions,
     origins: tuple[Origin | None, ...],
 ) -> Tallied:
-    """Return the units of all parts. Units of the same condition, origin and bucket become one.
+    """Add up the counts of all parts that have the same condition, origin and span of time.
 
-    The parts use the numbers of ``conditions`` and ``origins``.
+    All parts must already number conditions and origins in the same way.
     """
     condition, origin, bucket = (
         np.concatenate([getattr(part, name) for part in parts]) for name in ("condition", "origin", "bucket")

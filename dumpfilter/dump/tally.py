@@ -1,12 +1,12 @@
-"""The tally: one pass over binlogs that counts what a dump would send, for any number of filters.
+"""The tally: one pass over binlogs that counts the traffic that any number of filters would cause.
 
-A :class:`Tally` takes the segments that a :class:`~dumpfilter.dump.thread.DumpThread` would take. For each event it
-notes the condition under which a filter sends the event. The result (:class:`~dumpfilter.dump.tallied.Tallied`) is
-small. Filters are applied to the result.
+A :class:`Tally` reads the segments that a :class:`~dumpfilter.dump.thread.DumpThread` would read. It counts each event
+under the condition under which a filter sends the event, for example "table 5 is sent". The result
+(:class:`~dumpfilter.dump.tallied.Tallied`) is small, and each filter is applied to the result.
 
-The conditions follow from the grammar at the head of :mod:`dumpfilter.dump.decide`. One size does not follow from a
-condition: the size of a compressed transaction of which a part is dropped. The tally therefore cuts such transactions
-with the dump thread's own code, once for each group of filters that answer alike.
+The conditions follow from the grammar at the head of :mod:`dumpfilter.dump.decide`. They do not tell the new size of a
+compressed transaction of which a part is dropped. The tally therefore cuts such transactions with the dump thread's own
+code, once for each group of filters with equal verdicts.
 """
 
 from __future__ import annotations
@@ -32,22 +32,24 @@ from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects
 
 BUCKET_SECONDS = 60
-"""The length of a bucket of time if none is given. Reports give rates by the minute."""
+"""The default length of a time bucket, seconds. Reports show traffic by the minute."""
 
 _DEPENDS = -1
-"""The mark of a compressed transaction of which filters send different parts."""
+"""The number in place of a count of undecided events, for a compressed transaction of which filters send different
+parts."""
 
 
 class Tally:
-    """Counts bytes and events by the condition under which a filter sends them. It takes segments in order.
+    """Counts bytes and events by the condition under which a filter sends them, segment by segment in binlog order.
 
     Parameters:
-        subjects: the set's subjects. The segments are scanned with statements and compressed transactions.
-        sources: the set's GTID sources.
-        filters: the table flags of each slave's filter, and the origins that the slave wants. A filter's place in this
-            list is its number in :meth:`~dumpfilter.dump.tallied.Tallied.sent`.
-        bucket_seconds: the length of a bucket of time. The part of a transaction in one segment counts in the bucket of
-            its last event. Without a timestamp it counts in the bucket of the transaction before.
+        subjects: the tables and statements of the binlog set. The segments must have been scanned with statements and
+            compressed transactions.
+        sources: the numbers of the set's GTID sources.
+        filters: for each slave, the verdicts of its filter, and the server ids and domains that it wants. A filter's
+            index in this list is its number in :meth:`~dumpfilter.dump.tallied.Tallied.sent`.
+        bucket_seconds: the length of a time bucket. The part of a transaction in one segment counts in the bucket of
+            its last event. If no event has a timestamp, it counts in the bucket of the previous transaction.
 
     The result describes dumps that begin at the set's beginning and whose filter never changes.
     """
@@ -85,9 +87,10 @@ class Tally:
         self._make_room(buffered=0, members=0)
 
     def add(self, segment: Segment, read: ReadAt) -> None:
-        """Add a segment. ``read`` reads the segment's file, for compressed transactions of which a part is dropped.
+        """Count the events of the next segment.
 
-        Raises BinlogCorrupt for a compressed transaction that can no longer be opened.
+        ``read`` reads the segment's file, which is needed for compressed transactions of which a filter drops a part.
+        Raises BinlogCorrupt for a compressed transaction that cannot be opened.
         """
         self._make_room_for(segment)
         payloads = self._payloads(segment)
@@ -117,9 +120,10 @@ class Tally:
                 txn, event = txn + 1, event + 1
 
     def take(self) -> Tallied:
-        """Return the counts since the last call.
+        """Return the counts since the last call of this method, and start again from 0.
 
-        The buffered events of an open transaction are not among them. They come with a later call.
+        Buffered events of an open transaction are not counted yet, because later events decide about them. A later call
+        returns them.
         """
         units = self._units.rows[: self._units.count[0]]
         used, condition = np.unique(units[:, K.U_CONDITION], return_inverse=True)
@@ -137,14 +141,14 @@ class Tally:
         self._units.count[0] = 0
         self._units.slots.fill(-1)
         self._conditions.arrays.rows[:, K.Q_LATEST] = -1
-        return merge([found])  # conditions that differ in sets of subjects may be equal now
+        return merge([found])  # Conditions that named different sets of tables may have become equal.
 
     def _without_sets(
         self, wanted: npt.NDArray[np.int64]
     ) -> tuple[tuple[Subject, ...], Conditions, npt.NDArray[np.int64]]:
-        """Replace sets of subjects by tables and statements in the ``wanted`` conditions.
+        """Replace each set of tables in the ``wanted`` conditions by the tables in the set.
 
-        Return the tables and statements, the new conditions, and the numbers of the wanted conditions among them.
+        Return the tables and statements, the new conditions, and the new number of each wanted condition.
         """
         conditions = self._conditions.conditions()
         made_of: list[list[int]] = []
@@ -163,14 +167,12 @@ class Tally:
         return subjects, table.conditions(), found
 
     def _members(self, number: int) -> list[int]:
-        """Return the tables and statements that a subject is made of."""
         members = self._subjects.members(number)
         if members is None:
             return [number]
         return sorted({inner for member in members for inner in self._members(member)})
 
     def _payloads(self, segment: Segment) -> K.Payloads:
-        """Return a segment's compressed transactions as the compiled pass takes them."""
         events = sorted(segment.payloads)
         members: list[npt.NDArray[np.int32]] = []
         undecided = []
@@ -184,7 +186,8 @@ class Tally:
             elif subject == R.NOTHING:
                 members.append(inner.set_subject[:0])
             else:
-                # if each filter has one answer for all subjects, each filter sends the transaction whole or not at all
+                # If each filter has the same verdict about all tables of the transaction, each filter sends the
+                # transaction whole or not at all.
                 several = np.unique(inner.set_subject)
                 plain = len(several) and all(
                     group.is_whole or group.is_nothing for group in self._filters.groups(several)
@@ -201,8 +204,10 @@ class Tally:
         )
 
     def _end_with(self, segment: Segment, event: int, read: ReadAt) -> None:
-        """Finish the open transaction, whose last event is a compressed transaction of which filters get different
-        parts."""
+        """Count the end of the open transaction, whose last event is a Transaction_payload event.
+
+        Different filters send different parts of this event, so each group of equal filters is counted separately.
+        """
         memory, filters = self._memory, self._filters
         size = int(segment.size[event])
         inner = segment.payloads[event]
@@ -220,7 +225,7 @@ class Tally:
             if part[0]:
                 parts[part] |= group.filters
                 kept |= group.filters
-        # servers write no other events into such a transaction, but the format allows them
+        # Servers write only a GTID event before a compressed transaction, but the format allows other events, too.
         framed = kept | bool(self._state("is_always"))
         framed |= filters.any_sent(memory.deciding[: self._state("deciding")])
         parts[size, 0] |= framed & ~kept
@@ -247,7 +252,6 @@ class Tally:
         undecided: int = 0,
         whole: bool = True,
     ) -> None:
-        """Count events for some filters. With ``whole`` count the events for filters without rules, too."""
         members = self._filters.numbers[who]
         if whole:
             members = np.concatenate([np.array([EVERYTHING], np.int32), members])
@@ -265,7 +269,6 @@ class Tally:
         )
 
     def _make_room_for(self, segment: Segment) -> None:
-        """Make the room that a segment can need whatever its events are."""
         memory = self._memory
         subjects = len(self._subjects) + 1
         if subjects > len(memory.subjects):
@@ -282,8 +285,6 @@ class Tally:
         self._memory = memory
 
     def _make_room(self, *, buffered: int, members: int) -> None:
-        """Make room for one event after ``buffered`` buffered events, whose conditions have ``members`` more
-        subjects."""
         members = (buffered + 2) * (self._state("tables") + members + 2) + self._state("deciding")
         self._conditions.make_room(buffered + 8, members)
         wanted = int(self._units.count[0]) + buffered + 8
@@ -293,22 +294,21 @@ class Tally:
             K.rehash_units(self._units)
 
     def _state(self, name: str) -> int:
-        """Return a field of the compiled pass's state."""
         return int(self._memory.state[name][0])
 
 
 class _Group(NamedTuple):
-    """Filters that answer alike about some subjects."""
+    """Filters that have the same verdicts about the tables of a compressed transaction."""
 
     filters: Mask
     is_whole: bool
-    """The filters surely send all subjects."""
+    """Whether these filters surely send all tables of the transaction."""
     is_nothing: bool
-    """The filters drop all subjects."""
+    """Whether these filters drop all tables of the transaction."""
 
 
 class _Filters:
-    """The filters with rules, which are asked together."""
+    """All filters of a tally that have rules. Each method asks all of them at once."""
 
     def __init__(self, filters: Sequence[TableFlags], subjects: Subjects) -> None:
         on = [(number, flags) for number, flags in enumerate(filters) if flags.is_on]
@@ -323,12 +323,12 @@ class _Filters:
         return len(self.numbers)
 
     def any_sent(self, subjects: npt.NDArray[np.int32]) -> Mask:
-        """Tell for each filter whether it sends one of the subjects."""
+        """Tell for each filter whether it sends at least one of these tables or statements."""
         sent: Mask = np.any(self._of(subjects) & FILTER_BINLOG_SEND_F, axis=0)
         return sent
 
     def groups(self, subjects: npt.NDArray[np.int32]) -> list[_Group]:
-        """Return the filters, grouped by their answers about some subjects."""
+        """Divide the filters into groups that have the same verdicts about these tables and statements."""
         key = subjects.tobytes()
         if key not in self._groups:
             answers = np.ascontiguousarray(self._of(subjects).T)
@@ -341,11 +341,14 @@ class _Filters:
         return self._groups[key]
 
     def decide(self, group: _Group, segment: Segment, event: int, read: ReadAt) -> KeptPayload:
-        """Return the part of a compressed transaction that the filters of a group send."""
+        """Return the part of a compressed transaction that the filters of a group send.
+
+        All filters of a group have the same verdicts, so only the first one is asked.
+        """
         return self._payloads[int(np.argmax(group.filters))].decide(segment, event, read)
 
     def _of(self, subjects: npt.NDArray[np.int32]) -> npt.NDArray[np.uint32]:
-        """Return the filters' flags of some subjects: one row for each subject, one column for each filter."""
+        """Return the filters' verdicts as uint32 bits, with a row for each subject and a column for each filter."""
         known, wanted = len(self._answers), len(self._subjects)
         if wanted > known:
             more = np.zeros((wanted - known, len(self)), np.uint32)
@@ -367,7 +370,8 @@ def _group(answers: npt.NDArray[np.uint32], numbers: list[int], n_filters: int) 
 
 
 class _Origins:
-    """Gives numbers to origins. Number 0 stands for events that every slave wants."""
+    """Gives numbers to the servers and domains that transactions come from. Number 0 stands for events that every slave
+    wants."""
 
     def __init__(self, sources: SourceNumbers, *, told_apart: bool) -> None:
         self._sources = sources
@@ -376,17 +380,18 @@ class _Origins:
 
     @property
     def found(self) -> tuple[Origin | None, ...]:
-        """The origins, by number."""
+        """The servers and domains found so far, in the order of their numbers. The first entry is None."""
         return tuple(self._numbers)
 
     def of(self, segment: Segment) -> npt.NDArray[np.int64]:
-        """Return the number of each transaction's origin."""
+        """Return for each transaction of a segment the number of the server and domain that it comes from."""
         if not self._told_apart:
             return np.zeros(len(segment.txn_subject), np.int64)
         fd = segment.format_description
         source = segment.txn_source
         if fd.family != "mariadb":
-            source = np.minimum(source, np.int32(R.NOTHING))  # MySQL's GTIDs have no domain
+            # MySQL's GTIDs have no domain, so their sources need not be told apart.
+            source = np.minimum(source, np.int32(R.NOTHING))
         pairs = np.stack([segment.txn_server.astype(np.int64), source.astype(np.int64)])
         different, which = np.unique(pairs, axis=1, return_inverse=True)
         numbers = []

@@ -1,8 +1,9 @@
-"""The dump thread, sans-I/O: a position and a filter in, chunk plans out.
+"""The dump thread without files and sockets. Its input is a position and a filter, its output are plans of chunks.
 
-A :class:`DumpThread` takes the segments of one binlog set in order and plans chunks. A plan says which byte ranges of
-the file a slave gets, where the slave may resume, and which GTIDs it has then. :func:`~dumpfilter.dump.chunk.render`
-turns a plan into bytes. gRPC, the split job and the filtering of files are shells around these two.
+A :class:`DumpThread` takes the segments of one binlog set in order (a segment is at most 4 MiB of events). It plans
+chunks, the messages of the stream. A plan says which byte ranges of the file a slave gets, where the slave may resume,
+and which GTIDs the slave has then. :func:`~dumpfilter.dump.chunk.render` turns a plan into bytes. The gRPC service,
+the split job and the filtering of files all use these two.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from dumpfilter.index.segment import Segment
 
 
 class _FilterChange(NamedTuple):
-    """A filter that takes effect at the next transaction boundary. The fields are those of ``change_filter``."""
+    """A new filter that waits for the next transaction boundary, because one transaction is decided by one filter."""
 
     flags: TableFlags
     origin: OriginFilter | None
@@ -41,14 +42,15 @@ class DumpThread:
     """The dump of one binlog set to one slave.
 
     Parameters:
-        flags: the table flags of the slave's filter (see :meth:`change_filter`).
-        sources: the set's GTID sources.
-        chunk_size: the bytes of events after which a chunk is cut.
-        exclude: the GTIDs that the slave has. The thread sends nothing of their transactions.
-        origin: which origins the slave wants; None: all.
-        other_filters_before: whether the slave may hold transactions from before the start that were chosen with other
-            filters.
-        filter_version: the version of the filter, see :attr:`filter_version`.
+        flags: the verdicts of the slave's filter about each table and statement of the set.
+        sources: the numbers of the set's GTID sources (server UUIDs, or MariaDB's domain and server ids).
+        chunk_size: the bytes of events after which a chunk ends.
+        exclude: the GTIDs that the slave already has. The thread sends no events of these transactions.
+        origin: the server ids and domains whose transactions the slave wants; None: all.
+        other_filters_before: whether the slave may hold transactions that an earlier dump chose with another filter.
+            The thread then sends XA COMMIT even for prepared transactions that it has not seen.
+        filter_version: the number that the slave gave this filter. Chunks name it, so that the slave can tell chunks
+            of an old filter from chunks of a new one.
     """
 
     def __init__(
@@ -74,13 +76,14 @@ class DumpThread:
         self._resume = 0
         self._buffered_events = self._buffered_bytes = 0
         self.filter_version = filter_version
-        """The version of the filter with which the last segment was decided."""
+        """The version number of the filter that decided the last segment. The number grows with each change of
+        filter."""
         self.position: int | None = None
         """The file offset of the next event to be decided; None before the first file."""
 
     @property
     def in_transaction(self) -> bool:
-        """Whether the last plan ended inside a transaction."""
+        """Whether the last segment ended inside a transaction, so that the filter cannot change yet."""
         return self._walker.in_transaction
 
     def change_filter(
@@ -91,24 +94,28 @@ class DumpThread:
         origin: OriginFilter | None = None,
         unseen_before: bool = False,
     ) -> None:
-        """Use another filter from the next segment on that begins at a transaction boundary.
+        """Use another filter for the segments after the open transaction.
 
-        ``unseen_before``: something before this thread's start was chosen with the old filter, too, but not by this
-        thread.
+        The change takes effect with the next segment that begins between two transactions. ``unseen_before`` says that
+        an earlier dump used the old filter, too, for transactions that this thread has not seen. The thread then sends
+        XA COMMIT even for prepared transactions that it does not know.
         """
         self._change = _FilterChange(flags, origin, version, unseen_before)
 
     def start_file(self, position: int, read: ReadAt) -> None:
-        """Begin a file at a transaction boundary. ``read`` reads the file's compressed transactions."""
+        """Begin with another binlog file, at a position between two transactions.
+
+        ``read`` reads bytes of this file, which is needed for compressed transactions.
+        """
         self._read = read
         self.position = position
         self._resume = position
 
     def plan(self, segment: Segment) -> list[ChunkPlan]:
-        """Return the chunks that a segment gives from :attr:`position` on: at least one, the last ends with the
-        segment.
+        """Decide a segment and return the plans of its chunks, from :attr:`position` on.
 
-        Raises PositionError if the position is not a transaction boundary of the segment.
+        There is at least one plan, and the last one ends where the segment ends. Raises PositionError if the position
+        is not a transaction boundary of the segment.
         """
         first = self._first_transaction(segment)
         if self._change is not None and not self.in_transaction:
@@ -141,7 +148,6 @@ class DumpThread:
         return plans
 
     def _first_transaction(self, segment: Segment) -> int:
-        """Return the number of the transaction of a segment that begins at the thread's position."""
         assert self.position is not None
         if self.position != segment.start:
             return check_start(segment, self.position)
@@ -152,7 +158,6 @@ class DumpThread:
         return 0
 
     def _sends(self, subject: int) -> bool:
-        """Tell whether the filter sends a subject, by its number. Negative numbers are sent always."""
         return not self._flags.is_on or subject < 0 or bool(self._flags.array()[subject] & FLAG_SEND)
 
     def _plans(
@@ -162,7 +167,6 @@ class DumpThread:
         payloads: FilteredPayloads,
         txn_source: npt.NDArray[np.int32],
     ) -> list[ChunkPlan]:
-        """Return the plans of a segment's chunks, without hits."""
         n_txn, chunks = len(txn_source), decided.chunks
         completed, empty = np.empty((n_txn, 3), np.int64), np.empty((n_txn, 3), np.int64)
         K.summarize_chunks(
@@ -170,16 +174,16 @@ class DumpThread:
         )
         for offset, n_undecided in payloads.undecided:
             chunks["undecided"][np.searchsorted(chunks["end"], offset, "right")] += n_undecided
-        # a plan keeps views of these arrays alive, so rows without a run are cut off
+        # Each plan keeps a view of these arrays, so unused rows are cut off to free their memory.
         completed = completed[: chunks["completed"][-1]].copy()
         empty = empty[: chunks["empty"][-1]].copy()
         assert self.position is not None
         position, resume = self.position, self._resume
         completed_before = empty_before = 0
-        # events that were buffered before a chunk are decided in it
+        # A chunk also counts the events that were read before it and buffered, because it sends or drops them.
         buffered_events_before, buffered_bytes_before = self._buffered_events, self._buffered_bytes
         plans = []
-        # unpacking costs a fraction of what reading the fields of a named tuple costs
+        # Unpacking all fields at once is much faster than reading the fields of a named tuple one by one.
         for (
             first_range,
             range_after,
@@ -241,14 +245,16 @@ def _no_file(offset: int, length: int) -> bytes:
 
 
 def _within(replaced: dict[int, bytes], ranges: npt.NDArray[np.int64]) -> dict[int, bytes]:
-    """Return the replaced events that are among some ranges."""
     if not replaced:
         return {}
     return {at: replaced[at] for at in ranges[ranges[:, RANGE_PATCH] == REPLACED, RANGE_OFFSET].tolist()}
 
 
 def check_start(segment: Segment, position: int) -> int:
-    """Return the number of the transaction that begins at a file offset. Raise PositionError if none does."""
+    """Return the number of the transaction of a segment that begins at a file offset.
+
+    Raises PositionError, with the nearest boundaries, if no transaction begins there.
+    """
     found = segment.transaction_at(position)
     if found is None:
         raise PositionError(

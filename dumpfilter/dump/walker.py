@@ -1,4 +1,5 @@
-"""The decision of segments by one filter: the kernel of :mod:`dumpfilter.dump.decide` with the arrays that it needs."""
+"""The decision of segments by one filter. This module calls the compiled code of :mod:`dumpfilter.dump.decide` and
+holds the arrays that the compiled code fills."""
 
 from __future__ import annotations
 
@@ -15,24 +16,29 @@ _UNDECIDED_BIT = np.uint32(FILTER_UNDECIDED_F)
 
 
 class Decided(NamedTuple):
-    """A filter's decision about a segment. The arrays are valid until the walker's next decision."""
+    """A filter's decision which events of a segment are sent. The walker's next decision overwrites the arrays."""
 
     transactions: K.Transactions
-    """The transactions, with subjects as :func:`collapse` returns them."""
+    """The segment's transactions. ``subject`` has the marks of :func:`collapse` for transactions sent or dropped
+    whole."""
     first: int
-    """The number of the first transaction that was decided."""
+    """The number of the first decided transaction. The slave already has the earlier ones in the segment."""
     ranges: npt.NDArray[np.int64]
-    """The ranges of all chunks."""
+    """The byte ranges of the file to send in all chunks. The columns are offset, size, and how to change the bytes."""
     chunks: npt.NDArray[np.void]
-    """The chunks, of dtype :data:`~dumpfilter.dump.decide.CHUNK`."""
+    """One record for each chunk, of dtype :data:`~dumpfilter.dump.decide.CHUNK`: its ranges, end and counts."""
     is_kept: npt.NDArray[np.bool_]
-    """For each transaction, whether anything of it is sent."""
+    """For each transaction, whether the master sends any of its events."""
 
 
 def collapse(
     segment: Segment, txn_subject: npt.NDArray[np.int32], flags: TableFlags
 ) -> npt.NDArray[np.int32]:
-    """Return ``txn_subject`` as a filter sees the transactions (:func:`~dumpfilter.dump.decide.collapse_uniform`)."""
+    """Mark the transactions of several tables that a filter sends whole or drops whole, in a copy of ``txn_subject``.
+
+    ``txn_subject`` has the number of the only table or statement of each transaction, or ``MIXED`` for several. In the
+    copy, ``KEPT`` (sent whole) or ``NOTHING`` (dropped whole) replaces ``MIXED``. This saves a decision event by event.
+    """
     if not flags.is_on:
         return txn_subject
     out = np.empty_like(txn_subject)
@@ -41,7 +47,10 @@ def collapse(
 
 
 class SegmentWalker:
-    """Decides segments in order, each with table flags. It remembers the transaction that goes on after a segment."""
+    """Decides which events are sent, segment by segment in the binlog's order.
+
+    The walker remembers a transaction that continues in the next segment, with its buffered events.
+    """
 
     def __init__(self, chunk_size: int) -> None:
         self._chunk_size = chunk_size
@@ -64,10 +73,10 @@ class SegmentWalker:
         role: npt.NDArray[np.uint8] | None = None,
         size: npt.NDArray[np.int64] | None = None,
     ) -> Decided:
-        """Decide a segment from transaction ``first`` on.
+        """Decide which events of a segment are sent, from transaction number ``first`` on.
 
-        ``txn_subject`` is a result of :func:`collapse`. ``role`` and ``size`` replace the segment's columns, for
-        compressed transactions of which a part is dropped.
+        ``txn_subject`` is a result of :func:`collapse`. ``role`` and ``size`` replace the segment's columns if the
+        master has changed compressed transactions of the segment.
         """
         events = K.Events(
             segment.offset,
@@ -88,7 +97,8 @@ class SegmentWalker:
             if code == K.DONE:
                 self._walk = walk
                 return Decided(transactions, first, self._ranges[:n_ranges], self._chunks[:n_chunks], is_kept)
-            # an array is full: deciding the segment again costs little
+            # An output array was too small. The arrays are enlarged and the segment is decided again, which costs
+            # little.
             if not was_open:
                 self._walk.state[:] = 0
             if n_ranges * 2 > len(self._ranges):
@@ -100,7 +110,10 @@ class SegmentWalker:
                 self._walk = K.enlarged(self._walk)
 
     def buffered(self) -> npt.NDArray[np.int64]:
-        """Return the events that are neither sent nor dropped after the last segment, as ranges in the file's order."""
+        """Return the events that later events must still decide, as byte ranges in the order of the file.
+
+        These are the buffered events after the last segment, which the master has neither sent nor dropped.
+        """
         walk = self._walk
         state = walk.state[0]
         parts = [walk.head[: state["heads"]]]

@@ -1,9 +1,9 @@
-"""The conversion of binlogs to tables info (WL#40, ``--binlog-with-tables-info``) and back.
+"""The conversion of binlogs to the format with tables info (WL#40, ``--binlog-with-tables-info``) and back.
 
-With tables info each Query event names its statement's tables. The format description event announces the format for
-the whole file. The conversion therefore takes whole files. docs/tables-info.md describes the format.
-:mod:`dumpfilter.binlog.query` has the layout of the events, :mod:`dumpfilter.statement.tables_info` the rules for the
-names.
+Tables info is the list of a statement's tables, stored in the statement's Query event. A filter then need not parse the
+statement. The format description event announces the format for the whole file, so whole files are converted.
+docs/tables-info.md describes the format. :mod:`dumpfilter.binlog.query` has the layout of the events, and
+:mod:`dumpfilter.statement.tables_info` has the rules for the names.
 """
 
 from __future__ import annotations
@@ -44,28 +44,34 @@ from dumpfilter.statement.tables_info import form_tables_info, qualified, relati
 _QUERIES = (EventType.QUERY, EventType.QUERY_COMPRESSED)
 _REWRITTEN = (*_QUERIES, EventType.TRANSACTION_PAYLOAD)
 _FRAME = re.compile(rb"(BEGIN|COMMIT|ROLLBACK)\Z|(ROLLBACK|SAVEPOINT|RELEASE SAVEPOINT|XA) ", re.IGNORECASE)
-"""The statements that frame a transaction (``Query_log_event::is_trans_keyword``, and XA). They have no tables."""
+"""The statements that begin, end or divide a transaction (``Query_log_event::is_trans_keyword``, and XA). Such
+statements name no tables."""
 
 
 @dataclass
 class Converted:
-    """The counts of a conversion."""
+    """The counts of a conversion of binlogs to or from the format with tables info."""
 
     queries: int = 0
-    """Query events that were written in the other format."""
+    """The number of Query events that were converted, with or without names of tables."""
     untold: int = 0
-    """Query events with empty tables info, because the tables are not known or do not fit into the format."""
+    """The number of Query events written with an empty list of tables, because the tables are not known or do not fit
+    into the format."""
 
 
 def has_tables_info(fd: FormatDescription) -> bool:
-    """Tell whether a file's Query events are in the extended format."""
+    """Tell whether the Query events of a file name their statements' tables (tables info, WL#40).
+
+    The format description event says so by a longer post-header of Query events.
+    """
     return fd.post_header_length(EventType.QUERY) == EXTENDED_QUERY_HEADER_LENGTH
 
 
 def announce_tables_info(fd: FormatDescription, extended: bool) -> FormatDescription:
-    """Return the format description event of a file in the extended format, or in the usual format.
+    """Return a copy of a format description event that announces Query events with or without tables info.
 
-    The format of MariaDB's QUERY_COMPRESSED changes with the format of Query. Execute_load_query keeps its format.
+    With ``extended``, Query events name their statements' tables (WL#40). MariaDB's QUERY_COMPRESSED changes together
+    with Query. Execute_load_query keeps its format.
     """
     length = EXTENDED_QUERY_HEADER_LENGTH if extended else QUERY_HEADER_LENGTH
     return fd.with_post_header_lengths(dict.fromkeys(_QUERIES, length))
@@ -74,10 +80,10 @@ def announce_tables_info(fd: FormatDescription, extended: bool) -> FormatDescrip
 def encode_query_event(
     event: bytes, old: FormatDescription, new: FormatDescription, tables: Iterable[TableName] = ()
 ) -> bytes:
-    """Return a whole Query or QUERY_COMPRESSED event of a file of format ``old`` in the format ``new``.
+    """Convert a Query or QUERY_COMPRESSED event from the format of one file to the format of another file.
 
-    In the extended format the event names ``tables`` (see :func:`~dumpfilter.binlog.query.encode_query`). It keeps its
-    end_log_pos and gets a new checksum. Raises BinlogCorrupt or BinlogUnsupported, without file and position.
+    If ``new`` announces tables info, the new event names ``tables``. The event keeps its end_log_pos and gets a new
+    checksum. Raises BinlogCorrupt or BinlogUnsupported, without file and position.
     """
     header = EventHeader.unpack(event)
     body = encode_query(
@@ -90,11 +96,11 @@ def encode_query_event(
 
 
 def query_tables_info(query: QueryEvent, fd: FormatDescription) -> tuple[TableName, ...] | None:
-    """Return the tables info of a statement; None if the statement does not tell its tables."""
+    """Return the tables to name in a statement's Query event; None if the statement's text does not tell its tables."""
     if _FRAME.match(query.raw):
         return ()
     if not query.text_exact and not query.raw.isascii():
-        return None  # the character set of the names is not known
+        return None  # Without the statement's character set, the names of its tables cannot be decoded.
     sql_mode = query.status.sql_mode or 0
     tables = form_tables_info(
         replace(
@@ -116,14 +122,14 @@ def with_tables_info(
     overwrite: bool = False,
     progress: Callable[[int], None] = lambda read: None,
 ) -> Converted:
-    """Write a binlog set again with tables info in every Query event: ``<base>.000001`` … and ``<base>.index``.
+    """Write a copy of a binlog set in which every Query event names its statement's tables (tables info, WL#40).
 
-    Each file of the set gives one file. Files with tables info keep it. The events get the end_log_pos, the checksums
-    and the names in Rotate events of the new set. MySQL's GTID events keep their transaction lengths. ``progress`` is
-    called with the bytes read of each segment.
+    The new files are ``<base>.000001`` … and ``<base>.index``, one for each file that was read. Files that have tables
+    info already keep it. Events get new end_log_pos and checksums, and Rotate events name the new files. MySQL's GTID
+    events keep their transaction lengths. ``progress`` is called for each segment with the number of bytes read.
 
-    Raises BinlogError if the set is damaged, and OutputError if the new set cannot be written. Nothing of the new set
-    is left then.
+    Raises BinlogError if the set is damaged, and OutputError if the new set cannot be written. After an error no file
+    of the new set is left.
     """
     return _convert(binlogs, output_dir, base, True, verify, overwrite, progress)
 
@@ -137,9 +143,12 @@ def without_tables_info(
     overwrite: bool = False,
     progress: Callable[[int], None] = lambda read: None,
 ) -> Converted:
-    """Write a binlog set again in the usual format, which every server reads.
+    """Write a copy of a binlog set without the tables' names (tables info) in Query events, so that every server reads
+    it.
 
-    Parameters and errors are those of :func:`with_tables_info`.
+    The new files are ``<base>.000001`` … and ``<base>.index`` in ``output_dir``. ``verify`` says whether to verify
+    checksums, and ``progress`` is called for each segment with the number of bytes read. Raises BinlogError if the set
+    is damaged, and OutputError if the new set cannot be written.
     """
     return _convert(binlogs, output_dir, base, False, verify, overwrite, progress)
 
@@ -164,7 +173,7 @@ def _convert(
                 writer.begin(converter.new)
                 rotate: bytes | None = None
                 while (segment := reader.next()) is not None:
-                    if rotate is not None:  # a relay log may have a Rotate event inside
+                    if rotate is not None:  # A relay log may hold a Rotate event before the end of the file.
                         writer.append(rotate)
                         rotate = None
                     if segment.type[0] == EventType.FORMAT_DESCRIPTION:
@@ -187,7 +196,6 @@ def _convert(
 
 
 def _second(fd: FormatDescription, before: _Converter, segment: Segment) -> _Converter:
-    """Return the converter for the events after a format description event in the middle of a relay log."""
     if not (fd.checksum and before.new.checksum):
         raise BinlogUnsupported(
             "a relay log without checksums, or with and without", file=segment.file, position=segment.start
@@ -196,11 +204,11 @@ def _second(fd: FormatDescription, before: _Converter, segment: Segment) -> _Con
 
 
 class _Converter:
-    """Converts the events of one file to the other format, in order.
+    """Converts the Query events of one file to the format with tables info, or back to the usual format.
 
-    The converter buffers each BEGIN until it knows the next event. If this event is the CREATE TABLE of a CREATE …
-    SELECT in row format, BEGIN and COMMIT name the new table, too. A filter then sends or drops the whole statement
-    (section 4.1).
+    The converter buffers each BEGIN until it knows the next event. The next event may be the CREATE TABLE of a CREATE …
+    SELECT in row format. BEGIN and COMMIT then name the new table, too, so that a filter sends or drops the whole
+    statement (WL#40, section 4.1).
     """
 
     def __init__(self, old: FormatDescription, extended: bool, counts: Converted) -> None:
@@ -211,10 +219,14 @@ class _Converter:
         self._old = old
         self._begin: bytes | None = None
         self._created: tuple[TableName, ...] = ()
-        """The table that the CREATE … SELECT of the open transaction made, with its database."""
+        """The table that CREATE … SELECT creates in the open transaction, with its database; empty for other
+        transactions."""
 
     def segment(self, segment: Segment, data: bytes, last: int) -> Iterator[bytes]:
-        """Yield the converted events of a segment before number ``last``. ``data`` has the segment's bytes."""
+        """Yield the events of a segment before event number ``last``, with Query events converted.
+
+        ``data`` has the segment's bytes.
+        """
         if self._as_it_is:
             last_byte = (
                 len(data) if last == len(segment.offset) else int(segment.offset[last]) - segment.start
@@ -237,7 +249,6 @@ class _Converter:
         yield self._others(segment, data, done, last)
 
     def _others(self, segment: Segment, data: bytes, first: int, end: int) -> bytes:
-        """Return the events from number ``first`` to ``end``. The conversion changes none of these events."""
         if first == end:
             return b""
         ends = bool((segment.role[first:end] & R.ENDS).any())
@@ -246,9 +257,10 @@ class _Converter:
         return self.release(ends=ends) + data[start:stop]
 
     def query(self, event: bytes, *, ends: bool = False) -> bytes:
-        """Return a converted Query event, after a buffered BEGIN.
+        """Convert a Query event, and return the new event after a BEGIN that was buffered before.
 
-        ``ends`` says whether a transaction ends with the event.
+        If the event itself is a BEGIN, buffer it and return no bytes for it. ``ends`` says whether a transaction ends
+        with the event.
         """
         self.counts.queries += 1
         if not self.extended:
@@ -270,7 +282,7 @@ class _Converter:
         return self.release(ends=ends) + encode_query_event(event, self._old, self.new, tables)
 
     def release(self, *, ends: bool = False) -> bytes:
-        """Return the buffered BEGIN, empty if there is none.
+        """Return the bytes of the buffered BEGIN event, and empty the buffer. Without a BEGIN, return no bytes.
 
         ``ends`` says whether the transaction ends with the next event.
         """
@@ -284,9 +296,9 @@ class _Converter:
         return before
 
     def _creates(self, query: QueryEvent) -> bool:
-        """Tell whether a statement inside a transaction is the CREATE of a CREATE … SELECT in row format.
+        """Tell whether a statement inside a transaction is the CREATE TABLE of a CREATE … SELECT in row format.
 
-        Every other CREATE TABLE, except for temporary tables, commits and is a transaction of its own.
+        Any other CREATE TABLE commits implicitly and cannot stand inside a transaction, except for temporary tables.
         """
         sql_mode = query.status.sql_mode or 0
         parsed = read_text(query.text, family=self._old.family, sql_mode=sql_mode)
@@ -299,7 +311,6 @@ class _Converter:
         return decode_statement_event(EventType(event[4]), self._old.body(event), self._old)
 
     def _payload(self, event: bytes) -> bytes:
-        """Return a Transaction_payload event whose inner events are converted."""
         header = EventHeader.unpack(event)
         inner = _Converter(_unchecked(self._old), self.extended, self.counts)
         events = [
@@ -311,5 +322,4 @@ class _Converter:
 
 
 def _unchecked(fd: FormatDescription) -> FormatDescription:
-    """Return the format of the events inside a Transaction_payload event, which have no checksums."""
     return replace(fd, checksum=False)

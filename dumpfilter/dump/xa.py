@@ -1,17 +1,17 @@
-"""The XA rule: XA COMMIT and XA ROLLBACK go where a part of the prepared transaction went.
+"""The XA rule: the master sends XA COMMIT or XA ROLLBACK if it sent a part of the prepared transaction.
 
 An XA transaction is two transactions in the binlog. The first ends with an XA_prepare event and holds the changes. The
-second is XA COMMIT or XA ROLLBACK, often in a later file. It has a GTID of its own and names the xid only. A slave
-that has the prepared transaction needs the end, or the transaction stays prepared forever. A slave without the prepared
-transaction must not get the end, because XA COMMIT of an unknown xid stops the SQL thread with an error.
+second, its end, is XA COMMIT or XA ROLLBACK, often in a later file. The end has another GTID and names only the xid. A
+slave that has the prepared transaction needs the end, or the transaction stays prepared forever. A slave without the
+prepared transaction must not get the end, because XA COMMIT of an unknown xid stops the SQL thread with an error.
 
 Three places keep the rule:
 
-- :class:`~dumpfilter.index.xa.XaTransactions` in the index remembers the subjects of each prepared transaction. The end
-  gets a subject that a filter sends if and only if the filter sends a part of the prepared transaction.
-- :class:`XaEnds` in a dump thread remembers what the thread has sent. The filter may change between a prepared
-  transaction and its end. The end then follows what was sent, under the filter of that time.
-- :class:`SentParts` is the memory of both :class:`XaEnds` and the clever filter's pass.
+- :class:`~dumpfilter.index.xa.XaTransactions` in the index remembers the tables of each prepared transaction. A filter
+  sends the end if and only if the filter sends a part of the prepared transaction.
+- :class:`XaEnds` in a dump thread remembers which prepared transactions the thread has sent. The filter may change
+  between XA PREPARE and XA COMMIT. The old filter's decision about the prepared transaction then counts.
+- :class:`SentParts` stores these decisions, for :class:`XaEnds` and for the clever filter's pass.
 
 docs/xa.md describes the rule for users.
 """
@@ -30,7 +30,7 @@ from dumpfilter.index.xa import canonical
 
 
 class SentParts:
-    """The prepared XA transactions of a stream, and whether a part of each was sent."""
+    """The xids of the prepared XA transactions in a stream, and whether the slave was sent any part of each."""
 
     def __init__(self) -> None:
         self._is_sent: dict[Xid, bool] = {}
@@ -42,25 +42,28 @@ class SentParts:
         return canonical(xid) in self._is_sent
 
     def prepare(self, xid: Xid, *, is_sent: bool) -> None:
-        """Note a transaction that was prepared."""
+        """Remember that a transaction was prepared, and whether any part of the transaction was sent."""
         self._is_sent[canonical(xid)] = is_sent
 
     def is_sent(self, xid: Xid) -> bool | None:
-        """Tell whether a part of a prepared transaction was sent; None if the transaction is not known."""
+        """Tell whether a part of the prepared transaction was sent; None if no such transaction is prepared here."""
         return self._is_sent.get(canonical(xid))
 
     def end(self, xid: Xid) -> bool | None:
-        """Forget a transaction, which has ended. Return what :meth:`is_sent` has told of it."""
+        """Forget a prepared transaction, because XA COMMIT or XA ROLLBACK has ended the transaction.
+
+        Return whether a part of the transaction was sent; None if the transaction is not known.
+        """
         return self._is_sent.pop(canonical(xid), None)
 
 
 class XaEnds:
-    """Decides the ends of XA transactions by what one dump has sent.
+    """Decides whether one dump sends XA COMMIT and XA ROLLBACK, by whether it has sent the prepared transaction.
 
     Parameters:
-        other_filters_before: whether the slave may hold transactions that were chosen with other filters. The dump then
-            sends each end whose prepared transaction it does not know. An end too many is an error that the operator
-            sees; an end too few is a transaction that holds its locks forever.
+        other_filters_before: whether the slave may have received transactions from an earlier dump with another filter.
+            The dump then sends XA COMMIT and XA ROLLBACK of every xid that it does not know. An unneeded XA COMMIT is
+            an error that the operator sees. A missing one is a transaction that holds its locks forever.
     """
 
     def __init__(self, *, other_filters_before: bool) -> None:
@@ -74,16 +77,18 @@ class XaEnds:
         first: int,
         is_sent: Callable[[int], bool],
     ) -> npt.NDArray[np.int32]:
-        """Return ``txn_subject`` with the ends of XA transactions decided, from transaction ``first`` on.
+        """Return a copy of ``txn_subject`` in which each XA COMMIT and XA ROLLBACK is marked as sent or dropped.
 
-        ``is_sent`` tells whether the filter in force sends a subject, by its number.
+        Only transactions from number ``first`` on are decided. ``is_sent`` takes the number of a table or statement and
+        tells whether the filter in force sends its events.
         """
         if not (self._parts and segment.earlier_ends) and not (self.other_filters_before and segment.xa_ends):
             return txn_subject
         txn_subject = txn_subject.copy()
         ends: dict[int, Xid | None] = dict(segment.earlier_ends)
         if self.other_filters_before and first:
-            # the dump starts inside this segment, so a part may have been prepared in it before the start
+            # The dump starts inside this segment. XA PREPARE may lie in the segment before the start, so this dump
+            # does not know whether the slave has the prepared transaction.
             ends = dict.fromkeys(segment.xa_ends) | ends
         for event, xid in ends.items():
             txn = segment.transaction_of(event)
@@ -99,13 +104,14 @@ class XaEnds:
         return txn_subject
 
     def note(self, segment: Segment, first: int, is_sent: Callable[[int], bool]) -> None:
-        """Remember what has been sent of the XA transactions that are prepared where a segment ends.
+        """Remember for each XA transaction that a segment prepares whether the dump has sent a part of it.
 
-        The segment was decided from transaction ``first`` on. ``is_sent`` is as in :meth:`decide`.
+        The segment was decided from transaction number ``first`` on. ``is_sent`` takes the number of a table or
+        statement and tells whether the filter in force sends its events.
         """
         for xid in segment.earlier_ends.values():
             self._parts.end(xid)
-        # a part may have been prepared before the dump's start
+        # A transaction may have been prepared before the dump's start and sent with another filter.
         is_unsure = self.other_filters_before and first > 0
         for xid, holds in segment.prepared.items():
             if xid not in self._parts:

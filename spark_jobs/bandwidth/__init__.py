@@ -1,1 +1,1 @@
-"""The bandwidth job: the slaves file, measuring, evaluation, results, and the report."""
+"""The bandwidth job, which reads binlogs and reports how much traffic each slave would receive with its filter."""

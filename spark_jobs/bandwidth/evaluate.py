@@ -1,4 +1,8 @@
-"""The evaluation of measurements: sums over the tally's units give each slave's figures."""
+"""The computation of each slave's traffic from the measurements, without reading the binlogs again.
+
+The measurements hold a tally: bytes and events counted by the condition under which a filter sends them. One entry of
+the tally is a unit. A slave's traffic is a sum over the units that its filter sends.
+"""
 
 from __future__ import annotations
 
@@ -36,20 +40,27 @@ NO_TABLE = "(no table)"
 
 @dataclass(frozen=True)
 class Asked:
-    """A slave with the numbers of the filters that were measured for it."""
+    """A slave of the slaves file, with the numbers of its filter and of the same filter without each single rule.
+
+    Leaving out one rule at a time shows how many bytes each rule saves.
+    """
 
     definition: SlaveDefinition
     number: int
-    """The number of the slave's own filter."""
+    """The index of the slave's filter in the list of all measured filters."""
     without: tuple[int, ...]
-    """For each rule, the number of the filter without that rule."""
+    """For each rule of the slave's filter, the index of the filter that has all other rules."""
 
 
 def ask(
     definitions: Sequence[SlaveDefinition],
     names: NameRules,
 ) -> tuple[list[Asked], list[GivenFilter]]:
-    """Return the slaves and all filters to measure. The slaves' own filters come first, in the slaves' order."""
+    """Return the slaves, and the list of all filters to measure.
+
+    The slaves' own filters come first, in the slaves' order. For each rule, a filter without this rule follows, to
+    show how many bytes the rule saves. ``names`` are the rules by which the server compares names.
+    """
     filters: list[GivenFilter] = [(one.filter(names), one.origin) for one in definitions]
     asked = []
     known: dict[tuple[object, ...], int] = {}
@@ -67,12 +78,12 @@ def ask(
 
 
 class Tables:
-    """The tables that the units belong to, as reports name them."""
+    """The names under which reports list the traffic, mostly ``schema.table``, and the name of each tally unit."""
 
     def __init__(self, tallied: Tallied) -> None:
         names: dict[str, int] = {}
         self.places: list[tuple[str | None, str | None]] = []
-        """The database and the table of each name."""
+        """The database and the table that each name stands for; None where traffic belongs to no single one."""
         of_condition = np.zeros(len(tallied.conditions), np.int64)
         bare = len(tallied.conditions)
         for condition in range(bare):
@@ -90,11 +101,11 @@ class Tables:
         self.of_unit: Ints = of_condition[tallied.condition]
 
     def bytes(self, tallied: Tallied, mask: Mask) -> Ints:
-        """Return the bytes of each name in the units of ``mask``."""
+        """Return for each name the bytes of traffic in the units (entries of the tally) that ``mask`` selects."""
         return _sums(self.of_unit[mask], tallied.bytes[mask], len(self.names))
 
     def figures(self, tallied: Tallied, mask: Mask) -> tuple[TableFigures, ...]:
-        """Return the figures of each table in the units of ``mask``, the largest first."""
+        """Return the traffic of each table in the units (entries of the tally) that ``mask`` selects, largest first."""
         columns = [
             _sums(self.of_unit[mask], column[mask], len(self.names))
             for column in (tallied.bytes, tallied.events, tallied.transactions)
@@ -127,27 +138,29 @@ def _name(subject: Subject) -> tuple[str, tuple[str | None, str | None]]:
 
 
 def _sums(places: Ints, values: Ints, length: int) -> Ints:
-    # bincount sums in floats, which are exact up to 2**53.
+    # The function bincount adds floats, which represent every byte count up to 2**53 exactly.
     return np.bincount(places, weights=values, minlength=length).astype(np.int64)
 
 
 @dataclass(frozen=True)
 class FlagsOf:
-    """A task that evaluates a filter for every subject of a tally. Picklable, since many slaves
-    make this step long."""
+    """A Spark task that asks one filter about every table and statement of a tally.
+
+    With many slaves this step takes long, so it runs on Spark and must be picklable.
+    """
 
     subjects: tuple[Subject, ...]
 
     def __call__(self, given: GivenFilter) -> SubjectFlags | None:
-        """Return the filter's flags as :meth:`~dumpfilter.dump.tallied.Tallied.flags` does."""
+        """Return the filter's verdict about each of ``subjects``, as bits; None for a filter without rules."""
         return flags_of(TableFlags(given[0], Subjects()), self.subjects)
 
 
 class Evaluate:
-    """Computes the figures of slaves. ``flags`` has the flags of every measured filter.
+    """Computes the traffic of slaves from measurements.
 
-    Units that no filter tells apart are added up first. Therefore the cost of a slave does not depend on the binlogs'
-    size.
+    ``flags`` has the verdicts of every measured filter about each table and statement. Counts that all filters treat
+    alike are added up first. The cost of one slave therefore does not depend on the size of the binlogs.
     """
 
     def __init__(self, measured: Measured, flags: Sequence[SubjectFlags | None]) -> None:
@@ -156,10 +169,11 @@ class Evaluate:
         self._schema_bytes = measured.schema_bytes
         self._an_event, _, self._a_byte = costs(measured.timing)
         self.buckets: Ints = np.unique(tallied.bucket[tallied.bucket > 0])
-        """The time buckets with traffic, ascending."""
+        """The time buckets with traffic, ascending, as Unix seconds divided by the length of a bucket."""
         self.tables = Tables(tallied)
         self._ratios = np.full(len(tallied.conditions), measured.ratio())
-        """The compression ratio of the events under each condition, by the schema of the events."""
+        """For each condition of the tally, the expected zstd compression ratio of its events, taken from samples of the
+        same schema."""
         for condition in range(len(self._ratios)):
             subject = tallied.table_of(condition)
             schemas = () if subject is None else encoded_schemas(subject)
@@ -168,17 +182,17 @@ class Evaluate:
 
     @property
     def everything(self) -> Mask:
-        """All units, which a slave without rules is sent."""
+        """The units (entries of the tally) that a slave without a filter is sent."""
         return self.tallied.sent(None)
 
     def series(self, mask: Mask) -> Ints:
-        """Return the bytes of the units of ``mask`` in each bucket."""
+        """Return the bytes in each time bucket, over the units (entries of the tally) that ``mask`` selects."""
         tallied = self.tallied
         places = np.clip(np.searchsorted(self.buckets, tallied.bucket[mask]), 0, len(self.buckets) - 1)
         return _sums(places, tallied.bytes[mask], len(self.buckets))
 
     def __call__(self, asked: Asked) -> tuple[SlaveFigures, tuple[int, ...]]:
-        """Return the slave's figures, and its bytes in each bucket."""
+        """Return the traffic figures of one slave, and the bytes that it receives in each time bucket."""
         tallied, definition = self.tallied, asked.definition
         origin = definition.origin
         flags = self._flags[asked.number]
@@ -230,7 +244,7 @@ class Evaluate:
         )
 
     def _sets(self, flags: SubjectFlags | None) -> list[str]:
-        """Return the encoded names of the per-schema binlogs that hold any event that the slave applies."""
+        """Return the encoded names of the schemas whose binlogs the slave would need after a split by schema."""
         needed: set[str] = set()
         for number, subject in enumerate(self.tallied.subjects):
             if flags is None or flags[number] & FILTER_BINLOG_SEND_F:
@@ -253,7 +267,7 @@ def _figures(tallied: Tallied, mask: Mask) -> Figures:
 
 
 def costs(timing: Timing) -> tuple[float, float, float]:
-    """Return the CPU seconds of deciding an event with a filter and without a filter, and of copying a byte."""
+    """Return the master's CPU seconds for one event with a filter, for one event without, and for copying one byte."""
     return (
         timing.decide_seconds / max(timing.decide_events, 1),
         timing.plain_seconds / max(timing.plain_events, 1),
@@ -262,7 +276,7 @@ def costs(timing: Timing) -> tuple[float, float, float]:
 
 
 def master_cost(timing: Timing, slaves: Sequence[SlaveFigures]) -> MasterCost:
-    """Return the master's cost for these slaves."""
+    """Estimate the CPU seconds that the master needs to serve these slaves, with and without their filters."""
     _, plain, a_byte = costs(timing)
     return MasterCost(
         scan_seconds=timing.scan_seconds,

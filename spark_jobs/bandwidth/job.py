@@ -2,8 +2,8 @@
 
 One pass over the binlogs serves any number of slaves (:mod:`dumpfilter.dump.tally`).
 
-1. The driver indexes the files and divides them into ranges, as the split does.
-2. Each task measures a group of ranges (:mod:`~dumpfilter.spark_jobs.bandwidth.measure`).
+1. The driver indexes the files and divides them into ranges of whole transactions.
+2. Each Spark task measures a group of ranges (:mod:`~dumpfilter.spark_jobs.bandwidth.measure`).
 3. The driver merges the measurements and computes each slave's figures
    (:mod:`~dumpfilter.spark_jobs.bandwidth.evaluate`).
 """
@@ -27,17 +27,17 @@ from dumpfilter.spark_jobs.spark.jobs import Runner
 from dumpfilter.spark_jobs.split.ownership import schemas_among
 
 _MOST_BUCKETS = 3000
-"""The largest number of time buckets, if the user does not set their length. A plot shows fewer."""
+"""The largest number of time buckets. Longer binlogs get longer buckets, unless the user sets their length."""
 
 _LENGTHS = (60, 300, 900, 3600, 6 * 3600, 86_400)
-"""The lengths of a bucket to choose from, seconds."""
+"""The default lengths of a time bucket, seconds. The job takes the shortest that does not make too many buckets."""
 
 _GROUPS = 512
-"""The largest number of tasks that measure ranges, since the result of each task travels to the driver."""
+"""The largest number of tasks that measure binlogs. The driver must receive and hold the result of each task."""
 
 
 _SLICES = 16
-"""The largest number of Spark tasks that evaluate filters."""
+"""The largest number of Spark tasks that ask filters about tables, because each task costs time to start."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,10 @@ class BandwidthOptions(ReadOptions):
 
     bucket_seconds: int | None = None
     fold_above: int = 4 << 30
-    """Bytes of binlog above which tasks return only what the filters tell apart. Every process then evaluates every
-    filter."""
+    """The size of the binlogs, bytes, above which tasks add up counts that all filters treat alike.
+
+    The results that travel to the driver stay small, but every process must then ask every filter.
+    """
 
 
 def bandwidth(
@@ -56,7 +58,11 @@ def bandwidth(
     run: Runner,
     options: BandwidthOptions | None = None,
 ) -> Results:
-    """Measure a binlog set for these slaves. Raises BinlogError with file and position, and OptionError."""
+    """Compute the traffic that each slave would receive from these binlogs, with and without its filter.
+
+    ``source`` names a binlog set or several files, and ``run`` runs the tasks. Raises BinlogError with file and
+    position for a damaged binlog, and OptionError for an unusable option.
+    """
     options = options or BandwidthOptions()
     if not slaves:
         raise OptionError("no slave is given: name at least one slave in the slaves file")
@@ -109,8 +115,11 @@ def bandwidth(
 
 
 def _groups(ranges: Sequence[Range], range_size: int) -> list[tuple[Range, ...]]:
-    """Return groups of consecutive ranges. A group is about as large as a range should be, or larger if there would
-    be too many groups."""
+    """Join consecutive ranges into groups, one for each task. Short files give short ranges, and many small tasks cost
+    too much.
+
+    A group has about ``range_size`` bytes, or more if there would be too many groups.
+    """
     total = sum(one.end - one.start for one in ranges)
     size = max(range_size, -(-total // _GROUPS))
     found: list[list[Range]] = []

@@ -1,4 +1,4 @@
-"""The tasks of the bandwidth job, which measure ranges for all slaves in one pass."""
+"""The Spark tasks of the bandwidth job. Each measures a part of the binlogs, for all slaves in one pass."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ GivenFilter = tuple[ReplicationFilter, OriginFilter | None]
 LEVEL = 3
 """The compression level of zstd, MySQL's default of zstd_compression_level."""
 CHUNK = 256 << 10
-"""Bytes that are compressed together, the size of the dump's chunks."""
+"""The number of bytes compressed together in a sample. It equals the size of a chunk, which the dump compresses."""
 _SAMPLES = 1 << 20
-"""The most bytes of a range that are compressed as samples."""
+"""The most bytes of one range (a part of a binlog file) to compress as samples, because compression is slow."""
 _WHOLE = ""
-"""The name of the whole stream among the samples."""
+"""The key for samples of the unsplit stream, beside the names of schemas."""
 _TIMED = 2
-"""The number of slaves whose dump is timed in each range."""
+"""The number of slaves whose dump is timed in each range. Timing all slaves would take too long."""
 
 
 @dataclass
 class Timing:
-    """CPU seconds on one core, and the amounts of work that took them."""
+    """Measured CPU seconds on one core, with the numbers of events and bytes that were processed in this time."""
 
     scan_seconds: float = 0.0
     scan_bytes: int = 0
@@ -63,24 +63,27 @@ class Timing:
 
 @dataclass
 class Measured:
-    """The measurements of some ranges."""
+    """The measurements of a part of the binlogs: counted traffic, compressed samples, and CPU times."""
 
     tallied: Tallied
     schema_bytes: dict[str, int] = field(default_factory=dict)
-    """The bytes of events in each output of a split by schema, by encoded name."""
+    """The bytes of events that a split by schema would write for each schema, by the schema's encoded name."""
     samples: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """By encoded name of a schema, or :data:`_WHOLE`: the bytes of samples, and their bytes after compression."""
+    """For each schema (by encoded name), the bytes of its samples before and after compression. The empty name stands
+    for the unsplit stream."""
     timing: Timing = field(default_factory=Timing)
 
     def ratio(self, schema: str = _WHOLE) -> float:
-        """Return the compressed size of a schema's events, as a part of 1. Without samples of the schema, use those
-        of the whole stream."""
+        """Return the compressed size divided by the original size, as measured in samples of a schema's events.
+
+        If the schema has no samples, return the ratio of the unsplit stream.
+        """
         raw, compressed = self.samples.get(schema) or self.samples.get(_WHOLE) or (0, 0)
         return min(compressed / raw, 1.0) if raw else 1.0
 
 
 def merged(parts: Sequence[Measured]) -> Measured:
-    """Return the sum of all measurements."""
+    """Add up the measurements of all parts of the binlogs."""
     found = Measured(merge([part.tallied for part in parts]))
     for part in parts:
         for name, nbytes in part.schema_bytes.items():
@@ -94,7 +97,10 @@ def merged(parts: Sequence[Measured]) -> Measured:
 
 @dataclass(frozen=True)
 class MeasureRanges:
-    """A task that measures some ranges. ``filters`` begins with the filters of the ``slaves`` slaves."""
+    """A picklable Spark task that measures some ranges (parts of binlog files) for all filters.
+
+    ``filters`` begins with the slaves' own filters, whose number is ``slaves``. Filters without a single rule follow.
+    """
 
     job: str
     files: tuple[FileIndex, ...]
@@ -103,12 +109,13 @@ class MeasureRanges:
     bucket_seconds: int
     unknown_xa_schemas: tuple[str, ...] = ()
     fold: bool = False
-    """Return only what the filters tell apart. For long binlogs, since every process then evaluates every filter."""
+    """Whether to add up counts that all filters treat alike, which keeps results of long binlogs small. Every process
+    must then ask every filter."""
     verify: bool = True
     block_size: int = BLOCK_SIZE
 
     def __call__(self, ranges: Iterable[Range]) -> Measured:
-        """Measure the ranges. Raises BinlogError with file and position."""
+        """Read the ranges and return their measurements. Raises BinlogError with file and position."""
         state = _process_state(self)
         found = Measured(state.tally.take())
         for wanted in ranges:
@@ -145,21 +152,22 @@ class MeasureRanges:
 
 @dataclass(frozen=True)
 class _ProcessState:
-    """Objects of this process that all its ranges share. A filter then decides each subject once."""
+    """Objects that all tasks of one worker process share, so that a filter is asked only once about each table."""
 
     job: str
     subjects: Subjects
     sources: SourceNumbers
     tally: Tally
     given: tuple[tuple[TableFlags, OriginFilter | None], ...]
-    """All filters, those of the slaves first."""
+    """The verdicts of every filter about tables, and the origins that its slave wants. The slaves' filters come
+    first."""
     slaves: int
     without_rules: TableFlags
     owners: Owners
     numbers: dict[Subject, int] = field(default_factory=dict)
 
     def flags_of(self, tallied: Tallied) -> list[SubjectFlags | None]:
-        """Return the flags of every filter for the tally's subjects."""
+        """Return the verdicts of every filter about the tally's tables and statements, as bits."""
         for number in range(len(self.subjects)):
             if self.subjects.members(number) is None:
                 self.numbers.setdefault(self.subjects[number], number)
@@ -193,9 +201,10 @@ def _process_state(job: MeasureRanges) -> _ProcessState:
 def _compress(
     file: BinlogFile, block: Block, shares: Sequence[Share], owners: Owners, turn: int, found: Measured
 ) -> None:
-    """Compress samples of the shares of a block.
+    """Compress samples of a block of events, for each schema separately, to estimate compression ratios.
 
-    Each range begins with the share of another schema, so that every schema has samples.
+    A block's share of a schema is the events that a split would write for the schema. Each range begins with another
+    schema, so that every schema has samples.
     """
     compressor = zstandard.ZstdCompressor(level=LEVEL)
 
@@ -216,7 +225,6 @@ def _compress(
 
 
 def _beginning(share: Share, block: Block, file: BinlogFile) -> bytes:
-    """Return about the first :data:`CHUNK` bytes of a share."""
     sizes: npt.NDArray[np.int64] = np.cumsum(share.runs[:, RUN_SIZE])
     n = int(np.searchsorted(sizes, CHUNK)) + 1
     part = Share(share.output, share.runs[:n], 0, share.transactions, share.ends, share.replaced)
@@ -226,8 +234,10 @@ def _beginning(share: Share, block: Block, file: BinlogFile) -> bytes:
 
 
 def _time(file: BinlogFile, block: Block, state: _ProcessState, turn: int, timing: Timing) -> None:
-    """Time the dump of a block without a filter, and with the filters of some slaves. Each range
-    times other slaves."""
+    """Measure the CPU time to dump a block of events without a filter, and with the filters of a few slaves.
+
+    Each range takes other slaves, so that all slaves have measurements in the end.
+    """
 
     def dump(flags: TableFlags, origin: OriginFilter | None) -> tuple[float, float, int]:
         thread = DumpThread(flags, state.sources, origin=origin)
@@ -249,7 +259,7 @@ def _time(file: BinlogFile, block: Block, state: _ProcessState, turn: int, timin
     n = state.slaves
     for k in range(min(_TIMED, n)):
         flags, origin = state.given[(turn * _TIMED + k) % n]
-        # Decide all subjects first, since a dump decides each subject once and not in each segment.
+        # A filter is asked once about each table and not in each segment, so the time for it is not measured here.
         flags.array()
         seconds, rendering, sent = dump(flags, origin)
         timing.decide_seconds += seconds

@@ -22,7 +22,11 @@ REPORT = "report.html"
 
 
 def check_output(directory: Path, *, overwrite: bool) -> None:
-    """Check that the directory can be written, before the job begins. Raises OutputError."""
+    """Check before a long job that its output directory can be written.
+
+    Raises OutputError if the directory cannot be written or holds other files. Results of an earlier job are an error,
+    too, unless ``overwrite`` is set.
+    """
     if directory.exists() and not directory.is_dir():
         raise OutputError(f"{directory}: is not a directory")
     if directory.exists() and any(directory.iterdir()):
@@ -38,7 +42,10 @@ def check_output(directory: Path, *, overwrite: bool) -> None:
 
 
 def write_results(results: Results, directory: Path) -> None:
-    """Write all output files. Raises OutputError; then the directory is unchanged."""
+    """Write the JSON file, the Parquet tables and the report of a bandwidth job into ``directory``.
+
+    Raises OutputError if a file cannot be written. The directory is then unchanged.
+    """
     directory = directory.absolute()
     beside, old = _beside(directory), _beside(directory)
     with writing(directory):
@@ -64,7 +71,10 @@ def write_results(results: Results, directory: Path) -> None:
 
 
 def tables(results: Results) -> dict[str, pa.Table]:
-    """Return the results as tables: ``slaves``, ``rules``, ``tables``, ``slave_tables``, ``traffic``."""
+    """Return a job's results as Arrow tables by name, one for each Parquet file.
+
+    The names are ``slaves``, ``rules``, ``tables``, ``slave_tables`` and ``traffic``.
+    """
     starts = results.bucket_starts
     series = {"": results.series.no_filter, **results.series.slaves}
     return {
@@ -78,7 +88,7 @@ def tables(results: Results) -> dict[str, pa.Table]:
         "slave_tables": _table(
             {"slave": one.name, **share.model_dump()} for one in results.slaves for share in one.tables
         ),
-        # Rows without a slave's name are the traffic of a slave without a filter.
+        # A row whose slave is null holds the traffic that a slave without a filter would receive.
         "traffic": _table(
             {"slave": name or None, "start": start, "bytes": nbytes}
             for name, column in series.items()

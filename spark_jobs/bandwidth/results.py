@@ -1,4 +1,4 @@
-"""The results of the bandwidth job: the model of its JSON, its Parquet tables, and its report.
+"""The data model of the bandwidth job's results. The JSON file, the Parquet tables and the report all show this data.
 
 All bytes are bytes of events with headers and checksums, as the gRPC dump sends them in ``Chunk.events``. All times
 are Unix seconds.
@@ -14,75 +14,82 @@ class _Model(BaseModel):
 
 
 class Figures(_Model):
-    """An amount of traffic."""
+    """An amount of binlog traffic: bytes, events and transactions."""
 
     bytes: int
     events: int
     transactions: int
-    """Transactions with at least one event in this traffic."""
+    """The number of transactions that have at least one event in this traffic."""
 
 
 class Peak(_Model):
-    """The time bucket with the most traffic."""
+    """The time bucket in which a slave receives the most traffic."""
 
     start: int
     """The beginning of the bucket, Unix seconds."""
     bytes: int
-    """Bytes in the whole time bucket."""
+    """The bytes that the slave receives in the whole time bucket."""
     bytes_per_second: float
 
 
 class RuleSaving(_Model):
-    """The effect of one rule of a slave's filter, with all other rules in force."""
+    """The bytes that one rule of a slave's filter saves, while all other rules stay in force."""
 
     rule: str
     """The rule as an option: ``--replicate-do-db=shop``."""
     bytes_without: int
     """Bytes that the master would send to the slave if the filter did not have this rule."""
     saving: int
-    """``bytes_without`` minus the bytes that the master sends. Negative if the rule admits events."""
+    """The bytes that the rule keeps from the slave. Negative if the rule admits events that would else be dropped."""
 
 
 class TableShare(_Model):
-    """The part of a table in a slave's traffic."""
+    """The traffic of one database table that one slave receives."""
 
     table: str
-    """The :attr:`TableFigures.name` of the table."""
+    """The name of the table or of the kind of traffic, equal to a :attr:`TableFigures.name`."""
     bytes: int
 
 
 class SlaveFigures(_Model):
-    """The figures of one slave over the whole binlog."""
+    """The traffic of one slave over the whole binlog, under different ways to send it."""
 
     name: str
     server_id: int | None
     semantics: str
-    """The semantics of the slave's filter, ``classic`` or ``effective``."""
+    """The kind of filter: ``classic`` for the servers' ``--replicate-*`` rules, ``effective`` for the rules of
+    WL#2516."""
     rules: tuple[str, ...]
     no_filter: Figures
-    """The traffic that a slave without rules is sent, and applies."""
+    """The traffic that the slave would receive without a filter."""
     applied: Figures
-    """The traffic that the slave's SQL thread executes. With the filter on the slave, the master still sends
-    ``no_filter``."""
+    """The traffic that the slave's SQL thread executes after the slave's own filter.
+
+    If only the slave filters, the master still sends all of ``no_filter``.
+    """
     master_side: Figures
-    """The traffic that the gRPC dump sends with the filter on the master, to the byte."""
+    """The exact traffic that the master sends to this slave if the master applies the slave's filter."""
     undecided_events: int
-    """Events in ``master_side`` that are undecided. The slave's own filter decides about them."""
+    """The number of events in ``master_side`` about which the master cannot decide. The slave's filter decides."""
     compressed_no_filter: int
     """The bytes of ``no_filter`` as zstd (level 3, chunks of 256 KiB), estimated by the ratio of
     compressed samples."""
     compressed: int
     """The bytes of ``master_side`` as zstd, estimated in the same way as ``compressed_no_filter``."""
     split: int
-    """The bytes of events in those per-schema binlogs that hold any event that this slave applies."""
+    """The bytes that the slave would receive if the binlogs were split by schema.
+
+    The slave then needs the whole binlog of every schema from which it applies any event.
+    """
     split_sets: tuple[str, ...]
-    """The names of the schemas of those binlogs; "@rest" for the binlog of events without a schema."""
+    """The schemas whose binlogs the slave would need after a split by schema. "@rest" is the binlog of events without a
+    schema."""
     peak_no_filter: Peak | None
     peak: Peak | None
-    """The peak of the slave's traffic with the filter on the master."""
+    """The time bucket in which the slave receives the most bytes, with its filter on the master."""
     rule_savings: tuple[RuleSaving, ...]
     tables: tuple[TableShare, ...]
-    """All tables in ``master_side``, the largest first."""
+    """The traffic of each database table that the slave receives with its filter on the master, the largest first."""
     cpu_seconds: float
     """CPU seconds of the master for deciding and copying this slave's stream, estimated from timed samples."""
 
@@ -100,7 +107,7 @@ class TableFigures(_Model):
 
 
 class Series(_Model):
-    """Bytes over time, with one entry for each bucket of :attr:`Results.bucket_starts`."""
+    """Bytes of traffic over time. Each tuple has one entry for each time bucket of :attr:`Results.bucket_starts`."""
 
     no_filter: tuple[int, ...]
     """The traffic of a slave without a filter."""
@@ -128,7 +135,7 @@ class SkippedFile(_Model):
 
     file: str
     position: int | None
-    """The position from which on the file was skipped; None for the whole file."""
+    """The file offset from which on the job skipped the file; None if it skipped the whole file."""
     reason: str
 
 
@@ -136,15 +143,15 @@ class MasterCost(_Model):
     """CPU seconds of the master for this binlog, on one core of the machine of this run."""
 
     scan_seconds: float
-    """Reading, verifying and indexing the binlog, once for all slaves."""
+    """CPU seconds for reading, verifying and indexing the binlog, once for all slaves."""
     decide_seconds: float
-    """Deciding for all slaves, the sum of :attr:`SlaveFigures.cpu_seconds`."""
+    """CPU seconds for deciding and copying the streams of all slaves, the sum of :attr:`SlaveFigures.cpu_seconds`."""
     unfiltered_seconds: float
-    """Copying the stream for as many slaves without a filter."""
+    """CPU seconds for copying the whole stream to the same number of slaves, without filters."""
 
 
 class Results(_Model):
-    """All results of a job. ``format`` is raised when the meaning of a field changes."""
+    """All results of a bandwidth job. The number ``format`` grows when a release changes the meaning of a field."""
 
     format: int = 1
     source: SourceFigures

@@ -1,4 +1,4 @@
-"""The slaves file, which names slaves and their filters."""
+"""The slaves file of the bandwidth job, a TOML file that names slaves and their filter rules."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ class _File(Model):
 
 @dataclass(frozen=True)
 class SlaveDefinition:
-    """A slave of the slaves file. With a ``server_id`` the slave does not receive transactions of that server id."""
+    """A slave of the slaves file, with its filter rules.
+
+    If ``server_id`` is given, the slave does not receive transactions with this server id, as in real replication.
+    """
 
     name: str
     rules: tuple[str, ...]
@@ -73,9 +76,10 @@ class SlaveDefinition:
 
 
 def load_slaves(path: Path) -> list[SlaveDefinition]:
-    """Read a slaves file (TOML; see docs/bandwidth.md).
+    """Read a slaves file, which lists slaves and their filter rules in TOML (docs/bandwidth.md).
 
-    A slave with ``count = N`` stands for N slaves, named with ``-1``, ``-2`` …, and with consecutive server ids.
+    An entry with ``count = N`` stands for N slaves. Their names end in ``-1``, ``-2`` …, and their server ids are
+    consecutive.
     Raises OptionError with the file and the key.
     """
     parsed = load_toml(path, _File)

@@ -1,1 +1,2 @@
-"""Spark for the jobs: Java, the context, the workers' environment, tasks and their errors."""
+"""The use of Apache Spark by the jobs: the search for Java, the Spark context, the workers' Python environment, and the
+running of tasks."""

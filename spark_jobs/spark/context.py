@@ -1,12 +1,12 @@
-"""The Spark context of a job: local, on a cluster, or the context that spark-submit prepares.
+"""The start of Spark for a job: on this machine, on a cluster, or in the context that spark-submit prepares.
 
-Measured start costs with ``local[2]`` on two cores, and the measures against them:
+A start with ``local[2]`` on two cores was measured. These costs were found, and reduced where possible:
 
 - The JVM takes 2 s and the context another 2 s. The JVM's second compiler is off, which saves 1 s: that compiler
   pays off only in long Java work, and it would take the cores from the Python workers.
 - A ``SparkSession`` takes 2.5 s. The jobs need none.
-- The first job takes 3.5 s. In every worker 1.2 s of them would be imports and loading the compiled kernels.
-  A daemon loads both once, before it forks the workers (:mod:`~dumpfilter.spark_jobs.spark.daemon`).
+- The first job takes 3.5 s. Each worker process would spend 1.2 s of them on imports and on loading numba's compiled
+  code. A daemon loads both once, before it forks the workers (:mod:`~dumpfilter.spark_jobs.spark.daemon`).
 """
 
 from __future__ import annotations
@@ -35,19 +35,20 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 ARROW_RECORDS = 4096
-"""Rows in an Arrow batch from Spark to a Python worker. A row is some hundred bytes."""
+"""The number of rows that Spark sends to a Python worker in one Arrow batch. A row has some hundred bytes."""
 
 TASK_ATTEMPTS = 4
-"""Attempts at a task before its job fails. Clusters have the same default."""
+"""The number of times that Spark tries a task before the job fails. Spark's default on clusters is the same."""
 
 REACH_TIMEOUT = 5.0
-"""Seconds to wait for a master's port to accept a connection."""
+"""The seconds to wait for a connection to a Spark master."""
 
 NO_WORKER_AFTER = 15.0
-"""Seconds without an executor before a warning appears, and between two warnings."""
+"""The seconds that a job waits for an executor (a worker process of the cluster) before each warning to the user."""
 
 ENVIRONMENT = "environment"
-"""The directory, below an executor's working directory, into which Spark unpacks the packaged environment."""
+"""The name of the directory into which Spark unpacks the archive of Python packages on each executor. The directory
+lies in the executor's working directory."""
 
 _LOG4J = """\
 status = fatal
@@ -62,15 +63,18 @@ appender.stderr.layout.pattern = %p %c{1}: %m%n
 
 
 class SparkMissing(OptionError):
-    """Spark cannot start on this machine. The text says what to install."""
+    """An error raised when Spark cannot start on this machine. The text says what to install."""
 
 
 class SparkUnreachable(ConnectionLost):
-    """No Spark master answers at the given address. The text names the address."""
+    """An error raised when no Spark master answers at the given address. The text names the address."""
 
 
 def check_java() -> str:
-    """Return the path of the java that Spark will run. Raises SparkMissing without a java that is new enough."""
+    """Return the path of the Java program that Spark will run.
+
+    Raises SparkMissing if there is no Java, or if it is too old for Spark.
+    """
     java = find_java()
     if java is None:
         home = os.environ.get("JAVA_HOME")
@@ -86,14 +90,17 @@ _CURE = "Install one (Debian, Ubuntu: apt-get install default-jre-headless) or l
 
 
 def under_spark_submit() -> bool:
-    """Tell whether spark-submit runs this process. Then spark-submit's options set the master and the memory."""
+    """Tell whether Spark's program spark-submit has started this process.
+
+    In this case the options of spark-submit set the Spark master and the memory, and not the job's options.
+    """
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def master_with_retries(master: str) -> str:
-    """Return the master's URL with task attempts added to ``local`` and ``local[N]``.
+    """Add a number of attempts to the Spark master URLs ``local`` and ``local[N]``, and return other URLs unchanged.
 
-    Without that addition Spark tries a task again only on clusters.
+    Without this number, Spark on a single machine never tries a failed task again.
 
     >>> master_with_retries("local[*]"), master_with_retries("local"), master_with_retries("spark://host:7077")
     ('local[*,4]', 'local[1,4]', 'spark://host:7077')
@@ -103,10 +110,10 @@ def master_with_retries(master: str) -> str:
 
 
 def driver_address(master: str, timeout: float = REACH_TIMEOUT) -> str | None:
-    """Connect to a standalone master and return this host's address on that connection.
+    """Connect to a standalone Spark master, and return the address of this host that the master sees.
 
-    ``master`` is ``spark://host:port[,host:port …]``; for any other kind of master the answer is None. Spark itself
-    would try for a minute and then fail with an unclear message.
+    ``master`` is ``spark://host:port[,host:port …]``. Return None for any other kind of master. The connection also
+    shows quickly whether a master answers. Spark itself would try for a minute and then fail with an unclear message.
 
     Raises OptionError for an address without a port, and SparkUnreachable when none of the addresses accepts a
     connection within ``timeout`` seconds.
@@ -130,24 +137,25 @@ def driver_address(master: str, timeout: float = REACH_TIMEOUT) -> str | None:
 
 @dataclass(frozen=True)
 class SparkSettings:
-    """The options of a Spark context. Under spark-submit they are ignored, since spark-submit has its own."""
+    """The user's options for the start of Spark. They are ignored when spark-submit starts the process, because the
+    options of spark-submit count then."""
 
     master: str = "local[*]"
-    """``local[N]``, ``spark://host:port``, or any other URL that Spark knows."""
+    """The Spark master that runs the job: ``local[N]``, ``spark://host:port``, or any other URL that Spark knows."""
     driver_memory: str = "1g"
     executor_memory: str = "1g"
     environment: str | None = None
-    """The packaged environment with the executors' Python, a path or a URL that the executors can read.
+    """The archive with the Python packages that executors need, as a path or URL that all executors can read.
 
-    Without it the executors run the path of this interpreter.
+    Without an archive, executors run the Python interpreter at the same path as on this machine.
     """
 
 
 def context_settings(settings: SparkSettings) -> dict[str, str]:
-    """Return Spark's settings for a context that this process starts, including those of :func:`job_settings`.
+    """Return all Spark settings, by name, for a Spark context that this process starts.
 
-    Raises the errors of :func:`driver_address`. Raises OptionError when the environment's file is missing or the
-    master is local.
+    Raises SparkUnreachable when no Spark master answers. Raises OptionError for an address without a port, or when the
+    archive of Python packages is missing or is given with a local master.
     """
     master, environment = settings.master, settings.environment
     host = driver_address(master)
@@ -162,7 +170,7 @@ def context_settings(settings: SparkSettings) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
     }
     if host is not None:
-        # Workers must be able to resolve the driver's address. A host name may not resolve on the workers.
+        # Workers connect to the driver. They may be unable to resolve its host name, so Spark gets an IP address.
         given |= {"spark.driver.host": host, "spark.driver.bindAddress": host}
     if environment is not None:
         given["spark.archives"] = f"{_archive(environment, master)}#{ENVIRONMENT}"
@@ -170,9 +178,9 @@ def context_settings(settings: SparkSettings) -> dict[str, str]:
 
 
 def job_settings(master: str) -> dict[str, str]:
-    """Return the settings that the jobs need in every context. Options of spark-submit override them."""
-    # Local workers import the driver's own files. A check would fail only for a developer who edits them
-    # during a job.
+    """Return the Spark settings that the jobs need however Spark is started. Options of spark-submit override them."""
+    # Cluster workers compare their code with the driver's. Local workers import the driver's own files, so a check
+    # would fail only for a developer who edits these files during a job.
     code = {} if master.startswith("local") else {f"spark.executorEnv.{DRIVERS_CODE}": code_digest()}
     return {
         **code,
@@ -180,7 +188,7 @@ def job_settings(master: str) -> dict[str, str]:
         "spark.python.daemon.module": "dumpfilter.spark_jobs.spark.daemon",
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_RECORDS),
-        "spark.sql.codegen.wholeStage": "false",  # Spark cannot compile Python functions.
+        "spark.sql.codegen.wholeStage": "false",  # The jobs run Python functions, which Spark cannot compile.
     }
 
 
@@ -199,10 +207,10 @@ def _archive(environment: str, master: str) -> str:
 
 @contextlib.contextmanager
 def spark_context(settings: SparkSettings) -> Iterator[SparkContext]:
-    """Start a Spark context, and stop it at the end, also after Ctrl-C.
+    """Start Spark for the body of a ``with`` statement, and stop Spark at the end, even after Ctrl-C.
 
-    Raises SparkMissing when Java or PySpark is missing, or when Spark does not start (with Spark's message). Raises
-    the errors of :func:`context_settings`.
+    Raises SparkMissing when Java or PySpark is missing, or with Spark's message when Spark does not start. Raises
+    SparkUnreachable when no Spark master answers, and OptionError for unusable settings.
     """
     if not under_spark_submit():
         check_java()
@@ -210,7 +218,7 @@ def spark_context(settings: SparkSettings) -> Iterator[SparkContext]:
         import pyspark
     except ImportError:
         raise SparkMissing("PySpark is not installed: pip install 'dumpfilter[spark]'") from None
-    # py4j logs a traceback for every connection that the end of a job closes.
+    # The end of a job closes connections to Java, and py4j would log a traceback for each of them.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     if under_spark_submit():
         with _submitted_context() as context:
@@ -230,9 +238,9 @@ def spark_context(settings: SparkSettings) -> Iterator[SparkContext]:
 def _submitted_context() -> Iterator[SparkContext]:
     from pyspark import SparkConf, SparkContext
 
-    # With a local master the executors must run the driver's Python.
+    # With a local master the executors must run the same Python interpreter as the driver.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    # Connect to the JVM of spark-submit, whose properties are the settings.
+    # The settings of spark-submit are properties of its JVM, so this process connects to the JVM first.
     SparkContext._ensure_initialized()
     conf = SparkConf(_jvm=SparkContext._jvm)
     for key, value in job_settings(conf.get("spark.master", "") or "").items():
@@ -260,14 +268,14 @@ def _launched_context(given: Mapping[str, str]) -> Iterator[SparkContext]:
         conf = SparkConf(loadDefaults=False)
         for key, value in given.items():
             conf.set(key, value)
-        # Spark leaves directories behind when its JVM is killed, and scratch is removed as a whole.
+        # A killed JVM leaves Spark's directories behind. They lie in one directory that this process removes.
         conf.set("spark.local.dir", scratch)
         conf.set(
             "spark.driver.extraJavaOptions",
             f"-XX:TieredStopAtLevel=1 -Djava.io.tmpdir={scratch} -Dlog4j2.configurationFile={log4j.as_uri()}",
         )
         messages = Path(scratch) / "spark.err"
-        # The JVM warns of incubator modules and host names, and a user can do nothing about either.
+        # The JVM's warnings about incubator modules and host names go to a file, since users cannot act on them.
         with open(messages, "wb") as stderr:
 
             def start() -> SparkContext:
@@ -300,14 +308,17 @@ def _launched_context(given: Mapping[str, str]) -> Iterator[SparkContext]:
 
 @contextlib.contextmanager
 def _warn_without_executor(context: SparkContext, given: Mapping[str, str]) -> Iterator[None]:
-    """Warn on stderr while the cluster gives the job no executor. Spark itself waits in silence."""
+    """Warn on stderr, during the body of a ``with`` statement, while the cluster gives the job no executor.
+
+    Without the warning a user would not know why the job waits, because Spark itself prints no message.
+    """
     if given["spark.master"].startswith("local"):
         yield
         return
     over = threading.Event()
 
     def watch() -> None:
-        # The list of executors includes the driver.
+        # Spark counts the driver as an executor, too, so a list of length 1 means that no worker is there.
         while not over.wait(NO_WORKER_AFTER):
             try:
                 if len(_jvm_context(context).statusTracker().getExecutorInfos()) > 1:
@@ -337,13 +348,13 @@ def _jvm_context(context: SparkContext) -> Any:
 @contextlib.contextmanager
 def _without_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
-        # PySpark warns when the JVM has ended before the context is stopped.
+        # After Ctrl-C the JVM may end before the context is stopped, and PySpark would warn the user about it.
         warnings.simplefilter("ignore", RuntimeWarning)
         yield
 
 
 def _end_jvm() -> None:
-    """End the JVM, so that a later context can have other settings."""
+    """End the Java process of Spark, so that a later Spark context in this process can have other settings."""
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway
@@ -353,7 +364,7 @@ def _end_jvm() -> None:
     with contextlib.suppress(Exception):
         gateway.shutdown()
     if process is not None:
-        # The JVM ends when its standard input is closed.
+        # PySpark's JVM ends by itself when its standard input is closed.
         with contextlib.suppress(OSError):
             process.stdin.close()
         try:
@@ -366,7 +377,7 @@ def _end_jvm() -> None:
 
 
 def _first_line(text: str) -> str:
-    """Return the first line of Spark's output that names an error. Without such a line, return the first line."""
+    """Return the first line of Spark's output that names an error, or the first line if no line names an error."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = [line for line in lines if "Exception" in line or "Error" in line]
     return (told or lines or [""])[0]

@@ -1,7 +1,7 @@
-"""The process that Spark's Python workers are forked from. It loads the compiled kernels before it forks.
+"""The daemon that forks Spark's Python workers. It loads numba's compiled functions (kernels) before it forks.
 
 Each executor starts one such daemon (``spark.python.daemon.module``) and asks it for workers. PySpark's own daemon
-imports nothing, so every worker would import numba and load the kernels: more than 1 s of a core and 150 MB each.
+imports nothing. Every worker would then import numba and load the kernels, which costs 1 s of a core and 150 MB each.
 Forking is safe only in a process with one thread. Therefore the daemon starts no thread pool of numba or numpy, and
 leaves pyarrow and pandas, whose import starts threads, to the workers.
 """
@@ -16,14 +16,17 @@ import tempfile
 from pathlib import Path
 
 PACKAGE = "dumpfilter"
-"""The import name of this product."""
+"""The name under which Python imports this product."""
 
 DRIVERS_CODE = "DUMPFILTER_CODE"
-"""The environment variable that gives the driver's :func:`code_digest` to a cluster's workers."""
+"""The environment variable that tells a cluster's workers the digest of the driver's code (:func:`code_digest`)."""
 
 
 def package_folder() -> Path:
-    """Return the folder of the installed package. Raises ModuleNotFoundError when it is not installed."""
+    """Return the folder of the installed package ``dumpfilter``.
+
+    Raises ModuleNotFoundError when the package is not installed.
+    """
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError(f"the package {PACKAGE} is not installed", name=PACKAGE)
@@ -31,9 +34,9 @@ def package_folder() -> Path:
 
 
 def code_digest() -> str:
-    """Return a digest of the package's sources. Two states of the code have different digests."""
+    """Return a digest of all source files of ``dumpfilter``, to find out whether two machines have the same code."""
     folder = package_folder()
-    # In a checkout master, slave and spark_jobs are links, which Path.rglob would not follow.
+    # In a checkout the folders master, slave and spark_jobs are links, which Path.rglob would not follow.
     sources = [
         Path(parent, name)
         for parent, _, names in os.walk(folder, followlinks=True)
@@ -48,14 +51,14 @@ def code_digest() -> str:
 
 
 def check_code() -> None:
-    """End this process when its code differs from the driver's, since a task would mean something else here."""
+    """End this worker process if its ``dumpfilter`` differs from the driver's, because results could be wrong."""
     wanted = os.environ.get(DRIVERS_CODE)
     if wanted is not None and wanted != code_digest():
         sys.exit("the worker's dumpfilter is not the driver's: package the environment again")
 
 
 def load_kernels() -> None:
-    """Load the compiled kernels from numba's cache, or compile them."""
+    """Load numba's compiled functions from their cache, or compile them, before workers are forked."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy reads the variable when it is imported
     from dumpfilter.warm_up import warm_up
 
@@ -64,7 +67,7 @@ def load_kernels() -> None:
 
 
 def main() -> None:
-    """Load the kernels, then run PySpark's daemon."""
+    """Run PySpark's daemon in this process, after numba's compiled functions have been loaded."""
     from pyspark.daemon import manager
 
     check_code()

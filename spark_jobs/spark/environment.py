@@ -1,6 +1,6 @@
-"""The packaged environment: one archive with all that a cluster's workers need to run the jobs.
+"""The packing of one archive with all Python packages that a cluster's workers need to run the jobs.
 
-The archive is a virtual environment without its tools. It holds:
+The archive is a virtual environment without pip and scripts. It holds:
 
 - ``bin/python``, a link to the workers' interpreter;
 - the packages that ``dumpfilter[spark]`` requires, but for PySpark, which comes with the workers' Spark, and the
@@ -34,34 +34,38 @@ from dumpfilter.errors import DumpfilterError, OptionError, OutputError
 from dumpfilter.spark_jobs.spark.daemon import PACKAGE, package_folder
 
 OWN = "dumpfilter"
-"""The name of this product's distribution."""
+"""The name of this product as an installed distribution."""
 
 EXTRA = "spark"
-"""The extra of the distribution that the jobs require."""
+"""The extra that users install for the Spark jobs: ``pip install dumpfilter[spark]``."""
 
 NOT_PACKED = frozenset({"pyspark", "py4j", "jinja2", "plotly"})
-"""Packages that come with the workers' Spark, or that only the driver uses to render the report."""
+"""The packages that are left out of the archive. PySpark and py4j come with the workers' Spark. Only the driver uses
+jinja2 and plotly, which render the report."""
 
 LEFT_OUT = frozenset({"__pycache__", "tests"})
-"""Directories that no job reads."""
+"""The directories of packages that are left out of the archive, because no job reads them."""
 
 INSTALLERS = frozenset({"RECORD", "direct_url.json", "INSTALLER", "REQUESTED"})
-"""Files that describe how a distribution was installed."""
+"""The files that describe how pip installed a package. They are left out of the archive, because they name paths."""
 
 SITE_PACKAGES = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
 
 Progress = Callable[[int, int], None]
-"""A function that receives the bytes packed so far and their total."""
+"""A function that shows the progress of packing. Its arguments are the bytes packed so far and the bytes to pack."""
 
 
 class EnvironmentUnusable(DumpfilterError):
-    """An installation that cannot be packed. The text names the package and the cure."""
+    """An error raised when an installed package cannot be packed. The text names the package and the remedy."""
 
 
 @dataclass(frozen=True)
 class Packed:
-    """The result of packing. ``bytes`` counts the unpacked files, ``size`` the archive, and ``python`` is the
-    workers' interpreter."""
+    """The result of packing the workers' Python environment into an archive.
+
+    ``bytes`` is the size of all unpacked files, and ``size`` the size of the archive. ``python`` is the path of the
+    interpreter that the workers will run.
+    """
 
     path: Path
     python: str
@@ -74,7 +78,7 @@ class Packed:
 def package_environment(
     output: Path, *, python: str | None = None, progress: Progress | None = None
 ) -> Packed:
-    """Pack this interpreter's environment into ``output``, an archive ``NAME.tar.gz``.
+    """Pack the Python packages that a cluster's workers need into ``output``, an archive ``NAME.tar.gz``.
 
     ``python`` is the path of the workers' interpreter, which must have the same minor version. The default is this
     machine's path. An existing ``output`` is replaced after the new archive is complete.
@@ -140,7 +144,9 @@ def needed_distributions() -> list[importlib.metadata.Distribution]:
 
 
 def distribution_files(distribution: importlib.metadata.Distribution) -> Iterator[tuple[str, Path]]:
-    """Yield the files of an installed distribution: the name below site-packages, and the path.
+    """Yield the files of an installed package that belong into the archive.
+
+    Each item is the file's name below site-packages, and the file's path on this machine.
 
     Scripts, caches, tests and the installer's records are left out. Raises EnvironmentUnusable for a distribution
     that is installed in editable mode, or that has no list of its files.
@@ -164,14 +170,14 @@ def distribution_files(distribution: importlib.metadata.Distribution) -> Iterato
 
 
 def _copy_own_packages(to: Path) -> None:
-    """Copy this package and its kernels that numba has compiled. Symbolic links become folders."""
+    """Copy the package ``dumpfilter`` with numba's compiled functions. Symbolic links become folders."""
     shutil.copytree(
         package_folder(), to / PACKAGE, ignore=shutil.ignore_patterns("tests", "*.pyc", "*.tmp.*")
     )
 
 
 def _compile_kernels(own: Path) -> None:
-    """Compile into the copy every kernel that is not compiled yet."""
+    """Compile those numba functions in the copied package that are not compiled yet, so that workers start fast."""
     surroundings = {
         name: value for name, value in os.environ.items() if name not in ("NUMBA_CACHE_DIR", "PYTHONPATH")
     }
@@ -195,15 +201,17 @@ def _own_files(own: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _write(output: Path, python: str, files: dict[str, Path], progress: Progress | None) -> int:
-    """Write the archive under a temporary name and rename it to ``output``. Return the size of its unpacked files,
-    bytes."""
+    """Write the archive under a temporary name, then rename it to ``output``, so that no half archive is ever used.
+
+    Return the size of the unpacked files, bytes.
+    """
     sizes = {name: path.stat().st_size for name, path in files.items()}
     total, done = sum(sizes.values()), 0
     with tempfile.NamedTemporaryFile(
         dir=output.parent, prefix=_part_of(output), suffix=".part", delete=False
     ) as raw:
         try:
-            # Compiled libraries gain little from a higher level.
+            # Most of the content is compiled libraries, which a higher compression level hardly makes smaller.
             with tarfile.open(fileobj=raw, mode="w:gz", compresslevel=1) as archive:
                 _add_interpreter(archive, python)
                 for name, path in sorted(files.items()):
@@ -223,7 +231,7 @@ def _write(output: Path, python: str, files: dict[str, Path], progress: Progress
 
 
 def _part_of(output: Path) -> str:
-    """Return the beginning of the temporary name under which ``output`` is written."""
+    """Return the first part of the temporary file name that ``output`` has until it is complete."""
     return f".{output.name}."
 
 
@@ -242,11 +250,15 @@ def _add_interpreter(archive: tarfile.TarFile, python: str) -> None:
 
 
 def _plain(info: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Normalize owner, mode and mtime (whole seconds, since old tar formats drop fractions)."""
+    """Replace the owner, mode and mtime of a file in the archive by values that do not depend on this machine's users.
+
+    The mtime has whole seconds, because old tar formats drop fractions.
+    """
     info.uid = info.gid = 0
     info.uname = info.gname = ""
     info.mode = 0o755 if info.mode & 0o100 else 0o644
     info.mtime = int(info.mtime)
-    if info.islnk():  # The file has a second hard link on this disk. The archive needs its content.
+    # The tar format stores a file with two hard links as a link without content, but the archive needs the content.
+    if info.islnk():
         info.type, info.linkname = tarfile.REGTYPE, ""
     return info

@@ -1,5 +1,7 @@
-"""Search for Java and its version. The Makefile runs this module before any package is installed, so it imports only
-the standard library."""
+"""The search for Java and its version.
+
+This module imports only the standard library, because the Makefile runs it before any package is installed.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,16 @@ JAVA_AT_LEAST = 17
 
 
 def find_java() -> str | None:
-    """Return the path of the java that Spark runs, or None. ``JAVA_HOME`` goes before the PATH."""
+    """Return the path of the Java program that Spark will run, or None if there is no Java.
+
+    Like Spark, look in ``JAVA_HOME`` first, then in the PATH.
+    """
     home = os.environ.get("JAVA_HOME")
     return shutil.which(str(Path(home) / "bin" / "java")) if home else shutil.which("java")
 
 
 def java_release(java: str) -> int | None:
-    """Return the feature release that ``java -version`` prints (17, 21 …), or None when the output has no version."""
+    """Return the major version of a Java program (17, 21 …), or None when ``java -version`` prints no version."""
     try:
         told = subprocess.run(
             [java, "-version"], capture_output=True, text=True, timeout=60, check=False

@@ -1,7 +1,7 @@
 """Running tasks on Spark with progress, Ctrl-C, and errors that keep their types.
 
-A job is a picklable function and a list of tasks. A DumpfilterError that the function raises travels back as a value
-and ends the job. Spark tries a task again only when the task's process dies or raises another error.
+A job is a picklable function and a list of tasks. If the function raises a DumpfilterError, for example for a damaged
+binlog, the job ends with this error. Spark tries a task again only after other errors, or when the task's process dies.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _POLL = 0.1
-"""Seconds between two attempts to cancel a job. The progress bar is updated half as often."""
+"""The seconds between two attempts to cancel a job after Ctrl-C. The progress bar is updated half as often."""
 
 _WAVE = 64
-"""Spark tasks for each core that are submitted at once. After each wave the driver checks whether a task has failed.
-"""
+"""The number of Spark tasks for each core that the driver submits at once. After each such wave the driver checks for
+failed tasks, so that a long job does not run on after an error."""
 
 
 class SparkFailed(DumpfilterError):
-    """Spark gave up on a job for a reason of its own, such as memory or a lost executor."""
+    """An error raised when Spark gives up on a job, for example because memory is short or an executor is lost."""
 
 
 class Runner(Protocol):
-    """A function that runs tasks.
+    """A function that calls ``function`` with each of ``tasks``, on Spark or here, and returns the list of results.
 
-    ``label`` describes the work to the user. ``slices`` is the number of Spark tasks that share the work (None: as
-    many as tasks). The results come in the order of the tasks. Raises the DumpfilterError of the first failed task in
-    that order.
+    ``label`` describes the work to the user. ``slices`` is the number of Spark tasks among which the work is divided
+    (None: one for each of ``tasks``). The results are in the order of ``tasks``. If some tasks raise a DumpfilterError,
+    the first one in this order is raised.
     """
 
     def __call__(
@@ -54,9 +54,10 @@ class Runner(Protocol):
 
 
 class SparkRunner:
-    """A :class:`Runner` on Spark.
+    """A callable that runs tasks on Spark and returns their results (a :class:`Runner`).
 
-    ``get_context`` is called once, before the first task. ``console`` shows the progress when it is a terminal.
+    ``get_context`` starts Spark and is called once, before the first task. ``console`` shows the progress when it is a
+    terminal.
     """
 
     def __init__(self, get_context: Callable[[], SparkContext], console: Console | None = None) -> None:
@@ -84,9 +85,10 @@ class SparkRunner:
 
 @contextmanager
 def spark_runner(settings: SparkSettings, console: Console | None = None) -> Iterator[SparkRunner]:
-    """Yield a :class:`SparkRunner` whose Spark starts with the first job, and stop Spark at the end.
+    """Provide a function that runs tasks on Spark, for the body of a ``with`` statement, and stop Spark at the end.
 
-    Raises SparkMissing at once when there is no Java.
+    Spark starts only with the first job, because the start takes seconds. Raises SparkMissing at once when there is no
+    Java.
     """
     check_java()
     with ExitStack() as stack:
@@ -122,28 +124,34 @@ def _run(
 def run_here(
     function: Callable[[T], R], tasks: Sequence[T], label: str, *, slices: int | None = None
 ) -> list[R]:
-    """Run the tasks in this process, one after the other. A :class:`Runner` without Spark."""
+    """Call ``function`` with each task in this process, one after the other, without Spark. Return the results.
+
+    This function is a :class:`Runner`. ``label`` and ``slices`` have no effect.
+    """
     return [_translated(function, task) for task in tasks]
 
 
 def slices_for(nbytes: int, each: int, tasks: int) -> int:
-    """Return the number of Spark tasks that share ``tasks`` tasks.
+    """Return into how many Spark tasks to divide ``tasks`` pieces of work that together read ``nbytes`` bytes.
 
-    The tasks together read ``nbytes`` bytes. A Spark task should read about ``each`` bytes.
+    A Spark task should read about ``each`` bytes, because the start of a Spark task has a fixed cost.
     """
     return max(1, min(tasks, -(-nbytes // each)))
 
 
 @dataclass
 class _Done(Generic[R]):
-    """The value or the error of a task."""
+    """The result of one task: the value that it returned, or the DumpfilterError that it raised."""
 
     value: R | None = None
     error: DumpfilterError | None = None
 
 
 class _Guarded(Generic[T, R]):
-    """A function that returns its DumpfilterErrors as values."""
+    """A picklable wrapper of a function that returns a raised DumpfilterError as a value.
+
+    Spark would try a task again after a raised error, although a damaged binlog stays damaged.
+    """
 
     def __init__(self, function: Callable[[T], R]) -> None:
         self._function = function
@@ -159,20 +167,25 @@ def _translated(function: Callable[[T], R], task: T) -> R:
     try:
         return function(task)
     except OSError as error:
-        # dumpfilter.binlog.writer.writing turns errors of outputs into OutputError. An OSError therefore
-        # concerns an input.
+        # The function dumpfilter.binlog.writer.writing turns errors of output files into OutputError. Any OSError left
+        # comes from reading a binlog.
         raise BinlogError(f"cannot be read: {error.strerror or error}", file=error.filename) from None
 
 
 def _cancel(context: SparkContext, group: str, job: Future[Any]) -> None:
-    while not job.done():  # Repeat, since Spark ignores the call until the job is submitted.
+    while (
+        not job.done()
+    ):  # Spark ignores a cancel request for a job that is not submitted yet, so it is repeated.
         with suppress(Exception):
             context.cancelJobGroup(group)
         wait([job], timeout=_POLL)
 
 
 class _Progress:
-    """A bar on a terminal that follows Spark's tasks. ``done`` counts the tasks of completed waves."""
+    """A progress bar on the terminal that shows how many Spark tasks are done.
+
+    Tasks are submitted in waves, and ``done`` is the number of tasks in completed waves.
+    """
 
     def __init__(self, console: Console | None, label: str, total: int, context: SparkContext) -> None:
         self._shown = console is not None and console.is_terminal

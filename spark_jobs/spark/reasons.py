@@ -1,4 +1,4 @@
-"""The reason why a Spark job failed, as one line of the pages that Spark prints."""
+"""The search for the one line, in pages of Spark's error output, that says why a Spark job failed."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ _CURE = "package the environment for the workers (dumpfilter package-environment
 
 
 def reason(error: BaseException) -> str:
-    r"""Return the line of a Spark error that a user can act on.
+    r"""Return the one line of a Spark error that tells the user why the job failed.
 
-    Spark describes the last attempt at the failed task. The useful line of a Python traceback is its last.
+    The error text describes the last attempt at the failed task. If it holds a Python traceback, the last line of the
+    traceback is returned.
 
     >>> reason(Exception("Task 0 failed 4 times, most recent failure: Lost task 0.3 in stage 1.0 (TID 7) "
     ...     "(host1 executor 3): ExecutorLostFailure (executor 3 exited): Reason: killed\n\nDriver stacktrace:"))
@@ -20,7 +21,6 @@ def reason(error: BaseException) -> str:
 
 
 def _line(text: str) -> str:
-    """Return the useful line, or an empty string."""
     last = re.search(r"most recent failure: Lost task [^:]*?\((?P<host>[^()]*)\): (?P<what>.*)", text, re.S)
     if last is not None:
         text = last["what"].split("Driver stacktrace:")[0]
@@ -40,9 +40,11 @@ def _line(text: str) -> str:
     lines = [line for line in lines if not line.startswith(("at ", "..."))] or lines
     if not lines:
         return ""
-    # py4j's first line, "An error occurred while calling …", does not give the reason.
+    # The first line of a py4j error, "An error occurred while calling …", does not give the reason.
     told = lines[1] if len(lines) > 1 and lines[0].startswith("An error occurred while calling") else lines[0]
-    told = told.split(" Consider setting ")[0]  # The sentence names settings for developers of PySpark.
+    told = told.split(" Consider setting ")[
+        0
+    ]  # Spark's advice names settings for PySpark's developers, not for users.
     return re.sub(r"^:?\s*(?:[a-z][\w$]*\.)+(\w+(?:Exception|Error): )", r"\1", told.lstrip(": "))
 
 

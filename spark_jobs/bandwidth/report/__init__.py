@@ -1,4 +1,4 @@
-"""The bandwidth report: a self-contained HTML page made from a job's ``Results``."""
+"""The bandwidth report, one HTML page with plots and tables that needs no other file and no network."""
 
 from dumpfilter.spark_jobs.bandwidth.report.page import render_report
 

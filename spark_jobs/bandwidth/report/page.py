@@ -1,7 +1,7 @@
-"""The report's page: one HTML file that needs no other file, made from :class:`Results`.
+"""The HTML page of the bandwidth report, one file that needs no other file and no network.
 
-Jinja escapes every value. In names, invisible characters are spelled out. A content security policy allows only the
-page's own scripts, by their digests, and no requests.
+The template engine Jinja escapes every value, because names of tables may contain HTML. Invisible characters in names
+are spelled out. A content security policy allows only the page's own scripts, by their digests, and no requests.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from dumpfilter.spark_jobs.bandwidth.report.text import (
 from dumpfilter.spark_jobs.bandwidth.results import Results, TableFigures
 
 MOST_LINES = 2000
-"""The largest number of lines of a table in the page. The job's other output files have all lines."""
+"""The largest number of lines that the page shows of a table. The job's JSON and Parquet files have all lines."""
 
 
 @dataclass(frozen=True)
 class _Way:
-    """One way to send the binlog to all slaves, in the summary."""
+    """One line of the report's summary, which compares ways to send the binlog (no filter, filters, compression)."""
 
     name: str
     note: str
@@ -47,19 +47,20 @@ class _Way:
 
 @dataclass(frozen=True)
 class _Table:
-    """A line of the list of tables."""
+    """One line of the report's list of database tables."""
 
     figures: TableFigures
     slaves: int
-    """The number of slaves that are sent any event of the table."""
+    """The number of slaves that receive any event of the table, with filters on the master."""
     sent: int
-    """The table's bytes that all slaves are sent, with filters on the master."""
+    """The bytes of the table's events that all slaves together receive, with filters on the master."""
 
 
 def render_report(results: Results) -> str:
-    """Return the report as an HTML page, to be written as UTF-8.
+    """Return the bandwidth report as the text of an HTML page, which the caller writes as UTF-8.
 
-    The page works from ``file://`` without a network, in light and dark, printed, and from 400 pixels wide.
+    A browser can open the page from ``file://`` without a network. The page fits light and dark colour schemes, paper,
+    and screens from 400 pixels wide.
     """
     time = plots.time_plot(results)
     heat = plots.heat_map(results)
@@ -132,8 +133,8 @@ def _environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        # Jinja applies this function to every value in the page, so that no name is forgotten. Markup objects
-        # are this package's own HTML.
+        # Jinja applies this function to every value in the page, so that invisible characters are shown in every name.
+        # Markup objects are left alone, because they are this package's own HTML.
         finalize=lambda value: visible(value) if type(value) is str else value,
     )
     environment.filters |= {
@@ -150,8 +151,10 @@ def _environment() -> jinja2.Environment:
 
 
 def _seconds(results: Results) -> int | None:
-    """Return the seconds between the first and the last event. None if no event has a time, or all have the same
-    time."""
+    """Return the seconds between the first and the last event of the binlogs.
+
+    Return None if no event has a time, or if all events have the same time. A rate would then have no meaning.
+    """
     first, last = results.source.first_time, results.source.last_time
     return last - first or None if first is not None and last is not None else None
 
@@ -196,7 +199,7 @@ def _ways(results: Results, no_filter: int, master: int) -> list[_Way]:
 
 
 def _peaks(results: Results) -> tuple[float, float] | None:
-    """Return the bytes a second of all slaves in the busiest bucket, without the filters and with them."""
+    """Return the traffic of all slaves in the busiest time bucket, bytes a second, without filters and with filters."""
     if not results.bucket_starts or not results.slaves:
         return None
     unfiltered = max(results.series.no_filter) * len(results.slaves)

@@ -1,9 +1,9 @@
-"""The report's plots: figures of plotly.js as JSON, made from :class:`Results`.
+"""The plots of the bandwidth report, as JSON figures that the library plotly.js draws in the browser.
 
 A figure has the arguments of ``Plotly.newPlot`` (``data`` and ``layout``), and ``narrow``, the changes of the layout
-for a narrow screen. Colours are CSS custom properties (``var(--…)``). The page resolves them when it draws, so a plot
-follows the page's colour scheme. Names pass through :func:`label`, since plotly reads a subset of HTML in texts. Axes
-of names are numeric with texts at their ticks, since plotly would take a table named ``2024-01-01`` for a date.
+for a narrow screen. Colours are CSS custom properties (``var(--…)``). The page resolves these properties when it draws,
+so a plot follows the page's colour scheme. Names pass through :func:`label`, because plotly reads HTML tags in texts.
+Axes of names are numeric with texts at their ticks, because plotly would take a table named ``2024-01-01`` for a date.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ Json = dict[str, Any]
 _Item = TypeVar("_Item")
 
 MOST_SLAVES = 20
-"""The largest number of slaves that have a bar of their own."""
+"""The largest number of slaves with a separate bar in a plot. One bar shows the sum of all other slaves."""
 MOST_TABLES = 20
-"""The largest number of tables that have a bar of their own."""
+"""The largest number of database tables with a separate bar in a plot. One bar shows the sum of all other tables."""
 MOST_COLUMNS = 24
-"""The largest number of slaves in the heat map."""
+"""The largest number of slaves with a separate column in the heat map of slaves and database tables."""
 MOST_ROWS = 30
-"""The largest number of tables in the heat map."""
+"""The largest number of database tables with a separate row in the heat map of slaves and tables."""
 MOST_CHOICES = 200
-"""The largest number of slaves whose own curves a reader can choose. Each curve makes the page larger."""
+"""The largest number of slaves whose traffic curve a reader can choose. Each curve makes the page larger."""
 MOST_POINTS = 400
 """The largest number of points of a curve. With more time buckets, several buckets make one point."""
 
@@ -68,14 +68,15 @@ _DATES = [
     {"dtickrange": [86_400_000, "M1"], "value": "%m-%d\n%Y"},
     {"dtickrange": ["M1", None], "value": "%Y-%m"},
 ]
-"""The format of texts at a time axis, by the distance between ticks."""
+"""The formats of times at the time axis, which plotly chooses by the distance between two ticks."""
 _WIDE, _NARROW = 32, 15
-"""Characters of a name beside a plot, on a wide and on a narrow screen."""
+"""The largest number of characters of a name beside a plot, on a wide and on a narrow screen."""
 
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure with its height and its least and greatest width, pixels. A plot with less room scrolls."""
+    """A figure for plotly.js, with its height and its least and greatest width in pixels. On a narrower screen the plot
+    scrolls."""
 
     figure: Json
     height: int
@@ -85,21 +86,24 @@ class Plot:
 
 @dataclass(frozen=True)
 class TimePlot:
-    """The plot over time, with the changes that each choice in its list of slaves makes."""
+    """The plot of traffic over time. A reader chooses a slave from a list, and the plot shows this slave's curves."""
 
     plot: Plot
     choices: list[Json]
-    """The changes of ``data`` and ``layout``: for all slaves together, then for each slave of :attr:`names`."""
+    """The changes to the plot's ``data`` and ``layout`` for each entry of the list. The first entry is the sum of all
+    slaves, and the slaves of :attr:`names` follow."""
     names: list[str]
-    """The slaves that can be chosen, by name: the MOST_CHOICES with the most traffic. Empty with only one slave."""
+    """The names of the slaves that a reader can choose, at most MOST_CHOICES with the most traffic. Empty with only one
+    slave."""
     width: int
-    """The seconds of one step of the curve."""
+    """The length of time that one step of the curve shows, seconds."""
 
 
 def savings_plot(results: Results) -> Plot | None:
-    """Return the plot of each slave's bytes without a filter, with a filter, compressed, and as split binlogs.
+    """Return the plot that compares each slave's bytes without a filter, with a filter, compressed, and as split
+    binlogs.
 
-    The slave with the largest saving comes first. None without traffic.
+    The slave with the largest saving comes first. Return None if the binlogs hold no traffic.
     """
     slaves = sorted(results.slaves, key=lambda s: (s.master_side.bytes - s.no_filter.bytes, s.name))
     if not sum(slave.no_filter.bytes for slave in slaves):
@@ -156,9 +160,9 @@ def savings_plot(results: Results) -> Plot | None:
 
 
 def time_plot(results: Results) -> TimePlot | None:
-    """Return the plot of bytes a second over time, with and without the filters.
+    """Return the plot of bytes a second over time, with and without the slaves' filters on the master.
 
-    None without a slave, or without traffic that has a time.
+    Return None if there is no slave, or if no event has a time.
     """
     starts = np.array(results.bucket_starts, np.int64)
     if not len(starts) or not results.slaves:
@@ -171,7 +175,7 @@ def time_plot(results: Results) -> TimePlot | None:
         sums = np.zeros(int(place[-1]) + 1, np.int64)
         np.add.at(sums, place, values)
         rates = np.round(sums / width, 1).tolist()
-        return [*rates, rates[-1]]  # Repeat the last rate, so that the last step has an end.
+        return [*rates, rates[-1]]  # A step curve ends at its last point, so the last rate is needed twice.
 
     def peak_of(values: npt.NDArray[np.int64]) -> Peak | None:
         at = int(np.argmax(values))
@@ -254,7 +258,10 @@ def time_plot(results: Results) -> TimePlot | None:
 
 
 def tables_plot(results: Results) -> Plot | None:
-    """Return the plot of the largest tables with their cumulative share (Pareto); None without traffic."""
+    """Return the plot of the largest database tables with their cumulative part of all bytes (a Pareto chart).
+
+    Return None if the binlogs hold no traffic.
+    """
     whole = sum(table.bytes for table in results.tables)
     if not whole:
         return None
@@ -283,9 +290,9 @@ def tables_plot(results: Results) -> Plot | None:
 
 
 def heat_map(results: Results) -> Plot | None:
-    """Return the plot of the bytes of each table that each slave is sent with its filter on the master.
+    """Return the heat map of the bytes that each slave receives of each database table, with filters on the master.
 
-    The scale of colours is logarithmic. None if no slave is sent any event of a table.
+    The scale of colours is logarithmic. Return None if no slave receives any event of a table.
     """
     slaves, other_slaves = _head(
         sorted(results.slaves, key=lambda s: (-s.master_side.bytes, s.name)), MOST_COLUMNS
@@ -346,13 +353,13 @@ def heat_map(results: Results) -> Plot | None:
 
 
 def heat_limits(plot: Plot) -> tuple[float, float, float]:
-    """Return the bytes of the heat map's first, middle and last colour."""
+    """Return the numbers of bytes that the first, middle and last colour of the heat map stand for."""
     data = plot.figure["data"][0]
     return math.exp(data["zmin"]), math.exp((data["zmin"] + data["zmax"]) / 2), math.exp(data["zmax"])
 
 
 def cost_plot(results: Results) -> Plot:
-    """Return the plot of the master's CPU seconds, with the filters and without."""
+    """Return the plot of the CPU seconds that the master needs, with the slaves' filters and without filters."""
     cost = results.cost
     parts = [
         ("scan", "reading and indexing, once", [cost.scan_seconds, 0.0]),
@@ -374,13 +381,17 @@ def cost_plot(results: Results) -> Plot:
 
 
 def label(name: str, most: int) -> str:
-    """Return ``name`` as a text for plotly, without markup, of at most ``most`` characters."""
+    """Return a slave's or table's name as a text that plotly shows literally, shortened to ``most`` characters.
+
+    HTML in the name is escaped, because plotly would interpret tags.
+    """
     return html.escape(shorten(visible(name), most), quote=False)
 
 
 def byte_ticks(top: float, most: int = 6) -> list[int]:
-    """Return ticks from 0 to at most ``top`` bytes. Their distance is a power of two, and at most ``most`` follow the
-    0.
+    """Return the positions of an axis's ticks, from 0 up to at most ``top`` bytes.
+
+    The distance between ticks is a power of two. At most ``most`` ticks follow the tick at 0.
 
     >>> byte_ticks(1_400_000), byte_ticks(0)
     ([0, 262144, 524288, 786432, 1048576, 1310720], [0])
@@ -392,7 +403,9 @@ def byte_ticks(top: float, most: int = 6) -> list[int]:
 
 
 def step_width(seconds: int, bucket: int) -> int:
-    """Return the seconds of a step of a curve: a multiple of ``bucket``, and a round number if one fits MOST_POINTS.
+    """Return the seconds that one step of a curve shows, so that ``seconds`` make at most MOST_POINTS steps.
+
+    The result is a multiple of ``bucket``, the length of a time bucket. If possible it is a round number.
 
     >>> step_width(30 * 3600, 60), step_width(1, 1), step_width(30 * 86400, 3600), step_width(86400, 7)
     (300, 1, 7200, 217)
@@ -403,7 +416,10 @@ def step_width(seconds: int, bucket: int) -> int:
 
 
 def _head(items: Sequence[_Item], most: int) -> tuple[list[_Item], list[_Item]]:
-    """Split ``items`` into the first ``most`` and the rest. A rest of one item joins the first items."""
+    """Divide a list into its first ``most`` items and the rest, which a plot shows as one sum.
+
+    A rest of only one item joins the first items, because a sum of one item would hide its name.
+    """
     at = most if len(items) > most + 1 else most + 1
     return list(items[:at]), list(items[at:])
 
@@ -424,7 +440,10 @@ def _less(before: float, after: float) -> str:
 
 
 def _beside(place: float) -> str:
-    """Return the side on which a mark's text has room. ``place`` is 0 at the left edge and 1 at the right."""
+    """Return plotly's name for the side of a mark where its text fits into the plot.
+
+    ``place`` is the mark's horizontal position, 0 at the left edge and 1 at the right edge.
+    """
     return "top right" if place < 0.25 else "top left" if place > 0.75 else "top center"
 
 
@@ -467,7 +486,7 @@ def _axis() -> Json:
 
 
 def _bytes_axis(top: float, suffix: str = "", most: int = 6) -> Json:
-    """Return an axis from 0 to a little more than ``top``, so that a mark at ``top`` is drawn whole."""
+    """Return an axis of bytes from 0 to a little more than ``top``, so that a mark at ``top`` is not cut off."""
     ticks = byte_ticks(top, most)
     texts = [human_bytes(tick) + suffix if tick else "0" for tick in ticks]
     return {**_axis(), "range": [0, (top or 1) * 1.04], "tickvals": ticks, "ticktext": texts}
@@ -507,10 +526,10 @@ def _bars(
 def _rows_plot(
     data: list[Json], texts: tuple[list[str], list[str], list[str]], axes: tuple[Json, Json], room: int
 ) -> Plot:
-    """Return a plot with one row for each name, ``room`` pixels high.
+    """Return a plot with one row for each name. A row is ``room`` pixels high.
 
-    ``texts`` are the names at the left, the texts at the right, and the texts at the right on a narrow screen.
-    ``axes`` are the axis of the values, and that axis on a narrow screen.
+    ``texts`` has the names at the left, the texts at the right, and shorter texts for the right of a narrow screen.
+    ``axes`` has the axis of values for a wide screen, and the axis of values for a narrow screen.
     """
     names, right, narrow_right = texts
     layout = _layout()

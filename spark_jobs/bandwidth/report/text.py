@@ -1,4 +1,4 @@
-"""Numbers and names in a form for people: binary units, percentages, UTC times.
+"""Functions that format bytes, rates, percentages, times and names for people.
 
 >>> human_bytes(1289748), human_rate(1536), human_percent(0.8674), human_duration(108000)
 ('1.23 MiB', '1.5 KiB/s', '86.7 %', '30 h')
@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 
 NOTHING = "–"
-"""The text in place of a missing figure."""
+"""The text that the report shows for a number that is not known."""
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
@@ -27,8 +27,9 @@ def shorten(name: str, most: int) -> str:
 
 
 def human_bytes(number: float) -> str:
-    """Format bytes with up to three digits (whole bytes: four), in the largest binary unit that leaves a digit before
-    the point.
+    """Format a number of bytes in the largest binary unit (KiB, MiB …) in which the number is at least 1.
+
+    The result has at most three digits, or four for whole bytes.
 
     >>> human_bytes(0), human_bytes(1023), human_bytes(-2048), human_bytes(153 * 2**20)
     ('0 B', '1023 B', '−2 KiB', '153 MiB')
@@ -44,17 +45,17 @@ def human_bytes(number: float) -> str:
 
 
 def human_rate(bytes_per_second: float) -> str:
-    """Format a rate like :func:`human_bytes`, with "/s"."""
+    """Format a rate in bytes a second with a binary unit, for example "1.5 KiB/s"."""
     return human_bytes(bytes_per_second) + "/s"
 
 
 def human_number(number: int) -> str:
-    """Format all digits, in groups of three."""
+    """Format a whole number with commas between groups of three digits, for example "1,234,567"."""
     return f"{number:,}".replace("-", "−")
 
 
 def human_percent(share: float | None) -> str:
-    """Format a part of 1 as a percentage with one decimal. Only exact values become 0 % and 100 %.
+    """Format a fraction between 0 and 1 as a percentage with one decimal. Only exact values become 0 % and 100 %.
 
     >>> human_percent(0.00001), human_percent(0.99999), human_percent(1.0), human_percent(None)
     ('< 0.1 %', '> 99.9 %', '100 %', '–')
@@ -70,7 +71,7 @@ def human_percent(share: float | None) -> str:
 
 
 def human_seconds(seconds: float) -> str:
-    """Format a short time that was measured.
+    """Format a measured duration in milliseconds, in seconds, or in minutes and seconds.
 
     >>> human_seconds(0.0123), human_seconds(4.25), human_seconds(312)
     ('12.3 ms', '4.25 s', '5 min 12 s')
