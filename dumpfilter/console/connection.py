@@ -48,7 +48,7 @@ LOGIN_SECONDS = 10.0
 _SHOWN_BYTES = 6
 """The number of bytes that error 1300 quotes from a statement that is not valid in the client's character set."""
 _LOGGED_CHARACTERS = 200
-"""The number of characters of a statement that the log quotes when a defect of the console makes it fail."""
+"""The number of characters that the log quotes of a statement that failed by a defect of the console."""
 
 
 class SetOption(enum.IntEnum):

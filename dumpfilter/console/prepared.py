@@ -40,7 +40,7 @@ class Prepared:
     parts: list[str]
     """The pieces of the statement's text before, between and after its ``?`` parameters."""
     types: list[tuple[int, bool]] = field(default_factory=list)
-    """The type of each parameter's value in the client protocol, with True for an unsigned number.
+    """The type (as numbered in the client protocol) of each parameter, and whether it is an unsigned number.
 
     A client sends the types with the first execution and may leave them out later, so they are kept.
     """

@@ -10,7 +10,7 @@ from dumpfilter.statement.tokens import Lexer, TokenKind
 
 @dataclass(frozen=True)
 class ScriptStatement:
-    r"""One statement of a script."""
+    r"""One statement of a script of SQL, with its place in the script and the format that it asks for."""
 
     text: str
     line: int

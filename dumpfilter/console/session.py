@@ -19,9 +19,10 @@ from dumpfilter.sql.result import Column, Note, Result, Table
 from dumpfilter.sql.select import DEFAULT_SECONDS, Environment, no_such_table, select
 
 SHOWN_SCHEMA = "@"
-"""The schema's name of temporary tables, which the console makes to answer SHOW … LIKE or WHERE by a SELECT.
+"""The name of the schema that holds temporary tables while the console answers a SHOW statement.
 
-No real schema has this name, and a client could only write the name in backticks.
+The console puts the rows of SHOW … LIKE or WHERE into such a table, and filters them by a SELECT. No real schema has
+this name, and a client could write the name only in backticks.
 """
 
 _MILLISECONDS = 1000

@@ -74,7 +74,7 @@ GLOBAL_VARIABLES: Mapping[str, Value] = {
 
 
 class Variables:
-    """The system variables as one session sees them."""
+    """The system variables (``@@x``) of one client's session, with the values that the client has set."""
 
     def __init__(self, process: Callable[[], Mapping[str, str | int]]) -> None:
         """Start with the default values.
@@ -111,5 +111,5 @@ class Variables:
         self._session[name] = SESSION_VARIABLES[name] if value is None else value
 
     def reset(self) -> None:
-        """Set all variables of the session to their defaults."""
+        """Set all system variables of the session back to their default values."""
         self._session = dict(SESSION_VARIABLES)

@@ -191,7 +191,10 @@ class Login:
     """The optional parts of the client protocol that both the client and the console support."""
     user: str
     response: bytes
-    """The digest of password and nonce, by which the client proves that it knows the password."""
+    """The digest by which the client proves that it knows the password.
+
+    The client computes it from the password and the random bytes (nonce) that the console sent in its greeting.
+    """
     database: str | None
     plugin: str | None
     collation: int | None

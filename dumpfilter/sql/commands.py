@@ -47,7 +47,7 @@ class ChangeSource(Command):
 
     WL#2387 and WL#2516 extend the statement by filter rules, which are in ``clauses``. Each entry of ``options`` is
     an option's name and value. The name is the newer one (SOURCE instead of MASTER) without the prefix SOURCE_. The
-    slave carries out these options:
+    slave carries out these options.
 
     - ``HOST``, ``PORT``, ``USER``, ``PASSWORD``, ``LOG_FILE``, ``LOG_POS``, ``AUTO_POSITION``,
     - ``CONNECT_RETRY``, ``RETRY_COUNT``, ``HEARTBEAT_PERIOD``, ``USE_GTID``,
@@ -123,7 +123,10 @@ class StopReplica(Command):
 
 @dataclass(frozen=True)
 class ResetReplica(Command):
-    """The statement ``RESET {SLAVE|REPLICA} [ALL]``."""
+    """The statement ``RESET {SLAVE|REPLICA} [ALL]``, which deletes the relay log and the position in the source's log.
+
+    With ALL it also deletes the connection settings of the channel.
+    """
 
     all: bool = False
     channel: str | None = None

@@ -61,7 +61,7 @@ class Cursor(TokenReader):
         return "" if match is None else match[0]
 
     def end(self) -> None:
-        """Check that at most a semicolon follows. Raises a syntax error for more text."""
+        """Check that the statement ends here, with or without a semicolon. Raises a syntax error for more text."""
         self.accept(";")
         if not self.at_end:
             self.fail()

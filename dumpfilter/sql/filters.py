@@ -141,7 +141,7 @@ class RuleOptions:
 
     @property
     def clauses(self) -> tuple[FilterClause, ...]:
-        """One clause for each kind of rule that the parser has read so far."""
+        """The rules that the parser has read so far: one clause for each kind of rule, such as REPLICATE-DO-DB."""
         return tuple(FilterClause(kind, tuple(rules)) for kind, rules in self._rules.items())
 
     def read(self, cursor: Cursor, *, classic: bool = True) -> bool:

@@ -42,7 +42,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Note:
-    """One row of SHOW WARNINGS."""
+    """One note, warning or error about a statement, as a row of SHOW WARNINGS shows it."""
 
     level: str
     """The severity: ``Note``, ``Warning`` or ``Error``."""

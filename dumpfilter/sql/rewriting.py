@@ -31,7 +31,8 @@ MAX_STATEMENT = 256 << 10
 FUNCTION_PREFIX = "my_"
 """The prefix under which MySQL's functions are registered in SQLite.
 
-Every call in a translated SELECT gets this prefix. Therefore a client can call no function of SQLite itself.
+In a translated SELECT, every call gets this prefix, except for COUNT and similar aggregates and window functions.
+Therefore a client can call no other function of SQLite itself.
 """
 
 TEXT_COLLATION = "MYSQL"

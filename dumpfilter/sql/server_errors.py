@@ -131,7 +131,7 @@ ER_NO_TABLES_USED = Message(1096, "HY000", "No tables used")
 ER_WRONG_DB_NAME = Message(1102, "42000", "Incorrect database name '%.100s'")
 ER_WRONG_TABLE_NAME = Message(1103, "42000", "Incorrect table name '%.100s'")
 ER_UNKNOWN_ERROR = Message(1105, "HY000", "%s")
-"""ER_UNKNOWN_ERROR with the text of an error of the product."""
+"""The error of a statement that fails for a reason without a number of its own. Its text tells the reason."""
 ER_UNKNOWN_TABLE = Message(1109, "42S02", "Unknown table '%.192s' in %.32s")
 ER_INVALID_GROUP_FUNC_USE = Message(1111, "HY000", "Invalid use of group function")
 ER_UNKNOWN_CHARACTER_SET = Message(1115, "42000", "Unknown character set: '%.64s'")
@@ -141,7 +141,10 @@ ER_MIX_OF_GROUP_FUNC_AND_FIELDS = Message(
     "In aggregated query without GROUP BY, expression #%d of SELECT list contains nonaggregated column '%s'; "
     "this is incompatible with sql_mode=only_full_group_by",
 )
-"""ER_MIX_OF_GROUP_FUNC_AND_FIELDS_V2: the text that a server with ONLY_FULL_GROUP_BY uses under the same number."""
+"""The error of a column beside an aggregate such as COUNT(*) without GROUP BY.
+
+A server with sql_mode ONLY_FULL_GROUP_BY uses this text (its symbol is ER_MIX_OF_GROUP_FUNC_AND_FIELDS_V2).
+"""
 ER_NO_SUCH_TABLE = Message(1146, "42S02", "Table '%.192s.%.192s' doesn't exist")
 ER_UNKNOWN_SYSTEM_VARIABLE = Message(1193, "HY000", "Unknown system variable '%.64s'")
 ER_WRONG_ARGUMENTS = Message(1210, "HY000", "Incorrect arguments to %s")

@@ -39,8 +39,8 @@ def _password(cursor: Cursor) -> str:
 
 def _heartbeat(cursor: Cursor) -> float:
     seconds = cursor.real()
-    # The server compares 32-bit floats. Near the maximum these are half a second apart, so values up to a quarter
-    # of a second above it round down to it.
+    # The server compares 32-bit floats, which are half a second apart near the maximum. A value up to a quarter of a
+    # second above the maximum is therefore rounded down to the maximum.
     if seconds > MAX_HEARTBEAT_PERIOD + 0.25:
         raise ER_REPLICA_HEARTBEAT_VALUE_OUT_OF_RANGE(MAX_HEARTBEAT_PERIOD)
     return seconds
