@@ -13,7 +13,8 @@ from dumpfilter.filter.flags import FILTER_HIT_F
 
 _FLAG_HIT = np.uint32(FILTER_HIT_F)
 
-# A run of consecutive GTIDs has three columns: the number of its GTID source, its first and its last number.
+# The columns of a run of consecutive GTIDs: the number of the GTID source (such as a server UUID), the first and the
+# last transaction number.
 RUN_SOURCE = 0
 RUN_FIRST = 1
 RUN_LAST = 2
@@ -45,9 +46,9 @@ def gtid_runs(sources, numbers, is_kept, only_dropped, out):
 def summarize_chunks(chunks, first, sources, numbers, is_kept, completed, empty):
     """Collect the GTIDs and count the transactions of each chunk, from transaction ``first`` on.
 
-    Write the GTIDs of all transactions into ``completed``, and the GTIDs of dropped transactions into ``empty``. Both
-    receive runs of consecutive GTIDs (:func:`gtid_runs`). Set the last four fields of each chunk, which
-    :func:`~dumpfilter.dump.decide.decide` leaves undefined.
+    Write the GTIDs of all transactions into ``completed``, and the GTIDs of transactions that the master drops whole
+    into ``empty``. Both receive runs of consecutive GTIDs (:func:`gtid_runs`). Set the last four fields of each chunk,
+    which :func:`~dumpfilter.dump.decide.decide` leaves undefined.
     """
     n_completed = np.int64(0)
     n_empty = np.int64(0)

@@ -2,12 +2,11 @@
 
 :func:`dumpfilter.dump.decide.decide` asks one filter about tables and statements. This pass asks no filter. It records
 the tables and statements that the decision would depend on, so that any filter can be applied later. Both passes rely
-on the grammar at the head of :mod:`dumpfilter.dump.decide`. An event that depends on later events is buffered: its size
-and its place in the statement. The buffers survive from one segment (at most 4 MiB of events) to the next.
-
-Each condition is stored once, with a number (:func:`intern`). A unit is a counter for the events with one condition,
-from one origin (server and domain), in one span of time. Conditions and units are found through open hash tables in
-arrays that the caller owns and enlarges.
+on the grammar at the head of :mod:`dumpfilter.dump.decide`. If later events decide whether an event is sent, the pass
+buffers the event's size and its place in the statement. The buffers are kept from one segment (at most 4 MiB of events)
+to the next. Each condition is stored once, with a number (:func:`intern`). A unit is a counter for the events with one
+condition, from one origin (server and domain), in one span of time. Conditions and units are found through open hash
+tables in arrays that the caller owns and enlarges.
 """
 
 from __future__ import annotations
@@ -21,59 +20,75 @@ from numba import njit
 from dumpfilter.binlog import roles as R
 from dumpfilter.dump.decide import inlined, kernel
 
-# The kinds of conditions under which events are sent.
+# A condition is the answer to the question which filters send an event. A condition has one of these kinds.
 ALWAYS = 0
-"""The condition kind of events that are sent with every filter."""
+"""The kind of a condition that every filter meets. Events counted under such a condition are always sent."""
 ONE = 1
-"""The condition kind of events that are sent if the filter sends one given table or statement."""
+"""The kind of a condition that a filter meets if the filter sends one given table or statement."""
 ANY = 2
-"""The condition kind of events that are sent if the filter sends at least one of several tables or statements.
+"""The kind of a condition that a filter meets if the filter sends at least one of several tables or statements.
 
 If the condition has a required table, the filter must send the required table, too.
 """
 EXACTLY = 3
-"""The condition kind of events that are sent to an explicit list of filters, given by their numbers."""
+"""The kind of a condition that lists the filters that send an event, each by its number."""
 
-# Every table of conditions begins with these two, so their numbers are fixed.
+# Every table of conditions begins with the condition "always sent" and the condition "sent only without a filter", so
+# the numbers of these two conditions are fixed.
 C_ALWAYS = 0
-C_NEVER = 1  # A condition of kind ANY without members. Only a filter without rules sends such events.
+C_NEVER = 1
+"""The number of the condition for events that only a filter without rules sends: kind ANY without any table."""
 
 STATE = np.dtype(
     [
-        ("is_open", np.int64),  # 1 while a transaction is open, 0 between two transactions
-        ("origin", np.int64),  # the number of the server and domain that the open transaction comes from
-        ("is_always", np.int64),  # 1 if the open transaction has an event that every filter sends
-        ("frame_bytes", np.int64),  # bytes of the open transaction's GTID, BEGIN, COMMIT and similar events
-        (
-            "frame_events",
-            np.int64,
-        ),  # the number of the open transaction's GTID, BEGIN, COMMIT and similar events
-        ("serial", np.int64),  # the number of transactions so far that were counted event by event
-        ("deciding", np.int64),  # the number of tables and statements in the open transaction
-        ("rows", np.int64),  # the number of rows events with a table map so far, in all transactions
-        ("statement", np.int64),  # the value of `rows` where the open rows statement began
-        ("tables", np.int64),  # the number of tables with rows events in the open statement
-        ("is_unmapped", np.int64),  # 1 if the open statement has a rows event without a table map
-        ("buffered", np.int64),  # the number of entries for buffered context events and table maps
-        ("time", np.int64),  # the last event timestamp that is not 0, Unix seconds
+        # 1 while a transaction is open, 0 between two transactions.
+        ("is_open", np.int64),
+        # The number of the server and domain that the open transaction comes from.
+        ("origin", np.int64),
+        # 1 if the open transaction has an event that every filter sends.
+        ("is_always", np.int64),
+        # The bytes of the open transaction's GTID, BEGIN, COMMIT and similar events.
+        ("frame_bytes", np.int64),
+        # The number of the open transaction's GTID, BEGIN, COMMIT and similar events.
+        ("frame_events", np.int64),
+        # The number of transactions so far that were counted event by event.
+        ("serial", np.int64),
+        # The number of different tables and statements in the open transaction.
+        ("deciding", np.int64),
+        # The number of rows events with a table map so far, in all transactions.
+        ("rows", np.int64),
+        # The value of the field `rows` where the open rows statement began.
+        ("statement", np.int64),
+        # The number of tables with rows events in the open statement.
+        ("tables", np.int64),
+        # 1 if the open statement has a rows event without a table map.
+        ("is_unmapped", np.int64),
+        # The number of entries for buffered context events and table maps.
+        ("buffered", np.int64),
+        # The last event timestamp that is not 0, Unix seconds.
+        ("time", np.int64),
     ]
 )
-"""The state of the counting pass, kept between two segments because a transaction may continue in the next one."""
+"""The state of the pass that counts events by condition. The pass keeps the state from one segment (at most 4 MiB of
+events) to the next, because a transaction may continue there."""
 
 BUFFERED = np.dtype(
     [
-        ("subject", np.int64),  # the number of the table map's table, -1 for context events
-        ("since", np.int64),  # the number of rows events that the pass had read when this event was buffered
+        # The number of the table that a buffered table map describes; -1 for context events (Intvar, Rand, User_var).
+        ("subject", np.int64),
+        # The number of rows events that the counting pass had read when this event was buffered.
+        ("since", np.int64),
         ("bytes", np.int64),
         ("events", np.int64),
     ]
 )
-"""An entry for consecutive context events (Intvar, Rand, User_var) or table maps of one table, which wait for rows.
+"""An entry for buffered events: consecutive context events (Intvar, Rand, User_var), or table maps of one table.
 
 The rows events that follow in the same statement decide under which condition the entry is counted.
 """
 
-# A unit counts events with one condition, from one origin, in one bucket of time. It has these columns.
+# A unit is a counter for the events with one condition, from one origin (server and domain), in one span of time. A
+# unit has these columns.
 U_CONDITION = 0
 U_ORIGIN = 1
 U_BUCKET = 2
@@ -83,29 +98,39 @@ U_TRANSACTIONS = 5
 U_UNDECIDED = 6
 UNIT_COLUMNS = 7
 
-# A condition, such as "one of these tables is sent", has these columns.
+# The columns of a stored condition, for example the condition "the filter sends one of these tables".
 Q_KIND = 0
-Q_REQUIRED = 1  # the number of the table that must be sent in any case, or -1
-Q_START = 2  # the index of the condition's first member in the array of members
-Q_END = 3  # the index after the condition's last member
-Q_LATEST = 4  # the unit that counted this condition last, which saves a look-up in the hash table; or -1
+"""The column of a condition's kind (ALWAYS, ONE, ANY or EXACTLY)."""
+Q_REQUIRED = 1
+"""The column for the number of the table that a filter must send for the condition to hold; -1 if there is none."""
+Q_START = 2
+"""The column for the index of the condition's first member (table, statement or filter) in the array of members."""
+Q_END = 3
+"""The column for the index after the condition's last member (table, statement or filter) in the array of members."""
+Q_LATEST = 4
+"""The column for the counter (unit) that used this condition last, which saves a look-up in a hash table; or -1."""
 CONDITION_COLUMNS = 5
 
-# A subject (a table or statement that a filter decides about) has these columns.
-S_MARK = 0  # the serial number of the last transaction with events of this table or statement
-S_LAST = 1  # the number of the table's last rows event
-S_SINGLE = 2  # the number of the condition "this table is sent", 0 before the condition exists
+# The columns of what the pass remembers about each subject (a table or statement that a filter decides about).
+S_MARK = 0
+"""The column for the serial number of the last transaction with events of this table or statement."""
+S_LAST = 1
+"""The column for the number of the table's last rows event."""
+S_SINGLE = 2
+"""The column for the number of the condition "this table is sent"; 0 before the condition exists."""
 SUBJECT_COLUMNS = 3
 
 # The codes that the function `tally` returns.
 DONE = 0
 FULL = 1
-"""The code for a full array. The caller enlarges the arrays and calls again."""
+"""The code that the function ``tally`` returns when an array is full. The caller enlarges the arrays and calls
+again."""
 PAYLOAD = 2
-"""The code for a compressed transaction of which filters send different parts, which compiled code cannot count. The
-caller counts the transaction and calls again for the next event."""
+"""The code that the function ``tally`` returns at a compressed transaction of which filters send different parts.
+Compiled code cannot count such a transaction. The caller counts the transaction and calls again for the next event."""
 
-# After each event, the buffered context events and table maps are treated in one of these ways.
+# After each event, the pass does one of these things with the buffered context events and table maps: it keeps them
+# buffered, or it counts them under a condition.
 KEEP_BUFFERED = 0
 SEND_WITH_STATEMENT = 1
 """Count the buffered events under the condition that any later rows of their statement, or the current event, are
@@ -137,35 +162,37 @@ class Payloads(NamedTuple):
     event: npt.NDArray[np.int64]
     """The numbers of the Transaction_payload events in the segment, ascending."""
     start: npt.NDArray[np.int64]
-    """For each compressed transaction, the index of its first entry in ``member``. One more entry at the end is the
-    length of ``member``."""
+    """For each compressed transaction, the index in ``member`` of the first number of its tables. One more entry at the
+    end is the length of ``member``."""
     member: npt.NDArray[np.int32]
     """The numbers of the tables and statements in all compressed transactions, one transaction after the other. A
-    filter that sends one of them sends the transaction."""
+    filter that sends at least one table or statement of a compressed transaction sends the transaction."""
     undecided: npt.NDArray[np.int64]
     """For each compressed transaction, the number of inner events about which a filter may be unable to decide. The
     value -1 means that filters send different parts, so the caller must decide."""
 
 
 class ConditionRows(NamedTuple):
-    """The arrays of a table of conditions, which compiled code fills. A condition is stored once."""
+    """The conditions under which events are sent, as arrays that compiled code fills. Equal conditions are stored
+    once."""
 
     counts: npt.NDArray[np.int64]
-    """Two entries: the number of conditions, and the number of members of all conditions together."""
+    """An array of two numbers: how many conditions are stored, and how many members (tables, statements or filters) all
+    conditions have together."""
     rows: npt.NDArray[np.int64]
     members: npt.NDArray[np.int32]
     slots: npt.NDArray[np.int64]
-    """The hash table that finds a condition's number. Free slots hold -1."""
+    """The hash table by which the number of a stored condition is found. Free slots hold -1."""
 
 
 class UnitRows(NamedTuple):
     """The arrays of the counters (units), one for each condition, origin and time bucket with events."""
 
     count: npt.NDArray[np.int64]
-    """The number of units, as an array of one entry so that compiled code can change the number."""
+    """The number of units (counters), as an array of one entry so that compiled code can change the number."""
     rows: npt.NDArray[np.int64]
     slots: npt.NDArray[np.int64]
-    """The hash table that finds a unit's number. Free slots hold -1."""
+    """The hash table by which the number of a unit (a counter) is found. Free slots hold -1."""
 
 
 class Memory(NamedTuple):
@@ -175,18 +202,18 @@ class Memory(NamedTuple):
     """
 
     state: npt.NDArray[np.void]
-    """One entry of dtype :data:`STATE`."""
+    """The state of the counting pass, an array with one entry of dtype :data:`STATE`."""
     subjects: npt.NDArray[np.int64]
     deciding: npt.NDArray[np.int32]
-    """The numbers of the tables and statements of the open transaction. If a filter sends one of them, it also sends
-    the transaction's GTID event, BEGIN and COMMIT."""
+    """The numbers of the tables and statements of the open transaction. A filter that sends at least one of these
+    tables or statements also sends the transaction's GTID event, BEGIN and COMMIT."""
     tables: npt.NDArray[np.int32]
     """The numbers of the tables with rows events in the open statement."""
     buffered: npt.NDArray[np.void]
     """The buffered context events and table maps, of dtype :data:`BUFFERED`, with room for all events of a segment."""
     extra: npt.NDArray[np.int32]
-    """The number of the statement, or the numbers of the tables in a compressed transaction, that the buffered context
-    events belong to."""
+    """The numbers of the statement or tables that the buffered context events belong to: one statement, or all tables
+    of a compressed transaction."""
     scratch: npt.NDArray[np.int32]
 
 
@@ -237,14 +264,14 @@ def _count(units, conditions, condition, origin, bucket, size, events, transacti
 def add_unit(units, conditions, condition, origin, bucket, size, events, transactions, undecided):
     """Add bytes, events and transactions to the counter for a condition, an origin and a time bucket.
 
-    Callers that are not compiled use this function. The arrays must have room for one more unit.
+    Python code that is not compiled calls this function. The arrays must have room for one more counter (unit).
     """
     _count(units, conditions, condition, origin, bucket, size, events, transactions, undecided)
 
 
 @kernel
 def rehash_units(units):
-    """Enter all units into their hash table, which the caller has replaced by a larger, empty table."""
+    """Enter all units (counters) into their hash table, which the caller has replaced by a larger, empty table."""
     for unit in range(units.count[0]):
         row = units.rows[unit]
         units.slots[_unit_slot(units, row[U_CONDITION], row[U_ORIGIN], row[U_BUCKET])] = unit
@@ -265,8 +292,8 @@ def _hash_member(h, member):
 def intern(table, kind, required, wanted, n):
     """Return the number of a condition such as "one of these tables is sent". Store the condition if it is new.
 
-    The condition's members are the first ``n`` entries of ``wanted``, which ascend without duplicates. The arrays must
-    have room for one more condition.
+    The members of the condition (tables, statements or filters, by number) are the first ``n`` entries of ``wanted``,
+    which ascend without duplicates. The arrays must have room for one more condition.
     """
     mask = np.uint64(table.slots.size - 1)
     h = _hash_start(kind, required)
@@ -347,11 +374,10 @@ def _sort_unique(values, n):
 
 @kernel
 def _following(m, since, n_extra):
-    """Find the tables whose rows a buffered event is sent with, and write their numbers into ``m.scratch``.
-
-    These are the tables with rows events in the open statement after the buffered event, and the first ``n_extra``
-    entries of ``m.extra``. ``since`` is the number of rows events before the buffered event. Return the number of
-    tables. Their numbers ascend without duplicates.
+    """Find the tables on which a buffered event depends, and write their numbers into ``m.scratch``. A filter sends the
+    buffered event if the filter sends rows of any of these tables. These are the tables with rows events in the open
+    statement after the buffered event, and the first ``n_extra`` entries of ``m.extra``. ``since`` is the number of
+    rows events before the buffered event. Return the number of tables. Their numbers ascend without duplicates.
     """
     n = np.int64(0)
     for k in range(m.state[0].tables):
@@ -367,7 +393,8 @@ def _following(m, since, n_extra):
 @kernel
 def _intern_single(m, conditions, subject):
     """Return the number of the condition "this table is sent", and store the number for later events of the table."""
-    # The function `intern` reads the member from the place where it will be stored. No temporary array is needed.
+    # The number of the table is written where the function `intern` would store it, so that no temporary array is
+    # needed.
     used = conditions.counts[1]
     conditions.members[used] = subject
     m.subjects[subject, S_SINGLE] = intern(
@@ -421,9 +448,9 @@ def _decides(m, subject):
 def _count_buffered(m, conditions, units, n_extra, always, bucket):
     """Count the buffered context events and table maps under their conditions, and empty the buffer.
 
-    With ``always``, context events count as sent with every filter, and each table map as sent with its table.
-    Otherwise they count as sent with any later rows of their statement, and with the first ``n_extra`` entries of
-    ``m.extra``.
+    With ``always``, context events count as sent with every filter, and each table map as sent with its table. Without
+    ``always``, buffered events count as sent if a filter sends any later rows of their statement, or one of the first
+    ``n_extra`` tables or statements of ``m.extra``.
     """
     state = m.state[0]
     since = np.int64(-1)
@@ -489,7 +516,7 @@ def _bucket_of(columns, m, t):
 
 @inlined
 def _has_room(m, conditions, units, n_members):
-    """Tell whether the arrays have room for all units and conditions that counting one event can add.
+    """Tell whether the arrays have room for all counters (units) and conditions that one more event can add.
 
     ``n_members`` is the number of tables in the event if it is a compressed transaction.
     """
@@ -527,9 +554,8 @@ def _count_uniform(columns, m, conditions, units, t, i, bucket):
 
 @inlined
 def _whole_statement(columns, i, stop):
-    """Return the number of the event after the statement that begins at event ``i``, if it has only one table.
-
-    Return ``i`` if the statement has several tables or does not end before event ``stop``.
+    """Return the number of the event after the statement that begins at event ``i``, if the statement has only one
+    table. Return ``i`` if the statement has several tables or does not end before event ``stop``.
     """
     roles, subjects = columns.role, columns.subject
     j = i
@@ -651,7 +677,7 @@ def _count_event(columns, m, conditions, units, payloads, p, i, bucket):
 
 @kernel
 def tally(columns, payloads, m, conditions, units, t, i):
-    """Count the events of a segment under the conditions under which a filter sends them.
+    """Count the events of a segment, each under the condition that a filter must meet to send the event.
 
     Begin with event number ``i``, which belongs to transaction number ``t``. Return a code, and the transaction and
     event to continue with. The code is ``DONE``, ``FULL`` if the arrays are too small, or ``PAYLOAD`` if the caller
@@ -678,7 +704,8 @@ def tally(columns, payloads, m, conditions, units, t, i):
             if not state.is_open:
                 _open(m, columns.txn_origin[t])
             if not (state.buffered or state.tables or state.is_unmapped):
-                # Most statements change one table. Their events all have one condition, so none need be buffered.
+                # Most statements change one table. All events of such a statement have the same condition, so no event
+                # need be buffered.
                 j = _whole_statement(columns, i, stop)
                 if j > i:
                     _count_statement(columns, m, conditions, units, i, j, bucket)
@@ -726,9 +753,8 @@ def among(kinds, start, members, number, out):
 
 @njit(cache=True, nogil=True)
 def room(kinds, start, members, wanted, subject_start):
-    """Return an upper limit of the members that the ``wanted`` conditions have after :func:`renumber`.
-
-    A caller reserves memory for so many members before the call of :func:`renumber`.
+    """Return an upper limit of the number of members (tables, statements, filters) that the ``wanted`` conditions have
+    after :func:`renumber`. A caller reserves memory for so many members before the call of :func:`renumber`.
     """
     n = np.int64(0)
     for c in wanted:
@@ -745,9 +771,9 @@ def renumber(conditions, wanted, subject_start, subject, stand_in, table, out):
     """Add the ``wanted`` conditions of one tally to the ``table`` of another, where tables have other numbers.
 
     Write the new numbers of the conditions into ``out``. The numbers ``subject[subject_start[s] : subject_start[s +
-    1]]`` replace the number ``s`` of a table, statement or set of tables. A required table is replaced by exactly one.
-    In a condition about several tables, ``stand_in[t]`` then replaces each new number ``t``. ``table`` must have room
-    for all conditions.
+    1]]`` replace the number ``s`` of a table, statement or set of tables. For a condition's required table, exactly one
+    number replaces the old number. In a condition about several tables, ``stand_in[t]`` then replaces each new number
+    ``t``. ``table`` must have room for all conditions.
     """
     from_kinds, from_required, from_start, from_members = conditions
     scratch = np.empty(16, np.int32)
@@ -773,7 +799,9 @@ def renumber(conditions, wanted, subject_start, subject, stand_in, table, out):
                     n += 1
             n = _sort_unique(scratch, n)
             if kind == ONE and n != 1:
-                kind = np.uint8(ANY)  # Several tables have replaced the condition's one set of tables.
+                kind = np.uint8(
+                    ANY
+                )  # The condition depended on one set of tables. Several tables have replaced the set, so the kind of the condition changes.
             if kind == ANY:
                 for k in range(n):
                     scratch[k] = stand_in[scratch[k]]
@@ -783,7 +811,7 @@ def renumber(conditions, wanted, subject_start, subject, stand_in, table, out):
 
 @njit(cache=True, nogil=True)
 def meet(kinds, required_of, start, members, wanted, met):
-    """Set the entries of ``met`` to True for all tables and statements that the ``wanted`` conditions name.
+    """Mark in ``met`` all tables and statements that the ``wanted`` conditions name.
 
     ``met`` is a bool array with one entry for each table or statement.
     """

@@ -77,53 +77,59 @@ dropped. Before it, send the transaction's buffered GTID event and BEGIN, and th
 
 WALK_STATE = np.dtype(
     [
-        ("is_open", np.int64),  # 1 while a transaction is open, 0 between two transactions
-        (
-            "is_skipped",
-            np.int64,
-        ),  # 1 if the slave has this transaction already, or ignores the server it came from
-        (
-            "is_kept",
-            np.int64,
-        ),  # 1 if an event of the open transaction has been sent, or a rows event is buffered
-        ("heads", np.int64),  # the number of buffered GTID and BEGIN events
-        ("contexts", np.int64),  # the number of buffered context events and table maps of the open statement
-        ("has_rows", np.int64),  # 1 if a rows event is buffered
+        # 1 while a transaction is open, 0 between two transactions.
+        ("is_open", np.int64),
+        # 1 if the slave already has the open transaction, or ignores the server that the transaction comes from.
+        ("is_skipped", np.int64),
+        # 1 if an event of the open transaction has been sent, or a rows event is buffered.
+        ("is_kept", np.int64),
+        # The number of buffered GTID and BEGIN events.
+        ("heads", np.int64),
+        # The number of buffered context events and table maps of the open statement.
+        ("contexts", np.int64),
+        # 1 if a rows event is buffered.
+        ("has_rows", np.int64),
         ("rows_offset", np.int64),
         ("rows_size", np.int64),
-        ("is_statement_kept", np.int64),  # 1 if a rows event of the open statement has been sent or buffered
+        # 1 if a rows event of the open statement has been sent or buffered.
+        ("is_statement_kept", np.int64),
     ]
 )
 """The state of an event-by-event decision inside a transaction. Between two transactions all fields are 0."""
 
 CHUNK = np.dtype(
     [
-        ("first_range", np.int64),  # the index of the chunk's first byte range
-        ("ranges", np.int64),  # the index after the chunk's last byte range
-        ("end", np.int64),  # the file offset where the chunk ends
-        (
-            "resume",
-            np.int64,
-        ),  # the file offset where the chunk's last transaction ends, -1 if none ends in it
-        ("resume_bytes", np.int64),  # the bytes that the chunk sends before offset `resume`
-        (
-            "transactions",
-            np.int64,
-        ),  # the index of the first transaction that does not end before the chunk's end
-        ("bytes", np.int64),  # bytes sent
-        ("events", np.int64),  # events sent
+        # The index of the chunk's first byte range.
+        ("first_range", np.int64),
+        # The index after the chunk's last byte range.
+        ("ranges", np.int64),
+        # The file offset where the chunk ends.
+        ("end", np.int64),
+        # The file offset where the chunk's last complete transaction ends; -1 if no transaction ends in the chunk.
+        ("resume", np.int64),
+        # The bytes that the chunk sends before the file offset in the field `resume`.
+        ("resume_bytes", np.int64),
+        # The index of the first transaction that does not end before the chunk's end.
+        ("transactions", np.int64),
+        # The bytes of events that the chunk sends.
+        ("bytes", np.int64),
+        # The number of events that the chunk sends.
+        ("events", np.int64),
         ("events_read", np.int64),
-        ("undecided", np.int64),  # events sent because the filter cannot decide them
-        ("buffered_events", np.int64),  # events neither sent nor dropped at the chunk's end
+        # The number of events that the chunk sends because the filter cannot decide about them.
+        ("undecided", np.int64),
+        # The number of events that are buffered at the chunk's end, neither sent nor dropped.
+        ("buffered_events", np.int64),
         ("buffered_bytes", np.int64),
-        # The function `summarize_chunks` sets the last four fields, after the chunk's transactions are known.
-        ("completed", np.int64),  # the index after the chunk's last GTID run of transactions that end in it
-        ("empty", np.int64),  # the index after the chunk's last GTID run of dropped transactions
-        ("transactions_read", np.int64),  # the number of transactions that end in the chunk
-        (
-            "transactions_dropped",
-            np.int64,
-        ),  # the number of transactions that end in the chunk and send nothing
+        # The index after the chunk's last run of GTIDs of transactions that end in the chunk. This field and the three
+        # fields below are set by the function `summarize_chunks`, after the decision.
+        ("completed", np.int64),
+        # The index after the chunk's last run of GTIDs of transactions that the master drops whole.
+        ("empty", np.int64),
+        # The number of transactions that end in the chunk.
+        ("transactions_read", np.int64),
+        # The number of transactions that end in the chunk and that the master drops whole.
+        ("transactions_dropped", np.int64),
     ]
 )
 """The record of one chunk (a message of the stream): its byte ranges, its end, and its counts of events and bytes.
