@@ -770,10 +770,10 @@ def room(kinds, start, members, wanted, subject_start):
 def renumber(conditions, wanted, subject_start, subject, stand_in, table, out):
     """Add the ``wanted`` conditions of one tally to the ``table`` of another, where tables have other numbers.
 
-    Write the new numbers of the conditions into ``out``. The numbers ``subject[subject_start[s] : subject_start[s +
-    1]]`` replace the number ``s`` of a table, statement or set of tables. For a condition's required table, exactly one
-    number replaces the old number. In a condition about several tables, ``stand_in[t]`` then replaces each new number
-    ``t``. ``table`` must have room for all conditions.
+    Write the new numbers of the conditions into ``out``. The numbers
+    ``subject[subject_start[s] : subject_start[s + 1]]`` replace the number ``s`` of a table, statement or set of
+    tables. For a condition's required table, exactly one number replaces the old number. In a condition about several
+    tables, ``stand_in[t]`` then replaces each new number ``t``. ``table`` must have room for all conditions.
     """
     from_kinds, from_required, from_start, from_members = conditions
     scratch = np.empty(16, np.int32)
@@ -799,9 +799,8 @@ def renumber(conditions, wanted, subject_start, subject, stand_in, table, out):
                     n += 1
             n = _sort_unique(scratch, n)
             if kind == ONE and n != 1:
-                kind = np.uint8(
-                    ANY
-                )  # The condition depended on one set of tables. Several tables have replaced the set, so the kind of the condition changes.
+                # The condition depended on one set of tables, and several tables have replaced the set.
+                kind = np.uint8(ANY)
             if kind == ANY:
                 for k in range(n):
                     scratch[k] = stand_in[scratch[k]]

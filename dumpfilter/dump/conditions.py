@@ -37,7 +37,7 @@ The tally uses this kind for compressed transactions of which different filters 
 """
 
 EVERYTHING = -1
-"""The member, in a condition of kind EXACTLY, that stands for all filters without rules."""
+"""The number that stands for all filters without rules, in a condition that lists filters (kind EXACTLY)."""
 
 Mask = npt.NDArray[np.bool_]
 _Item = TypeVar("_Item", bound=np.generic)
@@ -45,11 +45,12 @@ _Item = TypeVar("_Item", bound=np.generic)
 
 @dataclass(frozen=True)
 class Conditions:
-    """Conditions stored as columns. A condition's number is its index in ``kind`` and ``required``. No two conditions
-    are equal."""
+    """Conditions under which a filter sends events, stored as columns. A condition's number is its index in ``kind``
+    and ``required``. No two conditions are equal."""
 
     kind: npt.NDArray[np.uint8]
-    """:data:`ALWAYS`, :data:`ONE`, :data:`ANY` or :data:`EXACTLY`."""
+    """For each condition, its kind, which says how many of its tables and statements a filter must send:
+    :data:`ALWAYS`, :data:`ONE`, :data:`ANY` or :data:`EXACTLY`."""
     required: npt.NDArray[np.int32]
     """For each condition, the number of the subject (table or statement) that the filter must send in any case; -1 if
     there is none."""
@@ -98,7 +99,7 @@ class ConditionTable:
         )
 
     def make_room(self, conditions: int, members: int) -> None:
-        """Enlarge the arrays if needed, for so many more conditions with so many members altogether.
+        """Enlarge the arrays if needed. ``conditions`` more conditions with ``members`` members altogether must fit.
 
         Compiled code cannot enlarge arrays, so callers make room before they call it.
         """
@@ -162,5 +163,5 @@ def longer(column: npt.NDArray[_Item], length: int) -> npt.NDArray[_Item]:
 
 
 def empty_slots(entries: int) -> npt.NDArray[np.int64]:
-    """Return an empty hash table (int64, all -1) that stays at most half full with so many entries."""
+    """Return an empty hash table (int64, all -1) that ``entries`` entries fill at most by half."""
     return np.full(1 << (2 * entries - 1).bit_length(), -1, np.int64)

@@ -46,7 +46,8 @@ from dumpfilter.binlog import roles as R
 FLAG_SEND = np.uint32(1)
 """The bit of a table's or statement's flags that says that the filter sends its events (``FILTER_BINLOG_SEND_F``)."""
 
-# The columns of a byte range. RANGE_PATCH says how the bytes are changed before they are sent.
+# The columns of a byte range of the binlog file. The column RANGE_PATCH says how the master changes the bytes before it
+# sends them.
 RANGE_OFFSET = 0
 RANGE_SIZE = 1
 RANGE_PATCH = 2
@@ -63,14 +64,16 @@ REPLACED = 2
 BUFFERED_OFFSET = 0
 BUFFERED_SIZE = 1
 
-# The decision about one event, when its transaction is decided event by event.
+# The possible decisions about one event, in a transaction that the master decides event by event.
 DROP = 0
 SEND = 1
-"""Send the event. Before it, send the transaction's buffered GTID event and BEGIN, and the buffered rows event."""
+"""The decision to send the event. The transaction's buffered GTID event and BEGIN, and the buffered rows event, are
+sent before it."""
 HOLD_HEAD = 2
-"""Buffer a GTID event or BEGIN until an event of the same transaction is sent."""
+"""The decision to buffer a GTID event or BEGIN until an event of the same transaction is sent."""
 HOLD_STATEMENT = 3
-"""Buffer a context event or table map until an event of the same statement is sent."""
+"""The decision to buffer a context event (Intvar, Rand, User_var) or table map until an event of the same statement is
+sent."""
 HOLD_ROWS = 4
 """Buffer a rows event that is sure to be sent, because it needs STMT_END_F if the later rows of its statement are
 dropped. Before it, send the transaction's buffered GTID event and BEGIN, and the previous buffered rows event."""
@@ -95,7 +98,8 @@ WALK_STATE = np.dtype(
         ("is_statement_kept", np.int64),
     ]
 )
-"""The state of an event-by-event decision inside a transaction. Between two transactions all fields are 0."""
+"""The state of a decision inside a transaction whose events are decided one by one. Between two transactions all fields
+are 0."""
 
 CHUNK = np.dtype(
     [
@@ -138,7 +142,8 @@ All fields are int64, because :func:`rows_of` reads the records as a table of in
 """
 
 _MOST_RANGES = 4
-"""The most byte ranges that the decision about one event can add, besides the buffered head and context.
+"""The most byte ranges that the decision about one event can add, besides the ranges of the buffered GTID event, BEGIN,
+context events and table maps.
 
 The buffered rows event can add two, and the event one. One more is a reserve.
 """
@@ -146,7 +151,8 @@ The buffered rows event can add two, and the event one. One more is a reserve.
 # The codes that the function `decide` returns.
 DONE = 0
 FULL = 1
-"""The code for a full output array. The caller enlarges the array and calls again with the walk as it was before."""
+"""The code that :func:`decide` returns when an output array is full. The caller enlarges the array and calls again,
+with a copy of the state from before the call."""
 
 
 kernel = njit(cache=True, nogil=True, _nrt=False)
@@ -196,7 +202,7 @@ class Walk(NamedTuple):
     """The state and the buffered events of an event-by-event decision, kept from one segment to the next."""
 
     state: npt.NDArray[np.void]
-    """One entry of dtype :data:`WALK_STATE`."""
+    """The state of the decision, an array with one entry of dtype :data:`WALK_STATE`."""
     head: npt.NDArray[np.int64]
     """The buffered GTID, BEGIN and XA START events of the open transaction: file offset and size, int64."""
     context: npt.NDArray[np.int64]
@@ -409,7 +415,7 @@ def _walk(events, transactions, verdicts, walk, out, chunk, transaction, i, chun
         elif role == R.DUMMY_ROWS:
             if state.is_statement_kept:
                 action = SEND
-            # Table maps that no rows follow belong to no statement, so a new statement discards them.
+            # No rows followed these buffered table maps, so the new statement discards them.
             state.contexts = 0
             state.is_statement_kept = 0
         else:

@@ -36,7 +36,7 @@ class _OpenTransaction:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the transaction has no hits so far and no buffered table map that may bring some."""
+        """Whether the transaction has no hits so far, and no buffered table map whose drop would count as a hit."""
         return not self.buffered and not self.counts.any()
 
 

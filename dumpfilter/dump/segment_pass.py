@@ -36,7 +36,7 @@ from dumpfilter.index.subjects import Subjects, TableSubject
 from dumpfilter.index.xa import ended_xid
 
 EVERYTHING = Range()
-"""The range that takes every transaction of a binlog set."""
+"""The selection without bounds, which takes every transaction of a binlog set."""
 
 
 class SegmentPass:

@@ -59,7 +59,8 @@ class Tallied:
     origin: npt.NDArray[np.int64]
     """For each unit, the index in ``origins`` of the server and domain that its events come from."""
     bucket: npt.NDArray[np.int64]
-    """For each unit, the span of time: Unix seconds divided by ``bucket_seconds`` and rounded down."""
+    """For each unit (a counter), the span of time in which its events lie: Unix seconds divided by ``bucket_seconds``
+    and rounded down."""
     bytes: npt.NDArray[np.int64]
     events: npt.NDArray[np.int64]
     transactions: npt.NDArray[np.int64]

@@ -35,8 +35,8 @@ BUCKET_SECONDS = 60
 """The default length of a time bucket, seconds. Reports show traffic by the minute."""
 
 _DEPENDS = -1
-"""The number in place of a count of undecided events, for a compressed transaction of which filters send different
-parts."""
+"""The mark -1 in place of a number of undecided events. It stands for a compressed transaction of which different
+filters send different parts."""
 
 
 class Tally:
@@ -141,7 +141,8 @@ class Tally:
         self._units.count[0] = 0
         self._units.slots.fill(-1)
         self._conditions.arrays.rows[:, K.Q_LATEST] = -1
-        return merge([found])  # Conditions that named different sets of tables may have become equal.
+        # Two conditions that named different sets of tables may be equal after each set is replaced by its tables.
+        return merge([found])
 
     def _without_sets(
         self, wanted: npt.NDArray[np.int64]

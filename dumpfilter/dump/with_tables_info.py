@@ -100,7 +100,8 @@ def query_tables_info(query: QueryEvent, fd: FormatDescription) -> tuple[TableNa
     if _FRAME.match(query.raw):
         return ()
     if not query.text_exact and not query.raw.isascii():
-        return None  # Without the statement's character set, the names of its tables cannot be decoded.
+        # The event does not tell the statement's character set, so the names of the tables cannot be decoded.
+        return None
     sql_mode = query.status.sql_mode or 0
     tables = form_tables_info(
         replace(

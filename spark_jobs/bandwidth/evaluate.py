@@ -83,7 +83,8 @@ class Tables:
     def __init__(self, tallied: Tallied) -> None:
         names: dict[str, int] = {}
         self.places: list[tuple[str | None, str | None]] = []
-        """The database and the table that each name stands for; None where traffic belongs to no single one."""
+        """The database and the table that each name stands for; None for traffic that belongs to no single database or
+        table."""
         of_condition = np.zeros(len(tallied.conditions), np.int64)
         bare = len(tallied.conditions)
         for condition in range(bare):

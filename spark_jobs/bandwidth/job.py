@@ -30,7 +30,8 @@ _MOST_BUCKETS = 3000
 """The largest number of time buckets. Longer binlogs get longer buckets, unless the user sets their length."""
 
 _LENGTHS = (60, 300, 900, 3600, 6 * 3600, 86_400)
-"""The default lengths of a time bucket, seconds. The job takes the shortest that does not make too many buckets."""
+"""The default lengths of a time bucket, seconds. The job takes the shortest length that does not make too many
+buckets."""
 
 _GROUPS = 512
 """The largest number of tasks that measure binlogs. The driver must receive and hold the result of each task."""

@@ -36,7 +36,7 @@ CHUNK = 256 << 10
 _SAMPLES = 1 << 20
 """The most bytes of one range (a part of a binlog file) to compress as samples, because compression is slow."""
 _WHOLE = ""
-"""The key for samples of the unsplit stream, beside the names of schemas."""
+"""The dictionary key of samples of the whole binlog stream. Other keys are names of schemas."""
 _TIMED = 2
 """The number of slaves whose dump is timed in each range. Timing all slaves would take too long."""
 
@@ -56,7 +56,7 @@ class Timing:
     render_bytes: int = 0
 
     def add(self, other: Timing) -> None:
-        """Add the times and amounts of ``other``."""
+        """Add the CPU times and the numbers of events and bytes of another measurement."""
         for name, value in vars(other).items():
             setattr(self, name, getattr(self, name) + value)
 
@@ -203,8 +203,8 @@ def _compress(
 ) -> None:
     """Compress samples of a block of events, for each schema separately, to estimate compression ratios.
 
-    A block's share of a schema is the events that a split would write for the schema. Each range begins with another
-    schema, so that every schema has samples.
+    A schema's samples are taken from the events that a split by schema would write for this schema. Each range begins
+    with another schema, so that every schema has samples.
     """
     compressor = zstandard.ZstdCompressor(level=LEVEL)
 

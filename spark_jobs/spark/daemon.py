@@ -59,7 +59,8 @@ def check_code() -> None:
 
 def load_kernels() -> None:
     """Load numba's compiled functions from their cache, or compile them, before workers are forked."""
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy reads the variable when it is imported
+    # The module numpy reads this environment variable when it is imported.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from dumpfilter.warm_up import warm_up
 
     with tempfile.TemporaryDirectory() as directory:

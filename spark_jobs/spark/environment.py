@@ -41,7 +41,7 @@ EXTRA = "spark"
 
 NOT_PACKED = frozenset({"pyspark", "py4j", "jinja2", "plotly"})
 """The packages that are left out of the archive. PySpark and py4j come with the workers' Spark. Only the driver uses
-jinja2 and plotly, which render the report."""
+jinja2 and plotly, which render the bandwidth report."""
 
 LEFT_OUT = frozenset({"__pycache__", "tests"})
 """The directories of packages that are left out of the archive, because no job reads them."""

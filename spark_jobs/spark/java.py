@@ -31,7 +31,7 @@ def java_release(java: str) -> int | None:
         ).stderr
     except OSError:
         return None
-    # Examples: openjdk version "17.0.21" …, java version "1.8.0_392" …
+    # The program prints, for example, openjdk version "17.0.21" … or java version "1.8.0_392" …
     quoted = told.split('"')[1] if told.count('"') >= 2 else ""
     numbers = [int(part) for part in quoted.replace("_", ".").split(".") if part.isdigit()]
     if not numbers:

@@ -29,11 +29,11 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _POLL = 0.1
-"""The seconds between two attempts to cancel a job after Ctrl-C. The progress bar is updated half as often."""
+"""The seconds between two attempts to cancel a Spark job after Ctrl-C. The progress bar is updated half as often."""
 
 _WAVE = 64
-"""The number of Spark tasks for each core that the driver submits at once. After each such wave the driver checks for
-failed tasks, so that a long job does not run on after an error."""
+"""The number of Spark tasks for each core that the driver submits at once. The driver checks for failed tasks before it
+submits more, so that a long job does not run on after an error."""
 
 
 class SparkFailed(DumpfilterError):
@@ -184,7 +184,7 @@ def _cancel(context: SparkContext, group: str, job: Future[Any]) -> None:
 class _Progress:
     """A progress bar on the terminal that shows how many Spark tasks are done.
 
-    Tasks are submitted in waves, and ``done`` is the number of tasks in completed waves.
+    The driver submits the tasks in groups, one after the other. ``done`` is the number of tasks in completed groups.
     """
 
     def __init__(self, console: Console | None, label: str, total: int, context: SparkContext) -> None:
