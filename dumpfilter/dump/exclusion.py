@@ -79,7 +79,7 @@ class Exclusion:
                     is_unwanted |= segment.txn_source == number
         is_unwanted &= (
             segment.txn_source != R.KEPT
-        )  # Rotate and other events of the file belong to no transaction.
+        )  # Rotate and similar events belong to the binlog file and to no transaction.
         if not is_unwanted.any():
             return subject, source
         subject = np.where(is_unwanted, np.int32(R.SKIP), subject)

@@ -86,7 +86,8 @@ def _boundaries(binlogs: BinlogSet, name: str, position: int) -> tuple[int, int 
         before = file.first_event
         if position <= before:
             return position, before
-        # This reader only looks for boundaries. A later reader verifies the checksums and reports damage.
+        # This pass only looks for transaction boundaries. The later pass over the events verifies checksums and reports
+        # damage.
         reader = SegmentReader(file, Subjects(), SourceNumbers(), verify=False, statements=False)
         while (segment := reader.next()) is not None:
             begins = segment.offset[segment.txn_event[:-1]][int(segment.continues) :]

@@ -105,7 +105,7 @@ class Tallied:
     def unsure(self, flags: SubjectFlags | None) -> Mask:
         """Tell for each unit whether a filter sends its ``undecided`` events only because it cannot decide about them.
 
-        The answer has a meaning only for units that :meth:`sent` marks.
+        The answer has a meaning only for units (counters) that :meth:`sent` marks.
         """
         if flags is None:
             return np.zeros(len(self.condition), np.bool_)

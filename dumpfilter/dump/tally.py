@@ -303,9 +303,9 @@ class _Group(NamedTuple):
 
     filters: Mask
     is_whole: bool
-    """Whether these filters surely send all tables of the transaction."""
+    """Whether the filters of the group surely send all tables of the compressed transaction."""
     is_nothing: bool
-    """Whether these filters drop all tables of the transaction."""
+    """Whether the filters of the group drop all tables of the compressed transaction."""
 
 
 class _Filters:

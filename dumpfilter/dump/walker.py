@@ -22,7 +22,7 @@ class Decided(NamedTuple):
     """The segment's transactions. ``subject`` has the marks of :func:`collapse` for transactions sent or dropped
     whole."""
     first: int
-    """The number of the first decided transaction. The slave already has the earlier ones in the segment."""
+    """The number of the first decided transaction. The slave already has the earlier transactions of the segment."""
     ranges: npt.NDArray[np.int64]
     """The byte ranges of the file to send in all chunks. The columns are offset, size, and how to change the bytes."""
     chunks: npt.NDArray[np.void]

@@ -40,7 +40,8 @@ class RuleSaving(_Model):
     bytes_without: int
     """Bytes that the master would send to the slave if the filter did not have this rule."""
     saving: int
-    """The bytes that the rule keeps from the slave. Negative if the rule admits events that would else be dropped."""
+    """The bytes that the master does not send because of the rule. Negative if the rule lets the master send events
+    that it would drop without the rule."""
 
 
 class TableShare(_Model):

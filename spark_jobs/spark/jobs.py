@@ -173,9 +173,8 @@ def _translated(function: Callable[[T], R], task: T) -> R:
 
 
 def _cancel(context: SparkContext, group: str, job: Future[Any]) -> None:
-    while (
-        not job.done()
-    ):  # Spark ignores a cancel request for a job that is not submitted yet, so it is repeated.
+    # Spark ignores a request to cancel a job that is not submitted yet, so the driver repeats the request.
+    while not job.done():
         with suppress(Exception):
             context.cancelJobGroup(group)
         wait([job], timeout=_POLL)
@@ -218,7 +217,8 @@ class _Progress:
             task = bar.add_task(self._label, total=self._total)
             while not self._stop.wait(2 * _POLL):
                 running = 0
-                with suppress(Exception):  # The job or Spark may have ended meanwhile.
+                # PySpark may raise an error here, because the job or Spark may have ended in the meantime.
+                with suppress(Exception):
                     for stage in tracker.getActiveStageIds():
                         info = tracker.getStageInfo(stage)
                         running += 0 if info is None else info.numCompletedTasks

@@ -175,7 +175,8 @@ def time_plot(results: Results) -> TimePlot | None:
         sums = np.zeros(int(place[-1]) + 1, np.int64)
         np.add.at(sums, place, values)
         rates = np.round(sums / width, 1).tolist()
-        return [*rates, rates[-1]]  # A step curve ends at its last point, so the last rate is needed twice.
+        # A step curve ends at its last point. The last rate is given twice, so that the last step has a width.
+        return [*rates, rates[-1]]
 
     def peak_of(values: npt.NDArray[np.int64]) -> Peak | None:
         at = int(np.argmax(values))
