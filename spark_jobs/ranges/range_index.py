@@ -153,7 +153,7 @@ def index_file(
 
 
 class _Pass:
-    """The index pass while it reads one file segment by segment, with the result so far."""
+    """The state of the index pass, the first quick look at a file, which reads the file segment by segment."""
 
     def __init__(self, file: BinlogFile, range_size: int) -> None:
         self._file = file

@@ -31,11 +31,12 @@ from dumpfilter.spark_jobs.split.ownership import NO_OUTPUT, Owners
 from dumpfilter.spark_jobs.split.transactions import FILE_EVENTS
 
 _OWN_SUBJECT = 1
-"""The number given to all events that belong to the output, before the compiled function ``decide`` chooses the
-output's events. Events of other outputs get 0."""
+"""The subject number that all events of one output get before the compiled function ``decide`` chooses that output's
+events. Elsewhere a subject number stands for a table or statement. Events of other outputs get the number 0."""
 _VERDICTS = K.Verdicts(np.array([0, K.FLAG_SEND], np.uint32), np.uint32(0), False)
-"""The verdicts that let ``decide`` choose one output's events: drop the events of subject 0, send those of subject 1.
-Before ``decide`` runs, the other outputs' events get the subject 0, and this output's events get the subject 1."""
+"""The verdicts (send or drop, for each subject number) by which ``decide`` chooses one output's events: drop the
+events of subject 0, and send those of subject 1. Before ``decide`` runs, the other outputs' events get the subject 0,
+and this output's events get the subject 1."""
 
 Ints = npt.NDArray[np.int64]
 
@@ -72,8 +73,8 @@ class Share:
     """The transactions that end in the block and of which the output receives an event, as indexes into the block's
     transactions."""
     ends: Ints
-    """The bytes and the events that the output receives from the block up to the end of each transaction in
-    ``transactions``; shape (n, 2)."""
+    """Running totals: row i has the number of bytes and of events that the output receives from the block's beginning
+    to the end of transaction i of ``transactions``; shape (n, 2)."""
     replaced: dict[int, bytes] = field(default_factory=dict)
     """The new bytes of each compressed transaction of which the output receives only some events, by the
     transaction's offset in the source file."""
@@ -100,13 +101,13 @@ class _Events:
     """The index of each transaction among the segment's transactions, which also count events between
     transactions."""
     uniform: npt.NDArray[np.int32]
-    """For each transaction, the one owner number of all its events that belong to outputs; an owner number says which
-    outputs receive an event. NO_OUTPUT if the events have different owner numbers, or belong to no output."""
+    """For each transaction, the owner number that all its events with an owner have. An owner number says which
+    outputs receive an event. It is NO_OUTPUT if the events have different owner numbers, or none has an owner."""
     unowned: npt.NDArray[np.bool_]
     """For each transaction, whether the block holds all of the transaction and no output owns an event of it."""
     parts: dict[int, dict[int, bytes]]
-    """The new bytes of each compressed transaction of which an output receives only some events. The keys are the
-    output's number and then the number of the compressed event."""
+    """The new bytes of each compressed transaction of which an output receives only some events. The first key is the
+    output's number, the second key is the index of the compressed event in these arrays."""
 
 
 class Assigner:
@@ -142,7 +143,8 @@ class Assigner:
         goes_on = continues and still_open and n_txn == 1
         if continues and not goes_on and not _any_owned(events, open_walks):
             # The first transaction began in an earlier block and ends in this block. No output owns an event of this
-            # transaction, so only the default outputs receive the transaction.
+            # transaction, so only the default outputs, which get the transactions without an owner, receive the
+            # transaction.
             by_default = set(self.owners.default_outputs)
             later = txn > 0
             txn = np.concatenate([np.zeros(len(by_default), np.int64), txn[later]])
@@ -482,9 +484,10 @@ _NO_RUNS: Ints = np.empty((0, 3), np.int64)
 
 
 def share_as_chunk(file: str, share: Share) -> ChunkPlan:
-    """Return the part of a block that an output receives as a chunk plan of the dump thread.
+    """Return the part of a block that an output receives as a chunk plan, from which the dump thread makes bytes.
 
-    :func:`~dumpfilter.dump.chunk.render` then makes the bytes. ``file`` is the name of the source file.
+    :func:`~dumpfilter.dump.chunk.render` makes the output's bytes from the chunk plan. ``file`` is the name of the
+    source file.
     """
     ranges = share.runs[:, [RUN_OFFSET, RUN_SIZE, RUN_KIND]]
     return ChunkPlan(file, ranges, 0, 0, 0, _NO_RUNS, _NO_RUNS, replaced=share.replaced)

@@ -67,7 +67,8 @@ class Stretch(NamedTuple):
     """
 
     stop: int
-    """The end of the stretch (exclusive), counted in bytes that the output receives from the range."""
+    """The number of the first byte after the stretch. All bytes that the output receives from the range are numbered
+    from 0."""
     file: int
     """The number of the file that receives the stretch, from 1."""
     offset: int
@@ -82,8 +83,8 @@ Placement = dict[str, list[Stretch]]
 """The files and offsets for the bytes that each output receives from one range. The key is the output's name."""
 
 _MOST_WAITING = 1 << 16
-"""The number of transactions after which their GTIDs are added to the output's GTID set. It is cheaper to add many
-GTIDs at once, but the waiting GTIDs need memory."""
+"""The number of collected GTIDs after which they are added to the output's GTID set. It is cheaper to add many GTIDs
+at once, but collected GTIDs need memory."""
 
 Place = tuple[int, int]
 """A position in the source: the number of the file in the binlog set, from 0, and the offset in the file."""
@@ -127,8 +128,8 @@ class _Output:
     """Whether the output's newest file has reached ``max_binlog_size``. Then the next transaction goes to a new
     file."""
     waiting: list[tuple[Ints, Sequence[SourceKey]]] = field(default_factory=list)
-    """Collected GTIDs that are not yet added to ``gtids``. A GTID is the index of its GTID source in the list beside
-    it, and a number."""
+    """Collected GTIDs that are not yet added to ``gtids``. Each item has an array of GTIDs and a list of GTID sources.
+    A row of the array is a GTID: an index into this list, and a number."""
     waiting_rows: int = 0
 
     def add_gtids(self, gtids: Ints, sources: Sequence[SourceKey]) -> None:
@@ -315,7 +316,8 @@ class _Gtids:
         return None
 
     def add(self, gtids: Ints, sources: Sequence[SourceKey]) -> None:
-        """Add GTIDs, shape (n, 2). A row is an index into ``sources`` (-1: no GTID), and the GTID's number."""
+        """Add GTIDs of transactions. A row of ``gtids`` is an index into ``sources`` (-1: no GTID) and the GTID's
+        number."""
 
     def event(self, fd: FormatDescription) -> bytes:
         """Return the Previous_gtids or Gtid_list event for a new file, with the checksum that ``fd`` asks for.

@@ -38,7 +38,8 @@ S_BLOCK, S_OUTPUT, S_RUNS, S_TRANSACTIONS, S_BYTES, S_EVENTS = range(6)
 T_END, T_EVENTS, T_SOURCE, T_NUMBER, T_TIME, T_PLACE = range(6)
 """The columns of :attr:`RangePlan.transactions`. A row is a transaction of which one output receives an event.
 
-- T_END, T_EVENTS: the bytes and events that the output receives from the block up to the transaction's end.
+- T_END, T_EVENTS: running totals, the number of bytes and of events that the output receives from the block's
+  beginning to the transaction's end.
 - T_SOURCE, T_NUMBER: the GTID. T_SOURCE is an index into ``RangePlan.sources``, or -1 without a GTID. T_NUMBER is the
   number at the end of the GTID.
 - T_TIME: the timestamp of the transaction's last event, Unix seconds.
@@ -226,8 +227,8 @@ class PlanMaker:
     def finish(self, sources: SourceNumbers, family: str) -> RangePlan:
         """Return the plan of the range.
 
-        ``sources`` gives the numbers of GTID sources their meaning. ``family`` is the family of the server (MySQL or
-        MariaDB) that wrote the range.
+        ``sources`` tells for each number of a GTID source which server UUID, or domain and server id, it stands for.
+        ``family`` is the family of the server (MySQL or MariaDB) that wrote the range.
         """
         # The outputs' numbers depend on the ranges that this process read before. The plan orders the outputs by name
         # instead, so that every process makes an equal plan of the range.

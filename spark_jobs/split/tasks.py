@@ -114,15 +114,15 @@ class PlanRange:
     specification: Specification
     staging: Staging
     names: NameRules
-    """The rules by which filters compare names. The newest file's server decides, since a filter must treat all files
-    of the set alike."""
+    """The rules by which filters compare names of databases and tables. They are those of the server that wrote the
+    newest file, since a filter must treat all files of the set alike."""
     unknown_xa_schemas: tuple[str, ...] = ()
     """The schemas, in a split by schema, that receive XA COMMIT and XA ROLLBACK of transactions prepared before the
     set."""
     verify: bool = True
     """Whether the task checks the events' checksums."""
     block_size: int = BLOCK_SIZE
-    """Bytes of the range that the task reads at a time."""
+    """The number of bytes of the range that the task reads at a time."""
 
     def __call__(self, wanted: Range) -> None:
         """Read a range, and save its plan and the table of its transactions in the working directory.

@@ -28,8 +28,8 @@ _BUFFERED = np.zeros(128, np.bool_)
 an event travels in a filtered stream. Table maps and context events (such as Intvar) are buffered."""
 _BUFFERED[[R.CONTEXT, R.TABLE_MAP]] = True
 _NEEDS_BUFFERED = np.zeros(128, np.bool_)
-"""For each role, whether its events may follow a buffered event. If another event follows, nothing uses the buffered
-event, and the dump thread drops the buffered event."""
+"""For each role, whether its events may follow a buffered event. If an event of any other role follows a buffered
+event, nothing uses the buffered event, and the dump thread drops it."""
 _NEEDS_BUFFERED[[R.CONTEXT, R.TABLE_MAP, R.ROWS, R.ROWS_END, R.STATEMENT, R.KEEP]] = True
 
 _END, _SOURCE, _NUMBER, _SERVER, _EVENTS, _OF_FILE, _EXACT = range(7)
