@@ -133,7 +133,7 @@ class SplitDirectory:
         self._identity = _identity(path)
         self.manifest = Manifest.load(path)
         self.sources: list[SourceKey] = []
-        """The GTID sources (server UUID, or domain and server id) in the tables that were read so far.
+        """The GTID sources (server UUID, or domain and server id) in the tables of transactions that were read so far.
         :attr:`Transactions.source` has indexes into this list."""
         self._numbers: dict[str, int] = {}
 
@@ -266,7 +266,8 @@ def read_stretches(
             raise SplitGone(f"{file.name}: at {int(wanted.start[first])}: the file has become shorter")
         at += length
     # A binlog may have only a part of a compressed transaction. Such an event is shorter than in the source but keeps
-    # the source's end_log_pos, so positions are computed backwards from the end.
+    # the source's end_log_pos, so a stretch's position is computed from its end in the source and its size in the
+    # binlog.
     found = int(restore(out, sizes, wanted.source_end - sizes, checksum))
     if found < 0:
         raise SplitGone("a stretch of a named binlog does not consist of whole events")

@@ -147,15 +147,15 @@ class SourceFile(_Model):
     name: str
     size: int
     end: int
-    """The offset at which the last transaction that the split used ends. Incomplete or damaged events follow, if
-    any."""
+    """The offset at which the part of the file that the split used ends. Only incomplete or damaged events follow."""
     transactions: int
     damage: str | None = None
     """The error text of the damage after which the split ignored the rest of the file; None for a sound file."""
     beginning: str = ""
     """The digest of the file's first events (:func:`beginning_digest`), by which a master recognizes the file."""
     ranges: int = 0
-    """The number of ranges that the split divided the file into. A range is the part that one task works on.
+    """The number of ranges that the split divided the file into. A range is the part of the file that one task works
+    on.
 
     The directories ``ranges`` and ``transactions`` have one file for each range, in the order of the source's files.
     """
@@ -233,7 +233,8 @@ class Manifest(_Model):
     source: list[SourceFile]
     binlogs: list[NamedBinlog]
     cut_transactions: int
-    """The number of transactions whose events went to several binlogs, so that each has only a part."""
+    """The number of transactions whose events went to several binlogs, so that each of these binlogs has only a part
+    of the transaction."""
     unassigned_transactions: int
     """The number of the source's transactions that belong to none of the binlogs."""
     warnings: list[str]
@@ -252,7 +253,7 @@ class Manifest(_Model):
     def save(self, directory: Path) -> None:
         """Write the manifest into a directory by an atomic rename, and flush it to the disk. Raises OutputError."""
         target = directory / MANIFEST
-        # The temporary file has a fixed name, so that a file left by a killed process is replaced.
+        # The temporary file has a fixed name, so that the next call replaces a file that a killed process left.
         beside = directory / f".{MANIFEST}.tmp"
         with writing(target):
             try:

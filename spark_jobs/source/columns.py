@@ -228,7 +228,8 @@ class _Part:
 
     def header(self, field: int) -> npt.NDArray[np.uint32]:
         """Return the 4-byte little-endian number at offset ``field`` of each event's header."""
-        # The array overlaps itself. Element k is the little-endian number in the bytes k to k + 3 of ``data``.
+        # The elements of this array overlap. Element k is the little-endian number in the bytes k to k + 3 of
+        # ``data``.
         numbers: npt.NDArray[np.uint32] = np.ndarray(max(0, self.data.size - 3), "<u4", self.data, 0, (1,))
         return numbers[self.start + field]
 

@@ -62,7 +62,7 @@ class Share:
 
     output: int
     runs: Ints
-    """The pieces of the source that the output receives, one row for each, in ascending order of offset.
+    """The pieces of the source file that the output receives, one row for each piece, in ascending order of offset.
 
     The columns are :data:`RUN_OFFSET`, :data:`RUN_SIZE`, :data:`RUN_SOURCE_SIZE` and :data:`RUN_KIND`. The first
     pieces may lie before the block. They are the head or the table maps of a transaction that began in an earlier
@@ -104,7 +104,7 @@ class _Events:
     """For each transaction, the owner number that all its events with an owner have. An owner number says which
     outputs receive an event. It is NO_OUTPUT if the events have different owner numbers, or none has an owner."""
     unowned: npt.NDArray[np.bool_]
-    """For each transaction, whether the block holds all of the transaction and no output owns an event of it."""
+    """For each transaction, whether the whole transaction is in the block and no output owns any of its events."""
     parts: dict[int, dict[int, bytes]]
     """The new bytes of each compressed transaction of which an output receives only some events. The first key is the
     output's number, the second key is the index of the compressed event in these arrays."""
@@ -128,8 +128,8 @@ class Assigner:
     def assign(self, segment: Segment, read: ReadAt) -> list[Share]:
         """Return for each output that receives events of a segment the part of the segment that the output receives.
 
-        ``read(offset, length)`` reads bytes of the segment's file. It is used for compressed transactions, of which
-        an output may receive only some events.
+        A segment is consecutive events of a file. ``read(offset, length)`` reads bytes of this file. It is used for
+        compressed transactions, of which an output may receive only some events.
         """
         events = self._events(segment, read)
         n_txn = len(events.uniform)
@@ -175,7 +175,7 @@ class Assigner:
         role, subject, roles = segment.role & 0x7F, segment.subject, segment.role
         decides = (role >= R.TABLE_MAP) & (role <= R.STATEMENT)
         owner = np.where(decides & (subject >= 0), known[subject], np.int32(NO_OUTPUT))
-        # Rows events without a table map, incidents, and events of unknown types have no subject.
+        # Rows events without a table map, incidents, and events of unknown types have no subject (table or statement).
         undecided = (decides & (subject < 0)) | (role == R.KEEP)
         owner[undecided] = owners.undecided
         for event in segment.unknown_ends:
@@ -186,15 +186,16 @@ class Assigner:
         decides |= role >= R.KEEP
         stray = (role == R.KEEP) & FILE_EVENTS[segment.type]
         if stray.any():
-            # No output receives a file event inside a transaction, such as Rotate. The file event gets the role of
-            # another output's rows event, which ``decide`` skips without a change of its state.
+            # No output receives a file event inside a transaction, such as Rotate. The file event is treated like a
+            # rows event of another output, which ``decide`` skips without a change of its state.
             roles = roles.copy()
             roles[stray] = R.ROWS | (roles[stray] & R.ENDS)
             owner[stray] = NO_OUTPUT
         first = segment.txn_event[:-1]
         lowest = np.minimum.reduceat(np.where(decides, owner, np.int32(1 << 30)), first)
         highest = np.maximum.reduceat(np.where(decides, owner, np.int32(-1 << 30)), first)
-        # A table map alone changes nothing. A transaction in which outputs own only table maps belongs to no output.
+        # A table map without rows events changes no table. Therefore a transaction in which outputs own only table
+        # maps belongs to no output.
         alone = ~np.logical_or.reduceat(decides & (role != R.TABLE_MAP), first)
         uniform = np.where((lowest == highest) & ~alone, lowest, np.int32(NO_OUTPUT))
         for of_output in parts.values():
@@ -215,7 +216,7 @@ class Assigner:
                 parts,
             )
         # The segment counts each file event between two transactions, such as Rotate, as a transaction. Outputs do
-        # not receive file events, so these pseudo-transactions are taken out.
+        # not receive file events, so such transactions of one file event are left out here.
         lengths = np.diff(segment.txn_event)
         some = kept[first]
         txn_event = np.concatenate([[0], np.cumsum(lengths[some])]).astype(np.int64)
@@ -288,8 +289,8 @@ class Assigner:
             lengths = np.diff(events.txn_event)
             some = np.repeat(~decided, lengths) & (events.owner != NO_OUTPUT)
             txn_of = np.repeat(np.arange(n_txn), lengths)
-            # A table map alone gives an output no part of a transaction. But if the transaction continues in another
-            # block, the rows events of the table map may be in that block.
+            # An output that owns only table maps of a transaction receives no part of it. But if the transaction
+            # continues in another block, the rows events of the table map may be in that block.
             partly = (txn_of < int(continues)) | (txn_of >= n_txn - int(still_open))
             some &= partly | ((events.role & 0x7F) != R.TABLE_MAP)
             txn_of = txn_of[some]
@@ -358,7 +359,8 @@ class Assigner:
         role[others] = R.ROWS | (role[others] & R.ENDS)
         if by_default:
             # No output owns an event of this transaction, so a default output receives the transaction. If ``decide``
-            # keeps the last event of a transaction, it also keeps all buffered events before.
+            # keeps the last event of a transaction, it also keeps all events of the transaction that wait in its
+            # buffer.
             role[txn_event[1] - 1] = R.KEEP | R.ENDS
         still_open = segment.open and int(txns[-1]) == len(events.uniform) - 1
         walk, sent, kept = self._decide(
@@ -385,7 +387,8 @@ class Assigner:
         finished = events.txn_event[txns + 1][kept] - 1
         nbytes = _bytes_before(runs, events.offset[finished] + events.size[finished])
         inside = np.cumsum(_inside(runs, offset))
-        # The output may also receive buffered events of earlier blocks. These events belong to the first transaction.
+        # The output may also receive events of earlier blocks, for example table maps, that waited for their rows
+        # events. These events belong to the first transaction.
         nevents = sent - inside[-1] + inside[txn_event[1:][kept] - 1]
         ends = np.column_stack([nbytes, nevents])
         return Share(output, runs, sent, events.txn_number[txns[kept]], ends, replaced)

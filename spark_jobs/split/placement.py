@@ -123,7 +123,7 @@ class _Output:
     gtids: _Gtids
     files: list[OutputFile] = field(default_factory=list)
     begun_in: int = 0
-    """The number of the source file from which the output's newest file has its format description event."""
+    """The number of the source file whose format description event was copied to the output's newest file."""
     full: bool = False
     """Whether the output's newest file has reached ``max_binlog_size``. Then the next transaction goes to a new
     file."""
@@ -301,10 +301,10 @@ def _identity(fd: FormatDescription) -> tuple[Any, ...]:
 
 
 class _Gtids:
-    """The GTIDs of an output's earlier files, which the next file records at its beginning.
+    """The GTIDs of an output's earlier files, which an event at the beginning of the next file records.
 
-    This base class serves a source without such an event. The subclasses serve MySQL's Previous_gtids event and
-    MariaDB's Gtid_list event.
+    This base class is for a source whose files have no such event. One subclass makes MySQL's Previous_gtids event,
+    and the other makes MariaDB's Gtid_list event.
     """
 
     def __init__(self, event: bytes) -> None:
@@ -322,7 +322,7 @@ class _Gtids:
     def event(self, fd: FormatDescription) -> bytes:
         """Return the Previous_gtids or Gtid_list event for a new file, with the checksum that ``fd`` asks for.
 
-        The result is empty if the source has no such event.
+        The result is empty if the source's files have no such event.
         """
         if not self._event:
             return b""
@@ -352,8 +352,8 @@ class _PreviousGtids(_Gtids):
 
 
 class _GtidListEntries(_Gtids):
-    """The entries of MariaDB's Gtid_list event: the last GTID of each pair of domain id and server id. Within a domain
-    the newest GTID comes last."""
+    """The entries of MariaDB's Gtid_list event: the last GTID of each pair of domain id and server id. Among the
+    entries of one domain, the entry with the newest GTID comes last."""
 
     def __init__(self, event: bytes, body: bytes) -> None:
         super().__init__(event)

@@ -69,13 +69,13 @@ class RangePlan:
     runs: Ints = field(default_factory=lambda: np.empty((0, 4), np.int64))
     """The pieces of the source file that the outputs receive, a row for each piece; shape (n, 4).
 
-    The pieces of the first row of ``shares`` come first, then those of the second row, and so on. The columns are
-    :data:`~dumpfilter.spark_jobs.split.assign.RUN_OFFSET` and the names after it.
+    The pieces that belong to the first row of ``shares`` come first, then those of its second row, and so on. The
+    columns are :data:`~dumpfilter.spark_jobs.split.assign.RUN_OFFSET` and the names after it.
     """
     transactions: Ints = field(default_factory=lambda: np.empty((0, 6), np.int64))
     """A row for each output and transaction of which the output receives an event; shape (n, 6).
 
-    The transactions of the first row of ``shares`` come first, then those of the second row, and so on.
+    The transactions that belong to the first row of ``shares`` come first, then those of its second row, and so on.
     :data:`T_END` explains the columns.
     """
     replaced: dict[int, bytes] = field(default_factory=dict)
@@ -219,8 +219,8 @@ class PlanMaker:
             first = int(np.argmax(cut))
             names = [self._names[share.output] for share in shares if first in share.transactions]
             self._first_cut = (int(begin[first]), tuple(sorted(names)))
-        # Outputs do not receive the source's file events between transactions, such as Rotate. These do not count as
-        # transactions without an output.
+        # Outputs do not receive the source's file events between transactions, such as Rotate. These events do not
+        # count as transactions that belong to no output.
         unassigned = (outputs == 0) & (segment.txn_source != R.KEPT)
         self._unassigned += int(np.count_nonzero(unassigned[: len(unassigned) - int(segment.open)]))
 

@@ -274,7 +274,8 @@ def _cut(stretches: list[Stretch], begin: int, end: int) -> Iterator[tuple[int, 
     """Divide bytes that an output receives from a range at the places where the output begins a new file.
 
     ``begin``, ``end`` and the results count the bytes that the output receives from the range. Each result is a part's
-    begin and end, the number of its file, and the number to add to get an offset in this file.
+    begin and end, the number of the output file that gets the part, and a number. Begin and end plus this number are
+    the part's offsets in the file.
     """
     for stop, number, offset in stretches:
         if begin < stop and begin < end:
@@ -286,7 +287,7 @@ def _mapping(number: int, runs: Ints, stretches: list[Stretch], source_file: int
     """Return rows for the table that says which bytes of the output files come from which bytes of the source.
 
     The columns are those of ``RANGES_SCHEMA``. ``runs`` are the pieces of a range of the source that one output
-    receives, and ``number`` stands for the output's name.
+    receives. ``number`` is the number of the output, which the rows have instead of its name.
     """
     size = runs[:, RUN_SIZE]
     end = np.cumsum(size)

@@ -47,7 +47,7 @@ class TransactionsTable:
         self._owners = owners
         self._undecided: dict[int, list[str]] = {}
         """The events that a filter can neither send nor drop for certain. The key is the transaction's number in the
-        range. The value names an output once for each such event of the transaction."""
+        range. The value is a list of outputs, which has an output once for each such event of the transaction."""
         self._complete = 0
         self._rows: list[npt.NDArray[np.int64]] = []
         self._open: npt.NDArray[np.int64] | None = None
@@ -151,8 +151,9 @@ def _is_regular(segment: Segment, before: int = R.ENDS) -> npt.NDArray[np.bool_]
     """Tell for each event of a segment whether a server would write such an event at such a place.
 
     A table map must precede rows events, for example. The dump thread may change or drop an event that stands at a
-    wrong place. If all events of a transaction are regular and wanted, the dump thread sends the transaction's bytes
-    unchanged. ``before`` is the role (how an event travels in a filtered stream) of the event before the segment.
+    wrong place. If all events of a transaction are at a right place and a slave needs all of them, the dump thread
+    sends the transaction's bytes unchanged. ``before`` is the role (how an event travels in a filtered stream) of the
+    event before the segment.
     """
     roles = np.concatenate([[before], segment.role]).astype(np.int64)
     role, ends = roles & 0x7F, (roles & R.ENDS) != 0
