@@ -153,7 +153,7 @@ def index_file(
 
 
 class _Pass:
-    """The state of the index pass, the first quick look at a file, which reads the file segment by segment."""
+    """The state of the index pass over one file. The pass is a first quick look that divides the file into ranges."""
 
     def __init__(self, file: BinlogFile, range_size: int) -> None:
         self._file = file
@@ -236,9 +236,10 @@ def _same_format(found: FormatDescription, first: FormatDescription, file: str, 
 
 @dataclass(frozen=True)
 class XaLook:
-    """The XA transactions of which one range has the XA PREPARE, or XA COMMIT or XA ROLLBACK, but not both.
+    """The XA transactions that are either prepared in a range or end in the range, but not both.
 
-    A Spark task makes this object from the range alone. The driver then matches the objects of all ranges.
+    XA COMMIT or XA ROLLBACK ends an XA transaction. A Spark task makes this object from the range alone. The driver
+    then matches the objects of all ranges.
     """
 
     prepared: HeldByXid = field(default_factory=dict)

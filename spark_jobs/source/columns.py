@@ -59,7 +59,7 @@ Int64 = npt.NDArray[np.int64]
 
 
 class Column(Protocol):
-    """One column of the data source, with a value for each of some events."""
+    """One column of the data source: the values that this column has for a number of events."""
 
     def among(self, keep: Int64) -> Column:
         """Return the column for only some of its events.

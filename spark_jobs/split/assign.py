@@ -2,16 +2,16 @@
 
 A Spark task reads a range (consecutive transactions of one file) in blocks of about 16 MiB. The part of a block that
 one output receives is a share. The owner of an event says which outputs receive the event. Each output's share is
-computed only from the transactions in which the output owns an event. Therefore the cost grows with the number of
-events, not with events times outputs.
+computed only from the transactions in which the output owns an event. Therefore the time grows with the number of
+events, and not with this number times the number of outputs.
 
-A transaction whose events all have the same owner goes to that owner's outputs as one run of bytes. In any other
-transaction the compiled function ``decide`` chooses the events, once for each output that owns one of them. The dump
-thread uses the same function to filter a transaction for a slave.
+A transaction whose events all have the same owner is copied as a whole to the outputs that the owner stands for. In
+any other transaction the compiled function ``decide`` chooses the events, once for each output that owns one of them.
+The dump thread uses the same function to filter a transaction for a slave.
 
-A transaction may continue in the next block. Then the state of ``decide`` (a walk) is kept for each output that owns
-an event so far. One more state is kept for an output that owns no event so far, since such an output may own an event
-of a later block.
+A transaction may continue in the next block. Then the state of ``decide`` (a walk) is kept for each output that
+already owns an event of the transaction. One more state is kept for all the outputs that own none so far, since such
+an output may own an event in a later block.
 """
 
 from __future__ import annotations
@@ -268,8 +268,8 @@ class Assigner:
     ) -> tuple[Ints, npt.NDArray[np.int32]]:
         """Return every pair of a transaction and an output that owns an event of the transaction, as two arrays.
 
-        The pairs are in the order of the transactions. As a side effect, mark in ``events.unowned`` the transactions
-        of which no output owns an event.
+        The pairs are in the order of the transactions. A transaction of which no output owns an event is paired with
+        each default output, and is marked in ``events.unowned``.
         """
         n_txn = len(events.uniform)
         continues, still_open = segment.continues, segment.open
@@ -315,8 +315,10 @@ class Assigner:
         return (txn, output) if len(txns) == 1 and not unowned.any() else _unique_pairs(txn, output)
 
     def _walk_unowned(self, events: _Events, walk: K.Walk, end: int) -> K.Walk:
-        """Run ``decide`` over the transaction that continues in the next block, for an output that owns no event of
-        the transaction so far. Return the resulting state."""
+        """Run ``decide`` over the block's last transaction, for an output that owns no event of the transaction so far.
+
+        The transaction continues in the next block. Return the state of ``decide`` at the end of this block.
+        """
         part = slice(int(events.txn_event[-2]), int(events.txn_event[-1]))
         role = events.role[part].copy()
         role[(role & 0x7F) >= R.KEEP] = R.ROWS
@@ -419,9 +421,9 @@ class Assigner:
     ) -> tuple[K.Walk, int, npt.NDArray[np.bool_]]:
         """Run the dump thread's ``decide`` over transactions, to choose the events that one output receives.
 
-        Return the state (walk) after the transactions, the number of events that the output receives, and for each
-        transaction whether the output receives any event. The chosen byte ranges are in ``_ranges``; ``_chunks`` has
-        their number.
+        Return the state of ``decide`` (the walk) after the transactions, the number of events that the output
+        receives, and for each transaction whether the output receives any event. The attribute ``_ranges`` then has
+        the byte ranges of the chosen events, and ``_chunks`` has the number of these ranges.
         """
         events = K.Events(offset, size, role, subject)
         transactions = K.Transactions(txn_event, txn_subject, still_open, end)
@@ -460,9 +462,9 @@ def _unique_pairs(txn: Ints, owner: npt.NDArray[np.int32]) -> tuple[Ints, npt.ND
 
 
 def _bytes_before(runs: Ints, places: Ints) -> Ints:
-    """Return for each file offset how many bytes the output receives from before that offset.
+    """Return for each of the file offsets ``places`` how many bytes before the offset the output receives.
 
-    ``runs`` are the pieces of the file that the output receives. ``places`` are offsets at which transactions end.
+    ``runs`` are the pieces of the file that the output receives. The offsets are the ends of transactions.
     """
     size = runs[:, RUN_SIZE]
     before = np.cumsum(size) - size

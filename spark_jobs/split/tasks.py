@@ -287,7 +287,7 @@ def _mapping(number: int, runs: Ints, stretches: list[Stretch], source_file: int
     """Return rows for the table that says which bytes of the output files come from which bytes of the source.
 
     The columns are those of ``RANGES_SCHEMA``. ``runs`` are the pieces of a range of the source that one output
-    receives. ``number`` is the number of the output, which the rows have instead of its name.
+    receives. ``number`` is the index of the output in the range's plan. The rows have it instead of the output's name.
     """
     size = runs[:, RUN_SIZE]
     end = np.cumsum(size)
