@@ -53,7 +53,8 @@ class Transactions:
 
     end: Ints
     source: npt.NDArray[np.int32]
-    """For each transaction its GTID source, an index into :attr:`SplitDirectory.sources`; -1 without a GTID.
+    """For each transaction its GTID source, an index into :attr:`SplitDirectory.sources`; -1 for a transaction without
+    a GTID.
 
     A GTID source is a server UUID of MySQL, or a domain and server id of MariaDB.
     """
@@ -63,9 +64,9 @@ class Transactions:
     of_file: Flags
     exact: Flags
     undecided: Ints
-    """For each transaction the number of its undecided events in the binlog.
+    """For each transaction the number of its events that the binlog's filter could neither send nor drop for certain.
 
-    The binlog has these events because its filter could not decide about them.
+    The binlog has these events, because a slave's own filter may need them.
     """
 
 
@@ -85,7 +86,7 @@ class Stretches:
 
     @property
     def size(self) -> Ints:
-        """For each stretch its size in the split's binlog, bytes."""
+        """The size of each stretch (piece of the source) in the split's binlog, bytes."""
         return self.end - self.start
 
     def cut_at(self, places: Ints) -> Stretches:
@@ -102,7 +103,8 @@ class Stretches:
         row = np.searchsorted(self.source_start, begins, "right") - 1
         stops = np.minimum(self.source_end[row], np.append(begins[1:], np.iinfo(np.int64).max))
         # A stretch is shorter in the binlog than in the source only as a part of one compressed transaction. No cut
-        # lies inside a transaction. Therefore bytes up to a cut are as many in the binlog as in the source.
+        # lies inside a transaction. Therefore the part of a stretch before a cut has the same size in the binlog and
+        # in the source.
         shift = self.start[row] - self.source_start[row]
         whole = stops == self.source_end[row]
         return Stretches(
@@ -131,7 +133,8 @@ class SplitDirectory:
         self._identity = _identity(path)
         self.manifest = Manifest.load(path)
         self.sources: list[SourceKey] = []
-        """The GTID sources (server UUID, or domain and server id) found so far. Transactions refer to them by index."""
+        """The GTID sources (server UUID, or domain and server id) in the tables of transactions that were read so far.
+        :attr:`Transactions.source` has indexes into this list."""
         self._numbers: dict[str, int] = {}
 
     def again(self) -> SplitDirectory:
@@ -187,7 +190,7 @@ class SplitDirectory:
         )
 
     def stretches(self, number: int, binlog: str) -> Stretches:
-        """Read which bytes of a range one binlog of the split has.
+        """Return the pieces (stretches) of a range that one binlog of the split has.
 
         A range is a part of a file of the source that one task worked on. Raises SplitGone.
         """
@@ -232,8 +235,8 @@ class SplitDirectory:
         return file
 
     def _check(self) -> None:
-        # This check comes after a file is opened. If the path then still leads to the directory of the manifest, the
-        # opened file belongs to the same split as the manifest.
+        # The directory is checked after the file was opened. If the path still leads to the directory from which the
+        # manifest was read, the opened file belongs to the same split as the manifest.
         if _directory(self.path) != self._identity[:2]:
             raise SplitGone(f"{self.path}: another split has replaced the directory")
 
@@ -241,15 +244,15 @@ class SplitDirectory:
 def read_stretches(
     out: npt.NDArray[np.uint8], wanted: Stretches, files: dict[int, BinlogFile], *, checksum: bool
 ) -> int:
-    """Read events from a split's binlog, give them their positions and checksums of the source, and count them.
+    """Read events from a split's binlog, and give them the positions and checksums that they have in the source.
 
-    The source is the unfiltered binlog set. Return the number of events.
+    The source is the unfiltered binlog set that was split. Return the number of events that were read.
 
     Args:
         out: the buffer to fill, uint8. Its size is the sum of the stretches' sizes.
-        wanted: the stretches, pieces of the binlog that are consecutive bytes in the source, too.
+        wanted: the stretches to read. A stretch is bytes that are consecutive in the binlog and also in the source.
         files: the open files of the split's binlog, by number.
-        checksum: whether the source's events end with a checksum.
+        checksum: whether the events of the source end with a checksum.
 
     Raises SplitGone.
     """
@@ -263,7 +266,8 @@ def read_stretches(
             raise SplitGone(f"{file.name}: at {int(wanted.start[first])}: the file has become shorter")
         at += length
     # A binlog may have only a part of a compressed transaction. Such an event is shorter than in the source but keeps
-    # the source's end_log_pos, so positions are computed backwards from the end.
+    # the source's end_log_pos, so a stretch's position is computed from its end in the source and its size in the
+    # binlog.
     found = int(restore(out, sizes, wanted.source_end - sizes, checksum))
     if found < 0:
         raise SplitGone("a stretch of a named binlog does not consist of whole events")

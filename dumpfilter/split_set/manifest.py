@@ -53,8 +53,8 @@ RANGES_SCHEMA = pa.schema(
 """The columns of the Parquet table ``ranges/``, which maps the bytes of a split's binlogs to bytes of the source.
 
 Each row is a stretch: bytes that are consecutive in an output (a binlog that the split wrote) and in the source (the
-binlog set that was split). The output's events differ from the source's in end_log_pos and checksum. The last rows
-event that the output has of a statement may also have STMT_END_F added.
+binlog set that was split). The output's events differ from the source's in end_log_pos and checksum. If an output
+lacks the last rows event of a statement, the split adds the flag STMT_END_F to the last one that it has.
 
 - ``binlog``: the output's name.
 - ``file``: the number of the output's file, from 1.
@@ -81,7 +81,7 @@ TRANSACTIONS_SCHEMA = pa.schema(
 """The columns of the Parquet table ``transactions/``, which lists all transactions of the binlog set that was split.
 
 That set is the source. Each row is a transaction of the source, or an event between two transactions, in the source's
-order. A row's bytes begin where the row before ends.
+order. The bytes of a row's transaction begin at the end of the transaction in the row before.
 
 - ``source_file``: the number of the source's file, from 0.
 - ``end``: the offset in that file at which the transaction ends.
@@ -90,11 +90,12 @@ order. A row's bytes begin where the row before ends.
 - ``server_id``: the server id in the header of the transaction's first event.
 - ``events``: the number of the transaction's events.
 - ``of_file``: whether the row is an event of the source's file (Rotate, Stop, Gtid_list …), which no output has.
-- ``exact``: whether a master can restore the source's bytes from the bytes in an output. Every event of the transaction
-  then has 0 or its own end as end_log_pos. The transaction has no event of the file, and no event where no server
-  writes one, such as a table map without rows at the end of a statement.
-- ``undecided``: the names of binlogs, once for each event that the binlog has because its filter could not decide the
-  event. Null without such events.
+- ``exact``: whether a master can restore the source's bytes from the bytes in an output. This needs three things. The
+  end_log_pos of every event in the transaction is 0 or the offset at which the event ends. No event of the transaction
+  is one of the file (see ``of_file``). And no event is at a place where servers write no such event, such as a table
+  map without rows at the end of a statement.
+- ``undecided``: the names of the split's binlogs that have events of the transaction which their filter could neither
+  send nor drop for certain. A name is repeated for each such event. Null if there is no such event.
 """
 
 
@@ -146,14 +147,15 @@ class SourceFile(_Model):
     name: str
     size: int
     end: int
-    """The position up to which the split used the file, because incomplete and damaged events are left out."""
+    """The offset at which the part of the file that the split used ends. Only incomplete or damaged events follow."""
     transactions: int
     damage: str | None = None
     """The error text of the damage after which the split ignored the rest of the file; None for a sound file."""
     beginning: str = ""
     """The digest of the file's first events (:func:`beginning_digest`), by which a master recognizes the file."""
     ranges: int = 0
-    """The number of ranges that the split divided the file into. A range is the part that one task works on.
+    """The number of ranges that the split divided the file into. A range is the part of the file that one task works
+    on.
 
     The directories ``ranges`` and ``transactions`` have one file for each range, in the order of the source's files.
     """
@@ -203,7 +205,7 @@ class NamedBinlog(_Model):
 
     @property
     def index(self) -> str:
-        """The name of the set's index file."""
+        """The name of this binlog set's index file, which lists the names of its binlog files."""
         return f"{self.name}-bin.index"
 
     @property
@@ -231,7 +233,8 @@ class Manifest(_Model):
     source: list[SourceFile]
     binlogs: list[NamedBinlog]
     cut_transactions: int
-    """The number of transactions whose events went to several binlogs, so that each has only a part."""
+    """The number of transactions whose events went to several binlogs, so that each of these binlogs has only a part
+    of the transaction."""
     unassigned_transactions: int
     """The number of the source's transactions that belong to none of the binlogs."""
     warnings: list[str]
@@ -250,7 +253,7 @@ class Manifest(_Model):
     def save(self, directory: Path) -> None:
         """Write the manifest into a directory by an atomic rename, and flush it to the disk. Raises OutputError."""
         target = directory / MANIFEST
-        # The temporary file has a fixed name, so that a file left by a killed process is replaced.
+        # The temporary file has a fixed name, so that the next call replaces a file that a killed process left.
         beside = directory / f".{MANIFEST}.tmp"
         with writing(target):
             try:

@@ -1,4 +1,4 @@
-"""The reset of events in a split's binlog to the end_log_pos that they have in the original binlog."""
+"""The change of events from a split's binlog back to the end_log_pos and checksum of the original binlog."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from dumpfilter.binlog.rebase import rebase
 def restore(data, sizes, positions, checksum):
     """Set end_log_pos and checksum of events as if they stood at given positions of a binlog file.
 
-    The events come in stretches, each of which gets consecutive positions. An end_log_pos of 0 stays 0. Return the
-    number of events, or -1 if a stretch does not consist of whole events.
+    The events come in stretches (pieces of that file). The events of one stretch get consecutive positions. An
+    end_log_pos of 0 stays 0. Return the number of events, or -1 if a stretch does not consist of whole events.
 
     Args:
         data: the events of all stretches, one after the other, uint8. They are changed in place.

@@ -129,7 +129,7 @@ class IndexedSet:
 def skipped_part(position: int | None) -> str:
     """Return words for the skipped part of a damaged file, for a warning.
 
-    ``position`` is the offset of the damage. None means that the whole file is skipped.
+    ``position`` is the offset of the damage. None as the position means that the whole file is skipped.
     """
     return "all of it" if position is None else f"from {position} on"
 

@@ -153,7 +153,7 @@ def index_file(
 
 
 class _Pass:
-    """The index pass while it reads one file segment by segment, with the result so far."""
+    """The state of the index pass over one file. The pass is a first quick look that divides the file into ranges."""
 
     def __init__(self, file: BinlogFile, range_size: int) -> None:
         self._file = file
@@ -236,9 +236,10 @@ def _same_format(found: FormatDescription, first: FormatDescription, file: str, 
 
 @dataclass(frozen=True)
 class XaLook:
-    """The XA transactions that have a part in one range, but not both their XA PREPARE and their end.
+    """The XA transactions that are either prepared in a range or end in the range, but not both.
 
-    A Spark task makes this object from the range alone. The driver then matches the objects of all ranges.
+    XA COMMIT or XA ROLLBACK ends an XA transaction. A Spark task makes this object from the range alone. The driver
+    then matches the objects of all ranges.
     """
 
     prepared: HeldByXid = field(default_factory=dict)
@@ -246,11 +247,12 @@ class XaLook:
     ended: frozenset[Xid] = frozenset()
     """The XA transactions that are committed or rolled back in the range and are not prepared in it."""
     subjects: frozenset[Subject] = frozenset()
-    """All tables and statements of the range. They are needed if an XA transaction was prepared before the set."""
+    """All tables and statements of the range. An XA transaction that was prepared before the set may concern any of
+    them."""
 
 
 def look_for_xa(path: str, wanted: Range, *, block_size: int = BLOCK_SIZE) -> XaLook:
-    """Read a range, and return the XA transactions that are prepared or ended in the range, but not both.
+    """Read a range, and return the XA transactions that are only prepared or only ended in the range.
 
     Raises BinlogError with file and position.
     """

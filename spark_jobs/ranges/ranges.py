@@ -79,7 +79,8 @@ class Block:
 def prepared_of(held: HeldByXid, subjects: Subjects) -> Prepared:
     """Return prepared XA transactions in the form that the scan of events needs.
 
-    The form has numbers instead of tables and statements. ``subjects`` gives each table and statement its number.
+    In this form numbers stand for the tables and statements of a transaction. ``subjects`` gives each table and
+    statement its number.
     """
     return {
         xid: ALWAYS if what is None else subjects.any_of(subjects.number_of(one) for one in what)
@@ -90,7 +91,8 @@ def prepared_of(held: HeldByXid, subjects: Subjects) -> Prepared:
 def held_of(prepared: Prepared, subjects: Subjects) -> HeldByXid:
     """Return prepared XA transactions in a form that another process understands.
 
-    The form has tables and statements instead of the numbers that ``subjects`` of this process gave to them.
+    In this form the tables and statements of a transaction are written out. ``subjects`` tells which table or
+    statement each number of this process stands for.
     """
 
     def held(number: int) -> Held:
@@ -151,7 +153,7 @@ def _blocks(
             raise BinlogTruncated("the file got shorter while it was read", file=file.name, position=position)
         segment = scanner.scan(data, position)
         if segment is None:
-            # The scan found no complete event, so the next event is larger than the buffer.
+            # The scan found no complete event, so the next event is larger than the buffer, which must grow.
             needed = EventHeader.unpack(data.tobytes()).size if length >= HEADER_LENGTH else HEADER_LENGTH
             if position + needed > wanted.end or needed <= length:
                 raise BinlogCorrupt(f"an event's length is {needed}", file=file.name, position=position)

@@ -52,14 +52,14 @@ OF_SUBJECTS = frozenset({"database", "table", "statement_kind"})
 statements parsed."""
 
 _OF_BYTES = frozenset({"end_log_pos", "timestamp", "server_id", "rows"})
-"""The columns for which compressed transactions must be decompressed once more. The other columns need only the
-offsets, types and tables that the scan found inside."""
+"""The columns whose values come from the bytes of events, so that compressed transactions must be decompressed once
+more. The other columns need only the offsets, types and tables of events, which the scan of the file has found."""
 
 Int64 = npt.NDArray[np.int64]
 
 
 class Column(Protocol):
-    """One column of the data source, with the values of some events."""
+    """One column of the data source: the values that this column has for a number of events."""
 
     def among(self, keep: Int64) -> Column:
         """Return the column for only some of its events.
@@ -112,7 +112,8 @@ class Words:
         return Words(self.numbers[keep], self.words)
 
     def where(self, test: Callable[[pa.Array], pa.Array]) -> npt.NDArray[np.bool_]:
-        # An event without a text has the index -1, which selects the last element. A null is appended as this element.
+        # An event without a text has the index -1, which selects the last text in the array. Therefore a null is
+        # appended as the last text.
         found = _true(test(pa.concat_arrays([self.words, pa.nulls(1, pa.string())])))
         return np.take(found, self.numbers)
 
@@ -181,7 +182,7 @@ class _SubjectWords:
     def arrays(self) -> tuple[pa.Array, pa.Array, npt.NDArray[np.int8]]:
         """Return the databases, the tables and the statement kinds of all subjects so far.
 
-        A statement kind is an index into ``_KINDS``, int8, or -1 for a table.
+        A statement kind is an index into ``_KINDS``, the names of the kinds, int8. It is -1 for a table.
         """
         if self._arrays is None or len(self._databases) < len(self._subjects):
             for number in range(len(self._databases), len(self._subjects)):
@@ -227,7 +228,8 @@ class _Part:
 
     def header(self, field: int) -> npt.NDArray[np.uint32]:
         """Return the 4-byte little-endian number at offset ``field`` of each event's header."""
-        # The array overlaps itself. Element k is the little-endian number in the bytes k to k + 3 of ``data``.
+        # The elements of this array overlap. Element k is the little-endian number in the bytes k to k + 3 of
+        # ``data``.
         numbers: npt.NDArray[np.uint32] = np.ndarray(max(0, self.data.size - 3), "<u4", self.data, 0, (1,))
         return numbers[self.start + field]
 
@@ -458,8 +460,8 @@ class EventsOfSegment:
 
     def _statement_kind_column(self) -> Column:
         of_type = _KIND_OF_TYPE[self._joined(lambda part: part.type)]
-        # An event without a subject has the index -1, which selects the last element. A -1, for null, is appended as
-        # this element.
+        # An event without a subject (table or statement) has the index -1, which selects the last number in the array.
+        # Therefore a -1, which stands for null, is appended as the last number.
         of_subject = np.append(self._words.arrays()[2], np.int8(-1))[self._subject()]
         return Words(np.where(of_type >= 0, of_type, of_subject), _KINDS)
 

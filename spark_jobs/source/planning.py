@@ -41,8 +41,8 @@ class SetCuts:
 
     @property
     def option(self) -> str:
-        """The offsets as JSON, for the data source's option ``cuts``. A query with this option need not
-        read the files once to find the offsets."""
+        """The offsets as JSON, for the data source's option ``cuts``. A query with this option does not read all files
+        to find the offsets."""
         return json.dumps(self.files, separators=(",", ":"))
 
     @classmethod

@@ -87,7 +87,7 @@ def _fits(value: Any, column: pa.DataType) -> bool:
 
 
 def _scalar(value: Any, values: pa.Array) -> pa.Scalar:
-    # A query may compare a 32-bit column with a number that needs 64 bits.
+    # A query may compare a 32-bit column with a number that needs 64 bits, so every integer becomes a 64-bit number.
     kind = pa.int64() if pa.types.is_integer(values.type) else values.type
     return pa.scalar(value, kind)
 

@@ -2,16 +2,16 @@
 
 A Spark task reads a range (consecutive transactions of one file) in blocks of about 16 MiB. The part of a block that
 one output receives is a share. The owner of an event says which outputs receive the event. Each output's share is
-computed only from the transactions in which the output owns an event. Therefore the cost grows with the number of
-events, not with events times outputs.
+computed only from the transactions in which the output owns an event. Therefore the time grows with the number of
+events, and not with this number times the number of outputs.
 
-A transaction whose events all have the same owner goes to that owner's outputs as one run of bytes. In any other
-transaction the compiled function ``decide`` chooses the events, once for each output that owns one of them. The dump
-thread uses the same function to filter a transaction for a slave.
+A transaction whose events all have the same owner is copied as a whole to the outputs that the owner stands for. In
+any other transaction the compiled function ``decide`` chooses the events, once for each output that owns one of them.
+The dump thread uses the same function to filter a transaction for a slave.
 
-A transaction may continue in the next block. Then the state of ``decide`` (a walk) is kept for each output that owns
-an event so far. One more state is kept for an output that owns no event so far, since such an output may own an event
-of a later block.
+A transaction may continue in the next block. Then the state of ``decide`` (a walk) is kept for each output that
+already owns an event of the transaction. One more state is kept for all the outputs that own none so far, since such
+an output may own an event in a later block.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ from dumpfilter.spark_jobs.split.ownership import NO_OUTPUT, Owners
 from dumpfilter.spark_jobs.split.transactions import FILE_EVENTS
 
 _OWN_SUBJECT = 1
-"""The number given to all events that belong to the output, before the compiled function ``decide`` chooses the
-output's events. Events of other outputs get 0."""
+"""The subject number that all events of one output get before the compiled function ``decide`` chooses that output's
+events. Elsewhere a subject number stands for a table or statement. Events of other outputs get the number 0."""
 _VERDICTS = K.Verdicts(np.array([0, K.FLAG_SEND], np.uint32), np.uint32(0), False)
-"""The verdicts that let ``decide`` choose one output's events: drop the events of subject 0, send those of subject 1.
-Before ``decide`` runs, the other outputs' events get the subject 0, and this output's events get the subject 1."""
+"""The verdicts (send or drop, for each subject number) by which ``decide`` chooses one output's events: drop the
+events of subject 0, and send those of subject 1. Before ``decide`` runs, the other outputs' events get the subject 0,
+and this output's events get the subject 1."""
 
 Ints = npt.NDArray[np.int64]
 
@@ -61,7 +62,7 @@ class Share:
 
     output: int
     runs: Ints
-    """The pieces of the source that the output receives, one row for each, in ascending order of offset.
+    """The pieces of the source file that the output receives, one row for each piece, in ascending order of offset.
 
     The columns are :data:`RUN_OFFSET`, :data:`RUN_SIZE`, :data:`RUN_SOURCE_SIZE` and :data:`RUN_KIND`. The first
     pieces may lie before the block. They are the head or the table maps of a transaction that began in an earlier
@@ -72,8 +73,8 @@ class Share:
     """The transactions that end in the block and of which the output receives an event, as indexes into the block's
     transactions."""
     ends: Ints
-    """The bytes and the events that the output receives from the block up to the end of each transaction in
-    ``transactions``; shape (n, 2)."""
+    """Running totals: row i has the number of bytes and of events that the output receives from the block's beginning
+    to the end of transaction i of ``transactions``; shape (n, 2)."""
     replaced: dict[int, bytes] = field(default_factory=dict)
     """The new bytes of each compressed transaction of which the output receives only some events, by the
     transaction's offset in the source file."""
@@ -100,13 +101,13 @@ class _Events:
     """The index of each transaction among the segment's transactions, which also count events between
     transactions."""
     uniform: npt.NDArray[np.int32]
-    """For each transaction, the one owner number of all its events that belong to outputs; an owner number says which
-    outputs receive an event. NO_OUTPUT if the events have different owner numbers, or belong to no output."""
+    """For each transaction, the owner number that all its events with an owner have. An owner number says which
+    outputs receive an event. It is NO_OUTPUT if the events have different owner numbers, or none has an owner."""
     unowned: npt.NDArray[np.bool_]
-    """For each transaction, whether the block holds all of the transaction and no output owns an event of it."""
+    """For each transaction, whether the whole transaction is in the block and no output owns any of its events."""
     parts: dict[int, dict[int, bytes]]
-    """The new bytes of each compressed transaction of which an output receives only some events. The keys are the
-    output's number and then the number of the compressed event."""
+    """The new bytes of each compressed transaction of which an output receives only some events. The first key is the
+    output's number, the second key is the index of the compressed event in these arrays."""
 
 
 class Assigner:
@@ -127,8 +128,8 @@ class Assigner:
     def assign(self, segment: Segment, read: ReadAt) -> list[Share]:
         """Return for each output that receives events of a segment the part of the segment that the output receives.
 
-        ``read(offset, length)`` reads bytes of the segment's file. It is used for compressed transactions, of which
-        an output may receive only some events.
+        A segment is consecutive events of a file. ``read(offset, length)`` reads bytes of this file. It is used for
+        compressed transactions, of which an output may receive only some events.
         """
         events = self._events(segment, read)
         n_txn = len(events.uniform)
@@ -142,7 +143,8 @@ class Assigner:
         goes_on = continues and still_open and n_txn == 1
         if continues and not goes_on and not _any_owned(events, open_walks):
             # The first transaction began in an earlier block and ends in this block. No output owns an event of this
-            # transaction, so only the default outputs receive the transaction.
+            # transaction, so only the default outputs, which get the transactions without an owner, receive the
+            # transaction.
             by_default = set(self.owners.default_outputs)
             later = txn > 0
             txn = np.concatenate([np.zeros(len(by_default), np.int64), txn[later]])
@@ -173,7 +175,7 @@ class Assigner:
         role, subject, roles = segment.role & 0x7F, segment.subject, segment.role
         decides = (role >= R.TABLE_MAP) & (role <= R.STATEMENT)
         owner = np.where(decides & (subject >= 0), known[subject], np.int32(NO_OUTPUT))
-        # Rows events without a table map, incidents, and events of unknown types have no subject.
+        # Rows events without a table map, incidents, and events of unknown types have no subject (table or statement).
         undecided = (decides & (subject < 0)) | (role == R.KEEP)
         owner[undecided] = owners.undecided
         for event in segment.unknown_ends:
@@ -184,15 +186,16 @@ class Assigner:
         decides |= role >= R.KEEP
         stray = (role == R.KEEP) & FILE_EVENTS[segment.type]
         if stray.any():
-            # No output receives a file event inside a transaction, such as Rotate. The file event gets the role of
-            # another output's rows event, which ``decide`` skips without a change of its state.
+            # No output receives a file event inside a transaction, such as Rotate. The file event is treated like a
+            # rows event of another output, which ``decide`` skips without a change of its state.
             roles = roles.copy()
             roles[stray] = R.ROWS | (roles[stray] & R.ENDS)
             owner[stray] = NO_OUTPUT
         first = segment.txn_event[:-1]
         lowest = np.minimum.reduceat(np.where(decides, owner, np.int32(1 << 30)), first)
         highest = np.maximum.reduceat(np.where(decides, owner, np.int32(-1 << 30)), first)
-        # A table map alone changes nothing. A transaction in which outputs own only table maps belongs to no output.
+        # A table map without rows events changes no table. Therefore a transaction in which outputs own only table
+        # maps belongs to no output.
         alone = ~np.logical_or.reduceat(decides & (role != R.TABLE_MAP), first)
         uniform = np.where((lowest == highest) & ~alone, lowest, np.int32(NO_OUTPUT))
         for of_output in parts.values():
@@ -213,7 +216,7 @@ class Assigner:
                 parts,
             )
         # The segment counts each file event between two transactions, such as Rotate, as a transaction. Outputs do
-        # not receive file events, so these pseudo-transactions are taken out.
+        # not receive file events, so such transactions of one file event are left out here.
         lengths = np.diff(segment.txn_event)
         some = kept[first]
         txn_event = np.concatenate([[0], np.cumsum(lengths[some])]).astype(np.int64)
@@ -265,8 +268,8 @@ class Assigner:
     ) -> tuple[Ints, npt.NDArray[np.int32]]:
         """Return every pair of a transaction and an output that owns an event of the transaction, as two arrays.
 
-        The pairs are in the order of the transactions. As a side effect, mark in ``events.unowned`` the transactions
-        of which no output owns an event.
+        The pairs are in the order of the transactions. A transaction of which no output owns an event is paired with
+        each default output, and is marked in ``events.unowned``.
         """
         n_txn = len(events.uniform)
         continues, still_open = segment.continues, segment.open
@@ -286,8 +289,8 @@ class Assigner:
             lengths = np.diff(events.txn_event)
             some = np.repeat(~decided, lengths) & (events.owner != NO_OUTPUT)
             txn_of = np.repeat(np.arange(n_txn), lengths)
-            # A table map alone gives an output no part of a transaction. But if the transaction continues in another
-            # block, the rows events of the table map may be in that block.
+            # An output that owns only table maps of a transaction receives no part of it. But if the transaction
+            # continues in another block, the rows events of the table map may be in that block.
             partly = (txn_of < int(continues)) | (txn_of >= n_txn - int(still_open))
             some &= partly | ((events.role & 0x7F) != R.TABLE_MAP)
             txn_of = txn_of[some]
@@ -312,8 +315,10 @@ class Assigner:
         return (txn, output) if len(txns) == 1 and not unowned.any() else _unique_pairs(txn, output)
 
     def _walk_unowned(self, events: _Events, walk: K.Walk, end: int) -> K.Walk:
-        """Run ``decide`` over the transaction that continues in the next block, for an output that owns no event of
-        the transaction so far. Return the resulting state."""
+        """Run ``decide`` over the block's last transaction, for an output that owns no event of the transaction so far.
+
+        The transaction continues in the next block. Return the state of ``decide`` at the end of this block.
+        """
         part = slice(int(events.txn_event[-2]), int(events.txn_event[-1]))
         role = events.role[part].copy()
         role[(role & 0x7F) >= R.KEEP] = R.ROWS
@@ -356,7 +361,8 @@ class Assigner:
         role[others] = R.ROWS | (role[others] & R.ENDS)
         if by_default:
             # No output owns an event of this transaction, so a default output receives the transaction. If ``decide``
-            # keeps the last event of a transaction, it also keeps all buffered events before.
+            # keeps the last event of a transaction, it also keeps all events of the transaction that wait in its
+            # buffer.
             role[txn_event[1] - 1] = R.KEEP | R.ENDS
         still_open = segment.open and int(txns[-1]) == len(events.uniform) - 1
         walk, sent, kept = self._decide(
@@ -383,7 +389,8 @@ class Assigner:
         finished = events.txn_event[txns + 1][kept] - 1
         nbytes = _bytes_before(runs, events.offset[finished] + events.size[finished])
         inside = np.cumsum(_inside(runs, offset))
-        # The output may also receive buffered events of earlier blocks. These events belong to the first transaction.
+        # The output may also receive events of earlier blocks, for example table maps, that waited for their rows
+        # events. These events belong to the first transaction.
         nevents = sent - inside[-1] + inside[txn_event[1:][kept] - 1]
         ends = np.column_stack([nbytes, nevents])
         return Share(output, runs, sent, events.txn_number[txns[kept]], ends, replaced)
@@ -414,9 +421,9 @@ class Assigner:
     ) -> tuple[K.Walk, int, npt.NDArray[np.bool_]]:
         """Run the dump thread's ``decide`` over transactions, to choose the events that one output receives.
 
-        Return the state (walk) after the transactions, the number of events that the output receives, and for each
-        transaction whether the output receives any event. The chosen byte ranges are in ``_ranges``; ``_chunks`` has
-        their number.
+        Return the state of ``decide`` (the walk) after the transactions, the number of events that the output
+        receives, and for each transaction whether the output receives any event. The attribute ``_ranges`` then has
+        the byte ranges of the chosen events, and ``_chunks`` has the number of these ranges.
         """
         events = K.Events(offset, size, role, subject)
         transactions = K.Transactions(txn_event, txn_subject, still_open, end)
@@ -455,9 +462,9 @@ def _unique_pairs(txn: Ints, owner: npt.NDArray[np.int32]) -> tuple[Ints, npt.ND
 
 
 def _bytes_before(runs: Ints, places: Ints) -> Ints:
-    """Return for each file offset how many bytes the output receives from before that offset.
+    """Return for each of the file offsets ``places`` how many bytes before the offset the output receives.
 
-    ``runs`` are the pieces of the file that the output receives. ``places`` are offsets at which transactions end.
+    ``runs`` are the pieces of the file that the output receives. The offsets are the ends of transactions.
     """
     size = runs[:, RUN_SIZE]
     before = np.cumsum(size) - size
@@ -482,9 +489,10 @@ _NO_RUNS: Ints = np.empty((0, 3), np.int64)
 
 
 def share_as_chunk(file: str, share: Share) -> ChunkPlan:
-    """Return the part of a block that an output receives as a chunk plan of the dump thread.
+    """Return the part of a block that an output receives as a chunk plan, from which the dump thread makes bytes.
 
-    :func:`~dumpfilter.dump.chunk.render` then makes the bytes. ``file`` is the name of the source file.
+    :func:`~dumpfilter.dump.chunk.render` makes the output's bytes from the chunk plan. ``file`` is the name of the
+    source file.
     """
     ranges = share.runs[:, [RUN_OFFSET, RUN_SIZE, RUN_KIND]]
     return ChunkPlan(file, ranges, 0, 0, 0, _NO_RUNS, _NO_RUNS, replaced=share.replaced)

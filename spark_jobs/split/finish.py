@@ -121,7 +121,8 @@ def _write_index(path: Path, names: Sequence[str]) -> None:
 def sync_ranges(staging: Staging, numbers: Sequence[int]) -> None:
     """Synchronize the two Parquet tables of each of these ranges to disk.
 
-    The tables stand beside the binlogs. They tell a reader of the split about the source's bytes and transactions.
+    The tables stand beside the binlogs. They tell where each byte of the binlogs was in the source, and list the
+    source's transactions.
     """
 
     def sync(number: int) -> None:

@@ -60,7 +60,7 @@ class OutputDirectory:
 
     @property
     def staging(self) -> Staging:
-        """The paths in the directory into which the job writes until its files are complete."""
+        """The paths in the job's working directory, where all files are until they are complete."""
         return Staging(str(self._work))
 
     def __enter__(self) -> OutputDirectory:
@@ -82,7 +82,8 @@ class OutputDirectory:
         return sorted(self.directory.parent.glob(f"{glob.escape(self._base)}*"))
 
     def _restore_replaced(self) -> None:
-        # A job may have been killed after it had renamed the old output directory, and before it published the new.
+        # A job may have been killed after it had renamed the old output directory, and before it published the new
+        # one.
         if not self.directory.exists():
             for left in self._working_directories():
                 if left.name.startswith(f"{self._base}old-"):

@@ -67,7 +67,8 @@ class Stretch(NamedTuple):
     """
 
     stop: int
-    """The end of the stretch (exclusive), counted in bytes that the output receives from the range."""
+    """The number of the first byte after the stretch. All bytes that the output receives from the range are numbered
+    from 0."""
     file: int
     """The number of the file that receives the stretch, from 1."""
     offset: int
@@ -82,8 +83,8 @@ Placement = dict[str, list[Stretch]]
 """The files and offsets for the bytes that each output receives from one range. The key is the output's name."""
 
 _MOST_WAITING = 1 << 16
-"""The number of transactions after which their GTIDs are added to the output's GTID set. It is cheaper to add many
-GTIDs at once, but the waiting GTIDs need memory."""
+"""The number of collected GTIDs after which they are added to the output's GTID set. It is cheaper to add many GTIDs
+at once, but collected GTIDs need memory."""
 
 Place = tuple[int, int]
 """A position in the source: the number of the file in the binlog set, from 0, and the offset in the file."""
@@ -122,13 +123,13 @@ class _Output:
     gtids: _Gtids
     files: list[OutputFile] = field(default_factory=list)
     begun_in: int = 0
-    """The number of the source file from which the output's newest file has its format description event."""
+    """The number of the source file whose format description event was copied to the output's newest file."""
     full: bool = False
     """Whether the output's newest file has reached ``max_binlog_size``. Then the next transaction goes to a new
     file."""
     waiting: list[tuple[Ints, Sequence[SourceKey]]] = field(default_factory=list)
-    """Collected GTIDs that are not yet added to ``gtids``. A GTID is the index of its GTID source in the list beside
-    it, and a number."""
+    """Collected GTIDs that are not yet added to ``gtids``. Each item has an array of GTIDs and a list of GTID sources.
+    A row of the array is a GTID: an index into this list, and a number."""
     waiting_rows: int = 0
 
     def add_gtids(self, gtids: Ints, sources: Sequence[SourceKey]) -> None:
@@ -300,10 +301,10 @@ def _identity(fd: FormatDescription) -> tuple[Any, ...]:
 
 
 class _Gtids:
-    """The GTIDs of an output's earlier files, which the next file records at its beginning.
+    """The GTIDs of an output's earlier files, which an event at the beginning of the next file records.
 
-    This base class serves a source without such an event. The subclasses serve MySQL's Previous_gtids event and
-    MariaDB's Gtid_list event.
+    This base class is for a source whose files have no such event. One subclass makes MySQL's Previous_gtids event,
+    and the other makes MariaDB's Gtid_list event.
     """
 
     def __init__(self, event: bytes) -> None:
@@ -315,12 +316,13 @@ class _Gtids:
         return None
 
     def add(self, gtids: Ints, sources: Sequence[SourceKey]) -> None:
-        """Add GTIDs, shape (n, 2). A row is an index into ``sources`` (-1: no GTID), and the GTID's number."""
+        """Add GTIDs of transactions. A row of ``gtids`` is an index into ``sources`` (-1: no GTID) and the GTID's
+        number."""
 
     def event(self, fd: FormatDescription) -> bytes:
         """Return the Previous_gtids or Gtid_list event for a new file, with the checksum that ``fd`` asks for.
 
-        The result is empty if the source has no such event.
+        The result is empty if the source's files have no such event.
         """
         if not self._event:
             return b""
@@ -350,8 +352,8 @@ class _PreviousGtids(_Gtids):
 
 
 class _GtidListEntries(_Gtids):
-    """The entries of MariaDB's Gtid_list event: the last GTID of each pair of domain id and server id. Within a domain
-    the newest GTID comes last."""
+    """The entries of MariaDB's Gtid_list event: the last GTID of each pair of domain id and server id. Among the
+    entries of one domain, the entry with the newest GTID comes last."""
 
     def __init__(self, event: bytes, body: bytes) -> None:
         super().__init__(event)

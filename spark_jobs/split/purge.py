@@ -93,7 +93,7 @@ def _going(manifest: Manifest, binlog: NamedBinlog, before: str) -> list[BinlogP
     if before in names:
         return present[: names.index(before)]
     if before in [part.name for part in binlog.parts]:
-        return []  # An earlier purge deleted the file and all files before the file.
+        return []  # An earlier purge deleted this file and all files before it.
     place = _place(manifest, before)
     if place is not None:
         order = [one.name for one in manifest.source]
@@ -148,7 +148,7 @@ def _carry_out(directory: Path, binlog: NamedBinlog) -> list[str]:
     """
     for left in [*directory.glob(f".{MANIFEST}.*"), directory / f"{binlog.index}.purge"]:
         with writing(left):
-            left.unlink(missing_ok=True)  # A killed purge left this temporary file.
+            left.unlink(missing_ok=True)  # A purge that was killed may have left this temporary file.
     gone = [part.name for part in binlog.parts if part.purged is not None]
     _take_out(directory / binlog.index, gone)
     deleted = []

@@ -38,7 +38,8 @@ S_BLOCK, S_OUTPUT, S_RUNS, S_TRANSACTIONS, S_BYTES, S_EVENTS = range(6)
 T_END, T_EVENTS, T_SOURCE, T_NUMBER, T_TIME, T_PLACE = range(6)
 """The columns of :attr:`RangePlan.transactions`. A row is a transaction of which one output receives an event.
 
-- T_END, T_EVENTS: the bytes and events that the output receives from the block up to the transaction's end.
+- T_END, T_EVENTS: running totals, the number of bytes and of events that the output receives from the block's
+  beginning to the transaction's end.
 - T_SOURCE, T_NUMBER: the GTID. T_SOURCE is an index into ``RangePlan.sources``, or -1 without a GTID. T_NUMBER is the
   number at the end of the GTID.
 - T_TIME: the timestamp of the transaction's last event, Unix seconds.
@@ -68,13 +69,13 @@ class RangePlan:
     runs: Ints = field(default_factory=lambda: np.empty((0, 4), np.int64))
     """The pieces of the source file that the outputs receive, a row for each piece; shape (n, 4).
 
-    The pieces of the first row of ``shares`` come first, then those of the second row, and so on. The columns are
-    :data:`~dumpfilter.spark_jobs.split.assign.RUN_OFFSET` and the names after it.
+    The pieces that belong to the first row of ``shares`` come first, then those of its second row, and so on. The
+    columns are :data:`~dumpfilter.spark_jobs.split.assign.RUN_OFFSET` and the names after it.
     """
     transactions: Ints = field(default_factory=lambda: np.empty((0, 6), np.int64))
     """A row for each output and transaction of which the output receives an event; shape (n, 6).
 
-    The transactions of the first row of ``shares`` come first, then those of the second row, and so on.
+    The transactions that belong to the first row of ``shares`` come first, then those of its second row, and so on.
     :data:`T_END` explains the columns.
     """
     replaced: dict[int, bytes] = field(default_factory=dict)
@@ -218,16 +219,16 @@ class PlanMaker:
             first = int(np.argmax(cut))
             names = [self._names[share.output] for share in shares if first in share.transactions]
             self._first_cut = (int(begin[first]), tuple(sorted(names)))
-        # Outputs do not receive the source's file events between transactions, such as Rotate. These do not count as
-        # transactions without an output.
+        # Outputs do not receive the source's file events between transactions, such as Rotate. These events do not
+        # count as transactions that belong to no output.
         unassigned = (outputs == 0) & (segment.txn_source != R.KEPT)
         self._unassigned += int(np.count_nonzero(unassigned[: len(unassigned) - int(segment.open)]))
 
     def finish(self, sources: SourceNumbers, family: str) -> RangePlan:
         """Return the plan of the range.
 
-        ``sources`` gives the numbers of GTID sources their meaning. ``family`` is the family of the server (MySQL or
-        MariaDB) that wrote the range.
+        ``sources`` tells for each number of a GTID source which server UUID, or domain and server id, it stands for.
+        ``family`` is the family of the server (MySQL or MariaDB) that wrote the range.
         """
         # The outputs' numbers depend on the ranges that this process read before. The plan orders the outputs by name
         # instead, so that every process makes an equal plan of the range.

@@ -114,15 +114,15 @@ class PlanRange:
     specification: Specification
     staging: Staging
     names: NameRules
-    """The rules by which filters compare names. The newest file's server decides, since a filter must treat all files
-    of the set alike."""
+    """The rules by which filters compare names of databases and tables. They are those of the server that wrote the
+    newest file, since a filter must treat all files of the set alike."""
     unknown_xa_schemas: tuple[str, ...] = ()
     """The schemas, in a split by schema, that receive XA COMMIT and XA ROLLBACK of transactions prepared before the
     set."""
     verify: bool = True
     """Whether the task checks the events' checksums."""
     block_size: int = BLOCK_SIZE
-    """Bytes of the range that the task reads at a time."""
+    """The number of bytes of the range that the task reads at a time."""
 
     def __call__(self, wanted: Range) -> None:
         """Read a range, and save its plan and the table of its transactions in the working directory.
@@ -274,7 +274,8 @@ def _cut(stretches: list[Stretch], begin: int, end: int) -> Iterator[tuple[int, 
     """Divide bytes that an output receives from a range at the places where the output begins a new file.
 
     ``begin``, ``end`` and the results count the bytes that the output receives from the range. Each result is a part's
-    begin and end, the number of its file, and the number to add to get an offset in this file.
+    begin and end, the number of the output file that gets the part, and a number. Begin and end plus this number are
+    the part's offsets in the file.
     """
     for stop, number, offset in stretches:
         if begin < stop and begin < end:
@@ -286,7 +287,7 @@ def _mapping(number: int, runs: Ints, stretches: list[Stretch], source_file: int
     """Return rows for the table that says which bytes of the output files come from which bytes of the source.
 
     The columns are those of ``RANGES_SCHEMA``. ``runs`` are the pieces of a range of the source that one output
-    receives, and ``number`` stands for the output's name.
+    receives. ``number`` is the index of the output in the range's plan. The rows have it instead of the output's name.
     """
     size = runs[:, RUN_SIZE]
     end = np.cumsum(size)

@@ -28,8 +28,8 @@ _BUFFERED = np.zeros(128, np.bool_)
 an event travels in a filtered stream. Table maps and context events (such as Intvar) are buffered."""
 _BUFFERED[[R.CONTEXT, R.TABLE_MAP]] = True
 _NEEDS_BUFFERED = np.zeros(128, np.bool_)
-"""For each role, whether its events may follow a buffered event. If another event follows, nothing uses the buffered
-event, and the dump thread drops the buffered event."""
+"""For each role, whether its events may follow a buffered event. If an event of any other role follows a buffered
+event, nothing uses the buffered event, and the dump thread drops it."""
 _NEEDS_BUFFERED[[R.CONTEXT, R.TABLE_MAP, R.ROWS, R.ROWS_END, R.STATEMENT, R.KEEP]] = True
 
 _END, _SOURCE, _NUMBER, _SERVER, _EVENTS, _OF_FILE, _EXACT = range(7)
@@ -47,7 +47,7 @@ class TransactionsTable:
         self._owners = owners
         self._undecided: dict[int, list[str]] = {}
         """The events that a filter can neither send nor drop for certain. The key is the transaction's number in the
-        range. The value names an output once for each such event of the transaction."""
+        range. The value is a list of outputs, which has an output once for each such event of the transaction."""
         self._complete = 0
         self._rows: list[npt.NDArray[np.int64]] = []
         self._open: npt.NDArray[np.int64] | None = None
@@ -151,8 +151,9 @@ def _is_regular(segment: Segment, before: int = R.ENDS) -> npt.NDArray[np.bool_]
     """Tell for each event of a segment whether a server would write such an event at such a place.
 
     A table map must precede rows events, for example. The dump thread may change or drop an event that stands at a
-    wrong place. If all events of a transaction are regular and wanted, the dump thread sends the transaction's bytes
-    unchanged. ``before`` is the role (how an event travels in a filtered stream) of the event before the segment.
+    wrong place. If all events of a transaction are at a right place and a slave needs all of them, the dump thread
+    sends the transaction's bytes unchanged. ``before`` is the role (how an event travels in a filtered stream) of the
+    event before the segment.
     """
     roles = np.concatenate([[before], segment.role]).astype(np.int64)
     role, ends = roles & 0x7F, (roles & R.ENDS) != 0
