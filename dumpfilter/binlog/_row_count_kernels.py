@@ -25,9 +25,7 @@ class Stop(enum.IntEnum):
     DONE = 0
     """The count returns because the rows of all events are counted."""
     NEW_SHAPE = 1
-    """The count returns because no plan (list of column sizes) exists for the columns of the next event, a Table_map
-    event.
-    """
+    """The count returns because no plan (list of column sizes) exists for the columns of the next Table_map event."""
     OPEN = 2
     """The count returns because MariaDB compressed the rows of the next event. The caller uncompresses the rows."""
     MORE_MAPS = 3

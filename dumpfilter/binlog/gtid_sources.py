@@ -18,8 +18,7 @@ MariaDB.
 """
 
 _TAGGED = np.iinfo(np.uint64).max
-"""The number that stands for the first half of the UUID when a GTID source has a tag, since the array has room for a
-UUID only.
+"""The number that stands for the first half of the UUID when a GTID source has a tag, in an array of UUIDs.
 
 No server has a UUID that begins with this number.
 """

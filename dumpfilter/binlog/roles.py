@@ -104,8 +104,9 @@ In the column ``txn_subject``, the value says that no event of the transaction n
 """
 
 MIXED = -2
-"""The value in the column ``txn_subject`` for a transaction with several tables or statements. The master decides
-about its events separately.
+"""The value in the column ``txn_subject`` for a transaction with several tables or statements.
+
+The master decides about each event of the transaction separately.
 """
 
 KEPT = -3
@@ -115,13 +116,15 @@ The master sends them whatever the filter says.
 """
 
 UNMAPPED = -5
-"""The value in the column ``subject`` for a rows event whose Table_map event is missing. The master cannot decide
-about it and sends it.
+"""The value in the column ``subject`` for a rows event whose Table_map event is missing.
+
+The master cannot decide about the rows event and sends it.
 """
 
 SKIP = -6
-"""The value in the column ``txn_subject`` for a transaction that the slave already has (GTID auto-position). The
-master neither sends nor reports it.
+"""The value in the column ``txn_subject`` for a transaction that the slave already has (GTID auto-position).
+
+The master neither sends nor reports the transaction.
 """
 
 PENDING = -9

@@ -76,7 +76,7 @@ class Cursor:
         return int.from_bytes(self.take(width, field), "little")
 
     def packed(self, field: str) -> int:
-        """Return the next packed integer of the event's body: 1 byte, or a mark and 2, 3 or 8 bytes
+        """Return the next packed integer of the event's body: 1 byte, or a code byte and 2, 3 or 8 bytes
         (``net_field_length_ll``).
 
         Raises BinlogCorrupt when the body ends inside the integer, and for the first bytes 251 (NULL) and 255.
@@ -91,7 +91,8 @@ class Cursor:
 
 
 def packed_integer(value: int) -> bytes:
-    """Return an integer in the servers' packed form: 1 byte, or a mark and 2, 3 or 8 bytes (``net_store_length``).
+    """Return an integer in the servers' packed form (``net_store_length``): 1 byte, or a code byte and 2, 3 or 8
+    bytes.
 
     >>> packed_integer(250).hex(), packed_integer(251).hex(), packed_integer(1 << 16).hex()
     ('fa', 'fcfb00', 'fd000001')
