@@ -78,7 +78,9 @@ class MysqlGtidEvent:
     flags: int
     """The flags of the transaction: FLAG_MAY_HAVE_SBR, or 0 when the transaction has row changes only."""
     last_committed: int | None = None
-    """The sequence number of a transaction that a slave commits before it starts this transaction (5.7 and later)."""
+    """The sequence_number of an earlier transaction, which a slave commits before it starts this transaction (5.7 and
+    later).
+    """
     sequence_number: int | None = None
     """The transaction's number within its binlog file, from 1 (5.7 and later)."""
     immediate_commit_timestamp: int | None = None
@@ -315,7 +317,7 @@ class MariadbGtidEvent:
 
     @property
     def ddl(self) -> bool:
-        """Whether the event group is DDL."""
+        """Whether the event group is a DDL statement, such as CREATE TABLE."""
         return bool(self.flags & FL_DDL)
 
 

@@ -2,7 +2,7 @@
 
 A row image is a null bitmap over the columns that are *present*, and the values of those columns that are not NULL. A
 value either has a fixed number of bytes, or begins with its length in 1 to 4 bytes. The column's type and metadata
-tell which of both it is. A :class:`ColumnPlan` keeps this fact for each column.
+tell which of these two forms the value has. A :class:`ColumnPlan` keeps this fact for each column.
 
 Sources: ``calc_field_size`` in ``libs/mysql/binlog/event/binary_log_funcs.cpp``, ``read_field_metadata`` in
 ``sql/rpl_utility.cc``, MariaDB's ``sql/rpl_utility.cc``.

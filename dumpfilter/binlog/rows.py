@@ -161,7 +161,8 @@ def decode_table_map(body: bytes | memoryview, post_header_length: int = ROWS_HE
         raise BinlogCorrupt(f"Table_map event: {columns} columns")
     types = reader.take(columns, "the column types")
     metadata, null_bitmap = b"", b"\xff" * ((columns + 7) // 8)
-    if reader.left:  # The first servers with rows events wrote no metadata of columns.
+    # The first servers with rows events wrote Table_map events without the columns' metadata.
+    if reader.left:
         length = reader.packed("the length of the metadata")
         if length > 4 * columns:
             raise BinlogCorrupt(f"Table_map event: {length} bytes of metadata for {columns} columns")

@@ -30,7 +30,7 @@ SETTINGS = 16
 # the counters.
 G_GNO = 0
 G_XID = 1
-G_TIME = 2  # The Unix time of the next transaction, microseconds.
+G_TIME = 2  # The Unix time of the next generated transaction, microseconds.
 G_ROW = 3
 G_SEQUENCE = 4  # The sequence_number of MySQL's GTID events, which begins with 1 in each file.
 STATE = 8
@@ -42,7 +42,7 @@ K_TAIL = 1
 K_VARIABLE = 2  # The number of columns of variable length, which are the last columns of the table.
 K_PREFIX = 3  # The size of the length that stands before each value of variable length, bytes: 1 or 2.
 K_MOST = 4  # The size of the longest value of variable length, bytes.
-K_ROW = 5  # The size of a usual row of the table, bytes.
+K_ROW = 5  # The size of a usual row in a table of the kind, bytes.
 KIND_COLUMNS = 6
 
 # The array `plan` has one row for each event of the transaction to be written. The constants E_* are the numbers of

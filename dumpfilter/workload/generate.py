@@ -82,7 +82,7 @@ class _Kind:
     fixed: bytes
     """The bytes of a row's columns of fixed length after TIMESTAMP. All rows have the same bytes."""
     variable: int
-    """The number of the table's columns of variable length, such as VARCHAR."""
+    """The number of columns of variable length, such as VARCHAR, in a table of the kind."""
     prefix: int
     """The size of the length that stands before each value of variable length, bytes."""
     most: int
