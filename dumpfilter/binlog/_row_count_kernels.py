@@ -1,8 +1,8 @@
 """The compiled count of the rows in rows events: one pass over the events of a segment.
 
-For each table id in force, the count remembers a *plan*: the sizes of the table's columns. The count returns to its
-caller at an event that needs Python code, and goes on from there later. :class:`Stop` names the reasons. Tests compare
-the count with plain Python code, which decodes event by event with the project's decoders.
+For each table id of the current statement, the count remembers a *plan*: the sizes of the table's columns. The count
+returns to its caller at an event that needs Python code, and goes on from there later. :class:`Stop` names the
+reasons. Tests compare the count with plain Python code, which decodes event by event with the project's decoders.
 """
 
 from __future__ import annotations
@@ -23,19 +23,21 @@ class Stop(enum.IntEnum):
     """The reasons for which :func:`count_rows` returns."""
 
     DONE = 0
-    """The rows of all events are counted."""
+    """The count returns because the rows of all events are counted."""
     NEW_SHAPE = 1
-    """The next event is a Table_map event with columns for which no plan (sizes of the columns) exists yet."""
+    """The count returns because no plan (list of column sizes) exists for the columns of the next Table_map event."""
     OPEN = 2
-    """The next event holds rows that MariaDB compressed. The caller uncompresses them."""
+    """The count returns because MariaDB compressed the rows of the next event. The caller uncompresses the rows."""
     MORE_MAPS = 3
-    """The arrays for the Table_map events in force are full. The caller enlarges them."""
+    """The count returns because the arrays for the statement's Table_map events are full. The caller enlarges the
+    arrays.
+    """
 
 
 UNKNOWN = -1
 """The count of an event that is not a rows event, or whose rows cannot be counted."""
 
-# The kind of a rows event is a number with these bits.
+# The constants from CHANGE to UNCOUNTED are the bits of the number that describes the kind of a rows event.
 CHANGE = 7
 """The bits of an event's kind that hold INSERT, UPDATE or DELETE; 0 for an event that is not a rows event."""
 INSERT, UPDATE, DELETE = 1, 2, 3
@@ -46,7 +48,10 @@ UNCOUNTED = 32
 """The bit of an event's kind for rows events before MySQL 5.1.18, whose layout does not allow a count."""
 
 _EXTRA_DATA_HEADER = 10
-"""The length of the post-header of rows events of version 2, which extra data follow, bytes."""
+"""The length of the post-header (the fixed part of the body) of rows events of version 2, bytes.
+
+Extra data follow this post-header.
+"""
 
 
 class Events(NamedTuple):
@@ -81,7 +86,8 @@ class Plans(NamedTuple):
     """
 
     of_subject: npt.NDArray[np.int32]
-    """The number of the plan that each table had last, by the number of the table; -1 for none."""
+    """The number of the plan that each table had last, indexed by the table's number; -1 for a table without a plan.
+    """
     shapes: npt.NDArray[np.uint8]
     shape_start: npt.NDArray[np.int64]
     column_sizes: npt.NDArray[np.int32]
@@ -96,9 +102,9 @@ class Plans(NamedTuple):
 
 
 class OpenMaps(NamedTuple):
-    """The Table_map events in force: those of the statement that the count is in.
+    """The Table_map events in force: the Table_map events of the statement whose rows are being counted.
 
-    A statement has few of them, so a table id is searched from the end of the arrays, without a hash table.
+    A statement has few Table_map events, so a table id is searched from the end of the arrays, without a hash table.
     """
 
     ids: npt.NDArray[np.int64]
@@ -204,7 +210,8 @@ def count_rows(events, format, plans, maps, open_maps, opened, scratch, out, i):
     ``open_maps`` is the number of Table_map events in force in ``maps``. ``scratch`` (int32[2, columns]) has room for
     the columns of the widest table. Returns ``(stop, i, open_maps)``.
     """
-    # The arrays are kept in local variables, because each use of an array in a tuple counts a reference.
+    # Local variables hold the arrays, because compiled code changes a reference count at each use of an array in a
+    # tuple.
     data, starts, sizes, types, roles, subjects = events
     checksum_length, id_length, header_lengths, kinds = format
     of_subject, shapes, shape_start, column_sizes, column_start, json_columns = plans

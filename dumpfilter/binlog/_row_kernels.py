@@ -9,12 +9,13 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-# The reasons for which walk() returns.
+# The codes with which walk() returns to its caller. DONE says that the rows data end after a whole row.
 DONE = 0
-FULL = 1  # The output array has no room for another row. The caller enlarges it and goes on.
-CUT = 2  # The rows data end inside a row.
-EMPTY_ROW = 3  # A row has no bytes, so that the walk over the rows would never end.
-BAD_VALUE_OPTIONS = 4  # The value_options of a partial update of JSON values have an unknown bit.
+FULL = 1  # The code when the output array is full. The caller enlarges the array and goes on.
+CUT = 2  # The code when the rows data end inside a row.
+EMPTY_ROW = 3  # The code when a row has no bytes, so that the walk would never end.
+# The code when the value_options of a partial update of JSON values have an unknown bit.
+BAD_VALUE_OPTIONS = 4
 
 PARTIAL_JSON_UPDATES = 1
 """The only known bit of value_options in the after-image of a partial update (the server's ``PARTIAL_JSON_UPDATES``).

@@ -200,7 +200,7 @@ def decode_transaction_payload(body: bytes | memoryview) -> TransactionPayload:
 def encode_transaction_payload(
     events: bytes | memoryview, level: int = 3, *, compression: int = ZSTD
 ) -> bytes:
-    """Return the body of a Transaction_payload event with these events.
+    """Return the body of a Transaction_payload event that holds the given events.
 
     ``events`` is one byte string of whole events without checksums. ``level`` is zstd's level, as in
     ``binlog_transaction_compression_level_zstd`` (default 3). ``compression`` is ZSTD or NONE.
@@ -215,7 +215,8 @@ def encode_transaction_payload(
         payload = zstandard.ZstdCompressor(level=level).compress(events)
         fields.append((_OTW_PAYLOAD_UNCOMPRESSED_SIZE_FIELD, len(events)))
     head = b""
-    # The server writes the fields in this order (codecs/binary.cpp, encode).
+    # The fields of a Transaction_payload event have the order in which the server writes them (codecs/binary.cpp,
+    # encode).
     for field, value in (*fields, (_OTW_PAYLOAD_SIZE_FIELD, len(payload))):
         packed = packed_integer(value)
         head += packed_integer(field) + packed_integer(len(packed)) + packed

@@ -1,4 +1,4 @@
-"""Decoders of the small events: context of a statement, ends of transactions, ends of files.
+"""Decoders of small events: events that prepare a statement, end a transaction, or end a binlog file.
 
 In every function, ``body`` is an event without its common header and without its checksum. The decoders raise
 BinlogCorrupt for a body that is too short or has an impossible value, and nothing else. Sources:

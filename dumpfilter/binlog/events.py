@@ -100,8 +100,11 @@ class EventKind(NamedTuple):
     writers: Writers
     symbol: Symbol = Symbol.OTHER
     decoder: str = ""
-    """The function that decodes the body: a module of :mod:`dumpfilter.binlog` and a function in that module.
-    :mod:`dumpfilter.binlog.decode` calls it."""
+    """The name of the function that decodes the event's body: a module of :mod:`dumpfilter.binlog` and a function in
+    that module.
+
+    The module :mod:`dumpfilter.binlog.decode` calls the function.
+    """
     shown: str = ""
     """The event type's name in the Event_type column of SHOW BINLOG EVENTS, if it differs from ``name``."""
     change: RowsKind | None = None
@@ -252,7 +255,7 @@ def shown_name(number: int) -> str:
 
 
 def types_of(*symbols: Symbol) -> frozenset[EventType]:
-    """Return the event types that belong to one of these symbols (groups of types that the scan treats alike).
+    """Return the event types that belong to one of the given symbols (groups of types that the scan treats alike).
 
     >>> sorted(kind.name for kind in types_of(Symbol.QUERY, Symbol.LOAD_QUERY))
     ['EXECUTE_LOAD_QUERY', 'QUERY', 'QUERY_COMPRESSED']

@@ -49,10 +49,14 @@ class NameRules(NamedTuple):
 
 
 DEFAULT_NAMES = NameRules()
-"""MySQL's comparison of names, in which case counts, for callers that do not know the binlog's server."""
+"""The rules for comparing names when the caller does not know the binlog's server: MySQL's rules, in which case
+counts.
+"""
 
 _ACCENTS_COUNT = (11, 5)
-"""The first MariaDB version in which the accents of names count (MDEV-31340, in the change log of 11.5.1)."""
+"""The first MariaDB version that distinguishes accents when it compares the names of databases and tables
+(MDEV-31340, in the change log of 11.5.1).
+"""
 
 
 def name_collation_of(family: Family, server_version: str) -> NameCollation:
@@ -67,7 +71,7 @@ def name_collation_of(family: Family, server_version: str) -> NameCollation:
 
 _FIXED = struct.Struct("<H50sIB")
 _MOST_TYPES_WITHOUT_CHECKSUMS = 34
-# The checksum algorithms OFF (0), CRC32 (1) and UNDEF (255), and whether events then end in a checksum.
+# For each checksum algorithm, OFF (0), CRC32 (1) and UNDEF (255), the table tells whether events end in a checksum.
 _CHECKSUM_ALGORITHMS = {0: False, 1: True, 255: False}
 
 
@@ -162,8 +166,8 @@ class FormatDescription:
         raw = bytes(in_use_cleared)
         lengths = event[HEADER_LENGTH + _FIXED.size :]
         checksum = False
-        # Servers that cannot write checksums knew fewer event types. The number of types therefore shows whether a
-        # checksum ends the event, even when the server's version is unreadable.
+        # Servers that cannot write checksums know fewer event types than later servers. The number of types therefore
+        # shows whether a checksum ends the event, even when the server's version is unreadable.
         if _knows_checksums(server_version) or len(lengths) > _MOST_TYPES_WITHOUT_CHECKSUMS:
             # A server that knows checksums ends its format description event with the algorithm's byte and a checksum,
             # even when checksums are off.
@@ -179,7 +183,7 @@ class FormatDescription:
 
     @property
     def names(self) -> NameRules:
-        """The facts about the server that wrote the file by which names of databases and tables compare.
+        """The facts about the file's server that decide whether two names of databases or tables are equal.
 
         The event does not tell ``lower_case_table_names``, which is therefore 0 in the result.
         """

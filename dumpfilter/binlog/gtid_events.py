@@ -26,7 +26,7 @@ FLAG_MAY_HAVE_SBR = 1
 FL_STANDALONE = 1
 """MariaDB's flag for an event group of one statement, without a COMMIT at its end."""
 FL_GROUP_COMMIT_ID = 2
-"""MariaDB's flag for an event with a commit id. The transactions of one group commit have the same commit id."""
+"""MariaDB's flag for a GTID event with a commit id. The transactions of one group commit have the same commit id."""
 FL_TRANSACTIONAL = 4
 """MariaDB's flag for an event group that can be rolled back."""
 FL_ALLOW_PARALLEL = 8
@@ -41,15 +41,22 @@ FL_COMPLETED_XA = 128
 """MariaDB's flag for an event group that is an XA COMMIT or XA ROLLBACK, the end of a prepared transaction."""
 
 FL_EXTRA_MULTI_ENGINE_E1 = 1
-"""MariaDB's extra flag for an event with the number of engines, less one, that take part in the transaction."""
+"""MariaDB's extra flag for a GTID event that tells how many storage engines, less one, take part in the transaction.
+"""
 FL_START_ALTER_E1 = 2
 """MariaDB's extra flag for START ALTER, the first half of an ALTER in two phases."""
 FL_COMMIT_ALTER_E1 = 4
-"""MariaDB's extra flag for COMMIT ALTER. The event has the seq_no of the START ALTER."""
+"""MariaDB's extra flag for COMMIT ALTER, the second half of an ALTER in two phases.
+
+The GTID event with this flag has the seq_no of the START ALTER.
+"""
 FL_ROLLBACK_ALTER_E1 = 8
-"""MariaDB's extra flag for ROLLBACK ALTER. The event has the seq_no of the START ALTER."""
+"""MariaDB's extra flag for ROLLBACK ALTER, with which an ALTER in two phases fails.
+
+The GTID event with this flag has the seq_no of the START ALTER.
+"""
 FL_EXTRA_THREAD_ID = 16
-"""MariaDB's extra flag (11.5 and later) for an event with the thread id."""
+"""MariaDB's extra flag (11.5 and later) for a GTID event with the thread id of the transaction's session."""
 
 _HEAD = struct.Struct("<B16sqB")
 _HEAD_56 = struct.Struct("<B16sq")
@@ -71,7 +78,9 @@ class MysqlGtidEvent:
     flags: int
     """The flags of the transaction: FLAG_MAY_HAVE_SBR, or 0 when the transaction has row changes only."""
     last_committed: int | None = None
-    """The sequence number of a transaction that a slave commits before it starts this transaction (5.7 and later)."""
+    """The sequence_number of an earlier transaction, which a slave commits before it starts this transaction (5.7 and
+    later).
+    """
     sequence_number: int | None = None
     """The transaction's number within its binlog file, from 1 (5.7 and later)."""
     immediate_commit_timestamp: int | None = None
@@ -308,7 +317,7 @@ class MariadbGtidEvent:
 
     @property
     def ddl(self) -> bool:
-        """Whether the event group is DDL."""
+        """Whether the event group is a DDL statement, such as CREATE TABLE."""
         return bool(self.flags & FL_DDL)
 
 

@@ -18,7 +18,7 @@ MariaDB.
 """
 
 _TAGGED = np.iinfo(np.uint64).max
-"""The mark of a tagged GTID source in an array that has room for a UUID only.
+"""The number that stands for the first half of the UUID when a GTID source has a tag, in an array of UUIDs.
 
 No server has a UUID that begins with this number.
 """
@@ -90,7 +90,7 @@ def add_run(gtids: GtidSet, key: SourceKey, first: int, last: int) -> None:
 
 
 class Membership:
-    """A copy of a GTID set in arrays, for the question which of many transactions are in the set.
+    """A copy of a GTID set in arrays, which tells quickly which of many transactions are in the set.
 
     Later changes of the GTID set do not change the copy.
     """

@@ -84,9 +84,9 @@ HAS_WIDE_CLMUL = HAS_CLMUL and all(
 )
 """Whether this CPU has carry-less multiplication of four pairs at a time (VPCLMULQDQ on 512 bits)."""
 
-# CRC32 is computed by folding: carry-less multiplication moves 16 bytes forward by a fixed distance. These are the
-# factors for the polynomial 0xEDB88320, and their names give the distances in bytes. (V. Gopal et al., "Fast CRC
-# Computation for Generic Polynomials Using PCLMULQDQ Instruction", 2009.)
+# CRC32 is computed by folding: carry-less multiplication moves 16 bytes forward by a fixed distance. The constants
+# _FOLD_* are the factors for the polynomial 0xEDB88320, and their names give the distances in bytes. (V. Gopal et
+# al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction", 2009.)
 _FOLD_64 = (0x0154442BD4, 0x01C6E41596)
 _FOLD_16 = (0x01751997D0, 0x00CCAA009E)
 _FOLD_8 = (0x0163CD6124, 0)

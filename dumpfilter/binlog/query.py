@@ -70,35 +70,50 @@ class StatusVariables:
     on are MySQL's, and the codes from 128 on are MariaDB's.
     """
 
-    flags2: int | None = None  # The variable has the code 0.
-    sql_mode: int | None = None  # Code 1. The bits above 31 have different meanings in MySQL and MariaDB.
-    catalog: str | None = None  # Code 6, or code 2 in MySQL 5.0.0 to 5.0.3.
-    auto_increment_increment: int | None = None  # The variable has the code 3.
-    auto_increment_offset: int | None = None  # The variable has the code 3.
-    # Code 4 holds three collation ids: of the client, the connection and the server.
+    flags2: int | None = None  # The field flags2 holds the status variable with code 0.
+    # The status variable with code 1 is sql_mode. Its bits above 31 have different meanings in MySQL and MariaDB.
+    sql_mode: int | None = None
+    catalog: str | None = None  # The status variable catalog has code 6, or 2 in MySQL 5.0.0 to 5.0.3.
+    # The field auto_increment_increment holds the Query event's status variable with code 3.
+    auto_increment_increment: int | None = None
+    # The field auto_increment_offset holds the Query event's status variable with code 3.
+    auto_increment_offset: int | None = None
+    # The status variable with code 4 holds three collation ids: of the client, the connection and the server.
     charset_client: int | None = None
-    collation_connection: int | None = None  # The variable has the code 4.
-    collation_server: int | None = None  # The variable has the code 4.
-    time_zone: str | None = None  # The variable has the code 5.
-    lc_time_names: int | None = None  # Code 7, the number of the locale for the names of days and months.
-    charset_database: int | None = None  # Code 8, the id of the default database's collation.
-    # Code 9. Bit n is set when the statement updates the table with number n in the server's list of its tables.
+    # The field collation_connection holds the Query event's status variable with code 4.
+    collation_connection: int | None = None
+    collation_server: int | None = None  # The field collation_server holds the status variable with code 4.
+    time_zone: str | None = None  # The field time_zone holds the status variable with code 5.
+    # The status variable with code 7 is the number of the locale for the names of days and months.
+    lc_time_names: int | None = None
+    # The status variable with code 8 is the id of the default database's collation.
+    charset_database: int | None = None
+    # The status variable with code 9 is a bitmap. Bit n is set when the statement updates the table with number n in
+    # the server's list of its tables.
     table_map_for_update: int | None = None
-    master_data_written: int | None = None  # Code 10, the size of the event on the master, bytes.
-    # Code 11, the user and the host of the account that ran the statement.
+    # The status variable with code 10 is the size of the event on the master, bytes.
+    master_data_written: int | None = None
+    # The status variable with code 11 names the user and the host of the account that ran the statement.
     invoker: tuple[str, str] | None = None
-    # Code 12, the databases that the statement updates; None also when they are more than 16.
+    # The status variable with code 12 lists the databases that the statement updates. The field is also None for more
+    # than 16 databases.
     updated_dbs: tuple[str, ...] | None = None
-    # Code 13, in MariaDB 128 (Q_HRNOW). The microseconds of the time at which the statement began.
+    # The status variable with code 13, or 128 (Q_HRNOW) in MariaDB, is the microseconds part of the statement's start
+    # time.
     microseconds: int | None = None
-    explicit_defaults_for_timestamp: int | None = None  # The variable has the code 16.
-    ddl_xid: int | None = None  # The variable has the code 17, in MariaDB 129 (Q_XID).
-    default_collation_for_utf8mb4: int | None = None  # Code 18, a collation id.
-    sql_require_primary_key: int | None = None  # The variable has the code 19.
-    default_table_encryption: int | None = None  # The variable has the code 20.
-    # Code 130 of MariaDB (Q_GTID_FLAGS3), a sum of the GTID event's extra flags such as FL_START_ALTER_E1.
+    # The field explicit_defaults_for_timestamp holds the Query event's status variable with code 16.
+    explicit_defaults_for_timestamp: int | None = None
+    ddl_xid: int | None = None  # The status variable ddl_xid has code 17 in MySQL and 129 (Q_XID) in MariaDB.
+    default_collation_for_utf8mb4: int | None = None  # The status variable with code 18 is a collation id.
+    # The field sql_require_primary_key holds the Query event's status variable with code 19.
+    sql_require_primary_key: int | None = None
+    # The field default_table_encryption holds the Query event's status variable with code 20.
+    default_table_encryption: int | None = None
+    # MariaDB's status variable with code 130 (Q_GTID_FLAGS3) begins with a sum of the GTID event's extra flags such
+    # as FL_START_ALTER_E1.
     gtid_flags_extra: int | None = None
-    # Code 130 of MariaDB. Only COMMIT ALTER and ROLLBACK ALTER have the number.
+    # MariaDB's status variable with code 130 ends with the seq_no of START ALTER for COMMIT ALTER and ROLLBACK ALTER
+    # only.
     start_alter_seq_no: int | None = None
     character_set_collations: tuple[tuple[int, int], ...] | None = None
     """The default collations that the session has set for character sets, from MariaDB's Q_CHARACTER_SET_COLLATIONS
@@ -186,32 +201,33 @@ def _status_variables(data: bytes) -> StatusVariables:
         if code in _ONE_NUMBER:
             field, width = _ONE_NUMBER[code]
             found[field] = reader.number(width)
-        elif code == 2:  # The server's name for code 2 is Q_CATALOG_CODE.
+        elif code == 2:  # The status variable with code 2 is the server's Q_CATALOG_CODE.
             found["catalog"] = reader.name()
             reader.take(1)
-        elif code == 3:  # The server's name for code 3 is Q_AUTO_INCREMENT.
+        elif code == 3:  # The status variable with code 3 is the server's Q_AUTO_INCREMENT.
             found["auto_increment_increment"] = reader.number(2)
             found["auto_increment_offset"] = reader.number(2)
-        elif code == 4:  # The server's name for code 4 is Q_CHARSET_CODE.
+        elif code == 4:  # The status variable with code 4 is the server's Q_CHARSET_CODE.
             found["charset_client"] = reader.number(2)
             found["collation_connection"] = reader.number(2)
             found["collation_server"] = reader.number(2)
-        elif code == 5:  # The server's name for code 5 is Q_TIME_ZONE_CODE.
+        elif code == 5:  # The status variable with code 5 is the server's Q_TIME_ZONE_CODE.
             found["time_zone"] = reader.name()
-        elif code == 6:  # The server's name for code 6 is Q_CATALOG_NZ_CODE.
+        elif code == 6:  # The status variable with code 6 is the server's Q_CATALOG_NZ_CODE.
             found["catalog"] = reader.name()
-        elif code == 11:  # The server's name for code 11 is Q_INVOKER.
+        elif code == 11:  # The status variable with code 11 is the server's Q_INVOKER.
             found["invoker"] = (reader.name(), reader.name())
-        elif code == 12:  # The server's name for code 12 is Q_UPDATED_DB_NAMES.
+        elif code == 12:  # The status variable with code 12 is the server's Q_UPDATED_DB_NAMES.
             count = reader.number(1)
             # The server reads no names after a count over 16. The only such count that servers write is 254.
             if count <= MAX_DBS_IN_EVENT_MTS:
                 found["updated_dbs"] = tuple(reader.terminated_name() for _ in range(count))
-        elif code == 130:  # The server's name for code 130 is Q_GTID_FLAGS3.
+        elif code == 130:  # The status variable with code 130 is the server's Q_GTID_FLAGS3.
             found["gtid_flags_extra"] = reader.number(1)
             if found["gtid_flags_extra"] & (FL_COMMIT_ALTER_E1 | FL_ROLLBACK_ALTER_E1):
                 found["start_alter_seq_no"] = reader.number(8)
-        elif code == 131:  # MariaDB writes Q_CHARACTER_SET_COLLATIONS before Q_CHARSET_CODE.
+        elif code == 131:
+            # MariaDB writes Q_CHARACTER_SET_COLLATIONS (131) before Q_CHARSET_CODE (4), not in the order of the codes.
             count = reader.number(1)
             found["character_set_collations"] = tuple(
                 (reader.number(2), reader.number(2)) for _ in range(count)
@@ -473,30 +489,30 @@ def decode_statement(raw: bytes, charset_client: int | None) -> tuple[str, bool]
 _CODECS: dict[int, str] = {
     number: codec
     for codec, numbers in {
-        "cp950": (1, 84),  # The servers' name is big5.
-        "iso8859-2": (2, 9, 21, 27, 77),  # The servers' name is latin2.
+        "cp950": (1, 84),  # The servers call this character set big5.
+        "iso8859-2": (2, 9, 21, 27, 77),  # The servers call this character set latin2.
         "cp850": (4, 80),
-        "cp1252": (5, 8, 15, 31, 47, 48, 49, 94),  # The servers' name is latin1.
-        "hp-roman8": (6, 72),  # The servers' name is hp8.
+        "cp1252": (5, 8, 15, 31, 47, 48, 49, 94),  # The servers call this character set latin1.
+        "hp-roman8": (6, 72),  # The servers call this character set hp8.
         "koi8-r": (7, 74),
         "ascii": (11, 65),
-        "euc-jp": (12, 91, 97, 98),  # The servers' names are ujis and eucjpms.
+        "euc-jp": (12, 91, 97, 98),  # The servers' character sets are ujis and eucjpms.
         "shift-jis": (13, 88),
         "cp1251": (14, 23, 50, 51, 52),
-        "iso8859-8": (16, 71),  # The servers' name is hebrew.
+        "iso8859-8": (16, 71),  # The servers call this character set hebrew.
         "tis-620": (18, 89),
-        "cp949": (19, 85),  # The servers' name is euckr.
-        "iso8859-13": (20, 41, 42, 79),  # The servers' name is latin7.
+        "cp949": (19, 85),  # The servers call this character set euckr.
+        "iso8859-13": (20, 41, 42, 79),  # The servers call this character set latin7.
         "koi8-u": (22, 75),
         "gb2312": (24, 86),
-        "iso8859-7": (25, 70),  # The servers' name is greek.
+        "iso8859-7": (25, 70),  # The servers call this character set greek.
         "cp1250": (26, 34, 44, 66, 99),
         "gbk": (28, 87),
         "cp1257": (29, 58, 59),
-        "iso8859-9": (30, 78),  # The servers' name is latin5.
+        "iso8859-9": (30, 78),  # The servers call this character set latin5.
         "utf-8": (33, 76, 83, *range(192, 224), 45, 46, *range(224, 248), *range(255, 324), 63),
         "cp866": (36, 68),
-        "mac-latin2": (38, 43),  # The servers' name is macce.
+        "mac-latin2": (38, 43),  # The servers call this character set macce.
         "mac-roman": (39, 53),
         "cp852": (40, 81),
         "cp1256": (57, 67),
@@ -505,7 +521,7 @@ _CODECS: dict[int, str] = {
     }.items()
     for number in numbers
 }
-# Only MariaDB has these collations.
+# Only MariaDB has the collations 576 to 579 and 608 to 611.
 _CODECS.update(dict.fromkeys((576, 577, 578, 579, 608, 609, 610, 611), "utf-8"))
 _NOPAD = range(1025, 2048)
 """The ids of MariaDB's NOPAD collations. Each is 1024 more than the id of the same collation with padding."""

@@ -17,13 +17,17 @@ The master sends it with the transaction.
 """
 
 FRAME = 2
-"""BEGIN, COMMIT, ROLLBACK, SAVEPOINT, ROLLBACK TO, Xid, XA START, XA END or XA_prepare.
+"""An event that frames the changes of a transaction.
+
+Such events are BEGIN, COMMIT, ROLLBACK, SAVEPOINT, ROLLBACK TO, Xid, XA START, XA END and XA_prepare.
 
 The master sends such an event with the transaction around it.
 """
 
 CONTEXT = 3
-"""Intvar, Rand, User_var, Rows_query, Annotate_rows, Begin_load_query or Append_block.
+"""An event that belongs to the statement after it.
+
+Such events are Intvar, Rand, User_var, Rows_query, Annotate_rows, Begin_load_query and Append_block.
 
 The master sends such an event with the statement that follows.
 """
@@ -63,7 +67,8 @@ Examples are incidents, unknown events, unreadable statements and payloads, and 
 """
 
 XA = 10
-"""XA START, END, PREPARE, COMMIT or ROLLBACK, in a scan that does not follow XA transactions. The master sends it."""
+"""An XA statement (START to ROLLBACK) in a scan that does not follow XA transactions. The master sends the statement.
+"""
 
 PAYLOAD = 11
 """A compressed transaction (Transaction_payload event) that the scan has uncompressed.
@@ -89,37 +94,47 @@ A stream may be cut and resumed after such an event.
 ROLE_MASK = 0x7F
 """The bits in the column ``role`` that hold the role itself, without the bit :data:`ENDS`."""
 
-# Values of the columns `subject` and `txn_subject` of a segment that are not the number of a table or statement.
+# The columns `subject` and `txn_subject` of a segment hold numbers of tables and statements. The negative values
+# below have other meanings.
 
 NOTHING = -1
 """The value in the column ``subject`` of an event that needs no verdict of a filter, such as BEGIN.
 
-In ``txn_subject``, no event of the transaction needs a verdict.
+In the column ``txn_subject``, the value says that no event of the transaction needs a verdict.
 """
 
 MIXED = -2
-"""The value for a transaction with several tables or statements. The master decides about its events separately."""
+"""The value in the column ``txn_subject`` for a transaction with several tables or statements.
+
+The master decides about each event of the transaction separately.
+"""
 
 KEPT = -3
-"""The value for events between transactions, which belong to the binlog file.
+"""The value in the column ``txn_subject`` for events between transactions, which belong to the binlog file.
 
 The master sends them whatever the filter says.
 """
 
 UNMAPPED = -5
-"""The value for a rows event whose Table_map event is missing. The master cannot decide about it and sends it."""
+"""The value in the column ``subject`` for a rows event whose Table_map event is missing.
+
+The master cannot decide about the rows event and sends it.
+"""
 
 SKIP = -6
-"""The value for a transaction that the slave already has (GTID auto-position). The master neither sends nor reports
-it.
+"""The value in the column ``txn_subject`` for a transaction that the slave already has (GTID auto-position).
+
+The master neither sends nor reports the transaction.
 """
 
 PENDING = -9
-"""The value for an event that compiled code cannot decide about and leaves to Python code.
+"""The value in the column ``subject`` for an event that compiled code cannot decide about and leaves to Python code.
 
 Such events are statements that the scan meets for the first time, ends of XA transactions, and compressed
 transactions.
 """
 
 PENDING_XA = -10
-"""The value for an XA statement, such as XA COMMIT, which the compiled scan leaves to Python code."""
+"""The value in the column ``subject`` for an XA statement, such as XA COMMIT, which the compiled scan leaves to
+Python code.
+"""

@@ -89,7 +89,8 @@ class RowCounter:
         if start.size:
             self._make_room_for(int(subject.max()))
         data = data.view()
-        # numba compiles a function again for read-only buffers. A view that is always read-only needs one version.
+        # numba compiles separate versions of a function for read-only and writable buffers. A view that is always
+        # read-only saves the second version.
         data.flags.writeable = False
         id_length = 4 if fd.post_header_length(EventType.TABLE_MAP) == 6 else 6
         events = K.Events(data, start, size, type, role, subject)
@@ -106,8 +107,8 @@ class RowCounter:
                 self._maps = K.OpenMaps._make(np.concatenate((one, np.zeros_like(one))) for one in self._maps)
                 continue
             if stop == K.Stop.NEW_SHAPE:
-                # Each stop of the compiled count costs as much as a hundred events. Therefore the first stop learns
-                # all new tables of the segment.
+                # Each return of the compiled count to Python costs as much as counting a hundred events. Therefore
+                # the first return looks ahead for all new tables of the segment.
                 new_tables = [] if looked_ahead else self._new_tables(events, i)
                 looked_ahead = True
                 for k in {i, *new_tables}:
@@ -146,7 +147,8 @@ class RowCounter:
             )
             sizes, json_columns = plan.sizes, plan.json_columns
         except BinlogError:
-            # A Table_map event with impossible columns is reported by the slave. Here its rows are only not counted.
+            # The slave reports a Table_map event with impossible columns. The count only leaves out the rows of its
+            # table.
             sizes, json_columns = np.empty(0, np.int32), -1
         old = self._plans
         self._plan_numbers[shape] = len(self._plan_numbers)

@@ -2,7 +2,7 @@
 
 A row image is a null bitmap over the columns that are *present*, and the values of those columns that are not NULL. A
 value either has a fixed number of bytes, or begins with its length in 1 to 4 bytes. The column's type and metadata
-tell which of both it is. A :class:`ColumnPlan` keeps this fact for each column.
+tell which of these two forms the value has. A :class:`ColumnPlan` keeps this fact for each column.
 
 Sources: ``calc_field_size`` in ``libs/mysql/binlog/event/binary_log_funcs.cpp``, ``read_field_metadata`` in
 ``sql/rpl_utility.cc``, MariaDB's ``sql/rpl_utility.cc``.
@@ -27,8 +27,8 @@ from dumpfilter.errors import BinlogCorrupt, BinlogUnsupported
 Int64 = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
 
-# The types of columns, with the names and numbers of enum_field_types (include/field_types.h). Only MariaDB has 140
-# and 141.
+# The types of columns, with the names and numbers of enum_field_types (include/field_types.h). Only MariaDB has the
+# types 140 and 141.
 DECIMAL, TINY, SHORT, LONG, FLOAT, DOUBLE, NULL, TIMESTAMP, LONGLONG, INT24 = range(10)
 DATE, TIME, DATETIME, YEAR, NEWDATE, VARCHAR, BIT, TIMESTAMP2, DATETIME2, TIME2, TYPED_ARRAY = range(10, 21)
 BLOB_COMPRESSED, VARCHAR_COMPRESSED = 140, 141
@@ -49,12 +49,12 @@ _FIXED = {
     TIMESTAMP: 4,
     DATETIME: 8,
 }
-# The size of a temporal value without its fraction of a second, bytes.
+# The size of a value of each temporal type with fractions, without the fraction of a second, bytes.
 _TEMPORAL2 = {TIME2: 3, TIMESTAMP2: 4, DATETIME2: 5}
 _BLOBS = frozenset({TINY_BLOB, MEDIUM_BLOB, LONG_BLOB, BLOB, BLOB_COMPRESSED, GEOMETRY, JSON, VECTOR})
 _VARCHARS = frozenset({VARCHAR, VARCHAR_COMPRESSED})
 _STRINGS = frozenset({STRING, ENUM, SET})
-# The size of a group of 0 to 9 decimal digits in a DECIMAL value, bytes.
+# The sizes of groups of 0 to 9 decimal digits in a DECIMAL value, bytes.
 _DIGIT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 
 
@@ -227,8 +227,8 @@ class _Walk:
 
 def _prepare(plan: ColumnPlan, rows: RowsHeader) -> _Walk:
     if is_pre_ga(rows.type):
-        # In these old rows events the null bits are laid out as in the table's record, and the binlog does not tell
-        # this layout.
+        # In rows events before MySQL 5.1.18, the null bits are laid out as in the table's record. The binlog does not
+        # tell this layout.
         raise BinlogUnsupported("rows events of servers before 5.1.18 cannot be split into rows")
     if rows.column_count != plan.sizes.size:
         raise BinlogCorrupt(
@@ -278,11 +278,13 @@ def row_images(
     plan = table if isinstance(table, ColumnPlan) else ColumnPlan.from_table_map(table)
     walk = _prepare(plan, rows)
     view = np.frombuffer(data, dtype=np.uint8)
-    # numba compiles a function again for read-only buffers. A view that is always read-only needs one version.
+    # numba compiles separate versions of a function for read-only and writable buffers. A view that is always
+    # read-only saves the second version.
     view.flags.writeable = False
     before = walk.before if walk.before is not None else _NO_SIZES
     after = walk.after if walk.after is not None else _NO_SIZES
-    # The row sizes are guessed. The array of offsets is doubled when the rows are smaller than the guess.
+    # The size of the rows is guessed, to allocate the array of their offsets. The array is doubled when the rows are
+    # smaller than the guess.
     likely = 1 + sum(int(np.abs(sizes).sum()) // 2 + 1 for sizes in (before, after))
     out: Int64 = np.empty((view.size // likely + 8, 4), dtype=np.int64)
     at = count = 0

@@ -76,7 +76,7 @@ class Cursor:
         return int.from_bytes(self.take(width, field), "little")
 
     def packed(self, field: str) -> int:
-        """Return the next packed integer of the event's body: 1 byte, or a mark and 2, 3 or 8 bytes
+        """Return the next packed integer of the event's body: 1 byte, or a code byte and 2, 3 or 8 bytes
         (``net_field_length_ll``).
 
         Raises BinlogCorrupt when the body ends inside the integer, and for the first bytes 251 (NULL) and 255.
@@ -91,7 +91,8 @@ class Cursor:
 
 
 def packed_integer(value: int) -> bytes:
-    """Return an integer in the servers' packed form: 1 byte, or a mark and 2, 3 or 8 bytes (``net_store_length``).
+    """Return an integer in the servers' packed form (``net_store_length``): 1 byte, or a code byte and 2, 3 or 8
+    bytes.
 
     >>> packed_integer(250).hex(), packed_integer(251).hex(), packed_integer(1 << 16).hex()
     ('fa', 'fcfb00', 'fd000001')
@@ -160,7 +161,8 @@ def decode_table_map(body: bytes | memoryview, post_header_length: int = ROWS_HE
         raise BinlogCorrupt(f"Table_map event: {columns} columns")
     types = reader.take(columns, "the column types")
     metadata, null_bitmap = b"", b"\xff" * ((columns + 7) // 8)
-    if reader.left:  # The first servers with rows events wrote no metadata of columns.
+    # The first servers with rows events wrote Table_map events without the columns' metadata.
+    if reader.left:
         length = reader.packed("the length of the metadata")
         if length > 4 * columns:
             raise BinlogCorrupt(f"Table_map event: {length} bytes of metadata for {columns} columns")

@@ -92,7 +92,8 @@ class BinlogSetWriter:
     Parameters:
         directory: the directory of the binlog set, which the writer makes when it does not exist.
         base: the files' name without number, such as ``shop-bin``.
-        overwrite: whether the writer replaces a binlog set of this name. It removes the old index before the files.
+        overwrite: whether the writer replaces a binlog set of this name. In that case, the writer removes the old
+            index before the files.
     """
 
     def __init__(self, directory: Path, base: str, *, overwrite: bool = False) -> None:
@@ -165,7 +166,7 @@ class BinlogSetWriter:
         self.end()
 
     def end(self) -> None:
-        """Close the open binlog file without a Rotate event, as a server's last file."""
+        """Close the open binlog file, the last file of the set, without a Rotate event."""
         assert self._file is not None
         final = self.directory / self.names[-1]
         with writing(final):

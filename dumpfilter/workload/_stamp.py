@@ -14,8 +14,8 @@ from dumpfilter.binlog.native import copy_bytes, store_u8, store_u16, store_u32,
 
 _U = np.uintp
 
-# The settings of a generated binlog set are an int64 array. These are the indexes of the settings.
-P_MARIADB = 0  # The setting is 1 for a binlog of MariaDB and 0 for a binlog of MySQL.
+# An int64 array holds the settings of a generated binlog set. The constants P_* are the indexes of the settings.
+P_MARIADB = 0  # The setting P_MARIADB is 1 for a binlog of MariaDB and 0 for a binlog of MySQL.
 P_CHECKSUM = 1  # The size of each event's checksum, bytes: 4 or 0.
 P_SERVER_ID = 2
 P_SCHEMAS = 3
@@ -26,33 +26,35 @@ P_TRIGGERS = 7  # The number of statements in 256 that change a second table, as
 P_BULK = 8  # The number of statements in 1024 that have several rows events.
 SETTINGS = 16
 
-# The counters that advance with each generated transaction are an int64 array. These are the indexes of the counters.
+# An int64 array holds the counters that advance with each generated transaction. The constants G_* are the indexes of
+# the counters.
 G_GNO = 0
 G_XID = 1
-G_TIME = 2  # The Unix time of the next transaction, microseconds.
+G_TIME = 2  # The Unix time of the next generated transaction, microseconds.
 G_ROW = 3
 G_SEQUENCE = 4  # The sequence_number of MySQL's GTID events, which begins with 1 in each file.
 STATE = 8
 
-# The array `kinds` has one row for each kind of table. These are its columns.
+# The array `kinds` has one row for each kind of table. The constants K_* are the numbers of its columns.
 K_COLUMNS = 0
 # The size of the columns of fixed length after the BIGINT, INT and TIMESTAMP with which every table begins, bytes.
 K_TAIL = 1
 K_VARIABLE = 2  # The number of columns of variable length, which are the last columns of the table.
 K_PREFIX = 3  # The size of the length that stands before each value of variable length, bytes: 1 or 2.
 K_MOST = 4  # The size of the longest value of variable length, bytes.
-K_ROW = 5  # The size of a usual row of the table, bytes.
+K_ROW = 5  # The size of a usual row in a table of the kind, bytes.
 KIND_COLUMNS = 6
 
-# The array `plan` has one row for each event of the transaction to be written. These are its columns.
+# The array `plan` has one row for each event of the transaction to be written. The constants E_* are the numbers of
+# its columns.
 E_TABLE = 0
-E_MAP = 1  # The column is 1 for a Table_map event.
+E_MAP = 1  # The column E_MAP is 1 for a Table_map event.
 E_TYPE = 2
 E_ROWS = 3
 E_LENGTH = 4  # The size of each value of variable length in the event's rows, bytes.
 E_SIZE = 5
-E_END = 6  # The column is 1 for a rows event with the flag STMT_END_F.
-E_NOTE = 7  # The column is 1 for an Annotate_rows event of MariaDB.
+E_END = 6  # The column E_END is 1 for a rows event with the flag STMT_END_F.
+E_NOTE = 7  # The column E_NOTE is 1 for an Annotate_rows event of MariaDB.
 PLAN_COLUMNS = 8
 
 
@@ -85,7 +87,8 @@ class World(NamedTuple):
     map_bytes: npt.NDArray[np.uint8]
     """The bodies of the Table_map events of all tables, one after the other."""
     tails: npt.NDArray[np.uint8]
-    """The bytes of the columns of fixed length after BIGINT, INT and TIMESTAMP, for each kind of table.
+    """The bytes that a generated row has in the columns of fixed length after BIGINT, INT and TIMESTAMP, for each
+    kind of table.
 
     All rows have the same bytes.
     """
@@ -169,7 +172,8 @@ def _plan_transaction(plan, rng, settings, world, counts):
     sizes, pick_schema, pick_table, kinds, table_kind, maps = world[:6]
     statements = np.int64(1)
     while statements < settings[P_STATEMENTS] and _random(rng) & np.uint64(3):
-        # The number of statements has a geometric distribution with a mean of 4, cut off at the setting P_STATEMENTS.
+        # The number of statements in a transaction has a geometric distribution with a mean of 4, cut off at the
+        # setting P_STATEMENTS.
         statements += 1
     home = np.int64(pick_schema[_below(rng, pick_schema.size)])
     n = np.int64(0)
@@ -187,7 +191,7 @@ def _plan_transaction(plan, rng, settings, world, counts):
         if np.int64((dice >> np.uint64(40)) & np.uint64(0x3FF)) < settings[P_BULK]:
             n_events = np.int64(2) + np.int64((dice >> np.uint64(24)) & np.uint64(7))
         what = np.int64((dice >> np.uint64(32)) & np.uint64(0xFF))
-        # The numbers 0, 1 and 2 stand for insert, update and delete.
+        # The values 0, 1 and 2 of `change` stand for insert, update and delete.
         change = 0 if what < 140 else 1 if what < 230 else 2
         event_type = change + (23 if settings[P_MARIADB] else 30)
         images = 2 if change == 1 else 1

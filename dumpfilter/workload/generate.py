@@ -82,7 +82,7 @@ class _Kind:
     fixed: bytes
     """The bytes of a row's columns of fixed length after TIMESTAMP. All rows have the same bytes."""
     variable: int
-    """The number of the table's columns of variable length, such as VARCHAR."""
+    """The number of columns of variable length, such as VARCHAR, in a table of the kind."""
     prefix: int
     """The size of the length that stands before each value of variable length, bytes."""
     most: int
@@ -94,13 +94,14 @@ class _Kind:
 
 
 _KINDS = (
-    # A kind of table for measurements has a DOUBLE column.
+    # The generated tables of the first kind, as for measurements, have a DOUBLE column.
     _Kind(np.float64(20.5).tobytes(), 0, 0, 0, 25, bytes([_DOUBLE]), b"\x08"),
-    # A kind of table for orders has a DECIMAL(10,2) with the value 199.95, and a VARCHAR(250).
+    # The generated tables of the second kind, as for orders, have a DECIMAL(10,2) with the value 199.95, and a
+    # VARCHAR(250).
     _Kind(bytes.fromhex("800000c75f"), 1, 1, 250, 70, bytes([_NEWDECIMAL, _VARCHAR]), bytes([10, 2, 250, 0])),
-    # A kind of table for customers has a TINYINT and three VARCHARs.
+    # The generated tables of the third kind, as for customers, have a TINYINT and three VARCHARs.
     _Kind(b"\x01", 3, 1, 240, 150, bytes([_TINY] + 3 * [_VARCHAR]), 3 * bytes([240, 0])),
-    # A kind of table for documents has a TEXT column.
+    # The generated tables of the fourth kind, as for documents, have a TEXT column.
     _Kind(b"", 1, 2, 8000, 400, bytes([_BLOB]), b"\x02"),
 )
 

@@ -170,7 +170,8 @@ class GtidSet(ABC):
                 self._sets[key] = theirs.copy()
             elif (
                 len(theirs) == 1
-                # Each chunk of a stream adds a single interval. Adding it in place does not copy the whole set.
+                # Most calls add a single interval, the GTIDs of a chunk of a stream. Adding the interval in place
+                # avoids a copy of the whole set.
             ):
                 mine.add_range(theirs.starts[0], theirs.ends[0])
             else:
@@ -220,7 +221,8 @@ class GtidSet(ABC):
         if len(starts):
             mine = self._sets.get(key)
             theirs = Intervals.of(starts, ends)
-            # The union is needed for a new key, too, because it joins adjacent intervals.
+            # The union is computed even when the set has no intervals for the key, because the union joins adjacent
+            # new intervals.
             self._sets[key] = (mine if mine is not None else Intervals()).union(theirs)
 
     def _same_family(self, other: object) -> None:

@@ -29,7 +29,7 @@ Key: TypeAlias = TsidKey | int
 UUID_TEXT = re.compile(
     r"\{[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\}"
     r"|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-f]{32}",
-    # Without re.ASCII, letters such as U+212A would match the letter k, to which they fold.
+    # Without re.ASCII, a pattern that ignores case would take the letter U+212A (the Kelvin sign) for the letter k.
     re.IGNORECASE | re.ASCII,
 )
 TAG_TEXT = re.compile(r"[a-z_][a-z0-9_]{0,31}", re.IGNORECASE | re.ASCII)
@@ -134,7 +134,7 @@ def parse_gtid(text: str) -> Gtid:
 
 
 def read_number(digits: str, most: int, where: str, *, least: int = 1) -> int:
-    # Python raises ValueError for a number of thousands of digits, so that a long number is refused here.
+    # A number of more than 100 digits is refused unread, because int() raises ValueError for thousands of digits.
     value = int(digits) if len(digits) <= 100 else most + 1
     if not least <= value <= most:
         raise GtidError(f"{digits[:40]} in {where.strip()!r} is out of range ({least} to {most})")

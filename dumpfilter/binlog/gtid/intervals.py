@@ -106,7 +106,8 @@ def _union(a_starts: U64, a_ends: U64, b_starts: U64, b_ends: U64) -> tuple[U64,
     order = np.argsort(starts, kind="stable")  # A stable sort merges two sorted arrays in linear time.
     starts = starts[order]
     reach = np.maximum.accumulate(np.concatenate((a_ends, b_ends))[order])
-    # A start is at least 1, so that subtracting 1 cannot wrap around. Adding 1 to an end could.
+    # The comparison subtracts 1 from the starts, which are at least 1. Adding 1 to an end of 2**64-1 would wrap
+    # around to 0.
     begins = np.concatenate(([True], starts[1:] - ONE > reach[:-1]))
     return starts[begins], reach[np.concatenate((begins[1:], [True]))]
 

@@ -53,7 +53,7 @@ class MariadbGtidSet(GtidSet):
 
     def __init__(self) -> None:
         super().__init__()
-        # For each domain id: the seq_no and the server id of the last GTID.
+        # The dictionary holds, for each domain id, the seq_no and the server id of the last GTID.
         self._servers: dict[int, tuple[int, int]] = {}
 
     @classmethod

@@ -34,7 +34,8 @@ def decode_varlen(data: bytes | memoryview, offset: int) -> tuple[int, int]:
     if offset >= len(data):
         raise BinlogCorrupt("the event ends inside a variable-length integer")
     first = data[offset]
-    extra = (~first & (first + 1)).bit_length() - 1  # The byte 0xff has no 0 bit and announces 8 bytes more.
+    # The first byte 0xff has no 0 bit and says that 8 more bytes follow.
+    extra = (~first & (first + 1)).bit_length() - 1
     end = offset + 1 + extra
     if end > len(data):
         raise BinlogCorrupt("the event ends inside a variable-length integer")
@@ -58,7 +59,7 @@ def encode_varlen(value: int) -> bytes:
 
 
 _GTID_LIST_ENTRY = struct.Struct("<IIQ")
-# The format code of a set with tags (mysql::gtids::Gtid_format::tagged). The code 0 is a set without tags.
+# The format code of a GTID set with tags (mysql::gtids::Gtid_format::tagged). A GTID set without tags has the code 0.
 _TAGGED = 1
 
 
