@@ -73,7 +73,8 @@ def _database(cursor: Cursor, kind: RuleKind) -> Rule:
     try:
         return make_rule(kind, name)
     except OptionError:
-        # A server accepts the empty name here. An option of the command line cannot express it, so it is refused.
+        # A server accepts an empty database name in a filter rule. Here it is refused, because a command-line option
+        # cannot express it.
         raise ER_WRONG_DB_NAME(name) from None
 
 
@@ -97,7 +98,8 @@ def _wild(cursor: Cursor, kind: RuleKind) -> Rule:
     try:
         rule = make_rule(kind, pattern)
     except OptionError:
-        # The server checks the pattern before the next token, so a wrong pattern wins over a later syntax error.
+        # The server checks the pattern before it reads the next token. A wrong pattern is therefore reported instead
+        # of a later syntax error.
         raise ER_INVALID_RPL_WILD_TABLE_FILTER_PATTERN() from None
     cursor.advance()
     return rule
