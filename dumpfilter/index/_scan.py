@@ -93,7 +93,8 @@ class Place(enum.IntEnum):
 STATE = np.dtype(
     [
         ("place", np.int64),
-        ("table_ids", np.int64),  # The number of table ids in the hash table TableIds.
+        # The number of table ids in the hash table TableIds.
+        ("table_ids", np.int64),
         # The number of tables and statements (subjects, about which filters decide) that have a number.
         ("subjects", np.int64),
         ("name_bytes", np.int64),
@@ -144,9 +145,7 @@ class Names(NamedTuple):
 class TableIds(NamedTuple):
     """A hash table that finds the number of a table by the table id in a rows event.
 
-    A Table_map event earlier in the transaction gives the table this id.
-
-    The number of slots is a power of two.
+    A Table_map event earlier in the transaction gives the table this id. The number of slots is a power of two.
     """
 
     ids: npt.NDArray[np.uint64]
@@ -175,8 +174,8 @@ class TransactionColumns(NamedTuple):
     server: npt.NDArray[np.uint32]
 
 
-# These values stand in the column `source` of a transaction when they cannot give the number of its GTID source. A
-# GTID source is a server UUID in MySQL, and a domain id with a server id in MariaDB.
+# The column `source` has the number of a transaction's GTID source, or one of these values. A GTID source is a server
+# UUID in MySQL, and a domain id with a server id in MariaDB.
 NO_GTID = -1
 UNREAD_GTID = -2
 """The value of ``source`` for a transaction whose GTID has a tag. The scan does not read tags. Its caller decodes the
@@ -546,8 +545,8 @@ def _query_text(body, body_length, header_length):
     at = header_length + np.int64(load_u16(body + _U(11))) + db_length
     end = np.int64(body_length)
     if header_length == _EXTENDED_QUERY_HEADER:
-        # In WL#40's extended format, no NUL follows the database, and the tables info (the tables' names) follows the
-        # text.
+        # In a Query event in WL#40's extended format, no NUL follows the database's name, and a list of table names
+        # (the tables info) follows the statement's text.
         end -= np.int64(load_u16(body + _U(15)))
         if np.int64(load_u16(body + _U(13))) != min(end - at, np.int64(0xFFFF)):
             return np.int64(-1), np.int64(-1)

@@ -1,8 +1,8 @@
 """Subjects: the tables and statements about which a filter decides, numbered from 0.
 
 The index stores the number of its subject with every event. A filter decides once about each subject, whether to send
-or drop its events. The dump thread looks the decision up in an array by the subject's number (WL#2387: the flags
-cached on the table object).
+or drop its events. The dump thread looks the decision up in an array by the subject's number. WL#2387 proposes flags
+on the server's table object for the same purpose.
 """
 
 from __future__ import annotations

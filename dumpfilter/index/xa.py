@@ -56,7 +56,7 @@ def canonical(xid: Xid) -> Xid:
 
 
 class XaTransactions:
-    """The XA transactions that are prepared at the place that a scan has reached. They change as the scan goes on."""
+    """A register of the XA transactions that are prepared at the position that a scan has reached."""
 
     def __init__(self, prepared: Prepared = NONE_PREPARED) -> None:
         self._prepared = dict(prepared)

@@ -61,7 +61,7 @@ class Cursor(TokenReader):
         return "" if match is None else match[0]
 
     def end(self) -> None:
-        """Check that at most a semicolon follows the tokens consumed so far. Raises a syntax error for any other text."""
+        """Check that at most a semicolon follows the tokens consumed so far. Raises a syntax error for other text."""
         self.accept(";")
         if not self.at_end:
             self.fail()

@@ -325,7 +325,8 @@ _PART = re.compile(
         )++""",
     re.VERBOSE | re.DOTALL,
 )
-# The outer group is not possessive, because Python before 3.11.5 matches such groups wrongly (gh-106052).
+# The outer group of this pattern is not possessive, because Python before 3.11.5 matches such groups wrongly
+# (gh-106052).
 _NOTHING = re.compile(
     r"(?:[ \t\n\v\f\r]++|\#[^\n]*+|--(?=[\x00-\x20\x7f]|\Z)[^\n]*+|/\*(?!!)(?>.*?\*/))*", re.DOTALL
 )

@@ -189,7 +189,7 @@ ER_WARN_PURGE_LOG_IS_ACTIVE = Message(
     1868, "HY000", "file %s was not purged because it is the active log file."
 )
 
-# The following errors answer statements that configure a replica, such as CHANGE REPLICATION SOURCE TO.
+# The following errors concern the configuration of a replica.
 ER_BAD_REPLICA = Message(
     1200,
     "HY000",
@@ -260,7 +260,7 @@ ER_INVALID_RPL_WILD_TABLE_FILTER_PATTERN = Message(
     "Supplied filter list contains a value which is not in the required format 'db_pattern.table_pattern'",
 )
 
-# The following errors answer START REPLICA and STOP REPLICA.
+# The following errors concern the starting and stopping of the replication threads.
 ER_REPLICA_MUST_STOP = Message(
     1198, "HY000", "This operation cannot be performed with a running replica; run STOP REPLICA first"
 )
