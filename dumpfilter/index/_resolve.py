@@ -33,8 +33,8 @@ The function returns None when the events are not exactly one transaction. Raise
 
 
 class Resolved:
-    """The parts of a segment (consecutive events scanned at once) that Python code finds: opened payloads and ends of
-    XA transactions.
+    """The results of a :class:`Resolver` for one segment (consecutive events scanned at once): the scanned contents of
+    compressed transactions, and the events that end XA transactions.
 
     ``prepared`` are the XA transactions that are prepared before the segment.
     """
@@ -45,7 +45,9 @@ class Resolved:
         self.earlier_ends: dict[int, Xid] = {}
         self.unknown_ends: dict[int, Xid] = {}
         self.known_ends: list[int] = []
-        """The numbers of the events that end an XA transaction whose tables and statements are known."""
+        """The numbers of the XA COMMIT and XA ROLLBACK events for which the index knows the tables and statements of
+        the transaction that they end.
+        """
 
     def add_end(self, event: int, xid: Xid, *, known: bool) -> None:
         if known:
@@ -99,7 +101,7 @@ class Resolver:
 
     @property
     def prepared(self) -> Prepared:
-        """The XA transactions that are prepared after the events resolved so far."""
+        """The XA transactions that are prepared at the end of the last resolved segment."""
         return NONE_PREPARED if self._xa is None else self._xa.prepared
 
     def resolve(
@@ -118,8 +120,8 @@ class Resolver:
         transaction goes on after the segment.
 
         Raises BinlogError, with the position, for an unreadable event in a file without checksums, because the file
-        may be damaged. An unreadable event with a right checksum is as the server wrote it. The master sends such an
-        event.
+        may be damaged. With a right checksum, the server itself wrote the event in this form, and the master sends it
+        to all slaves.
         """
         made = Resolved(self.prepared)
         ends = np.flatnonzero(columns.role & R.ENDS)

@@ -55,18 +55,20 @@ class Stop(enum.IntEnum):
     DONE = 0
     """The scan has read all whole events of the buffer."""
     GROW_NAMES = 1
-    """The arrays of table names are full. The caller enlarges them, and the scan goes on."""
+    """The arrays of table names (:class:`Names`) are full. The caller enlarges them, and the scan goes on."""
     GROW_TABLE_IDS = 2
-    """The hash table of table ids is full. The caller enlarges it, and the scan goes on."""
+    """The hash table of table ids (:class:`TableIds`) is full. The caller enlarges it, and the scan goes on."""
     FORMAT_DESCRIPTION = 3
     """The next event is a format description event, which may change the layout of later events. The caller reads it.
     """
     BAD_LENGTH = 4
-    """The next event's length is less than its header."""
+    """The next event's header gives a length that is less than the length of the header itself."""
     BAD_CHECKSUM = 5
     """The next event's checksum is wrong."""
     BAD_EVENT = 6
-    """The next event is too short for its type, contradicts itself, or cannot stand in a transaction."""
+    """The next event is malformed: it is too short for its type, contradicts itself, or stands at a wrong place, such
+    as inside a transaction.
+    """
     ENCRYPTED = 7
     """The next event announces that the events after it are encrypted, so that the scan cannot read them."""
     OUTPUT_FULL = 8
@@ -91,15 +93,16 @@ class Place(enum.IntEnum):
 STATE = np.dtype(
     [
         ("place", np.int64),
-        ("table_ids", np.int64),  # The number of table ids in the hash table of Table_map events in force.
-        # The number of subjects (tables and statements that filters decide about) with a number.
+        # The number of table ids in the hash table TableIds.
+        ("table_ids", np.int64),
+        # The number of tables and statements (subjects, about which filters decide) that have a number.
         ("subjects", np.int64),
         ("name_bytes", np.int64),
         ("checksum", np.int64),
         ("verify", np.int64),
         ("table_id_length", np.int64),  # The size of a table id: 6 bytes, or 4 before MySQL 5.1.4.
         ("query_header_length", np.int64),
-        # This field is 1 when the caller follows XA transactions and opens compressed transactions.
+        # The field `resolve` is 1 when the caller follows XA transactions and opens compressed transactions.
         ("resolve", np.int64),
     ]
 )
@@ -129,19 +132,24 @@ class Names(NamedTuple):
     A subject is a table or statement that filters decide about.
     """
     length: npt.NDArray[np.int64]
-    """The length of each subject's key, bytes. The length is negative for a statement, which has no key."""
+    """The length of the key of each subject (table or statement), bytes. It is negative for a statement, which has no
+    key.
+    """
     slots: npt.NDArray[np.int64]
-    """The slots of the hash table: numbers of tables, and -1 in free slots. The number of slots is a power of two."""
-
-
-class TableIds(NamedTuple):
-    """The Table_map events in force: a hash table that finds the number of a table by the table id of a rows event.
+    """The slots of the hash table. A slot holds the number of a table, or -1 if it is free.
 
     The number of slots is a power of two.
     """
 
+
+class TableIds(NamedTuple):
+    """A hash table that finds the number of a table by the table id in a rows event.
+
+    A Table_map event earlier in the transaction gives the table this id. The number of slots is a power of two.
+    """
+
     ids: npt.NDArray[np.uint64]
-    """The table ids plus 1, and 0 in free slots."""
+    """The table id in each slot of the hash table, plus 1. The value 0 marks a free slot."""
     subjects: npt.NDArray[np.int32]
 
 
@@ -166,24 +174,27 @@ class TransactionColumns(NamedTuple):
     server: npt.NDArray[np.uint32]
 
 
-# Values of a transaction's column `source` that are not the number of a GTID source (server UUID, or domain and server
-# id).
+# The column `source` has the number of a transaction's GTID source, or one of these values. A GTID source is a server
+# UUID in MySQL, and a domain id with a server id in MariaDB.
 NO_GTID = -1
 UNREAD_GTID = -2
-"""The value for a transaction whose GTID has a tag. The scan does not read tags, so that its caller decodes the GTID.
+"""The value of ``source`` for a transaction whose GTID has a tag. The scan does not read tags. Its caller decodes the
+GTID.
 """
 NO_TRANSACTION = -3
-"""The value for an entry that is not a transaction but events between transactions, such as Rotate."""
+"""The value of ``source`` for a run of events between two transactions, such as Rotate, which has an entry like a
+transaction.
+"""
 
 LARGE = 1 << 16
-"""The size above which a transaction gets no common list of its tables, bytes.
+"""The size of a transaction above which the index keeps no list of its tables and statements, bytes.
 
-The master decides its events separately.
+The master then decides about each event of the transaction separately.
 """
 
 _SET_LOOK_BACK = 8
-"""The number of earlier entries among which :func:`subject_sets` looks for a repeated table, so that the search stays
-short.
+"""The most entries of a transaction's list of tables that :func:`subject_sets` compares with the next table, to bound
+its time.
 """
 
 _MIN_QUERY_HEADER = 13
@@ -197,7 +208,10 @@ _FL_XA = 0x40 | 0x80
 """The flags of MariaDB's Gtid event that tell of an XA transaction: FL_PREPARED_XA and FL_COMPLETED_XA."""
 _DUMMY_TABLE_ID = 0xFFFFFF
 _DUMMY_ROWS_LENGTH = 12
-"""The most bytes in the body of a dummy rows event, which has no table and only ends a statement."""
+"""The length limit of the body of a dummy rows event, bytes.
+
+A server writes a dummy rows event, which has no table, only to end a statement.
+"""
 _U = np.uintp
 
 
@@ -300,21 +314,21 @@ def classify_text(at, length):
     if length < 5:
         return Text.STATEMENT
     c = load_u8(_U(at)) & np.uint8(0xDF)
-    if c == np.uint8(66):  # The text begins with B.
+    if c == np.uint8(66):  # This byte is the letter B of BEGIN.
         if length == 5 and _is_prefix(at, length, _BEGIN):
             return Text.BEGIN
-    elif c == np.uint8(67):  # The text begins with C.
+    elif c == np.uint8(67):  # This byte is the letter C of COMMIT.
         if length == 6 and _is_prefix(at, length, _COMMIT):
             return Text.END
-    elif c == np.uint8(82):  # The text begins with R.
+    elif c == np.uint8(82):  # This byte is the letter R of ROLLBACK or RELEASE.
         if _is_prefix(at, length, _ROLLBACK):
             return Text.END if length == 8 else Text.SAVEPOINT
         if _is_prefix(at, length, _RELEASE):
             return Text.SAVEPOINT
-    elif c == np.uint8(83):  # The text begins with S.
+    elif c == np.uint8(83):  # This byte is the letter S of SAVEPOINT.
         if _is_prefix(at, length, _SAVEPOINT):
             return Text.SAVEPOINT
-    elif c == np.uint8(88) and _is_prefix(at, length, _XA):  # The text begins with X.
+    elif c == np.uint8(88) and _is_prefix(at, length, _XA):  # This byte is the letter X of XA.
         if _is_prefix(at, length, _XA_START) or _is_prefix(at, length, _XA_BEGIN):
             return Text.XA_START
         if _is_prefix(at, length, _XA_END):
@@ -356,7 +370,7 @@ def scan(buffer, begin, state, symbols, names, table_ids, out, count):
             stop = np.int64(Stop.BAD_LENGTH)
             break
         if symbol == Symbol.FORMAT_DESCRIPTION:
-            # A server that starts again inside a transaction stopped before the transaction's end.
+            # Inside a transaction, this event tells that the server stopped before the transaction's end.
             stop = np.int64(Stop.FORMAT_DESCRIPTION if place == Place.BETWEEN else Stop.BAD_EVENT)
             break
         if at + length > size:
@@ -429,7 +443,7 @@ def scan(buffer, begin, state, symbols, names, table_ids, out, count):
         if place == Place.BETWEEN:
             role |= R.ENDS
             if 4 * now.table_ids >= ids.size:
-                # A server uses a new table id each time it opens a table. No later event refers to the old ids.
+                # Each transaction names its tables in Table_map events, so older table ids can be forgotten.
                 ids[:] = np.uint64(0)
                 now.table_ids = 0
         offsets[count] = buffer.offset + at
@@ -454,7 +468,8 @@ def _refusal(symbol, event, kind, body_length, place):
         if not load_u16(event + _U(17)) & np.uint16(LOG_EVENT_IGNORABLE_F):
             stop = np.int64(Stop.ENCRYPTED)
     elif symbol == Symbol.GTID:
-        # An event that begins a transaction stands inside another one, whose end is therefore missing.
+        # A GTID event begins a transaction. If it stands inside another transaction, the end of that transaction is
+        # missing.
         if place != Place.BETWEEN or (kind != EventType.GTID_TAGGED and body_length < _GTID_LENGTH):
             stop = np.int64(Stop.BAD_EVENT)
     elif symbol == Symbol.MARIADB_GTID:
@@ -530,8 +545,8 @@ def _query_text(body, body_length, header_length):
     at = header_length + np.int64(load_u16(body + _U(11))) + db_length
     end = np.int64(body_length)
     if header_length == _EXTENDED_QUERY_HEADER:
-        # In WL#40's extended format, no NUL follows the database, and the tables info (the tables' names) follows the
-        # text.
+        # In a Query event in WL#40's extended format, no NUL follows the database's name, and a list of table names
+        # (the tables info) follows the statement's text.
         end -= np.int64(load_u16(body + _U(15)))
         if np.int64(load_u16(body + _U(13))) != min(end - at, np.int64(0xFFFF)):
             return np.int64(-1), np.int64(-1)
@@ -609,9 +624,10 @@ def group_transactions(buffer, events, source_keys, source_count, out):
     """Find the transactions in scanned events, and write each transaction's first event, subject and GTID to the
     columns ``out``.
 
-    ``source_keys`` has two uint64 for each GTID source (the bytes of a UUID, or domain id and server id). Returns
-    ``(transactions, sources known, -1)``. When a GTID source is new and ``source_keys`` is full, the last number is
-    the event with that GTID instead.
+    ``source_keys`` has two uint64 for each GTID source (the bytes of a UUID, or domain id and server id).
+
+    Returns the number of transactions, the number of known GTID sources, and -1. When a GTID source is new and
+    ``source_keys`` is full, the third number is instead that of the event with the new source.
     """
     offsets, types, roles, subjects = events.offset, events.type, events.role, events.subject
     first_events, of_transaction, sources, numbers, servers = out
@@ -684,10 +700,13 @@ def subject_sets(events, transactions, continues, still_open, set_start, set_sub
     """Write the list of different tables and statements (subjects) of each transaction that has several.
 
     When a filter drops all subjects of a list, or sends all, the master decides the whole transaction at once.
-    Transaction t gets the list ``set_subject[set_start[t] : set_start[t + 1]]``. The list is empty where the master
-    must decide event by event. Such a transaction is in two segments or large, or has events that the master sends in
-    any case, context without a statement, or a statement without an end. Returns the number of entries.
-    ``transactions.event`` has one entry more than there are transactions.
+    Transaction t gets the list ``set_subject[set_start[t] : set_start[t + 1]]``. The list is empty for a transaction
+    whose events the master must decide separately. Such a transaction lies in two segments, or is larger than
+    ``LARGE``. Or it has events that the master sends in any case, context events without a statement, or a statement
+    without an end.
+
+    Returns the number of entries in ``set_subject``. ``transactions.event`` has one entry more than there are
+    transactions.
     """
     used = np.int64(0)
     n = transactions.subject.size

@@ -134,7 +134,7 @@ class SegmentReader:
         self.limit: int | None = None
         """The file offset at which the reader stops, or None to read to the end of the file.
 
-        It is for example the end of another scan's segment, when the same events are scanned again.
+        A reader that scans the events of an earlier segment again stops at the end of that segment, for example.
         """
 
     def next(self) -> Segment | None:
@@ -277,7 +277,8 @@ class BinlogSet:
             lines = self.index.read_text("utf-8", "surrogateescape").split("\n")
         except OSError as error:
             if isinstance(error, FileNotFoundError) and self._paths:
-                # A server replaces its index file by deleting it first. A missing index file therefore appears again.
+                # A server deletes its index file before it writes the new one. A missing index file therefore appears
+                # again.
                 return False
             raise BinlogMissing(f"cannot read the index: {error.strerror}", file=str(self.index)) from None
         paths = {}
@@ -390,7 +391,9 @@ def _names_relay_logs(index: Path) -> bool:
         with binlogs.file(binlogs.names[-1]) as newest:
             return bool(newest.format_description.header.flags & LOG_EVENT_RELAY_LOG_F)
     except BinlogError:
-        return False  # The set cannot be read. The caller that opens it gets the error.
+        # The binlog set cannot be read. Its index file counts all the same, so that the caller gets the error when it
+        # opens the set.
+        return False
 
 
 def ends_with_rotation(segment: Segment) -> bool:

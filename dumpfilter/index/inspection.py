@@ -32,7 +32,7 @@ STATEMENTS = "(statements)"
 FRAMING = "(framing)"
 """The text that stands in place of a schema's name in the figures about events without a schema.
 
-They are GTIDs, BEGIN, Xid, and the events that belong to a file.
+Such events are GTIDs, BEGIN and Xid, and the events that belong to a file as a whole, such as Rotate.
 """
 
 
@@ -51,7 +51,8 @@ class Inspection:
     tables: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     """The number and the bytes of the events of each table, by schema and table.
 
-    Table maps and rows events count for their table. A schema's statements count under the table STATEMENTS.
+    The bytes of a Table_map or rows event are counted for its table. The bytes of a statement are counted for its
+    schema, under :data:`STATEMENTS` in place of a table.
     """
     transactions: int = 0
     gtids: str = ""
@@ -160,8 +161,9 @@ def _tables(subjects: Subjects, sums: _Sums) -> dict[tuple[str, str], tuple[int,
     merged: dict[tuple[str, str], tuple[int, int]] = {}
     for number in range(len(subjects)):
         if subjects.members(number) is not None or not sums.by_subject[0, number]:
-            # An XA end has a set of tables as its subject, and its bytes belong to none of them. The tables inside a
-            # compressed transaction have no bytes of their own.
+            # This number stands for a set of tables, such as those of an XA COMMIT, whose bytes are counted for no
+            # single table. Or it stands for a table that occurs only inside compressed transactions, so that no bytes
+            # are counted for it.
             continue
         subject = subjects[number]
         if isinstance(subject, TableSubject):

@@ -15,7 +15,7 @@ _IN_TRANSACTIONS = GTIDS | {EventType.QUERY}
 def previous_gtids(file: BinlogFile) -> GtidSet | None:
     """Return the GTIDs of all transactions before a binlog file, from the event at the file's begin.
 
-    The event, Previous_gtids or Gtid_list, stands before any transaction. Servers before MySQL 5.6 and MariaDB 10.0
+    This Previous_gtids or Gtid_list event stands before any transaction. Servers before MySQL 5.6 and MariaDB 10.0
     write no such event, so that the result is None. Raises BinlogCorrupt.
     """
     offset = file.first_event

@@ -80,7 +80,9 @@ class FileScanner:
         self._table_ids = K.TableIds(np.zeros(_TABLE_IDS, np.uint64), np.zeros(_TABLE_IDS, np.int32))
         self._columns = Columns(8192)
         self._open_head = (R.NOTHING, 0, 0)
-        """The GTID source, the number and the server id of the transaction that goes on in the next segment."""
+        """The GTID (source and number) and the server id of the transaction that is open at the end of the last
+        segment.
+        """
         self._state["resolve"] = prepared is not None
         self._use(format_description)
 
@@ -126,7 +128,7 @@ class FileScanner:
         With ``at_end`` the file ends with ``data``, and the result is also None when ``data`` has no whole transaction.
 
         Raises BinlogCorrupt or BinlogUnsupported, with file and position, when the first event of ``data`` is bad.
-        A segment ends before a later bad event, or before the transaction of that event.
+        When a later event is bad, the method returns a segment that ends before that event or its transaction.
         """
         with self._subjects.lock:
             return self._scan(data, offset, at_end)
@@ -138,8 +140,8 @@ class FileScanner:
         at = count = boundary = boundary_count = 0
         buffer = K.Buffer(data.ctypes.data, data.size, offset)
         if self._verify and self._state["checksum"][0]:
-            # One pass checks all checksums together. Only when this check fails does the scan check each event, to
-            # find the bad one.
+            # This quick pass checks the checksums of all events together. Only when it fails does the scan check each
+            # event, to find the bad one.
             self._state["verify"] = not all_sound(buffer.address, 0, data.size)
         while True:
             self._subjects.load(self._state)
@@ -164,7 +166,7 @@ class FileScanner:
                 if at + length > data.size:
                     break
                 if boundary_count:
-                    # The segment ends before this format description event, which begins the next segment.
+                    # The segment ends before this second format description event, which begins the next segment.
                     break
                 self._use(
                     FormatDescription.parse(
@@ -173,8 +175,8 @@ class FileScanner:
                 )
                 return self._format_description_segment(offset + at, length)
             elif boundary_count:
-                # Return the whole transactions before the bad event. The next scan meets the bad event again and
-                # raises the error.
+                # This call returns the whole transactions before the bad event. The next call meets the bad event
+                # again and raises the error.
                 break
             else:
                 self._raise(Stop(stop), data, at, offset)
@@ -306,7 +308,7 @@ class FileScanner:
             or segment.type[0] == EventType.FORMAT_DESCRIPTION
         ):
             return None
-        # The scanner of this compressed transaction can scan the next one, because no transaction is open in it.
+        # The scanner ended outside a transaction, so it is kept to scan the next compressed transaction.
         self._inside = inside
         return segment
 

@@ -17,7 +17,7 @@ from dumpfilter.index.xa import ALWAYS, Prepared
 _SEGMENT_OVERHEAD = 2 << 10
 """The memory that a segment takes besides its arrays, bytes.
 
-It matters for the many small segments of compressed transactions.
+It is counted because the many small segments of compressed transactions would otherwise look too small.
 """
 
 
@@ -110,8 +110,10 @@ class Segment:
         ) + sum(_SEGMENT_OVERHEAD + payload.nbytes for payload in self.payloads.values())
 
     def with_known_ends(self, holds: Mapping[Xid, int]) -> Segment:
-        """Return a copy of the segment in which XA ends with an unknown prepared transaction get their role and
-        subject.
+        """Return a copy of the segment in which more XA COMMIT and XA ROLLBACK events have a subject and the role for
+        it.
+
+        The scan had not seen the prepared transactions that these events (``unknown_ends``) end.
 
         ``holds`` gives, for the xid of a transaction that was prepared before the segment, the number of the set of
         its subjects. The value ALWAYS stands for a transaction of which the master sends some events in any case.
@@ -141,7 +143,8 @@ class Segment:
     def transaction_at(self, position: int) -> int | None:
         """Return the number of the transaction that begins at a file offset; None when no transaction begins there.
 
-        At the segment's end, where no transaction is open, the result is the number of all transactions.
+        For the offset at the segment's end, the result is how many transactions the segment has, unless the last one
+        goes on in the next segment.
         """
         if position == self.end:
             return None if self.open else len(self.txn_subject)

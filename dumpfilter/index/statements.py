@@ -38,8 +38,8 @@ def decode_statement_event(kind: EventType, body: bytes | memoryview, fd: Format
     """Decode the body of a Query, Query_compressed or Execute_load_query event."""
     if kind == EventType.EXECUTE_LOAD_QUERY:
         return decode_execute_load_query(body, post_header_length=fd.post_header_length(kind))
-    # MariaDB's format description event gives the post-header's length for plain Query events, and a compressed Query
-    # event has the same.
+    # The post-header of a compressed Query event is as long as that of a plain Query event. MariaDB's format
+    # description event gives the length only for the plain one.
     length = fd.post_header_length(EventType.QUERY)
     return decode_query(body, post_header_length=length, compressed=kind == EventType.QUERY_COMPRESSED)
 

@@ -1,8 +1,8 @@
 """Subjects: the tables and statements about which a filter decides, numbered from 0.
 
 The index stores the number of its subject with every event. A filter decides once about each subject, whether to send
-or drop its events. The dump thread looks the decision up in an array by the subject's number (WL#2387: the flags
-cached on the table object).
+or drop its events. The dump thread looks the decision up in an array by the subject's number. WL#2387 proposes flags
+on the server's table object for the same purpose.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Subjects:
         self._known: list[Subject | None] = []
         self._statements: dict[Statement, int] = {}
         self._tables: dict[TableSubject, int] = {}
-        """The numbers of the tables that Python code, not the compiled scan, has numbered."""
+        """The numbers that Python code has given to tables. The compiled scan keeps its tables in ``names`` instead."""
         self._sets: dict[tuple[int, ...], int] = {}
         self._members: dict[int, tuple[int, ...]] = {}
         self.names = K.Names(
@@ -70,15 +70,18 @@ class Subjects:
         return subject
 
     def members(self, number: int) -> tuple[int, ...] | None:
-        """Return the members of a set that :meth:`any_of` has numbered; None when the number is a table's or a
-        statement's.
+        """Return the numbers of the tables and statements in a set, given the set's number from :meth:`any_of`.
 
-        The members are numbers of tables and statements, and smaller than the number of the set.
+        The result is None when ``number`` belongs to a single table or statement.
+
+        All numbers in the result are smaller than the set's number.
         """
         return self._members.get(number)
 
     def since(self, first: int) -> Iterator[Subject]:
-        """Yield the tables and statements with the numbers from ``first`` on, for callers that know those before."""
+        """Yield the tables and statements with the numbers from ``first`` on. The caller knows those with smaller
+        numbers.
+        """
         for number in range(first, self.count):
             if self.members(number) is None:
                 yield self[number]
@@ -96,7 +99,7 @@ class Subjects:
     def number_of(self, subject: Subject) -> int:
         """Return this register's number for a table or statement that another register numbered.
 
-        A table that the compiled scan numbers, too, has a second number.
+        If the compiled scan meets the same table, it gives the table another number, so that the table has two.
         """
         if not isinstance(subject, TableSubject):
             return self.statement(subject)
@@ -106,10 +109,10 @@ class Subjects:
         return number
 
     def any_of(self, numbers: Iterable[int]) -> int:
-        """Return the number of a set of tables and statements. A filter sends the set when it sends any member.
+        """Return the number of a set of tables and statements. A filter that sends one of them sends the set.
 
-        An XA COMMIT has such a set as its subject, for example. Equal sets have one number. A set of one has the
-        number of its only member.
+        An XA COMMIT has such a set as its subject, for example. Equal sets have one number. A set of one table or
+        statement has the number of that table or statement.
         """
         members = tuple(sorted(set(numbers)))
         if len(members) == 1:
@@ -125,15 +128,15 @@ class Subjects:
         if self.count >= self.names.start.size:
             self.grow()
         number = self.count
-        # A table's name never has a negative length, so that the compiled scan does not take this entry for a table.
+        # The negative length marks an entry without a table's name, which the compiled scan does not take for a table.
         self.names.length[number] = -1
         self.count += 1
         self._known.append(subject)
         return number
 
     def grow(self) -> None:
-        """Double the arrays of names and numbers, after the compiled scan has stopped because they are full
-        (GROW_NAMES).
+        """Double the arrays of table names, after the compiled scan has stopped because they are full
+        (Stop.GROW_NAMES).
         """
         old = self.names
         slots = np.full(old.slots.size * 2, -1, np.int64)

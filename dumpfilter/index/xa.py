@@ -15,13 +15,13 @@ from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.gtid_events import Xid
 
 ALWAYS = R.KEPT
-"""The value for a prepared XA transaction of which the master sends some events in any case."""
+"""The value in :data:`Prepared` for an XA transaction of which the master sends some events to every slave."""
 
 Prepared = Mapping[Xid, int]
-"""The XA transactions that are prepared at a place of the stream, by xid (:func:`canonical`).
+"""A register of the XA transactions that are prepared at one position of the stream, by xid (:func:`canonical`).
 
-The value is the number of the set of a transaction's tables and statements (Subjects.any_of), or :data:`ALWAYS` when
-the master sends some of its events in any case.
+The value for a transaction is the number of the set of its tables and statements (Subjects.any_of). It is
+:data:`ALWAYS` when the master sends some of the transaction's events to every slave.
 """
 
 NONE_PREPARED: Prepared = MappingProxyType({})
@@ -56,7 +56,7 @@ def canonical(xid: Xid) -> Xid:
 
 
 class XaTransactions:
-    """The XA transactions that are prepared at the place that a scan has reached. They change as the scan goes on."""
+    """A register of the XA transactions that are prepared at the position that a scan has reached."""
 
     def __init__(self, prepared: Prepared = NONE_PREPARED) -> None:
         self._prepared = dict(prepared)
@@ -70,17 +70,19 @@ class XaTransactions:
         return self._snapshot
 
     def prepare(self, xid: Xid, holds: int) -> None:
-        """Add the XA transaction of an XA_prepare event. ``holds`` is the number of the set of its subjects, or
-        ALWAYS.
+        """Add the XA transaction that an XA_prepare event ends.
+
+        ``holds`` is the number of the set of the transaction's tables and statements, or ALWAYS.
         """
         self._prepared[canonical(xid)] = holds
         self._snapshot = None
 
     def end(self, xid: Xid) -> int | None:
-        """Remove the XA transaction that an XA COMMIT or XA ROLLBACK ends, and return its value; None when it is not
-        known.
+        """Remove the XA transaction that an XA COMMIT or XA ROLLBACK ends, and return its value in the register.
 
-        The value is the number of the set of the transaction's subjects, or ALWAYS.
+        The result is None when the register does not have the transaction.
+
+        The value is the number of the set of the transaction's tables and statements, or ALWAYS.
         """
         holds = self._prepared.pop(canonical(xid), None)
         if holds is not None:

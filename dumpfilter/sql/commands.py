@@ -83,7 +83,7 @@ class Until:
     """The condition of ``START REPLICA … UNTIL``, at which the replication threads stop.
 
     The condition is either a source's file and position, a relay log's file and position, or a GTID set. The fields of
-    the other two stay empty.
+    the kinds of condition that the statement does not use stay empty.
     """
 
     source_file: str = ""
@@ -187,13 +187,15 @@ class PurgeBinaryLogs(Command):
 
     to: str | None = None
     before: datetime | None = None
-    """The datetime of BEFORE, usually a naive local time.
+    """The time after BEFORE in the statement, usually a local time without a time zone.
 
-    A literal with a time zone keeps that zone. NULL and texts that are no datetime become the beginning of 1970, so
-    that no file is purged.
+    The server purges binlog files that are older.
+
+    If the statement names a time zone, the datetime has it. NULL and texts that are no datetime become the beginning
+    of 1970, so that no file is purged.
     """
     warnings: tuple[Note, ...] = ()
-    """The parser's warnings about the datetime. The client sees them before warnings from the purging itself."""
+    """The parser's warnings about the datetime in ``before``. The client sees them before any warnings of the purge."""
 
 
 @dataclass(frozen=True)

@@ -56,12 +56,12 @@ class Cursor(TokenReader):
         return taken
 
     def peek(self, pattern: re.Pattern[str]) -> str:
-        """Return the text that ``pattern`` matches at the start of the next token, or "". Consume nothing."""
+        """Return the text that ``pattern`` matches at the start of the next token, or "", without consuming it."""
         match = pattern.match(self.text, self.token.start)
         return "" if match is None else match[0]
 
     def end(self) -> None:
-        """Check that the statement ends here, with or without a semicolon. Raises a syntax error for more text."""
+        """Check that at most a semicolon follows the tokens consumed so far. Raises a syntax error for other text."""
         self.accept(";")
         if not self.at_end:
             self.fail()
@@ -90,10 +90,10 @@ class Cursor(TokenReader):
         return value
 
     def line_ahead(self) -> str:
-        """Return the value of the next token, which must be a string without line feeds. Do not consume it.
+        """Return the value of the next token, a string without line feeds, without consuming the token.
 
-        A caller can so check the value while errors still point at this token. Raises ER_WRONG_VALUE for a string
-        with a line feed, and a syntax error for any other token.
+        A caller uses this method to check the value first. An error then quotes the statement from this token on.
+        Raises ER_WRONG_VALUE for a string with a line feed, and a syntax error for any other token.
         """
         if not self.at_string():
             self.fail()

@@ -53,7 +53,7 @@ _DIGITS = re.compile(
 _LEADING = re.compile(r"\s*([+-]?\d{1,18})(\s*\Z)?", re.ASCII)
 
 Value = datetime | None
-"""The value of a datetime expression. None stands for NULL."""
+"""The type of a datetime expression's value. None stands for NULL."""
 
 
 def datetime_expression(cursor: Cursor, now: datetime, warnings: list[Note]) -> Value:

@@ -30,7 +30,8 @@ NAME_CHARS = 64
 _CLASSIC = {kind.sql_name: kind for kind in RuleKind}
 _ALL = {kind.sql_name: kind for kind in SLAVE_RULE_KINDS}
 _OPTION_NAME = re.compile(r"[\w-]+", re.ASCII)
-# The outer group is not possessive, because Python before 3.11.5 matches such groups wrongly (gh-106052).
+# The outer group of this pattern is not possessive, because Python before 3.11.5 matches such groups wrongly
+# (gh-106052).
 _BARE = re.compile(r"""(?: (?!->) [^\s,;()'"`] )+ (?: \s*+->\s*+ [^\s,;()'"`]++ )?""", re.VERBOSE)
 """The pattern of an option's value without quotes, such as ``mydb``, ``127.0.0.1`` or ``db1.%->db2.%``."""
 
@@ -73,7 +74,8 @@ def _database(cursor: Cursor, kind: RuleKind) -> Rule:
     try:
         return make_rule(kind, name)
     except OptionError:
-        # A server accepts the empty name here. An option of the command line cannot express it, so it is refused.
+        # A server accepts an empty database name in a filter rule. Here it is refused, because a command-line option
+        # cannot express it.
         raise ER_WRONG_DB_NAME(name) from None
 
 
@@ -97,7 +99,8 @@ def _wild(cursor: Cursor, kind: RuleKind) -> Rule:
     try:
         rule = make_rule(kind, pattern)
     except OptionError:
-        # The server checks the pattern before the next token, so a wrong pattern wins over a later syntax error.
+        # The server checks the pattern before it reads the next token. Its error is therefore about the pattern even
+        # if a syntax error follows.
         raise ER_INVALID_RPL_WILD_TABLE_FILTER_PATTERN() from None
     cursor.advance()
     return rule

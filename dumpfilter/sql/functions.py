@@ -25,7 +25,7 @@ _MAX_FRACTION_DIGITS = 6
 _SECONDS_LENGTH = len("2026-01-02 03:04:05")
 
 Value = Any
-"""A value of SQL as SQLite passes it to a function: None (for NULL), int, float or str."""
+"""The type of a function's arguments and results, as SQLite passes them: None (for NULL), int, float or str."""
 
 
 def fold(text: str) -> str:
@@ -85,9 +85,11 @@ class Function:
     call: Callable[..., Value]
     least: int
     most: int | None
-    """The largest number of arguments, or None if the number has no limit."""
+    """The largest number of arguments that the function accepts, or None if the number has no limit."""
     takes_null: bool = False
-    """Whether the function handles NULL arguments itself. Otherwise its result is NULL if any argument is NULL."""
+    """Whether the Python code is called with NULL arguments. If false, the result is NULL as soon as one argument is
+    NULL.
+    """
 
     def __call__(self, *arguments: Value) -> Value:
         if not self.takes_null and None in arguments:
@@ -192,7 +194,7 @@ def fraction_cut(moment: datetime.datetime, digits: Value = 0) -> str:
 
 
 FUNCTIONS: dict[str, Function] = {
-    # Functions of texts
+    # These functions return or search a text.
     "concat": Function(lambda *parts: "".join(map(text_of, parts)), 1, None),
     "concat_ws": Function(
         lambda separator, *parts: (
@@ -219,7 +221,7 @@ FUNCTIONS: dict[str, Function] = {
     "locate": Function(_locate, 2, 3),
     "instr": Function(lambda text, part: _locate(part, text), 2, 2),
     "hex": Function(_hex, 1, 1),
-    # Functions that choose one of their arguments
+    # These functions choose one of their arguments.
     "if": Function(
         lambda condition, yes, no: yes if condition is not None and number_of(condition) else no,
         3,
@@ -235,13 +237,13 @@ FUNCTIONS: dict[str, Function] = {
     "any_value": Function(lambda value: value, 1, 1),
     "greatest": Function(_extreme(max), 2, None),
     "least": Function(_extreme(min), 2, None),
-    # Functions of numbers
+    # These functions calculate with numbers.
     "abs": Function(lambda value: abs(number_of(value)), 1, 1),
     **dict.fromkeys(("ceil", "ceiling"), Function(lambda value: math.ceil(number_of(value)), 1, 1)),
     "floor": Function(lambda value: math.floor(number_of(value)), 1, 1),
     "round": Function(_round, 1, 2),
     "mod": Function(_mod, 2, 2),
-    # Functions of dates and times
+    # These functions convert dates and times.
     "date": Function(lambda value: timestamp(value).date().isoformat(), 1, 1),
     "unix_timestamp": Function(_unix_timestamp, 0, 1),
 }
@@ -310,11 +312,11 @@ class GroupConcat:
         self._size = 0
 
     def step(self, separator: str, distinct: int, directions: str, value: Value, *keys: Value) -> None:
-        """Add the value of one row of the group. NULL is left out.
+        """Add the value of one row of the group. A row whose value is NULL is left out.
 
-        ``keys`` are the row's values of the expressions in ORDER BY inside GROUP_CONCAT. ``directions`` has one
-        letter for each of them, "a" (ascending) or "d" (descending). Raises MemoryError when the whole text exceeds
-        the length limit of a result.
+        ``keys`` are the row's values of the expressions in ORDER BY inside GROUP_CONCAT. ``directions`` has one letter
+        for each of them, "a" (ascending) or "d" (descending). Raises MemoryError when the group's joined text becomes
+        too long.
         """
         self._separator, self._distinct, self._directions = separator, bool(distinct), directions
         if value is not None:

@@ -45,7 +45,7 @@ from dumpfilter.statement.tokens import TokenKind
 
 _REPLICA = ("REPLICA", "SLAVE")
 _LONG_AGO = datetime(1970, 1, 1)
-"""The time that stands for NULL in PURGE BINARY LOGS BEFORE. No binlog file is older, so none is purged."""
+"""The time that PURGE BINARY LOGS BEFORE NULL uses. No binlog file is older, so that no file is purged."""
 _SPACE = " \t\n\v\f\r"
 
 
@@ -65,7 +65,8 @@ def parse_statement(text: str, now: datetime | None = None) -> Command:
     dumpfilter.sql.server_errors.SqlError: ERROR 1064 (42000): You have an error in your SQL syntax; check the manual \
 that corresponds to your MySQL server version for the right syntax to use near 'NONE' at line 1
     """
-    # The server strips spaces before it parses, so the line number in an error counts from the first other character.
+    # The server strips white space before it parses. Line 1 in its error messages is therefore the line of the first
+    # other character.
     text = text.lstrip(_SPACE).rstrip(_SPACE + ";")
     if not text:
         raise ER_EMPTY_QUERY()
@@ -109,7 +110,8 @@ def _change_source(cursor: Cursor, *, old: bool) -> ChangeSource:
 
 
 def _for_channel(cursor: Cursor, name: str | None = None) -> str | None:
-    # MariaDB allows either a connection name before the clause or FOR CHANNEL, but not both.
+    # In MariaDB a statement may name the channel either by a connection name after SLAVE or by FOR CHANNEL, not by
+    # both.
     if not cursor.accept("FOR"):
         return name
     cursor.expect("CHANNEL")
@@ -280,7 +282,8 @@ def _show_events(cursor: Cursor, *, relay_log: bool, name: str | None = None) ->
 
 
 def _limit(cursor: Cursor) -> int:
-    # The server's grammar (limit_option) takes a name for a stored program's variable, which a console cannot have.
+    # In LIMIT, the server's grammar (limit_option) takes a name for a variable of a stored program. The console has no
+    # stored programs.
     if cursor.token.kind in (TokenKind.WORD, TokenKind.QUOTED):
         name = cursor.identifier()
         raise ER_SP_UNDECLARED_VAR(name)
@@ -322,7 +325,8 @@ _PART = re.compile(
         )++""",
     re.VERBOSE | re.DOTALL,
 )
-# The outer group is not possessive, because Python before 3.11.5 matches such groups wrongly (gh-106052).
+# The outer group of this pattern is not possessive, because Python before 3.11.5 matches such groups wrongly
+# (gh-106052).
 _NOTHING = re.compile(
     r"(?:[ \t\n\v\f\r]++|\#[^\n]*+|--(?=[\x00-\x20\x7f]|\Z)[^\n]*+|/\*(?!!)(?>.*?\*/))*", re.DOTALL
 )

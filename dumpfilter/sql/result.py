@@ -26,10 +26,10 @@ class ColumnType(enum.Enum):
 
     TEXT = "text"
     INTEGER = "integer"
-    """An integer of 64 bits, signed or unsigned (BIGINT)."""
+    """A column of the SQL type BIGINT: integers of 64 bits, signed or unsigned."""
     DOUBLE = "double"
     TIMESTAMP = "timestamp"
-    """A TIMESTAMP(6), held as a ``datetime.datetime``."""
+    """A column of the SQL type TIMESTAMP(6). A row holds each value as a ``datetime.datetime``."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Note:
     """One note, warning or error about a statement, as a row of SHOW WARNINGS shows it."""
 
     level: str
-    """The severity: ``Note``, ``Warning`` or ``Error``."""
+    """The severity of the note: ``Note``, ``Warning`` or ``Error``."""
     number: int
     message: str
 
@@ -56,7 +56,7 @@ class Result:
 
     columns: Sequence[Column] = ()
     rows: Sequence[Sequence[Any]] = ()
-    """The rows. Each row has one value for each column, and None stands for NULL."""
+    """The rows of the result. Each row has one value for each column, and None stands for NULL."""
     affected: int = 0
     notes: Sequence[Note] = ()
 

@@ -152,7 +152,7 @@ def _error_position(text: str, failed: ParseError) -> int:
     line, column = int(error.get("line") or 1), int(error.get("col") or 0)
     highlight = str(error.get("highlight") or "")
     if "Unexpected token" not in str(error.get("description")) and text.rstrip().endswith(highlight):
-        # A server quotes the end of the statement when something is missing behind the last token.
+        # When a token is missing at the end of the statement, a server's error quotes the end, which is an empty text.
         return len(text)
     return max(0, min(len(text), sum(map(len, lines[: line - 1])) + column - len(highlight)))
 
@@ -218,7 +218,8 @@ class Rewriting:
         self._find_tables()
         self._name_table_columns()
         self._refuse_ungrouped_columns()
-        # The walk goes from the leaves to the root, so that the new nodes are not translated a second time.
+        # The loop visits the syntax tree from the leaves to the root, so that the new nodes are not translated a
+        # second time.
         for node in reversed(list(self.tree.bfs())):
             for kind, rewrite in _REWRITES.items():
                 if isinstance(node, kind):
@@ -359,7 +360,7 @@ class Rewriting:
 
     def _ordered(self, node: exp.Expr) -> exp.Expr:
         node.set("this", self._collated(node.this))
-        # MySQL and SQLite both sort NULL first, so NULLS FIRST is not needed.
+        # sqlglot would add NULLS FIRST here. It is not needed, because MySQL and SQLite both sort NULL first.
         node.set("nulls_first", None)
         return node
 
@@ -368,8 +369,9 @@ class Rewriting:
         return node
 
     def _collated(self, node: exp.Expr, *beside: exp.Expr) -> exp.Expr:
-        # SQLite knows a collation of the table's columns, but none of other expressions. Comparisons with a TIMESTAMP
-        # column keep that column's collation. A number in ORDER BY is a position in the select list, not a value.
+        # In SQLite a table's column has a collation, but other expressions get one only from COLLATE. A comparison
+        # with a TIMESTAMP column keeps that column's collation. A number in ORDER BY is a position in the select list,
+        # not a value.
         for side in (node, *beside):
             if isinstance(side, exp.Column) and self.types.get(side.name.lower()) is ColumnType.TIMESTAMP:
                 return node

@@ -43,7 +43,10 @@ MAX_RESULT_SIZE = 64 << 20
 """The limit of the total length of all texts in a result, characters."""
 
 ZERO_TIMESTAMP = "0000-00-00 00:00:00.000000"
-"""The value that a server shows in a TIMESTAMP(6) column as long as the event has not happened (no error yet)."""
+"""The value that a server shows in a TIMESTAMP(6) column for a time that does not exist yet.
+
+For example, the time of the last error has this value before the first error.
+"""
 
 _MAX_HEAP = 256 << 20
 _INSTRUCTIONS_BETWEEN_CHECKS = 2000
@@ -155,7 +158,8 @@ def _stored(value: Any) -> Any:
     if isinstance(value, int) and not -_INT64 <= value < _INT64:
         return str(value)
     if isinstance(value, str):
-        # A lone surrogate has no encoding in UTF-8, so it becomes a question mark.
+        # A text may hold a lone surrogate (half of a UTF-16 pair). UTF-8 cannot encode it, so it becomes a question
+        # mark.
         return value.encode("utf-8", "replace").decode("utf-8")
     return value
 
@@ -184,8 +188,8 @@ sqlite3.register_converter(_TIMESTAMP, _timestamp)
 
 
 def _column(name: str, at: int, rows: Sequence[Sequence[Any]], types: dict[str, ColumnType]) -> Column:
-    # SQLite does not tell the type of a result's column. The values decide, or the table's column of the same name if
-    # all values are NULL.
+    # SQLite does not tell the type of a result's column. It is found from the values or, if all values are NULL, from
+    # the table's column of the same name.
     values = [row[at] for row in rows if row[at] is not None]
     if not values:
         return Column(name, types.get(name.lower(), ColumnType.TEXT))
@@ -219,8 +223,8 @@ def _ambiguous(tree: exp.Expr, found: re.Match[str]) -> SqlError:
 
 
 def _no_such_position(tree: exp.Expr, found: re.Match[str]) -> SqlError:
-    # For ORDER BY 9 with fewer columns, SQLite's message has the number of the ORDER BY term. The server's message has
-    # the 9, which the syntax tree still holds.
+    # For ORDER BY 9 in a SELECT of fewer columns, SQLite's message tells which term of ORDER BY is wrong. The server's
+    # message names the 9 instead, which is found in the syntax tree.
     kind, clause = (exp.Order, "order clause") if found[2] == "ORDER" else (exp.Group, "group statement")
     term = int(found[1])
     for node in tree.find_all(kind):

@@ -74,7 +74,7 @@ def _first_bytes(text: str, limit: int) -> str:
         return data[: half.start].decode("utf-8", "surrogatepass") + data[half.start :].decode("latin-1")
 
 
-# Errors of connections and packets
+# The following errors concern connections and packets.
 ER_CON_COUNT_ERROR = Message(1040, "08004", "Too many connections")
 ER_HANDSHAKE_ERROR = Message(1043, "08S01", "Bad handshake")
 ER_UNKNOWN_COM_ERROR = Message(1047, "08S01", "Unknown command")
@@ -82,7 +82,7 @@ ER_NO_SUCH_THREAD = Message(1094, "HY000", "Unknown thread id: %d")
 ER_NET_PACKET_TOO_LARGE = Message(1153, "08S01", "Got a packet bigger than 'max_allowed_packet' bytes")
 ER_MALFORMED_PACKET = Message(1835, "HY000", "Malformed communication packet.")
 
-# Errors of missing privileges
+# The following errors tell that a user lacks a privilege.
 ER_DBACCESS_DENIED_ERROR = Message(
     1044, "42000", "Access denied for user '%.48s'@'%.64s' to database '%.192s'"
 )
@@ -94,7 +94,7 @@ ER_SPECIFIC_ACCESS_DENIED_ERROR = Message(
     1227, "42000", "Access denied; you need (at least one of) the %.128s privilege(s) for this operation"
 )
 
-# Errors of prepared statements
+# The following errors concern prepared statements.
 ER_UNKNOWN_STMT_HANDLER = Message(
     1243, "HY000", "Unknown prepared statement handler (%d) given to mysqld_stmt_execute"
 )
@@ -103,22 +103,28 @@ ER_MAX_PREPARED_STMT_COUNT_REACHED = Message(
     1461, "42000", "Can't create more than max_prepared_stmt_count statements (current value: %d)"
 )
 
-# Errors of statements that exceed a limit or are interrupted
+# The following errors end a statement that exceeds a limit or is interrupted.
 ER_OUT_OF_RESOURCES = Message(
     1041, "HY000", "Out of memory; the statement needs more than a console's SELECT may have"
 )
-"""The error of a SELECT that needs too much memory. The server's text would give advice about mysqld and ulimit."""
+"""The error of a SELECT that needs too much memory.
+
+The text is the product's, because the server's text gives advice about mysqld and ulimit.
+"""
 ER_QUERY_INTERRUPTED = Message(1317, "70100", "Query execution was interrupted")
 ER_STACK_OVERRUN_NEED_MORE = Message(
     1436, "HY000", "Thread stack overrun: the statement is nested too deeply"
 )
-"""The error of a SELECT that is nested too deeply. The server's text would contain stack sizes in bytes."""
+"""The error of a SELECT that is nested too deeply.
+
+The text is shorter than the server's, which contains stack sizes in bytes.
+"""
 ER_QUERY_TIMEOUT = Message(
     3024, "HY000", "Query execution was interrupted, maximum statement execution time exceeded"
 )
 ER_CAPACITY_EXCEEDED = Message(3170, "HY000", "Memory capacity of %d bytes for '%s' exceeded. %s")
 
-# Errors of parsing and running a statement of any kind
+# The following errors can occur when a console parses or runs a statement of any kind.
 ER_PARSE_ERROR = Message(1064, "42000", "%s near '%.80s' at line %d")
 ER_EMPTY_QUERY = Message(1065, "42000", "Query was empty")
 ER_NO_DB_ERROR = Message(1046, "3D000", "No database selected")
@@ -131,7 +137,8 @@ ER_NO_TABLES_USED = Message(1096, "HY000", "No tables used")
 ER_WRONG_DB_NAME = Message(1102, "42000", "Incorrect database name '%.100s'")
 ER_WRONG_TABLE_NAME = Message(1103, "42000", "Incorrect table name '%.100s'")
 ER_UNKNOWN_ERROR = Message(1105, "HY000", "%s")
-"""The error of a statement that fails for a reason without a number of its own. Its text tells the reason."""
+"""The error of a statement that fails for a reason for which MySQL has no error number. The message gives the reason.
+"""
 ER_UNKNOWN_TABLE = Message(1109, "42S02", "Unknown table '%.192s' in %.32s")
 ER_INVALID_GROUP_FUNC_USE = Message(1111, "HY000", "Invalid use of group function")
 ER_UNKNOWN_CHARACTER_SET = Message(1115, "42000", "Unknown character set: '%.64s'")
@@ -141,7 +148,7 @@ ER_MIX_OF_GROUP_FUNC_AND_FIELDS = Message(
     "In aggregated query without GROUP BY, expression #%d of SELECT list contains nonaggregated column '%s'; "
     "this is incompatible with sql_mode=only_full_group_by",
 )
-"""The error of a column beside an aggregate such as COUNT(*) without GROUP BY.
+"""The error of a SELECT without GROUP BY that returns a column next to an aggregate such as COUNT(*).
 
 A server with sql_mode ONLY_FULL_GROUP_BY uses this text (its symbol is ER_MIX_OF_GROUP_FUNC_AND_FIELDS_V2).
 """
@@ -175,14 +182,14 @@ ER_WRONG_PARAMCOUNT_TO_NATIVE_FCT = Message(
 ER_WRONG_ARGUMENT_LF = Message(1525, "HY000", "Incorrect argument contains not-allowed LF value: '%.128s'")
 """The error 1525 with the text that the server uses when the string of an option contains a line feed."""
 
-# Errors of statements about binary logs
+# The following errors answer statements about binary logs, such as PURGE BINARY LOGS.
 ER_UNKNOWN_TARGET_BINLOG = Message(1373, "HY000", "Target log not found in binlog index")
 ER_NO_BINARY_LOGGING = Message(1381, "HY000", "You are not using binary logging")
 ER_WARN_PURGE_LOG_IS_ACTIVE = Message(
     1868, "HY000", "file %s was not purged because it is the active log file."
 )
 
-# Errors of statements that configure a replica
+# The following errors concern the configuration of a replica.
 ER_BAD_REPLICA = Message(
     1200,
     "HY000",
@@ -253,7 +260,7 @@ ER_INVALID_RPL_WILD_TABLE_FILTER_PATTERN = Message(
     "Supplied filter list contains a value which is not in the required format 'db_pattern.table_pattern'",
 )
 
-# Errors of starting and stopping the replication threads
+# The following errors concern the starting and stopping of the replication threads.
 ER_REPLICA_MUST_STOP = Message(
     1198, "HY000", "This operation cannot be performed with a running replica; run STOP REPLICA first"
 )
@@ -276,7 +283,7 @@ ER_REPLICA_SQL_THREAD_MUST_STOP = Message(
     "This operation cannot be performed with a running replica sql thread; run STOP REPLICA SQL_THREAD first",
 )
 
-# Errors of statements with FOR CHANNEL
+# The following errors answer statements with FOR CHANNEL.
 ER_REPLICA_CHANNEL_IO_THREAD_MUST_STOP = Message(
     3021,
     "HY000",
@@ -307,7 +314,9 @@ ER_REPLICA_CHANNEL_NOT_RUNNING = Message(
 ER_REPLICA_CHANNEL_WAS_RUNNING = Message(
     3083, "HY000", "Replication thread(s) for channel '%s' are already runnning."
 )
-"""The error of START REPLICA on a running channel. The server's own text misspells "running", and is kept."""
+"""The error of START REPLICA on a running channel. The server's text misspells "running". The console sends the same
+text.
+"""
 ER_REPLICA_CHANNEL_WAS_NOT_RUNNING = Message(
     3084, "HY000", "Replication thread(s) for channel '%s' are already stopped."
 )

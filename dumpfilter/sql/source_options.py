@@ -135,7 +135,7 @@ _OPTIONS: Mapping[str, _Option] = MappingProxyType(
             _anonymous_gtids,
         ),
         "IGNORE_SERVER_IDS": ("IGNORE_SERVER_IDS", _ids),
-        # The following options exist in MariaDB only.
+        # The following five options exist in MariaDB only.
         "DO_DOMAIN_IDS": ("DO_DOMAIN_IDS", _ids),
         "IGNORE_DOMAIN_IDS": ("IGNORE_DOMAIN_IDS", _ids),
         "MASTER_USE_GTID": ("USE_GTID", _one_of("CURRENT_POS", "SLAVE_POS", "REPLICA_POS", "NO")),
@@ -172,7 +172,7 @@ def _option(cursor: Cursor) -> tuple[str, OptionValue]:
     written = cursor.expect(*_OPTIONS)
     cursor.expect("=")
     if written == "MASTER_HOST" and cursor.token.kind is not TokenKind.STRING:
-        # The examples of WL#2387 write the host without quotes.
+        # The examples of WL#2387 write the value of MASTER_HOST without quotes.
         return "HOST", bare_or_quoted(cursor)
     name, read = _OPTIONS[written]
     return name, read(cursor)

@@ -1,7 +1,8 @@
 """The compiled code that makes the shape of a statement: its text without comments, with question marks for literals.
 
-:func:`shape` looks at the byte at ``at`` and calls the function for the item that begins there: a comment, quotes, a
-word. These functions read ``text`` from ``at`` and write to ``out`` from ``n``. They return the new positions.
+:func:`shape` looks at the byte at ``at`` and calls the function for what begins there, such as a comment, a quoted
+text or a word. These functions read ``text`` from ``at`` and write to ``out`` from ``n``. They return the new
+positions.
 """
 
 # ruff: noqa: SIM109 (numba compares with a tuple more slowly)
@@ -19,7 +20,7 @@ _BACKSLASH, _UNDERSCORE, _BACKTICK = ord("\\"), ord("_"), ord("`")
 _A, _B, _E, _F, _X = ord("a"), ord("b"), ord("e"), ord("f"), ord("x")
 _NOT_ASCII = 128
 _LOWER = 32
-"""The bit that is set in lower-case ASCII letters and clear in upper-case letters."""
+"""The bit by which a lower-case ASCII letter differs from its upper-case letter. It is set in the lower-case letter."""
 _NULL, _TRUE, _FALSE, _DEFAULT = (
     np.uint64(int.from_bytes(word, "big")) for word in (b"null", b"true", b"false", b"default")
 )
@@ -165,8 +166,8 @@ def _comment(text, out, at, n, mariadb):
         return at + 2, _put_space(out, n)
     start = at - 2
     at = _skip_digits(text, at + (1 if third == _EXCLAMATION else 2), size)
-    # The version number of a version comment is copied at once, so that it does not become a question mark like a
-    # literal.
+    # The version number of a version comment (/*!NNNNN … */) is copied here, so that it does not become a question
+    # mark like a literal.
     n = _copy(text, start, at, out, n)
     return at, _put(out, n, _SPACE)
 

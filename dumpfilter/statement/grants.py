@@ -20,7 +20,8 @@ _MARIADB = ("db", "tables_priv", "columns_priv", "procs_priv", "proxies_priv", "
 def grant_tables(family: Family, *opened: str) -> tuple[TableName, ...]:
     """Return the grant tables that an account statement opens, in the server's order.
 
-    MySQL opens all grant tables. MariaDB opens global_priv and the tables named ``opened``; ``"*"`` stands for all.
+    MySQL opens all grant tables. MariaDB opens global_priv and the tables whose names are in ``opened``. The name
+    ``"*"`` stands for all grant tables.
     """
     if family == "mysql":
         names: tuple[str, ...] = _MYSQL

@@ -26,7 +26,7 @@ from dumpfilter.statement.tokens import BINLOG
 K = StatementKind
 
 _NOTHING: TableLists = ()
-"""The value of ``updated`` for a statement that updates no table, so that no table rule applies to it."""
+"""The value of :attr:`StatementText.updated` for a statement that updates no table. No table rule applies to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class StatementText:
     The bits of the event's Q_TABLE_MAP_FOR_UPDATE tell which tables of this list the statement updates.
     """
     listed_whole: bool = True
-    """Whether ``listed`` holds all tables of the UPDATE, and not only the first of them."""
+    """Whether ``listed`` holds all tables of the UPDATE. If false, the parser found only the first of them."""
     objects: tuple[TableName, ...] | None = None
     """The tables, views, routines and other objects that the statement creates, changes or drops; None when they
     cannot be told.
@@ -121,13 +121,14 @@ def make_statement(
 def _picked(parsed: StatementText, table_map: int) -> TableLists | None:
     assert parsed.listed is not None
     if not table_map:
-        # An old master did not log Q_TABLE_MAP_FOR_UPDATE. The replica finds the updated tables when it opens them.
+        # An old master did not log Q_TABLE_MAP_FOR_UPDATE. In that case a replica finds the updated tables only when
+        # it opens them.
         return None
     numbers = [n for n in range(table_map.bit_length()) if table_map >> n & 1]
     if not parsed.listed_whole and numbers[-1] >= len(parsed.listed):
         return None
-    # In Q_TABLE_MAP_FOR_UPDATE the master numbers the tables inside a view, too. A bit beyond the list marks no table
-    # of the text.
+    # Q_TABLE_MAP_FOR_UPDATE also has bits for the tables inside a view. A bit beyond the list `listed` marks such a
+    # table, which the text does not name.
     return (tuple(parsed.listed[n] for n in numbers if n < len(parsed.listed)),)
 
 
@@ -141,7 +142,7 @@ def _databases(parsed: StatementText, current: str | None) -> tuple[str, ...] | 
     return None if None in found else tuple(db for db in found if db is not None)
 
 
-# Each function here reads the statements that begin with a certain word, such as INSERT.
+# Each of the following functions parses the statements that begin with a certain word, such as INSERT.
 
 
 def _statement(reader: TokenReader, family: Family) -> StatementText:
@@ -424,8 +425,8 @@ def _alter_table(reader: TokenReader, names: tuple[TableName, ...]) -> Statement
                 return unknown
             names = (*names, other)
         else:
-            # MariaDB's CONVERT makes a table of a partition or a partition of a table. MariaDB applies no rule to that
-            # other table.
+            # MariaDB's ALTER TABLE … CONVERT turns a partition into a table, or a table into a partition. MariaDB
+            # applies no table rule to that second table.
             if reader.accept("PARTITION") and not reader.skip_to("TO"):
                 return unknown
             if reader.accept("TABLE"):

@@ -11,7 +11,7 @@ MOST_TOKENS = 100_000
 """The most tokens of one statement that the parser of binlogged statements reads, to bound its time."""
 
 _DEPTH = {"(": 1, ")": -1}
-# names of the module, since the access to an enum's member costs one look-up more
+# These three names save time, because access to a member of an enum costs one more look-up.
 _END, _BAD, _SYMBOL = TokenKind.END, TokenKind.BAD, TokenKind.SYMBOL
 
 
@@ -29,7 +29,7 @@ class TokenReader:
         self._lexer = Lexer(text, dialect=dialect)
         self._left = -1 if most is None else most - 1
         self.token = self._lexer.next()
-        """The next token, which the cursor has not consumed yet."""
+        """The token that the next call of :meth:`advance` consumes."""
 
     def advance(self) -> Token:
         """Consume the next token of the statement and return it."""
@@ -91,8 +91,9 @@ class TokenReader:
         return ""
 
     def skip(self) -> int:
-        """Consume one token, and return the change of depth: 1 for an opening parenthesis, -1 for a closing one, else
-        0.
+        """Consume one token, and return by how much it changes the depth of parentheses.
+
+        The result is 1 for an opening parenthesis, -1 for a closing one and 0 for any other token.
         """
         token = self.advance()
         return _DEPTH.get(token.value, 0) if token.kind is _SYMBOL else 0
@@ -125,9 +126,10 @@ class TokenReader:
         return TableName(None, first)
 
     def names(self, most: int = 0) -> tuple[TableName, ...] | None:
-        """Consume a list of names with commas between them and return it; None when the next tokens are no such list.
+        """Consume a list of names with commas between them and return it; None when the next tokens are not such a
+        list.
 
-        The list ends after ``most`` names (0: any number).
+        The method reads at most ``most`` names, or any number of names if ``most`` is 0.
         """
         found = []
         while True:

@@ -83,7 +83,7 @@ def _read(statement: _Text, family: Family) -> tuple[TableName, ...] | None:
     tree = tree or _parse(statement.shape)
     if tree is None:
         return None
-    # The other parser has found the updated tables in the statement's head. They are left out of the result.
+    # The parser in dumpfilter.statement.parse has found the updated tables. They are left out of the result.
     named = parsed.objects or ()
     updated = {name for tables in parsed.updated or (named,) for name in tables}
     # The targets of a DELETE of several tables may be aliases, which are not tables that the statement reads.

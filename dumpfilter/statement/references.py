@@ -13,7 +13,10 @@ from dumpfilter.binlog.query import TableName
 from dumpfilter.statement.reader import TokenReader
 
 DERIVED = TableName("", "*")
-"""The name that stands for a derived table (a subquery in a FROM clause), as in the server, whatever its alias."""
+"""The name under which a derived table (a subquery in a FROM clause) is listed.
+
+The server uses this name, too, and not the derived table's alias.
+"""
 
 _JOINS = frozenset(["JOIN", "INNER", "CROSS", "STRAIGHT_JOIN", "LEFT", "RIGHT", "FULL", "OUTER", "NATURAL"])
 _AFTER_NAME = _JOINS | frozenset(
@@ -39,19 +42,20 @@ _QUERY = ("SELECT", "WITH", "VALUES", "TABLE")
 
 @dataclass
 class References:
-    """The tables that a FROM or UPDATE clause names."""
+    """The tables that a FROM or UPDATE clause of a statement names, as the parser has read them."""
 
     top: list[tuple[TableName, str]] = field(default_factory=list)
-    """The tables directly in the clause, each with its alias.
+    """The tables that stand directly in the clause and not in a subquery, each with its alias.
 
-    DERIVED stands for a subquery, whose own tables are left out.
+    The name DERIVED stands for a subquery. The tables inside the subquery are left out.
     """
     listed: list[TableName] = field(default_factory=list)
     """All tables of the clause in the order of the text, including the tables inside derived tables (subqueries)."""
     first: int | None = None
-    """The index in ``listed`` of the first table that stands directly in the clause; None for none."""
+    """The index in ``listed`` of the first table that stands directly in the clause; None when there is no such table.
+    """
     whole: bool = True
-    """Whether ``listed`` has all tables of the clause. Otherwise it has the first tables only."""
+    """Whether ``listed`` has all tables of the clause. If false, it has only the first of them, in the right order."""
 
     @property
     def in_order(self) -> tuple[TableName, ...]:
@@ -139,7 +143,8 @@ def _add(reader: TokenReader, found: References, name: TableName, ctes: frozense
             return False
         reader.skip_parentheses()
     if name.database is None and name.table.lower() in ctes:
-        # The server adds the tables of a common table expression to its list, but in an order that is unknown here.
+        # The server also lists the tables inside a common table expression, but the order of its list cannot be told
+        # from the text.
         found.whole = False
         name = DERIVED
     if found.first is None:

@@ -43,7 +43,8 @@ class StatementKind(enum.Enum):
     SELECT = "SELECT"
     SET = "SET"
     OTHER = "OTHER"
-    """A statement of a known kind without a name here, for servers, tablespaces, spatial reference systems and others.
+    """A statement that the parser understands but that has no kind in this list, such as CREATE SERVER or DROP
+    TABLESPACE.
     """
     UNKNOWN = "UNKNOWN"
     """A statement that the parser does not understand. Its tables are unknown, too."""
@@ -89,7 +90,9 @@ class Statement:
     statement has tables and updates none of them. The tables of a list are in the server's order.
     """
     involved: tuple[TableName, ...] = ()
-    """The tables that the event names in WL#40's extended format, when ``updated`` is None; else empty.
+    """The tables that the event lists in WL#40's extended format (a Query event with table names).
+
+    The field is filled only when ``updated`` is None.
 
     The event does not tell which of these tables the statement updates, and which it only reads.
     """

@@ -24,7 +24,7 @@ class RowFormat:
     is_temporary: Callable[[TableName], bool]
     """The function that tells whether a table is a temporary table of the session.
 
-    It gets the name as in the statement.
+    The function is called with the table's name as the statement has it.
     """
 
 

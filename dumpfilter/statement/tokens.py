@@ -20,13 +20,17 @@ class TokenKind(enum.Enum):
     """The kind of a token, such as word, string or number."""
 
     WORD = "word"
-    """An identifier without quotes, or a keyword."""
+    """A token that is an identifier without quotes, or a keyword."""
     NAME = "name"
-    """A word directly behind ``name.``, which is a name even if it is spelled like a keyword or a number."""
+    """A word directly behind a name and a point, as ``t`` in ``db.t``.
+
+    It is a name even if it is spelled like a keyword or a number.
+    """
     QUOTED = "quoted"
-    """An identifier in backticks."""
+    """A token that is an identifier in backticks."""
     STRING = "string"
-    """Text in single or double quotes. With ANSI_QUOTES, a parser treats text in double quotes as a name."""
+    """A text in single or double quotes. With sql_mode ANSI_QUOTES, a parser treats a text in double quotes as a name.
+    """
     INTEGER = "integer"
     DECIMAL = "decimal"
     """A number with a point and without an exponent."""
@@ -35,8 +39,8 @@ class TokenKind(enum.Enum):
     HEX = "hex"
     """A hexadecimal number such as ``0x10``."""
     SYMBOL = "symbol"
-    """Any other character, a comparison operator such as ``<=``, or the letter before the quote in ``x'61'`` and
-    ``b'01'``.
+    """A token of no other kind: a single character such as ``(``, a comparison operator such as ``<=``, or the letter
+    before the quote in ``x'61'`` and ``b'01'``.
     """
     BAD = "bad"
     """The rest of a statement's text after a quote or comment that is opened and never closed."""
@@ -55,7 +59,7 @@ class Token(NamedTuple):
     word: str = ""
     """The token's text in capitals, for comparison with keywords.
 
-    It is empty for tokens other than words without quotes, and for words that are not ASCII.
+    Only a word without quotes, in ASCII, has such a text. For any other token the text is empty.
     """
 
     @property
@@ -65,7 +69,7 @@ class Token(NamedTuple):
 
 
 _make_token = tuple.__new__
-"""The constructor of a Token from its class and a tuple of all its fields. It takes half the time of ``Token(…)``."""
+"""A function that makes a Token from the class Token and a tuple of all fields, in half the time of ``Token(…)``."""
 
 
 class Dialect(NamedTuple):
@@ -76,8 +80,9 @@ class Dialect(NamedTuple):
 
     Comments for newer versions are skipped.
 
-    None stands for statements in a binlog, where every version comment is code: the server logged the comments that it
-    did not execute as plain comments. Any ``*/`` outside quotes is then skipped, since version comments can be nested.
+    None stands for statements in a binlog, where every version comment is code. The server that wrote the binlog
+    turned the version comments that it did not execute into plain comments. With None, the lexer skips any ``*/``
+    outside quotes, since version comments can be nested.
     """
     mariadb_comments: bool
     """Whether MariaDB's version comments ``/*M!NNNNN … */`` are read as code."""
@@ -89,18 +94,17 @@ class Dialect(NamedTuple):
 
 
 CLIENT = Dialect(conditional_version=90704, mariadb_comments=False, undo_escapes=True)
-"""The dialect of the statements that clients of the console send, the dialect of MySQL 9.7.4."""
+"""The dialect of the statements that clients send to the console. It is the dialect of MySQL 9.7.4."""
 
 BINLOG: dict[Family, Dialect] = {
     "mysql": Dialect(conditional_version=None, mariadb_comments=False, undo_escapes=False),
     "mariadb": Dialect(conditional_version=None, mariadb_comments=True, undo_escapes=False),
 }
-"""The dialects of the statements in a binlog, for binlogs of MySQL and of MariaDB."""
+"""The dialects of the statements in a binlog, by the family of the server that wrote the binlog (MySQL or MariaDB)."""
 
 _WORD_CHARACTER = r"[0-9A-Za-z_$\u0080-\U0010ffff]"
-# A space before a token is matched together with the token, which saves a match. Only groups whose parts cannot
-# backtrack are possessive, because Python before 3.11.5 goes on after a part of such a group that does not match
-# (gh-106052).
+# The pattern matches a space together with the token behind it, which saves a second match. Only groups whose parts
+# cannot backtrack are possessive, because Python before 3.11.5 matches other possessive groups wrongly (gh-106052).
 _TOKEN = re.compile(
     rf"""[ ]?(?:
          (?P<space>   [ \t\n\v\f\r]++ | \#[^\n]*+ | --(?=[\x00-\x20\x7f]|\Z)[^\n]*+ )
@@ -123,11 +127,11 @@ _KINDS = {kind.value: kind for kind in TokenKind} | {
     "digits": TokenKind.WORD,
 }
 _NAME = re.compile(rf"{_WORD_CHARACTER}++")
-# The kinds are a tuple, because a look-up in a set would call the enum's slow hash function.
+# _NAME_KINDS is a tuple, because a look-up in a set would call the enum's slow hash function.
 _NAME_KINDS = (TokenKind.WORD, TokenKind.NAME, TokenKind.QUOTED, TokenKind.STRING)
 _CONDITIONAL = re.compile(r"/\*!([0-9]{5,6})?")
-# In a binlog every mark of a version comment is skipped. One match takes a run of marks, so that a text of only marks
-# costs little.
+# In a statement from a binlog, the lexer skips the marks /*! and */ of version comments. One match takes several
+# marks, so that a text of only marks costs little time.
 _BINLOG_MARKS = re.compile(r"(?:/\*! )++|(?:/\*!)++(?:[0-9]{5,6})?|(?:\*/ )++|(?:\*/)++")
 _MARIADB_MARKS = re.compile(
     r"(?:/\*! )++|(?:/\*!)++(?:[0-9]{5,6})?|/\*M!(?:[0-9]{5,6})?|(?:\*/ )++|(?:\*/)++"
@@ -171,7 +175,7 @@ class Lexer:
                 return Token(TokenKind.NAME, name[0], at, name.end())
             match = _TOKEN.match(text, at)
             if match is None:
-                # At the end of the text, an open version comment has no end, so that the last token is BAD.
+                # The text ends here. If a version comment is still open, it has no end, so that the last token is BAD.
                 kind = TokenKind.BAD if self._in_conditional else TokenKind.END
                 return Token(kind, "", at, at)
             group = match.lastgroup
