@@ -114,9 +114,11 @@ class Doorkeeper:
         """
         plugin, response = login.plugin or auth.NATIVE, login.response
         if not auth.is_known_plugin(plugin) or not response:
-            # A client that prefers another plugin than the greeting's sends an empty response first.
+            # The client may prefer another authentication plugin than the one in the greeting. Then its first response
+            # is empty, and the console asks again with the client's plugin.
             plugin, response = await self._ask(plugin if auth.is_known_plugin(plugin) else auth.NATIVE)
-        # Every other part of the login, such as the database, is checked after the password only.
+        # The password is checked before all other parts of the login. So a client with a wrong password does not learn,
+        # for example, whether a database exists.
         if not auth.proves_password(self.users, login.user, plugin, self.nonce, response):
             await self._deny(login.user, with_password=bool(response.strip(b"\0")))
         if plugin == auth.CACHING_SHA2 and response.strip(b"\0"):

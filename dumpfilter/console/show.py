@@ -49,9 +49,9 @@ _PROCESSLIST = [
 
 
 def is_about_diagnostics(words: Sequence[Token]) -> bool:
-    """Tell whether a statement, given as tokens, is SHOW WARNINGS, SHOW ERRORS or SHOW COUNT(*) of these.
+    """Tell whether a statement, given as tokens, is SHOW [COUNT(*)] WARNINGS or SHOW [COUNT(*)] ERRORS.
 
-    Any other statement clears the warnings of the statement before.
+    These statements show the warnings of the statement before. Any other statement clears the warnings.
     """
     said = [word.word for word in words if word.word]
     return said[:1] == ["SHOW"] and (

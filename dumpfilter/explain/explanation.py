@@ -208,9 +208,9 @@ class _Sums:
             self._other(BY_ROLE[role], *roles[:, role].tolist())
 
     def of_subjects(self) -> dict[int, tuple[int, int]]:
-        """Return the number and the bytes of the events of each table or statement, by the number of its subject.
+        """Return the number of events and their bytes for each subject's number.
 
-        A subject is the table or statement that a filter decides about.
+        A subject is a table or a statement that a filter decides about. Each subject of a binlog set has a number.
         """
         return {
             number: (int(self._by_subject[0, number]), int(self._by_subject[1, number]))
@@ -223,7 +223,7 @@ class _Sums:
 
 
 class _XaEnds:
-    """A finder of XA COMMIT and XA ROLLBACK events.
+    """A search for XA COMMIT and XA ROLLBACK events.
 
     The dump thread treats these events as events of the tables that the prepared transaction changed. Only their text
     tells that they are XA COMMIT or XA ROLLBACK.
@@ -317,7 +317,8 @@ class _Why:
         elif owner < 0:
             why = BY_ROLE[int(segment.role[number]) & 0x7F]
         elif self._subjects.members(owner) is not None:
-            why = XA_END  # only an XA COMMIT or XA ROLLBACK stands for several tables at once
+            # Only an XA COMMIT or XA ROLLBACK event belongs to several tables, those of its prepared transaction.
+            why = XA_END
         else:
             subject = self._subjects[owner]
             if owner not in self._decisions:
@@ -372,15 +373,16 @@ def _sent(file: BinlogFile, thread: DumpThread, reader: SegmentReader, last: boo
     while (segment := reader.next()) is not None:
         for plan in thread.plan(segment):
             for offset, size, patch in plan.ranges[:, :3].tolist():
-                # A changed event may have another size than in the file. Its range has only this event, so the
-                # event's first byte is enough to recognize it.
+                # The master sends some events in a changed form of another size. Each of these events has a byte range
+                # to itself. So the first byte of the range in the file is enough to recognize the event.
                 ranges.append((offset, offset + (size if patch in _AS_THEY_STAND else 1)))
     reader.check_end(last=last)
     return _Ranges(ranges)
 
 
 _AS_THEY_STAND = (0, 1)
-"""The kinds of byte ranges whose events keep their sizes when the master sends them (C_PATCH in ``dump/decide.py``)."""
+"""The values of a byte range's column C_PATCH (``dump/decide.py``) for which the master sends the events of the range
+with the sizes that they have in the file."""
 
 
 class PathStep(NamedTuple):
@@ -449,7 +451,8 @@ def explain_statement(
     )
     decision = filters.decide(statement)
     if choices and len({choice.verdict for _, choice in choices}) == 1:
-        # The verdict does not depend on which of its tables the UPDATE changes.
+        # Every combination of tables that this UPDATE may change has the same verdict, so the explanation shows one
+        # combination.
         statement = replace(statement, updated=(choices[0][0],))
         decision = choices[0][1]
     return ExplainedStatement(statement, decision, tuple(path_of(statement, filters)), choices)
@@ -502,7 +505,8 @@ def _only(rules: Filter, kinds: Sequence[RuleKind]) -> Filter:
 
 def _classic_path(statement: Statement, rules: Filter) -> Iterator[PathStep]:
     current = None if statement.current_database is None else rules.rewrite_db(statement.current_database)
-    # The database name is already rewritten. A filter of the database rules alone does not rewrite it again.
+    # The rewrite rules have already renamed the current database. The next filter has only database rules, so that it
+    # does not rename the database a second time.
     database = _only(rules, _DB_KINDS).decide_rows(current or "", "")
     if rules.db_rules_on:
         yield _stop(database, go_on=database.verdict.passes)
@@ -543,7 +547,7 @@ _ONLY_IF_FOUND = "but the slave asks about these tables only when it has the tab
 
 
 def _is_open(decision: Decision) -> bool:
-    """Tell whether the master knows the rules' answer but not whether the slave will ask the rules.
+    """Tell whether a statement is undecided only because the master does not know whether the slave will ask its rules.
 
     A slave asks its table rules about GRANT only when it has the table.
     """

@@ -302,7 +302,8 @@ def _print_table(console: Console, title: str, names: list[str], rows: list[list
     """Print a table on a terminal, or lines with tabs between the columns into a pipe."""
     if not console.is_terminal:
         for cells in [[Text(name) for name in names], *rows]:
-            print("\t".join(cell.plain for cell in cells), file=console.file)  # rich would expand the tabs
+            # The library rich would replace tabs by spaces, so the lines are written without it.
+            print("\t".join(cell.plain for cell in cells), file=console.file)
         return
     table = Table(title=title, title_justify="left", title_style="bold")
     for name in names:

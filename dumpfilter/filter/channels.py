@@ -43,7 +43,7 @@ MAX_CHANNEL_NAME = 64
 """The longest name of a replication channel, characters."""
 
 _SHOWN_BYTES = 192
-"""The number of bytes to which WL#7361's warnings cut a channel's name (``%.192s``)."""
+"""The most bytes of a channel's name that WL#7361's warnings show (``%.192s``). The rest of the name is cut off."""
 
 
 class UnknownChannel(OptionError):
@@ -100,9 +100,8 @@ class Setting:
         if self.kind.is_rewrite:
             return ",".join(f"({source},{target})" for source, target in (rule.pair for rule in self.rules))
         values = [rule.value for rule in self.rules]
-        is_hashed = (
-            self.kind.form is ValueForm.TABLE
-        )  # the server keeps do-table and ignore-table rules in a hash
+        # The server keeps do-table and ignore-table rules in a hash, so its status tables show each such rule once.
+        is_hashed = self.kind.form is ValueForm.TABLE
         return ",".join(sorted(set(values), key=_bytes) if is_hashed else values)
 
 
@@ -118,12 +117,14 @@ class CurrentFilter(NamedTuple):
 
 
 class _Settings:
-    """The rules of one channel or of the global filter. The object has no lock; ChannelFilters holds its lock."""
+    """The rules of one channel or of the global filter. Callers hold the lock of ChannelFilters while they use the
+    object."""
 
     def __init__(self) -> None:
         self.by_kind: dict[BaseRuleKind, Setting] = {}
         self.set_in: dict[BaseRuleKind, int] = {}
-        """The version of the filter that last set each kind of rule, so that hits of older versions are not counted."""
+        """For each kind of rule, the version of the channel's filter in which the rules of that kind were set last. The
+        counters ignore matches that older rules had."""
         self.version = 0
 
     def set(self, settings: Iterable[Setting], version: int) -> None:
@@ -133,7 +134,7 @@ class _Settings:
         self.version = version
 
     def add(self, rules: Iterable[Rule], by: ConfiguredBy, now: datetime) -> None:
-        # As in the server, a kind of rule is active since its last option.
+        # As in the server, the column ACTIVE_SINCE of a kind of rule is the time of the last option of that kind.
         for rule in rules:
             old = self.by_kind.get(rule.kind)
             given = (*(old.rules if old else ()), rule)
@@ -179,7 +180,8 @@ class ChannelFilters:
         """Make a set of filters without rules and channels. ``clock`` returns the time as an aware datetime in UTC."""
         self._clock = clock
         self._lock = threading.Lock()
-        # All channels share the number, so that a channel that is removed and added again gets a new version.
+        # All channels draw their filters' versions from one counter. So a channel that is removed and added again gets
+        # a new version.
         self._version = 0
         self._global = _Settings()
         self._channels: dict[str, _Settings] = {}
@@ -314,8 +316,8 @@ class ChannelFilters:
     def count(self, channel: str, hits: Mapping[BaseRuleKind, int], *, version: int | None = None) -> None:
         """Add numbers of rule matches to the column COUNTER of a channel's filter, by kind of rule.
 
-        ``version`` is the version of the filter that the events matched. When a later version has set a kind of rule
-        again, the method ignores the hits of that kind. It also ignores kinds without rules.
+        ``version`` is the version of the filter that the events matched. If the rules of a kind were replaced after
+        that version, the method ignores the matches of that kind. It also ignores kinds without rules.
         """
         with self._lock:
             filters = self._of(channel)

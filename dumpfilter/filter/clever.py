@@ -23,7 +23,7 @@ from dumpfilter.statement.parse import StatementText
 from dumpfilter.statement.reads import tables_read
 
 Name = tuple[str, str]
-"""The names of a table's database and of the table."""
+"""A table's full name: the name of its database, and the name of the table."""
 
 
 class _Ignored(enum.Enum):
@@ -31,7 +31,8 @@ class _Ignored(enum.Enum):
 
 
 IGNORED = _Ignored.IGNORED
-"""The mark of a table that the filter ignores, because the filter dropped the statement that created the table."""
+"""The value that the filter stores for a table when it drops the statement that creates the table. The filter then also
+drops all later changes of the table."""
 
 Known = Name | Literal[_Ignored.IGNORED]
 
@@ -40,7 +41,7 @@ _CREATIONS = frozenset(
 )
 _BY_TABLE = frozenset({Step.DO_TABLE, Step.IGNORE_TABLE, Step.WILD_DO_TABLE, Step.WILD_IGNORE_TABLE})
 _SHOWN = 200
-"""The number of characters to which a warning cuts a statement's text."""
+"""The most characters of a statement's text that a warning shows. The rest of the text is cut off."""
 _EVERYWHERE = frozenset({"information_schema", "performance_schema", "mysql", "sys"})
 """The databases that every server has. CREATE TABLE … SELECT from their tables works on every slave."""
 _IF_NOT_EXISTS = re.compile(
@@ -62,7 +63,8 @@ class CleverFilter:
         self.where = ""
         """The binlog file and position of the event that the caller asks about next. Warnings begin with this text."""
         self._known: dict[Name, Known] = {}
-        """The renamed and ignored tables: from the present name to the first name, or to IGNORED."""
+        """The renamed and ignored tables. The key is the present name of a table. The value is its first name, or
+        IGNORED for a table whose changes the filter drops."""
         self._temporary: dict[int, dict[Name, Known]] = {}
         """The temporary tables of each session (thread id).
 
@@ -99,7 +101,8 @@ class CleverFilter:
         thread = query.thread_id
         made = self._full(parsed.objects[0], query.db)
         if self._is_known(made, thread) and _IF_NOT_EXISTS.match(query.text):
-            return self._ask(statement, thread)  # the table exists, so IF NOT EXISTS creates nothing
+            # CREATE TABLE IF NOT EXISTS creates nothing, because the table exists.
+            return self._ask(statement, thread)
         verdict = self.rules.statement(statement)
         sources: tuple[TableName, ...] | None = parsed.sources
         if parsed.kind is StatementKind.CREATE_TABLE_SELECT:
@@ -162,7 +165,8 @@ class CleverFilter:
                     ignored = True
                     break
                 if table.database is None and len(tables) == 1:
-                    # The text names the table without a database. Its first database replaces the current database.
+                    # The statement names a renamed table without a database. The rules must see the database of the
+                    # table's first name, so this database replaces the current database.
                     current = known[0]
                     names.append(TableName(None, known[1]))
                 else:
@@ -175,7 +179,8 @@ class CleverFilter:
         decision = self.rules.decide_statement(
             replace(statement, current_database=current, updated=tuple(names for names in lists if names))
         )
-        # The first table that matches a table rule decides the statement. An ignored table counts as a match.
+        # The first table that matches a table rule decides about the statement. A table that the filter already ignores
+        # counts as a match with an ignore rule.
         return Verdict.IGNORE if ignored and decision.step not in _BY_TABLE else decision.verdict
 
     def _full(self, name: TableName, current: str) -> Name:

@@ -55,12 +55,14 @@ class Step(enum.Enum):
     )
     DB_NO_WILD = "The database, as 'db.', matches no replicate-wild-*-table rule"
     UNKNOWN_TABLES = "Which tables the statement updates cannot be told, so the slave decides"
-    # The steps of the effective filter follow the "new semantics" of WL#2516.
+    # The next members are the reasons of the effective filter (DO, IGNORE and REWRITE rules). They follow the "new
+    # semantics" of WL#2516.
     EFFECTIVE_DO = "A DO expression matches the effective database and table"
     EFFECTIVE_IGNORE = "An IGNORE expression matches the effective database and table"
     EFFECTIVE_NEITHER = "No DO and no IGNORE expression matches the effective database and table"
     EFFECTIVE_NOTHING = "The statement has no effect on a database or a table"
-    # The server that writes the binlog has the rules --binlog-do-db and --binlog-ignore-db.
+    # The next members are the reasons of the filter --binlog-do-db and --binlog-ignore-db of the server that writes the
+    # binlog.
     BINLOG_DO_DB = "There are binlog-do-db rules, and the database matches one of them"
     BINLOG_NO_DO_DB = "There are binlog-do-db rules, and the database matches none of them"
     BINLOG_IGNORE_DB = "There are binlog-ignore-db rules, and the database matches one of them"
@@ -78,4 +80,5 @@ class Decision(NamedTuple):
     rule: Rule | None = None
     """The rule that decided. None when no rule matched, for example with do-db rules for other databases only."""
     name: str | None = None
-    """The name that the filter compared with the rules, after REWRITE rules: a database, ``db.table``, or ``db.``."""
+    """The name that the filter compared with the rules, after REWRITE rules have renamed it. It is a database,
+    ``db.table``, or ``db.`` for a statement such as CREATE DATABASE."""

@@ -36,9 +36,9 @@ of the table's name."""
 _WILDCARD = re.compile(r"(?:\\.|[^\\%_])*[%_]", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _UNTOLD_TABLES = StatementKind.SELECT
-"""The kind of the statements SELECT and DO.
+"""The kind of the logged statements SELECT and DO, which may change tables that their text does not name.
 
-Servers log such a statement when it calls a stored function that changes tables. The text does not name these tables.
+Servers log a SELECT or DO when it calls a stored function that changes tables.
 """
 
 
@@ -134,7 +134,8 @@ class EffectiveFilter(ReplicationFilter):
         if statement.updated is None or statement.kind is _UNTOLD_TABLES:
             involved = [self._decide_named(name, current) for name in statement.involved]
             if involved and len({decision.verdict for decision in involved}) == 1:
-                return involved[0]  # all tables that the statement may update have one verdict
+                # The rules give the same verdict for all tables that the statement may update.
+                return involved[0]
             if self.is_on:
                 return Decision(Verdict.UNDECIDED, Step.UNKNOWN_TABLES)
             return Decision(Verdict.EXECUTE, Step.EFFECTIVE_NEITHER)
@@ -169,7 +170,8 @@ class EffectiveFilter(ReplicationFilter):
         return self._decide(*self.rewrite_table(database, as_parsed(name.table, self.names.family)))
 
     def _decide_database(self, name: str) -> Decision:
-        # The rules are asked about the name "db.", with no table after the dot.
+        # For CREATE, ALTER and DROP DATABASE the filter matches the rules with the name "db.", which has no table after
+        # the dot.
         return self._decide(self.rewrite_db(as_parsed(name, self.names.family)), "")
 
     def _decide(self, database: str, table: str) -> Decision:
@@ -187,14 +189,14 @@ _NOTHING = Decision(Verdict.EXECUTE, Step.EFFECTIVE_NOTHING)
 
 
 def _written_if_any(decisions: Iterable[Decision]) -> Decision:
-    # Without decisions the statement changes no table, and passes.
+    # A statement that changes no table passes the filter. Any other statement passes when one of its tables passes.
     made = list(decisions)
     written = (decision for decision in made if decision.verdict.passes)
     return next(chain(written, made), _NOTHING)
 
 
 class _Expressions:
-    """The DO rules, or the IGNORE rules, in a form that quickly finds a rule for a database and a table.
+    """An index of the DO rules, or of the IGNORE rules, that quickly finds a rule that matches a database and a table.
 
     A rule for a whole database (``db1.%``) is found by a look-up of the database, without LIKE matching. WL#2516's
     notes propose this: "separately store all ignored databases so that there is no need to do real matching each time".
@@ -207,7 +209,7 @@ class _Expressions:
         patterns = []
         for rule in rules:
             sides = split_expression(rule.value)
-            assert sides is not None  # make_rule accepts only values with a dot
+            assert sides is not None
             database, table = sides
             if table == "%" and not _WILDCARD.match(database):
                 self._databases.setdefault("".join(self._folded(_ESCAPED.sub(r"\1", database))), rule)
@@ -237,7 +239,7 @@ class _Rewrite:
 
     def __init__(self, source: str, target: str, collation: Collation) -> None:
         of, to = split_expression(source), split_expression(target)
-        assert of is not None  # make_rule accepts only values with a dot on both sides of the arrow
+        assert of is not None
         assert to is not None
         self.database = _renamer(of[0], to[0], collation)
         self._table = _renamer(of[1], to[1], collation)
@@ -254,10 +256,12 @@ class _Rewrite:
 
 
 def _renamer(source: str, target: str, collation: Collation) -> Callable[[str], str | None]:
-    # A REWRITE rule renames databases by the patterns before its dots, and tables by the patterns after its dots.
+    # In a REWRITE rule such as old_%.%->new_%.%, the patterns before the dots rename databases. The patterns after the
+    # dots rename tables.
 
     def folded(name: str) -> str:
-        # Each character becomes one character, so that positions in the folded name are positions in the name.
+        # The collation replaces each character by exactly one character. So a position in the folded name is the same
+        # position in the name.
         return "".join(map(collation.unit, name))
 
     head, *tails = (folded(literal) for literal in rewrite_literals(source))

@@ -41,7 +41,8 @@ class Filter(ReplicationFilter):
             return [rule for rule in self.rules if rule.kind is kind]
 
         def keyed(kind: RuleKind, key: Callable[[str], Hashable]) -> dict[Hashable, Rule]:
-            # The dictionary keeps the last entry of a key. In reversed order the first of several equal rules decides.
+            # When several rules name the same database or table, the first rule must decide. A dictionary keeps the
+            # last value of a key, so the rules are inserted in reversed order.
             return {key(rule.value): rule for rule in reversed(of(kind))}
 
         def patterns(rules: list[Rule]) -> WildSet:
@@ -188,13 +189,15 @@ class Filter(ReplicationFilter):
     def hits_rows(self, database: str, table: str) -> tuple[BaseRuleKind, ...]:
         """Return the kinds of the rules that match one Table_map event, in the order in which the server asks them.
 
-        The server adds 1 to the rule's COUNTER for each entry. tests/filter/data has the counts of a real MySQL.
+        The server adds 1 to the column COUNTER of a kind of rule for each time that the kind is in the list.
+        tests/filter/data has the counts of a real MySQL.
         """
         rewritten = self._collation.database(database) in self._rewrite
         return _hits(rewritten, self._ask_rows(database, table))
 
     def hits_statement(self, statement: Statement) -> tuple[BaseRuleKind, ...]:
-        """Return the kinds of the rules that match a statement. MySQL adds 1 to the rule's COUNTER for each entry.
+        """Return the kinds of the rules that match a statement. MySQL adds 1 to the column COUNTER of a kind of rule
+        for each time that the kind is in the list.
 
         A rewrite rule counts when it changes the current database's name, and never for CREATE and DROP DATABASE. A
         do-db or ignore-db rule counts once, however often the server asks it. tests/filter/data has a real MySQL's
@@ -209,7 +212,8 @@ class Filter(ReplicationFilter):
         return _hits(rewritten, self._ask_statement(statement))
 
     def _ask_rows(self, database: str, table: str) -> list[Decision]:
-        # The list has one decision for each of the server's checks, in their order. The last check decides.
+        # The returned list has one decision for each check that the server makes, in the server's order. The last
+        # decision is the verdict.
         database = self.rewrite_db(database)
         asked = [self._db(database)]
         if asked[0].verdict.passes and self.table_rules_on:
@@ -217,7 +221,8 @@ class Filter(ReplicationFilter):
         return asked
 
     def _ask_statement(self, statement: Statement) -> list[Decision]:
-        # The list has one decision for each of the server's checks, in their order. The last check decides.
+        # The returned list has one decision for each check that the server makes, in the server's order. The last
+        # decision is the verdict.
         current = None if statement.current_database is None else self.rewrite_db(statement.current_database)
         asked = [self._db(current)]
         if not asked[0].verdict.passes:
@@ -264,7 +269,8 @@ class Filter(ReplicationFilter):
         # wild rules only when there are no such rules. MariaDB asks the database rules and then the wild rules, about
         # the name as written (tests/oracle/data/recordings/{mysql,mariadb}-databases).
         named = statement.database
-        if named is None:  # ALTER DATABASE without a name
+        if named is None:
+            # ALTER DATABASE without a name changes the current database.
             named = self.rewrite_db(statement.current_database or "")
         elif self.names.family == "mysql":
             named = self.rewrite_db(self._parsed(named))

@@ -35,7 +35,8 @@ FILTER_HIT_F = 1 << 4
 """Set when the master must count rule matches of this table or statement, because the slave does not count them."""
 
 _MOST_HITS = 4
-"""The most rules that one table or statement matches: a rewrite, a database rule and, for GRANT, two table rules."""
+"""The largest number of rules that one table or statement can match: a rewrite rule, a database rule and, for GRANT,
+two table rules."""
 
 _BITS = {
     Verdict.EXECUTE: FILTER_BINLOG_SEND_F | FILTER_BINLOG_WRITE_F | FILTER_SLAVE_EXECUTE_F,
@@ -72,9 +73,10 @@ class TableFlags:
         self._hits: npt.NDArray[np.int8] = np.empty((0, _MOST_HITS), np.int8)
         self._known = 0
         self.has_hits = False
-        """Whether any table or statement in the array matches rules, so that its hits must be counted."""
+        """Whether the master must count rule matches for any table or statement in the array."""
         self.drops_hits = False
-        """Whether any table or statement that the master drops matches rules. Only the master can count these hits."""
+        """Whether any table or statement that the master drops matches a rule. Only the master can count these matches,
+        because the slave never sees the events."""
 
     @property
     def is_on(self) -> bool:
@@ -90,8 +92,9 @@ class TableFlags:
         members = self._subjects.members(number)
         if members is None:
             return self.bits(self._subjects[number])
-        # A subject may stand for a set of tables and statements, its members, that are sent together or not at all. It
-        # has the bits of all members. When the slave surely gets one member, the slave surely gets all of them.
+        # An XA COMMIT stands for all tables and statements of its prepared transaction, which are sent together or not
+        # at all. So it has the flags of all of them. If the slave surely gets one of the tables, then the verdict is
+        # not undecided.
         bits = [int(self._flags[member]) & ~FILTER_HIT_F for member in members]
         some = functools.reduce(operator.or_, bits, 0)
         sure = any(b & FILTER_BINLOG_SEND_F and not b & FILTER_UNDECIDED_F for b in bits)
@@ -107,7 +110,8 @@ class TableFlags:
         return _BITS[self._all.verdict(subject)]
 
     def _hit(self, number: int) -> int:
-        # The slave itself counts the rule matches of statements that the master sends. The master counts all others.
+        # The slave counts the rule matches of statements that it receives. The master counts the matches of all row
+        # events, and of the statements that it drops.
         flags = int(self._flags[number])
         if not flags & FILTER_BINLOG_WRITE_F or self._subjects.members(number) is not None:
             return 0
@@ -123,11 +127,10 @@ class TableFlags:
         return FILTER_HIT_F
 
     def hits(self) -> npt.NDArray[np.int8]:
-        """Return the rules that each subject (table or statement) matches: int8, one row for each subject.
-
-        A row holds indexes into :data:`~dumpfilter.filter.hits.KINDS`, and -1 after the last index. Only the rows of
-        subjects with FILTER_HIT_F in :meth:`array` are valid. The counts are about the slave's own rules only. Events
-        that ``--binlog-*-db`` rules or imposed rules drop match nothing.
+        """Return the rules that each subject (table or statement) matches: an int8 array with one row for each subject.
+        A row holds indexes into :data:`~dumpfilter.filter.hits.KINDS`, and -1 after the last index. A row is valid only
+        if :meth:`array` has FILTER_HIT_F for its subject. Only matches of the slave's rules count. Events that
+        ``--binlog-*-db`` rules or the master operator's rules drop match no rule of the slave.
         """
         return self._hits
 
@@ -138,7 +141,8 @@ class TableFlags:
         """
         wanted = len(self._subjects)
         if wanted > self._known:
-            with self._subjects.lock:  # two dump threads of one slave may run at once
+            # A slave may have two dump threads for a moment, and both use this array.
+            with self._subjects.lock:
                 if wanted > self._flags.size:
                     larger = np.zeros(max(wanted, 2 * self._flags.size), np.uint32)
                     larger[: self._known] = self._flags[: self._known]

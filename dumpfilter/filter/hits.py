@@ -21,12 +21,13 @@ from dumpfilter.filter.rules import SLAVE_RULE_KINDS, BaseRuleKind
 from dumpfilter.index.subjects import Subject
 
 Hits = Counter[BaseRuleKind]
-"""The number of times that events matched rules of each kind."""
+"""The number of times that events matched filter rules, for each kind of rule such as ``--replicate-do-db``."""
 
 KINDS = SLAVE_RULE_KINDS
-"""The kinds of rule. An array of hit counts has one column for each kind, in this order."""
+"""The kinds of filter rule, such as ``--replicate-do-db``. An array of hit counts (rule matches) has one column for
+each kind, in this order."""
 COLUMN = {kind: number for number, kind in enumerate(KINDS)}
-"""The number of the column that a kind of rule has in an array of hit counts."""
+"""For each kind of filter rule, the index of its column in an array of hit counts (rule matches)."""
 
 
 class HitCounter:

@@ -12,7 +12,8 @@ from dumpfilter.filter.rules import BaseRuleKind
 from dumpfilter.statement import Statement, StatementKind
 
 ROWS = "ROWS"
-"""The name by which options for kinds of statement select row events, which are most of the events of most binlogs."""
+"""The word that stands for row events as a value of ``--statement-kind`` and ``--ignore-statement-kind``, although row
+events are no statements."""
 
 
 class KindFilter(ReplicationFilter):

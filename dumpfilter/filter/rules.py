@@ -400,8 +400,8 @@ def rewrite_literals(side: str) -> list[str]:
     runs, at = [], 0
     while True:
         match = _ANY_RUN.match(side, at)
-        assert match is not None  # the regular expression matches the empty string, too
-        # A backslash at the end of the pattern escapes nothing and means a backslash.
+        assert match is not None
+        # A backslash at the end of a LIKE pattern has no character to escape, so it matches a backslash in the name.
         end = match.end() + side.startswith("\\", match.end())
         runs.append(_ESCAPED.sub(r"\1", side[at:end]))
         if end >= len(side):

@@ -12,14 +12,15 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 _ANY = ""
-"""The mark for ``_``, which matches any character, in a compiled pattern. No character equals the empty string."""
+"""The value that stands for the wildcard ``_`` in a compiled LIKE pattern. It is the empty string, so that it differs
+from every character."""
 
 
 class _Pattern(NamedTuple):
     runs: tuple[tuple[str, ...], ...]
-    """The parts of a LIKE pattern between its ``%`` signs.
+    """The texts before, between and after the ``%`` signs of a LIKE pattern.
 
-    A part is a tuple of characters, with _ANY for each ``_``.
+    Each text is a tuple of characters, with _ANY in place of each wildcard ``_``.
     """
 
 
@@ -29,7 +30,8 @@ def _compile(pattern: str, fold: Callable[[str], str]) -> _Pattern:
     characters = iter(pattern)
     for character in characters:
         if character == "\\":
-            # A backslash at the end of the pattern escapes nothing and means a backslash.
+            # A backslash at the end of a LIKE pattern has no character to escape, so it matches a backslash in the
+            # name.
             run.append(fold(next(characters, "\\")))
         elif character == "%":
             runs.append(tuple(run))

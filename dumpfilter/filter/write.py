@@ -65,7 +65,8 @@ class WriteFilter(ReplicationFilter):
         self._do_db, self._ignore_db = self._keyed(WriteRuleKind.DO_DB), self._keyed(WriteRuleKind.IGNORE_DB)
 
     def _keyed(self, kind: WriteRuleKind) -> dict[Hashable, Rule]:
-        # The dictionary keeps the last entry of a key. In reversed order the first of several equal rules decides.
+        # When several rules name the same database or table, the first rule must decide. A dictionary keeps the last
+        # value of a key, so the rules are inserted in reversed order.
         return {
             self._collation.database_rule(rule.value): rule
             for rule in reversed(self.rules)

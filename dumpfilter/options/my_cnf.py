@@ -148,7 +148,7 @@ def _files(include: Include) -> list[str]:
 
 def _directive(line: str, file: str, number: int) -> Include:
     match = _DIRECTIVE.fullmatch(_without_comment(line).rstrip(_SPACE))
-    assert match is not None  # the line begins with "!"
+    assert match is not None
     keyword, path = match[1], match[2]
     if keyword not in ("include", "includedir"):
         raise OptionFileError(

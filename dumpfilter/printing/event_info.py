@@ -128,7 +128,7 @@ def _user_var(variable: C.UserVar, event: Event) -> str:
         if variable.type == C.REAL_RESULT and variable.value is not None:
             return f"@{name}={struct.unpack('<d', variable.value)[0]:.14g}"
         value = user_variable(variable, family)
-        assert value is not None  # user_variable returns None only for strings of an unknown collation
+        assert value is not None
         return f"@{name}={value.decode()}"
     collation = collation_name(variable.charset, family)
     if collation is None:

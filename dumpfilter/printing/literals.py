@@ -60,7 +60,8 @@ def user_variable(variable: UserVar, family: Family, own_name: Callable[[str], s
         return b"NULL"
     if variable.type == REAL_RESULT:
         text = repr(struct.unpack("<d", value)[0])
-        # A number without an exponent would be a DECIMAL for the server.
+        # A server reads a number without an exponent as a DECIMAL. The exponent makes the literal a DOUBLE, as the user
+        # variable was.
         return (text if "e" in text else text + "e0").encode()
     if variable.type == INT_RESULT:
         return str(int.from_bytes(value, "little", signed=not variable.unsigned)).encode()

@@ -248,7 +248,8 @@ def range_of(options: BinlogOptions, family: Family) -> Range:
 
 
 def _position(text: str, option: str, family: Family) -> tuple[int | None, GtidSet | None]:
-    # MariaDB accepts GTIDs instead of a file offset, the last GTID of each domain. One of the results is None.
+    # The value of --start-position or --stop-position is a file offset. MariaDB also accepts the last GTID of each
+    # domain. The function returns the offset and None, or None and the GTIDs.
     if not text:
         return None, None
     if _POSITION.fullmatch(text):

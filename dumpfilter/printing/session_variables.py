@@ -19,8 +19,8 @@ _NO_FOREIGN_KEY_CHECKS = 1 << 26
 _RELAXED_UNIQUE_CHECKS = 1 << 27
 _AUTO_IS_NULL = 1 << 14
 
-# A row has a session variable, its bit in a Query event's flags2, and the variable's value when the bit is set. A row
-# of MariaDB also has the first version of MariaDB with the variable.
+# The session variables that a Query event stores as bits of its field flags2. Each row has the variable's name, its
+# bit, and the variable's value when the bit is set. MariaDB's rows end with the first version that has the variable.
 _OPTIONS: tuple[tuple[str, int, bool], ...] = (
     ("foreign_key_checks", _NO_FOREIGN_KEY_CHECKS, False),
     ("sql_auto_is_null", _AUTO_IS_NULL, True),
@@ -28,7 +28,7 @@ _OPTIONS: tuple[tuple[str, int, bool], ...] = (
     ("autocommit", _NOT_AUTOCOMMIT, False),
 )
 _MARIADB_OPTIONS: tuple[tuple[str, int, bool, tuple[int, int]], ...] = (
-    # The bits are from an experiment with MariaDB 10.11.
+    # The bits of these session variables in a Query event were found by an experiment with MariaDB 10.11.
     ("check_constraint_checks", 1 << 15, False, (10, 2)),
     ("sql_if_exists", 1 << 28, True, (10, 5)),
     ("explicit_defaults_for_timestamp", 1 << 24, True, (10, 10)),
@@ -130,7 +130,8 @@ class Session:
 
     def _use(self, query: QueryEvent, header: EventHeader, database: str) -> list[bytes]:
         if header.flags & LOG_EVENT_SUPPRESS_USE_F and not _NAMELESS.match(query.text):
-            # The statement may be DROP DATABASE of the default database. The next statement prints USE again.
+            # The logged statement may drop the default database. Therefore USE is printed again before the next
+            # statement.
             self._set.pop("use", None)
             return []
         return [b"use " + quoted_name(database)] if database and self._changed("use", database) else []
@@ -145,7 +146,8 @@ class Session:
             "collation_server": status.collation_server,
         }
         if self._set.get("charsets") != wanted and (name := self.charset(status.charset_client)) is not None:
-            # In some character sets a part of a character looks like a backslash. The client must know the set.
+            # In some character sets, such as gbk, the second byte of a character can be a backslash. The printed \C
+            # command tells the client the character set, so that the client does not take this byte for an escape.
             lines.append(f"/*!\\C {name} */".encode())
         self._several(lines, "charsets", wanted)
         chosen = status.character_set_collations

@@ -44,7 +44,7 @@ def show_events(
     (ER_ERROR_WHEN_EXECUTING_COMMAND) for a position at which no event begins, and for a damaged file.
     """
     if count == 0:
-        # For LIMIT 0 MySQL 9.7 shows all events, and MariaDB 10.11 shows one event.
+        # For SHOW BINLOG EVENTS … LIMIT 0, MySQL 9.7 shows all events, and MariaDB 10.11 shows one event.
         count = None if family == "mysql" else 1
     wanted = MOST_ROWS if count is None else min(count, MOST_ROWS)
     events = _events(path, family, position)

@@ -46,7 +46,8 @@ from dumpfilter.printing.session_variables import Session
 T = EventType
 
 DELIMITER = b"/*!*/;"
-"""The text after each printed statement. It is an SQL comment, harmless for a client that does not know DELIMITER."""
+"""The delimiter that ends each printed statement, as a DELIMITER command sets it. The text is an SQL comment, harmless
+for a client that does not know DELIMITER."""
 
 _KEYWORDS = (b"BEGIN", b"COMMIT", b"ROLLBACK")
 _FRAMES = (b"SAVEPOINT ", b"ROLLBACK ", b"RELEASE SAVEPOINT ", b"XA ")
@@ -165,8 +166,6 @@ class TextPrinter:
         for line in lines.replace(b"\0", b" ").splitlines():
             self._write(mark + line + b"\n")
 
-    # events of the file
-
     def _format_description(
         self, event: bytes, offset: int, fd: FormatDescription, header: EventHeader
     ) -> None:
@@ -182,15 +181,14 @@ class TextPrinter:
         self._fd = fd
         if fd.created:
             self._setting(b"ROLLBACK")
-        # Tables info (WL#40) is a list of tables in Query events that real servers do not know. They refuse a format
-        # description that announces it. The printed text has no such events.
+        # Tables info (WL#40) is a list of tables in Query events that real servers do not know. Real servers refuse a
+        # format description event that announces tables info. The printed text has no Query events, so the format
+        # description event is printed without the announcement.
         plain = announce_tables_info(fd, False) if has_tables_info(fd) else fd
         self._write(b"BINLOG '\n" + encodebytes(plain.raw) + b"'" + DELIMITER + b"\n")
         if fd.family == "mysql" and self._skip_gtids:
             # MySQL refuses statements after a BINLOG statement with a format description event, until GTID_NEXT is set.
             self._setting(_AUTOMATIC)
-
-    # rows
 
     def _row_event(self, header: EventHeader, body: bytes | memoryview, fd: FormatDescription) -> None:
         ends = False
@@ -237,8 +235,6 @@ class TextPrinter:
                 self._write(piece)
             self._write(b"'" + DELIMITER + b"\n")
 
-    # statements
-
     def _query(self, header: EventHeader, query: QueryEvent) -> None:
         self._tail(f"thread_id={query.thread_id}\texec_time={query.exec_time}\terror_code={query.error_code}")
         assert self._session is not None
@@ -252,7 +248,8 @@ class TextPrinter:
                 "replayed it fails too, or does more (mysql --force goes on)"
             )
         settings = self._session.before(
-            # The database that BEGIN and COMMIT events name need not exist, so that USE could fail.
+            # No USE is printed before BEGIN and COMMIT. The database that their events name need not exist, and then
+            # USE would fail.
             query,
             header,
             database=self._rewrite_db(query.db) if query.db else "",
@@ -275,8 +272,6 @@ class TextPrinter:
     @property
     def _here(self) -> str:
         return f"{self._file}: at {self._offset}"
-
-    # everything else
 
     def _other(
         self, header: EventHeader, body: bytes | memoryview, offset: int, fd: FormatDescription
@@ -358,8 +353,6 @@ class TextPrinter:
         for _, event in events_inside(events):
             self._event(event, offset, inner)
         self._flush_rows()
-
-    # GTIDs
 
     def _end_gtids(self) -> None:
         # The server that runs the text then gives its own GTIDs to later statements.
