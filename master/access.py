@@ -10,7 +10,10 @@ from dumpfilter.errors import DumpfilterError
 
 
 class AccessDenied(DumpfilterError):
-    """The error for an unknown user or a wrong password. The text does not tell an attacker which of them is wrong."""
+    """The error for an unknown user or a wrong password.
+
+    The text does not say whether the user or the password is wrong, because an attacker could use the answer.
+    """
 
 
 def check_password(users: Mapping[str, str], user: str, password: str, *, peer: str) -> None:

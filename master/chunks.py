@@ -20,16 +20,16 @@ from dumpfilter.master.store import BinlogStore
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 _READ_COST = 16 << 10
-"""The number of bytes that a file read can transfer in the time that one more system call would take.
+"""The number of bytes that can be read from a file in the time of one system call.
 
-It decides whether byte ranges of a file are read one by one, or together with the bytes between them.
+Two byte ranges with fewer bytes between them are read by one call, together with the bytes between them.
 """
 
 _LONGEST_READ = 8 << 20
 """The most bytes that one read takes from a binlog file when byte ranges are read together, bytes."""
 
 _LEAST_SPLIT = 1 << 16
-"""The size up to which events stay together in one message although the slave asked for smaller ones, bytes."""
+"""The size up to which events stay in one message even if the slave asked for smaller messages, bytes."""
 
 
 class ChunkWriter:
@@ -48,7 +48,7 @@ class ChunkWriter:
         self._buffer: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
         self._is_first = True
         self._end = position
-        """The binlog position up to which the last chunk went, bytes."""
+        """The binlog position at which the last chunk sent to the slave ended, bytes."""
         self._resume = position
         """The last position between two transactions that a chunk has told the slave. A new dump can begin there."""
 
@@ -99,8 +99,9 @@ class ChunkWriter:
         for begin in range(0, max(len(events), 1), size):
             piece = events[begin : begin + size] if size < len(events) else events
             is_last = begin + size >= len(events)
-            # The slave stores GTIDs and hits together with the resume point (the position of a new start). Therefore
-            # only the chunk that contains the resume point, or ends with it, carries the GTIDs and hits.
+            # The slave saves GTIDs and counts of rule uses together with a resume point, the position at which it
+            # continues after a restart. Therefore only the chunk that contains a resume point, or ends with one,
+            # carries GTIDs and counts.
             is_before = begin + size < plan.resume_bytes or (not is_last and not plan.resume_bytes)
             is_here = not is_before and (begin < plan.resume_bytes or (is_last and not plan.resume_bytes))
             resume = self._resume if is_before else plan.resume

@@ -203,7 +203,8 @@ class MasterConsole:
         try:
             return self._store.binlogs.path(name).stat().st_size
         except OSError:
-            return 0  # servers show size 0 for a missing file that the index names
+            # A server shows size 0 for a file that the index file names and that is missing.
+            return 0
 
     def _write_names(self, kind: WriteRuleKind) -> str:
         write_filter = self._register.write_filter
@@ -217,7 +218,8 @@ class MasterConsole:
         names = self._store.binlogs.names
         name = names[0] if command.file is None else command.file
         if self._mysql:
-            name = Path(name).name  # MySQL ignores a directory in the file name
+            # MySQL ignores a directory in the file name of SHOW BINLOG EVENTS IN.
+            name = Path(name).name
         try:
             path = self._store.binlogs.path(name)
         except BinlogMissing:
@@ -232,7 +234,8 @@ class MasterConsole:
 
     def _purge(self, command: C.PurgeBinaryLogs) -> Result:
         if command.to is None and command.before is None:
-            return Result(notes=command.warnings)  # PURGE BINARY LOGS BEFORE NULL purges nothing
+            # A server accepts PURGE BINARY LOGS BEFORE NULL and deletes no file.
+            return Result(notes=command.warnings)
         reading = [slave.file for slave in self._register.all() if slave.dump]
         with self._changing:
             gone, notes = purge(self._store.binlogs, to=command.to, before=command.before, reading=reading)
@@ -276,7 +279,8 @@ class MasterConsole:
         rows = [
             (slave.server_id, slave.host, slave.port, source_id, slave.uuid) for slave in self._register.all()
         ]
-        if not self._mysql:  # MariaDB shows no UUIDs
+        # SHOW SLAVE HOSTS of MariaDB has no column for the slaves' UUIDs.
+        if not self._mysql:
             return Result(columns[:4], [row[:4] for row in rows])
         return Result(columns, rows)
 

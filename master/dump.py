@@ -19,7 +19,8 @@ from dumpfilter.options.defaults import HEARTBEAT_PERIOD
 from dumpfilter.printable import printable
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
-if TYPE_CHECKING:  # the import loads pyarrow, which only a master with splits needs
+# At run time this import would load pyarrow, which only a master with pre-filtered binlogs (splits) needs.
+if TYPE_CHECKING:
     from dumpfilter.master.presplit import Presplit
 
 log = structlog.get_logger("dumpfilter.master")
@@ -28,9 +29,9 @@ _IDLE_BYTES = 64 << 20
 """The number of consecutively dropped bytes after which the slave gets a chunk without events, to move its position."""
 
 _IDLE_SECONDS = 0.5
-"""The time in which all events were dropped, after which the slave gets a chunk without events, seconds.
+"""The time without an event to send after which the slave gets a chunk without events, seconds.
 
-The chunk moves the slave's position past the dropped events.
+The chunk moves the slave's position past the events that the filter dropped.
 """
 
 
@@ -87,7 +88,8 @@ class Dump:
         """The position in the dump's first binlog file at which the dump begins, bytes. It does not change later."""
         version = options.filter_version
         if version and (place := self._change.place_after(version)) is not None:
-            # The filter changed after the slave had chosen its start position, so the position of the change counts.
+            # The slave's filter changed after the slave had chosen its start position. The dump therefore begins at the
+            # position that came with the change.
             self._file, self._position = place
             self._other_filters_before = True
         self._thread = self._new_thread()
@@ -105,7 +107,8 @@ class Dump:
         """
         self.taken_over = False
         """Whether the dump ended because a newer dump of the same slave began, or the slave was unregistered."""
-        store.wake()  # an earlier dump of this slave may wait for events, and must end now
+        # An earlier dump of this slave may still be waiting for events. The call wakes that dump, which then ends.
+        store.wake()
 
     def _new_thread(self) -> DumpThread:
         change = self._change
@@ -137,7 +140,7 @@ class Dump:
     def chunks(self) -> Iterator[pb.Chunk]:
         """Yield the slave's chunks (messages with events and positions) until the dump ends.
 
-        When the slave asked for that (``once``), the dump ends at the end of the binlog. Otherwise the dump waits for
+        With the option ``once`` the dump ends at the end of the binlog. Otherwise the dump waits for
         new events, and ends when the slave disconnects or begins a newer dump. Raises BinlogError where the binlog is
         damaged.
         """

@@ -30,7 +30,8 @@ def start_of(request: pb.DumpRequest, store: BinlogStore) -> DumpStart:
 
     The request holds a GTID set, or a file and position. Raises GtidError, BinlogMissing or PositionError.
     """
-    store.refresh()  # another process may have purged files
+    # Another process may have purged binlog files since the store read the index file.
+    store.refresh()
     names = store.binlogs.names
     if request.WhichOneof("start") == "gtid_set":
         wanted = parse_gtid_set(request.gtid_set, family=store.family)
@@ -47,7 +48,8 @@ def start_at(file: str, position: int, store: BinlogStore) -> DumpStart:
     PositionError for a position inside the file's magic number.
     """
     if file not in store.binlogs.names and not store.binlogs.refresh():
-        store.binlogs.path(file)  # raises BinlogMissing for a file that the set does not have
+        # The call raises BinlogMissing for a file that the binlog set does not have.
+        store.binlogs.path(file)
     if position < FIRST_EVENT:
         if position:
             raise PositionError("a binlog's events begin at 4", file=file, position=position)
@@ -58,7 +60,8 @@ def start_at(file: str, position: int, store: BinlogStore) -> DumpStart:
 def check_boundary(start: DumpStart, store: BinlogStore) -> None:
     """Check that a dump's start lies between two transactions. Raises PositionError otherwise."""
     segment = store.segment_at(start.file, start.position)
-    if segment is not None:  # at the end of the last file there is no segment to check
+    # At the end of the last binlog file there are no events whose boundaries could be checked.
+    if segment is not None:
         check_start(segment, start.position)
 
 

@@ -1,4 +1,7 @@
-"""Filters that the master's operator imposes on slaves, by server id, user or network (an open issue of WL#2387)."""
+"""Filters that the master's operator imposes on slaves, chosen by server id, user or network.
+
+WL#2387 leaves such filters as an open issue.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,9 @@ class ImposedFilter:
 
     A slave gets the events that pass its own filter and every filter imposed on it. The conditions name server ids,
     users and networks; an empty condition is met by every slave. The rules compare the names that databases have on
-    the master, before any ``--replicate-rewrite-db`` of the slave. The master sends and counts statements that the
-    filter cannot decide. The master also sends the rules to the slave. Raises OptionError for a rewrite rule.
+    the master, before any ``--replicate-rewrite-db`` of the slave. When the filter cannot decide about a statement, the
+    master sends and counts the statement. The slave decides then, because the master also sends it the rules. Raises
+    OptionError for a rewrite rule.
     """
 
     name: str

@@ -28,7 +28,7 @@ Without this rule, a server that writes one transaction at a time would make a t
 
 @dataclass
 class _Place:
-    """The start and end of a scanned segment (consecutive events) in its binlog file, and facts for a second scan.
+    """The start and end of a scanned segment (consecutive events) in its binlog file, and data for a second scan.
 
     A segment that has left the cache is scanned a second time.
     """

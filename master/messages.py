@@ -13,7 +13,7 @@ from dumpfilter.master.register import RegisteredSlave
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 MAX_RULES = 10_000
-"""The most rules that a slave's filter may have, so that one slave cannot fill the master's memory."""
+"""The largest number of rules in a slave's filter. The limit keeps one slave from filling the master's memory."""
 
 MAX_NAME = 1024
 """The longest rule value, host name, channel or user name that the master accepts from a slave, characters."""

@@ -67,10 +67,10 @@ class Presplit:
             yield f"split {path}: {source[0].name} to {source[-1].name}; {told}"
 
     def for_slave(self, change: FilterChange) -> NamedSource | None:
-        """Return the split's binlog whose events were chosen by the same filter as a slave's, or None without one.
+        """Return the split's binlog that was filtered with the same rules as the slave's filter, or None.
 
-        None also when the slave filters by domain ids, or when other filters are imposed on it. The caller closes the
-        returned object.
+        The result is None, too, when the slave filters by domain ids, or when other filters are imposed on it. The
+        caller closes the returned object.
         """
         flags, origin = change.flags, change.origin
         if not flags.is_plain or not flags.filter.is_on:
@@ -167,7 +167,8 @@ class NamedSource:
                     if position > start:
                         first = int(np.searchsorted(transactions.end, position)) + 1
                         if transactions.end[first - 1] != position:
-                            return  # the dump thread reports that the position is inside a transaction
+                            # The dump thread will report to the slave that the position lies inside a transaction.
+                            return
                     if not self._usable(transactions, first, source, excluded):
                         return
                     stretches = self._split.stretches(number, self.binlog.name)
@@ -203,8 +204,8 @@ class NamedSource:
     ) -> bool:
         """Tell whether the split holds exactly the events that the dump thread would send.
 
-        The answer is for the transactions of one range, from number ``first`` on. It is no when the slave already has
-        some of their GTIDs, ignores their server id, or when their bytes cannot be restored.
+        The answer is for the transactions of one range, from number ``first`` on. The answer is False when the slave
+        already has some of their GTIDs, ignores their server id, or when their bytes cannot be restored.
         """
         rest = slice(first, None)
         of_file = transactions.of_file[rest]
@@ -277,7 +278,9 @@ class _Chunks:
             stop = min(filled, far, len(end) - 1) + 1
             large = int(self._sent[stop - 1] - sent) > 2 * chunk_size
             if large and stop - first > 1:
-                stop -= 1  # the large transaction at the end is sent in several chunks later
+                # The chunk ends before its last, large transaction. The next turn of the loop sends that transaction in
+                # several chunks.
+                stop -= 1
             elif large and not self._transactions.of_file[first]:
                 yield from self._large(first, chunk_size)
                 first = stop

@@ -23,7 +23,8 @@ from dumpfilter.master.store import BinlogStore
 from dumpfilter.printable import printable
 from dumpfilter.security.tls import ServerTls, temporary_tls
 
-if TYPE_CHECKING:  # the import loads pyarrow, which only a master with splits needs
+# At run time this import would load pyarrow, which only a master with pre-filtered binlogs (splits) needs.
+if TYPE_CHECKING:
     from dumpfilter.master.presplit import Presplit
 
 _LONGEST_LINE = 2000

@@ -25,11 +25,11 @@ def purge(
 ) -> tuple[list[str], list[Note]]:
     """Delete the oldest binlog files of a set, and return their names and the statement's warnings.
 
-    The files are those before the file ``to``, or those last written before the time ``before``. The newest file always
-    stays. ``reading`` lists the files that dumps are reading. The oldest of them and all later files stay, with a
-    warning, as in ``MYSQL_BIN_LOG::purge_logs``. A new index file replaces the old one before any file is deleted.
-    Therefore a crash leaves a valid set, at worst with files that the index no longer names. A file's GTID index is
-    deleted with the file.
+    The call deletes the files before the file ``to``, or the files last written before the time ``before``. The newest
+    file always stays. ``reading`` lists the files that dumps are reading. The oldest of them and all later files stay,
+    with a warning, as in ``MYSQL_BIN_LOG::purge_logs``. A new index file replaces the old one before any file is
+    deleted. Therefore a crash leaves a valid set, at worst with files that the index no longer names. A file's GTID
+    index is deleted with the file.
 
     Raises SqlError. 1373: the set has no file ``to``. 1375: a server is writing the set, or the set has no index file.
     1377: the system refused, for example because of missing permissions. An error before the replacement of the index

@@ -16,7 +16,7 @@ from dumpfilter.index.subjects import Subjects
 from dumpfilter.master.imposed import ImposedFilter
 
 MOST_IDLE = 10_000
-"""The most slaves without a running dump that the master remembers, so that memory stays bounded."""
+"""The most slaves without a running dump that the master remembers, which limits the memory of the register."""
 MOST_IDLE_WEIGHT = 256 << 20
 """The most memory that the filter rules of slaves without a running dump may take, bytes."""
 
@@ -179,9 +179,8 @@ class Register:
         number, weight = len(idle), sum(slave.weight for slave in idle)
         if number <= self._most_idle and weight <= self._most_idle_weight:
             return
-        *others, _ = sorted(
-            idle, key=lambda slave: slave.last_seen_at
-        )  # the slave that was seen last has just registered
+        # The last slave in this order has just registered. The register must not forget that slave.
+        *others, _ = sorted(idle, key=lambda slave: slave.last_seen_at)
         for slave in others:
             if number <= self._most_idle and weight <= self._most_idle_weight:
                 break

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from dumpfilter.master.presplit import Presplit
 
 MAX_DUMPS = 1000
-"""The most slaves that can receive events at once. Each of their dumps occupies a thread."""
+"""The largest number of slaves that can receive events at once.
+
+The dump to each slave occupies a thread of the master.
+"""
 
 _SERVICE = pb.DESCRIPTOR.services_by_name["DumpFilter"].full_name
 

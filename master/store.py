@@ -132,7 +132,8 @@ class BinlogStore:
             with contextlib.suppress(DumpfilterError):
                 self.segment_at(name, position)
 
-        with contextlib.suppress(RuntimeError):  # raised when the store is closed meanwhile
+        # The thread pool raises RuntimeError when another thread closes the store meanwhile.
+        with contextlib.suppress(RuntimeError):
             self._ahead.submit(scan)
 
     def forget_files(self, names: Iterable[str]) -> None:
@@ -191,7 +192,8 @@ class BinlogStore:
                 return None
         indexed = self.open_file(name)
         if self.segment_at(name, indexed.scanned_to if position is None else position) is not None:
-            return None  # the server wrote more events before it began the next file
+            # The server had written more events to the file before it began the next file.
+            return None
         indexed.check_end(last=False)
         if not indexed.is_rotated:
             self._check_gtids(name, following)
@@ -261,7 +263,10 @@ class BinlogStore:
 
     @property
     def scanned(self) -> tuple[int, int]:
-        """The bytes and the events that have been scanned since the master started. Repeated scans count once."""
+        """The bytes and the events that have been scanned since the master started.
+
+        Bytes and events that were scanned twice count once.
+        """
         with self._lock:
             files = list(self._files.values())
         return (

@@ -65,7 +65,9 @@ class Watcher:
             try:
                 seen = self._look()
             except OSError as error:
-                seen = str(error)  # for example for a purged file; the dumps that wake up report the error
+                # Looking at the files may fail because a file was purged. The waiting dumps are woken and report the
+                # error themselves.
+                seen = str(error)
             with self._changed:
                 if seen != self._seen:
                     self._seen = seen

@@ -31,7 +31,8 @@ def writer_of(path: Path) -> int | None:
                 ):
                     return int(process.name)
             except OSError:
-                continue  # the descriptor was closed meanwhile
+                # The process closed the file descriptor after the directory was listed.
+                continue
     return None
 
 

@@ -1,4 +1,4 @@
-"""The SQL statements that a slave's console executes: what each changes, when it is refused, and with which error.
+"""The SQL statements that a slave's console executes: what they change, and with which errors the slave refuses them.
 
 The slave answers as MySQL 9.7 does. Error numbers, SQLSTATEs and texts were recorded from such a server and stand in
 tests/console/data. docs/console-differences.md lists the statements to which a slave answers differently.
@@ -145,8 +145,6 @@ class SlaveConsole:
             "gtid_executed": status.executed_gtids(self._slave.channels),
         }
 
-    # -- commands
-
     @singledispatchmethod
     def _execute(self, command: Command) -> Result:
         raise server_errors.ER_NOT_SUPPORTED_YET(type(command).__name__)
@@ -281,8 +279,6 @@ class SlaveConsole:
         return show_events(
             path, family, position=command.position, offset=command.offset, count=command.count
         )
-
-    # -- helpers
 
     def _chosen(self, channel: str | None, *, every: bool = False) -> list[Configured]:
         """Return the channels that a statement is about: all of them, or the one in its FOR CHANNEL clause.

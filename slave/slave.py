@@ -136,8 +136,6 @@ class Slave:
             self._lock.release()
             raise
 
-    # -- channels
-
     @property
     def channels(self) -> list[Configured]:
         """All channels of the slave, ordered by name. The default channel, whose name is empty, comes first."""
@@ -247,8 +245,6 @@ class Slave:
                 for file in (source_info.NAME, "master.info", "relay-log.info", "relay-bin.index"):
                     durable.remove(configured.directory / file)
 
-    # -- the process
-
     def wait(self) -> None:
         """Wait until the threads of all channels have ended.
 
@@ -275,8 +271,10 @@ class Slave:
 
     @property
     def error(self) -> BaseException | None:
-        """The error that ended a thread of any channel. If several threads failed, the earliest error. None without
-        an error."""
+        """The error that ended a thread of any channel.
+
+        If several threads failed, this is the earliest error. Without an error it is None.
+        """
         workers = [
             worker for one in self.channels for worker in (one.channel.io_worker, one.channel.sql_worker)
         ]

@@ -193,8 +193,6 @@ def _long_time(when: float) -> datetime | str:
     return datetime.fromtimestamp(when, UTC) if when else _NEVER
 
 
-# -- performance_schema
-
 CHANNEL_COLUMNS = (
     Column("CHANNEL_NAME"),
     Column("FILTER_ON"),

@@ -4,7 +4,7 @@ Each module describes one file, and the order of writes that keeps the file usab
 """
 
 AFRESH = "to start afresh, remove the relay directory"
-"""The end of the text of errors about unusable state files. It tells the user the remedy.
+"""The last words of error texts about unusable state files, which tell the user the remedy.
 
 The remedy is safe, because the slave can fetch everything in its relay directory from the master again.
 """

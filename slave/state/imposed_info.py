@@ -21,7 +21,7 @@ NAME = "imposed.info"
 
 
 class ImposedInfo(state_file.State):
-    """The content of ``imposed.info``."""
+    """The content of the state file ``imposed.info``: the filters that the master imposes on this slave."""
 
     filters: list[str] = Field(default_factory=list)
     """The imposed filters. Each is a protobuf message ``ImposedFilter``, serialized and encoded in base64."""

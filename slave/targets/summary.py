@@ -39,7 +39,7 @@ _PARTIAL_UPDATE = 4
 It differs from a plain update, because these after-images hold JSON diffs and have another layout.
 """
 _MOST_PLANS = 1024
-"""The number of column plans in the cache, at a few kilobytes each.
+"""The largest number of column plans in the target's cache. A plan takes a few kilobytes.
 
 A plan is the parsed description of a table's columns, by which the target finds the ends of row images.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 FIRST = 0.1
-"""The longest wait after the first failed attempt, seconds. Each further failure doubles the longest wait."""
+"""The longest wait after the first failed attempt, seconds. Each further failed attempt doubles the longest wait."""
 
 
 class Backoff:

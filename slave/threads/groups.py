@@ -27,11 +27,11 @@ class Keyword(enum.Enum):
     NONE = enum.auto()
     """A statement that does not control a transaction. The slave's filter decides about it."""
     BEGIN = enum.auto()
-    """BEGIN, XA START or XA BEGIN, which open a transaction."""
+    """A statement that opens a transaction: BEGIN, XA START or XA BEGIN."""
     END = enum.auto()
-    """COMMIT or ROLLBACK, which end a transaction."""
+    """A statement that ends a transaction: COMMIT or ROLLBACK."""
     INSIDE = enum.auto()
-    """SAVEPOINT, RELEASE SAVEPOINT, ROLLBACK TO, and XA statements that do not open a transaction."""
+    """A statement inside a transaction: SAVEPOINT, RELEASE SAVEPOINT, ROLLBACK TO, XA END, XA COMMIT and the like."""
 
 
 def keyword(text: str) -> Keyword:
@@ -53,9 +53,9 @@ def keyword(text: str) -> Keyword:
 class _State(enum.Enum):
     OUTSIDE = enum.auto()
     STATEMENT = enum.auto()
-    """A group without BEGIN is open, and the next statement ends the group."""
+    """The state inside a group of events without BEGIN, such as a DDL statement. The next statement ends the group."""
     TRANSACTION = enum.auto()
-    """A transaction is open, and only COMMIT, ROLLBACK, Xid or XA PREPARE ends the group."""
+    """The state inside a transaction, which only COMMIT, ROLLBACK, Xid or XA PREPARE ends."""
 
 
 class Groups:

@@ -34,8 +34,8 @@ def ranges(member: pb.GtidRuns) -> Iterator[tuple[int, int]]:
 def add_runs(gtids: GtidSet, runs: pb.GtidRunsSet) -> None:
     """Add the GTIDs that the master sent with a chunk to the set ``gtids``.
 
-    ``runs`` encodes the GTIDs as runs of consecutive numbers. Raises GtidError when one of the two holds MySQL's
-    GTIDs and the other one MariaDB's.
+    ``runs`` encodes the GTIDs as runs of consecutive numbers. Raises GtidError when ``gtids`` holds MySQL's GTIDs and
+    ``runs`` MariaDB's, or the reverse.
     """
     for member in runs.members:
         key: SourceKey = (member.uuid, member.tag)
@@ -77,7 +77,7 @@ def gtids_between(
 ) -> GtidSet:
     """Read the relay log from ``start`` to ``end`` and return the GTIDs of the transactions there.
 
-    Raises BinlogError when a relay log file is damaged, and StateCorrupt when its index is.
+    Raises BinlogError when a relay log file is damaged, and StateCorrupt when the relay log's index file is damaged.
     """
     found = parse_gtid_set("", family)
     files = read_index(directory)

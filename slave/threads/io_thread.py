@@ -72,7 +72,7 @@ A running master answers both at once.
 """
 
 _TICK = 0.05
-"""The period in which a helper thread saves ``master.info`` and checks that the master is not silent, seconds."""
+"""The interval at which a helper thread saves ``master.info`` and checks that the master is not silent, seconds."""
 
 _MOST_UNKNOWN_REGISTRATIONS = 3
 """The number of NOT_FOUND answers to a dump request in a row after which the slave gives up.

@@ -143,7 +143,7 @@ class Receiver:
 
         This is the context manager for a change of filter. Inside the ``with`` block the caller asks the master to
         change the filter, and the receiver writes nothing. After the block the receiver discards chunks that the old
-        filter selected, until :meth:`await_version`'s version or a new stream arrives.
+        filter selected, until a new stream begins or a chunk has the version given to :meth:`await_version`.
         """
         with self._lock:
             self._relay_log.recover(to.relay_position)

@@ -121,7 +121,10 @@ class RelayEnd:
 
     @property
     def newest_reached(self) -> MasterInfo | None:
-        """The newest recorded position that the applier has reached, with its GTID set. None before the first."""
+        """The newest recorded position that the applier has reached, with its GTID set.
+
+        None before the applier has reached a recorded position.
+        """
         with self._changed:
             return self._newest_reached
 

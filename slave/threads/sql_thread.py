@@ -77,7 +77,7 @@ class SqlThread:
         self._stop = threading.Event()
         self._info = self._file.load()
         self._saved_at = clock()
-        # The members of RelayLogInfo that have changed since relay-log.info was written.
+        # This dictionary holds the members of RelayLogInfo that have changed since the last write of relay-log.info.
         self._unsaved: dict[str, str | int] = {}
         self._applier: EventApplier | None = None
         self._executed: GtidSet = parse_gtid_set("")
@@ -151,7 +151,7 @@ class SqlThread:
         self._filter_is_old = True
 
     def stop(self) -> None:
-        """Make :meth:`run` end soon, without breaking off a transaction.
+        """Make :meth:`run` end soon, without interrupting a transaction.
 
         The thread normally ends after the current transaction. If the master dropped transactions and counted rule
         hits for them, the thread goes on to the next position that the I/O thread recorded. Only there do the counts

@@ -149,6 +149,9 @@ class UntilGtids:
 
 
 def _number(file: str) -> int:
-    """Return the number at the end of a binlog file's name, by which binlog files are ordered, or 0 without one."""
+    """Return the number at the end of a binlog file's name, by which binlog files are ordered.
+
+    Return 0 for a name without a number.
+    """
     digits = file.rpartition(".")[2]
     return int(digits) if digits.isdigit() else 0
