@@ -75,5 +75,6 @@ def binlog_command(
     try:
         print_binlog(files, options, sys.stdout.buffer, log)
     except BrokenPipeError:
-        # A reader such as ``head`` closed the pipe. Shells report 141 for a program that SIGPIPE ended.
+        # The program that reads the output, such as ``head``, has closed the pipe. The exit code is 141, which shells
+        # report for a program that the signal SIGPIPE ended.
         raise typer.Exit(141) from None

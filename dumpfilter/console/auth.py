@@ -55,7 +55,7 @@ def check_users(host: str, users: Mapping[str, str]) -> None:
 def new_nonce() -> bytes:
     """Return 20 random bytes, with which a client must combine its password in a login.
 
-    The bytes are from 1 to 127, since clients read them as a text that ends with NUL.
+    Each byte has a value from 1 to 127, because clients read the bytes as a text that ends with NUL.
     """
     return bytes(1 + secrets.randbelow(127) for _ in range(_NONCE_LENGTH))
 

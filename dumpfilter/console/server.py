@@ -88,7 +88,8 @@ class ConsoleServer:
                 f"the console cannot listen on {self.host}:{self.port}: {error.strerror or error}"
             ) from error
         self.port = listener.getsockname()[1]
-        # An interrupted statement may hold its thread for a while, so there are two threads for each connection.
+        # The pool has two worker threads for each connection. An interrupted statement may hold its thread for a while,
+        # and the client can already send the next statement.
         self._pool = ThreadPoolExecutor(2 * self._max_connections, "console-statement")
         ready = threading.Event()
         self._thread = threading.Thread(

@@ -342,7 +342,7 @@ class ChannelFilters:
 def fold_channel(name: str) -> str:
     """Return a channel's name in lower case, as a server stores it.
 
-    Each character becomes one character. Accents stay.
+    Each character is replaced by one character, and accents stay.
     """
     return "".join(lower if len(lower := character.lower()) == 1 else character for character in name)
 

@@ -196,8 +196,9 @@ class Filter(ReplicationFilter):
         return _hits(rewritten, self._ask_rows(database, table))
 
     def hits_statement(self, statement: Statement) -> tuple[BaseRuleKind, ...]:
-        """Return the kinds of the rules that match a statement. MySQL adds 1 to the column COUNTER of a kind of rule
-        for each time that the kind is in the list.
+        """Return the kinds of the rules that match a statement.
+
+        MySQL adds 1 to the column COUNTER of a kind of rule for each time that the kind is in the list.
 
         A rewrite rule counts when it changes the current database's name, and never for CREATE and DROP DATABASE. A
         do-db or ignore-db rule counts once, however often the server asks it. tests/filter/data has a real MySQL's

@@ -128,6 +128,7 @@ class TableFlags:
 
     def hits(self) -> npt.NDArray[np.int8]:
         """Return the rules that each subject (table or statement) matches: an int8 array with one row for each subject.
+
         A row holds indexes into :data:`~dumpfilter.filter.hits.KINDS`, and -1 after the last index. A row is valid only
         if :meth:`array` has FILTER_HIT_F for its subject. Only matches of the slave's rules count. Events that
         ``--binlog-*-db`` rules or the master operator's rules drop match no rule of the slave.
@@ -141,7 +142,7 @@ class TableFlags:
         """
         wanted = len(self._subjects)
         if wanted > self._known:
-            # A slave may have two dump threads for a moment, and both use this array.
+            # Two dump threads of one slave may run at the same time, and both use this array.
             with self._subjects.lock:
                 if wanted > self._flags.size:
                     larger = np.zeros(max(wanted, 2 * self._flags.size), np.uint32)

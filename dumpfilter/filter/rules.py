@@ -224,8 +224,8 @@ class WriteSemantics(enum.StrEnum):
     SERVER = "server"
     """The behaviour of today's servers for ``--binlog-do-db`` and ``--binlog-ignore-db``.
 
-    Of a statement without a current database they think differently. MySQL always writes it to the binlog. MariaDB
-    checks the rules with an empty database name, which no rule matches.
+    MySQL and MariaDB differ for a statement without a current database. MySQL always writes the statement to the
+    binlog. MariaDB checks the rules with an empty database name, which no rule matches.
     """
     WORKLOG = "worklog"
     """The behaviour that the manual once described (WL#2516, "Binlog filtering", step 2).

@@ -94,7 +94,7 @@ class WriteFilter(ReplicationFilter):
 
     @property
     def is_on(self) -> bool:
-        """Whether any rule could drop an event, which is so when there is a rule at all."""
+        """Whether the filter could drop any event. A filter without rules drops nothing."""
         return bool(self.rules)
 
     def decide_rows(self, database: str, table: str) -> Decision:
