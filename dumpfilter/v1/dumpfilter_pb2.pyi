@@ -112,7 +112,7 @@ class ImposedFilter(_message.Message):
     def __init__(self, name: _Optional[str] = ..., filter: _Optional[_Union[FilterDefinition, _Mapping]] = ...) -> None: ...
 
 class RegisterRequest(_message.Message):
-    __slots__ = ("server_id", "uuid", "host", "port", "channel", "filter", "user", "password")
+    __slots__ = ("server_id", "uuid", "host", "port", "channel", "filter", "user", "password", "secret")
     SERVER_ID_FIELD_NUMBER: _ClassVar[int]
     UUID_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
@@ -121,6 +121,7 @@ class RegisterRequest(_message.Message):
     FILTER_FIELD_NUMBER: _ClassVar[int]
     USER_FIELD_NUMBER: _ClassVar[int]
     PASSWORD_FIELD_NUMBER: _ClassVar[int]
+    SECRET_FIELD_NUMBER: _ClassVar[int]
     server_id: int
     uuid: str
     host: str
@@ -129,7 +130,8 @@ class RegisterRequest(_message.Message):
     filter: FilterDefinition
     user: str
     password: str
-    def __init__(self, server_id: _Optional[int] = ..., uuid: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., channel: _Optional[str] = ..., filter: _Optional[_Union[FilterDefinition, _Mapping]] = ..., user: _Optional[str] = ..., password: _Optional[str] = ...) -> None: ...
+    secret: bytes
+    def __init__(self, server_id: _Optional[int] = ..., uuid: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., channel: _Optional[str] = ..., filter: _Optional[_Union[FilterDefinition, _Mapping]] = ..., user: _Optional[str] = ..., password: _Optional[str] = ..., secret: _Optional[bytes] = ...) -> None: ...
 
 class RegisterResponse(_message.Message):
     __slots__ = ("slave_id", "filter", "filter_version", "master_uuid", "family", "server_version", "imposed", "server_id")
@@ -284,8 +286,14 @@ class Chunk(_message.Message):
     def __init__(self, file: _Optional[str] = ..., events: _Optional[bytes] = ..., format_description: _Optional[bytes] = ..., start_position: _Optional[int] = ..., end_position: _Optional[int] = ..., resume_position: _Optional[int] = ..., resume_bytes: _Optional[int] = ..., completed: _Optional[_Union[GtidRunsSet, _Mapping]] = ..., empty: _Optional[_Union[GtidRunsSet, _Mapping]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., filter_version: _Optional[int] = ..., heartbeat: _Optional[bool] = ..., end_of_log: _Optional[bool] = ..., end_of_file: _Optional[bool] = ..., hits: _Optional[_Iterable[_Union[RuleHits, _Mapping]]] = ...) -> None: ...
 
 class ListSlavesRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("slave_id", "user", "password")
+    SLAVE_ID_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    PASSWORD_FIELD_NUMBER: _ClassVar[int]
+    slave_id: str
+    user: str
+    password: str
+    def __init__(self, slave_id: _Optional[str] = ..., user: _Optional[str] = ..., password: _Optional[str] = ...) -> None: ...
 
 class Slave(_message.Message):
     __slots__ = ("slave_id", "server_id", "uuid", "host", "port", "channel", "filter", "filter_version", "dumping", "position", "counts", "registered_at", "last_seen_at", "imposed", "user")
@@ -328,8 +336,14 @@ class ListSlavesResponse(_message.Message):
     def __init__(self, slaves: _Optional[_Iterable[_Union[Slave, _Mapping]]] = ...) -> None: ...
 
 class StatusRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("slave_id", "user", "password")
+    SLAVE_ID_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    PASSWORD_FIELD_NUMBER: _ClassVar[int]
+    slave_id: str
+    user: str
+    password: str
+    def __init__(self, slave_id: _Optional[str] = ..., user: _Optional[str] = ..., password: _Optional[str] = ...) -> None: ...
 
 class StatusResponse(_message.Message):
     __slots__ = ("master_uuid", "family", "server_version", "position", "files", "slaves", "index", "write_rules")
