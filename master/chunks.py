@@ -15,6 +15,7 @@ from dumpfilter.binlog.gtid_sources import SourceKey
 from dumpfilter.dump import ChunkPlan, Counts, DumpThread, render
 from dumpfilter.dump.chunk import GtidRuns, ReadyPlan
 from dumpfilter.filter.convert import hits_to_proto
+from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.register import Register, RegisteredSlave
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.v1 import dumpfilter_pb2 as pb
@@ -35,8 +36,12 @@ _LEAST_SPLIT = 1 << 16
 class ChunkWriter:
     """A maker of one dump's chunks, the gRPC messages with events and positions for the slave.
 
-    The position and the counts of each chunk are also recorded in the register of slaves.
+    The position and the counts of each chunk are also recorded in the register of slaves. The caller sets
+    :attr:`source` before the first chunk of each binlog file.
     """
+
+    source: IndexedFile
+    """The open binlog file from which the chunks' events are read. Another file may take its name meanwhile."""
 
     def __init__(
         self, store: BinlogStore, register: Register, slave: RegisteredSlave, position: int, chunk_size: int
@@ -79,7 +84,7 @@ class ChunkWriter:
             heartbeat=heartbeat,
         )
         if announce or self._is_first:
-            chunk.format_description = self._store.open_file(file).file.format_description.raw
+            chunk.format_description = self.source.file.format_description.raw
             chunk.start_position = position or 0
             self._is_first = False
         self._end = self._resume = position or 0
@@ -128,19 +133,25 @@ class ChunkWriter:
         """Return the bytes of the events that a plan lists as byte ranges of a binlog file. The plan is not empty."""
         if isinstance(plan, ReadyPlan):
             return plan.events
-        file = self._store.open_file(plan.file).file
-        ranges = plan.ranges
+        source, ranges = self.source, plan.ranges
         low, high = int(ranges[0, 0]), int(ranges[-1, 0] + ranges[-1, 1])
         if len(ranges) == 1 and not ranges[0, 2]:
-            return file.read(low, high - low)
+            events = source.read(low, high - low)
+            source.check()
+            return events
+        fd = source.file.format_description
         span = high - low
         # Byte ranges near one another are read together with the bytes between them, which saves system calls.
         if ranges[:, 0].min() < low or span > min(_READ_COST * len(ranges), _LONGEST_READ):
-            return render(plan, b"", 0, file.read, file.format_description)
+            events = render(plan, b"", 0, source.read, fd)
+            source.check()
+            return events
         if self._buffer.size < span:
             self._buffer = np.empty(max(span, 1 << 20), np.uint8)
-        got = file.read_into(self._buffer[:span], low)
-        return render(plan, self._buffer[:got], low, file.read, file.format_description)
+        source.read_whole(self._buffer[:span], low)
+        events = render(plan, self._buffer[:span], low, source.read, fd)
+        source.check()
+        return events
 
     def _runs(self, plan: ChunkPlan, runs: GtidRuns) -> pb.GtidRunsSet:
         if isinstance(plan, ReadyPlan):

@@ -7,6 +7,7 @@ import re
 import uuid as uuids
 from pathlib import Path
 
+from dumpfilter.binlog.file_reads import unreadable
 from dumpfilter.index.fileset import BinlogSet
 
 _SERVER_UUID = re.compile(r"^\s*server[-_]uuid\s*=\s*([0-9a-fA-F-]{36})\s*$", re.MULTILINE)
@@ -21,13 +22,16 @@ def uuid_of(binlogs: BinlogSet) -> str:
     if binlogs.index is not None:
         for path in _kept(binlogs.index):
             try:
-                found = _SERVER_UUID.search(path.read_text())
-            except OSError:
-                found = None
+                found = _SERVER_UUID.search(path.read_text("ascii", "replace"))
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                # Without this file the set would have another UUID, and its slaves would take it for another set.
+                raise unreadable(error, file=str(path)) from None
             if found:
                 return found[1].lower()
     with binlogs.file(binlogs.names[0]) as first:
-        head = first.format_description.raw + first.read(first.first_event, 4096)
+        head = first.format_description.raw + first.read_up_to(first.first_event, 4096)
     return str(uuids.uuid5(uuids.NAMESPACE_OID, head.hex()))
 
 
