@@ -8,6 +8,7 @@ import uuid as uuids
 from pathlib import Path
 
 from dumpfilter.binlog.file_reads import unreadable
+from dumpfilter.binlog.writer import create_new
 from dumpfilter.index.fileset import BinlogSet
 
 _SERVER_UUID = re.compile(r"^\s*server[-_]uuid\s*=\s*([0-9a-fA-F-]{36})\s*$", re.MULTILINE)
@@ -45,7 +46,8 @@ def keep_uuid(binlogs: BinlogSet) -> None:
     if not any(path.exists() for path in _kept(binlogs.index)):
         path = _kept(binlogs.index)[-1]
         beside = path.with_name(path.name + ".new")
-        beside.write_text(f"[auto]\nserver-uuid={uuid_of(binlogs)}\n")
+        with create_new(beside) as file:
+            file.write(f"[auto]\nserver-uuid={uuid_of(binlogs)}\n".encode())
         os.replace(beside, path)
 
 

@@ -117,8 +117,8 @@ def check_whole(got: int, wanted: int, offset: int, *, file: str) -> None:
     """Raise BinlogTruncated when a read of bytes that were there before has come back with fewer bytes."""
     if got < wanted:
         raise BinlogTruncated(
-            f"the file was truncated: it ends at {offset + got}, inside the {wanted} bytes from here on that it had "
-            "before; copy it again from the server",
+            f"the file was truncated: it has {got} of the {wanted} bytes from here on that it had before; "
+            "copy it again from the server",
             file=file,
             position=offset,
         )

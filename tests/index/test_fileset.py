@@ -189,7 +189,7 @@ class TestFile:
             assert file.size == len(data)
             assert file.read(10, 5) == data[10:15]
             assert file.read_up_to(len(data) - 1, 5) == data[-1:]
-            with pytest.raises(BinlogTruncated, match="it ends at"):
+            with pytest.raises(BinlogTruncated, match="it has 1 of the 5 bytes"):
                 file.read(len(data) - 1, 5)
             buffer = np.zeros(100, np.uint8)
             assert file.read_into(buffer, len(data) - 40) == 40
