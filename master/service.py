@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import grpc
 import structlog
 
-from dumpfilter.errors import DumpfilterError, OptionError
+from dumpfilter.errors import BinlogError, DumpfilterError, OptionError
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.convert import (
     family_to_proto,
@@ -196,11 +196,9 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         return _answer(context, self._status)
 
     def _status(self) -> pb.StatusResponse:
-        self.store.binlogs.refresh()
+        self.store.refresh()
         names = self.store.binlogs.names
-        files = [
-            pb.BinlogFile(name=name, size=self.store.binlogs.path(name).stat().st_size) for name in names
-        ]
+        files = [pb.BinlogFile(name=printable(name), size=self._size(name)) for name in names]
         segments, cached = self.store.cache_status()
         bytes_scanned, events_scanned = self.store.scanned
         fd = self.store.format_description
@@ -209,7 +207,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             master_uuid=self.master_uuid,
             family=family_to_proto(fd.family),
             server_version=fd.server_version,
-            position=pb.BinlogPosition(file=names[-1], position=files[-1].size),
+            position=pb.BinlogPosition(file=printable(names[-1]), position=files[-1].size),
             files=files,
             slaves=self._slaves(),
             index=pb.IndexStatus(
@@ -220,6 +218,13 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             ),
             write_rules=map(str, write_filter.rules) if write_filter is not None else (),
         )
+
+    def _size(self, name: str) -> int:
+        try:
+            return self.store.binlogs.size(name)
+        except BinlogError:
+            # A server shows size 0 for a file that the index file names and that is missing.
+            return 0
 
     def _place(self, place: pb.BinlogPosition) -> tuple[str, int]:
         """Check the binlog file and position from which a slave wants its new filter, and return them.
