@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,7 @@ from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.printable import printable
+from dumpfilter.security.passwords import ConsolePassword
 from dumpfilter.security.tls import ServerTls, temporary_tls
 
 # At run time this import would load pyarrow, which only a master with pre-filtered binlogs (splits) needs.
@@ -137,7 +138,7 @@ def _console_tls(endpoint: ConsoleEndpoint | None) -> ServerTls | None:
 
 @contextmanager
 def _console(
-    options: MasterOptions, server: MasterServer, users: dict[str, str], tls: ServerTls | None
+    options: MasterOptions, server: MasterServer, users: Mapping[str, ConsolePassword], tls: ServerTls | None
 ) -> Iterator[int | None]:
     """Serve the SQL console while the ``with`` block runs, and yield its port, or None when no console is wanted."""
     endpoint = options.console
@@ -147,8 +148,8 @@ def _console(
     executor = MasterConsole(
         server.service, port=server.port, lower_case_table_names=options.lower_case_table_names
     )
-    with serving(endpoint, executor, users, tls) as console_port:
-        yield console_port
+    with serving(endpoint, executor, users, tls) as console:
+        yield console.port
 
 
 def _descriptions(
