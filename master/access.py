@@ -84,7 +84,8 @@ class Access:
         self._key = secrets.token_bytes(32)
         self._lock = threading.Lock()
         self._slots = threading.BoundedSemaphore(CHECKS_AT_ONCE)
-        self._waiting = 0
+        self.waiting = 0
+        """The number of calls that wait for their turn to have a password hashed."""
         self._addresses = Throttle(free=FREE_GUESSES, clock=clock)
         self._users_guessed = Throttle(free=FREE_GUESSES_OF_A_USER, clock=clock)
         self._devices: OrderedDict[bytes, None] = OrderedDict()
@@ -163,14 +164,14 @@ class Access:
     def _turn(self) -> Iterator[None]:
         """Wait until a password may be hashed. Raises TryLater when too many calls wait, or when the wait is long."""
         with self._lock:
-            if self._waiting >= MOST_WAITING:
+            if self.waiting >= MOST_WAITING:
                 raise TryLater("the master is checking many passwords: try again", quiet=True)
-            self._waiting += 1
+            self.waiting += 1
         try:
             mine = self._slots.acquire(timeout=LONGEST_TURN)
         finally:
             with self._lock:
-                self._waiting -= 1
+                self.waiting -= 1
         if not mine:
             raise TryLater("the master is checking many passwords: try again", quiet=True)
         try:

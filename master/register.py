@@ -398,6 +398,11 @@ class Register:
         with self._lock:
             return list(self._slaves.values())
 
+    @property
+    def idle(self) -> tuple[int, int]:
+        """The number of slaves without a running dump, and the memory that their registrations take, bytes."""
+        return len(self._idle), self._idle_weight
+
     def of_user(self, user: str) -> list[RegisteredSlave]:
         """Return the registered slaves of a user, in the order of their registration."""
         return [slave for slave in self.all() if slave.user == user]

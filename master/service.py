@@ -138,22 +138,26 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             return self._register(request, peer)
         return slave
 
-    def reconfigure(self, config: MasterConfig) -> None:
-        """Use another configuration: users and imposed filters.
-
-        Dumps of slaves whose user is gone or has another password end with UNAUTHENTICATED. Dumps of slaves on which
-        other filters are imposed now end with NOT_FOUND. These slaves register again, are told the filters, and go on
-        from the transaction boundary up to which they have received everything. Raises OptionError when the last user
-        is gone.
-        """
+    def check_reconfigurable(self, config: MasterConfig) -> None:
+        """Raise OptionError for a configuration that a running master cannot take over: one without the last user."""
         if self.config.users and not config.users:
             raise OptionError(
                 "no [[user]] is left, and every slave could connect: to open this master, restart it"
             )
+
+    def reconfigure(self, config: MasterConfig) -> int:
+        """Use another configuration: users and imposed filters.
+
+        Dumps of slaves whose user is gone or has another password end with UNAUTHENTICATED. Dumps of slaves on which
+        other filters are imposed now end with NOT_FOUND. These slaves register again, are told the filters, and go on
+        from the transaction boundary up to which they have received everything. Return the number of registrations
+        that have ended.
+        """
         with self._reconfiguring:
             self.access.change(config.users)
             self.config = config
-            for slave in self.register.remove_all(self._no_longer_valid):
+            ended = self.register.remove_all(self._no_longer_valid)
+            for slave in ended:
                 log.info(
                     "registration ended",
                     peer=slave.peer,
@@ -163,11 +167,12 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
                     reason=printable(str(slave.ended_by)),
                 )
         self.store.wake()
+        return len(ended)
 
     def _no_longer_valid(self, slave: RegisteredSlave) -> DumpfilterError | None:
         """Return why a registration must end after a change of the configuration, or None when it may stay."""
         config = self.config
-        if config.users and config.users.get(slave.user) != slave.password:
+        if config.users and (slave.password is None or config.users.get(slave.user) != slave.password):
             return AccessDenied(
                 f"the master's configuration no longer has this password for user {printable(slave.user)!r}"
             )
@@ -234,7 +239,8 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
                 context.abort(grpc.StatusCode.UNAVAILABLE, "the master is shutting down")
             context.abort(
                 grpc.StatusCode.ABORTED,
-                "this dump is over: the slave registered or began a dump anew, or was unregistered",
+                "this dump is over: the slave registered or began a dump anew, or was unregistered "
+                "(is another slave running with a copy of this slave's relay directory?)",
             )
 
     def ListSlaves(

@@ -404,8 +404,7 @@ class IoThread:
             raise BinlogCorrupt(f"{where}: {details}") from error
         if code == grpc.StatusCode.ABORTED:
             raise DumpTakenOver(
-                f"{where}: {details or 'a newer dump of the same slave took over'} "
-                "(is another slave running with this server uuid?)"
+                f"{where}: {details or 'a newer dump of the same slave took over'}"
             ) from error
         raise StreamError(f"{where}: {code.name}: {details}") from error
 
