@@ -43,7 +43,7 @@ _KEY = secrets.token_bytes(16)
 
 
 class Accounts:
-    """The users who may log in to a console, with what is kept of their passwords. Thread-safe.
+    """The users who may log in to a console, with their stored passwords. Thread-safe.
 
     ``users`` has a password for each user name. A text is a password in the clear.
     """
@@ -54,7 +54,7 @@ class Accounts:
 
     @property
     def users(self) -> Mapping[str, ConsolePassword]:
-        """What is kept of each user's password, by user name."""
+        """The stored passwords of all users, by user name."""
         return self._users
 
     def change(self, users: Mapping[str, ConsolePassword]) -> set[str]:
@@ -64,7 +64,7 @@ class Accounts:
         return {name for name, password in old.items() if users.get(name) != password}
 
     def password_of(self, user: str) -> ConsolePassword:
-        """Return what is kept of a user's password.
+        """Return a user's stored password.
 
         For an unknown user return the entry of another user, which is the same each time. The login then takes the
         same course as for a known user, so that an attacker cannot find user names by trying.
@@ -86,7 +86,7 @@ class Accounts:
 
 
 def stored(users: Mapping[str, str | ConsolePassword]) -> dict[str, ConsolePassword]:
-    """Return what a console keeps of each user's password. A text is a password in the clear."""
+    """Return the stored password of each user. A text is a password in the clear."""
     return {
         name: ConsolePassword.plain(password) if isinstance(password, str) else password
         for name, password in users.items()

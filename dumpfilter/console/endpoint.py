@@ -34,7 +34,7 @@ class ConsoleEndpoint:
     tls: TlsFiles = field(default_factory=TlsFiles)
 
     def users(self, configured: Mapping[str, ConsolePassword] | None = None) -> dict[str, ConsolePassword]:
-        """Return what the console keeps of the password of each user who may log in, by user name.
+        """Return the stored password of each user who may log in, by user name.
 
         ``configured`` has the users of the configuration file. The endpoint's own user replaces a configured user of
         the same name. Raises OptionError if a user has no password although other machines can reach the console.

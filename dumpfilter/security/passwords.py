@@ -1,7 +1,7 @@
 """Stored passwords: what a configuration file keeps of a password, and the check of a password against that.
 
-Replication users have a scrypt hash. Users of a console have one of the hashes that MySQL stores, because MySQL's
-client protocol never sends the password itself, and a console can check a login only with such a hash.
+Replication users have a scrypt hash. Users of a console have one of the hashes that MySQL stores. MySQL's client
+protocol sends digests instead of the password, and only such a hash can check these digests.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def to_bytes(password: str) -> bytes:
 
 
 class StoredPassword(Protocol):
-    """What the master keeps of a replication user's password. Equal objects store the same password alike."""
+    """The stored password of a replication user. Equal objects store the same password alike."""
 
     def matches(self, password: str) -> bool:
         """Tell whether the password is right. The time does not tell how much of a wrong password is right."""
@@ -145,7 +145,7 @@ class Sha2Crypt:
 
 @dataclass(frozen=True)
 class ConsolePassword:
-    """What a console keeps of a user's password, for logins with either of MySQL's authentication plugins.
+    """The stored password of a console's user, for logins with either of MySQL's authentication plugins.
 
     A member is None where the configuration has no such hash. A user without any hash has no password.
     """
@@ -159,7 +159,7 @@ class ConsolePassword:
 
     @classmethod
     def plain(cls, password: str) -> ConsolePassword:
-        """Return what a console keeps of a password that it is given in the clear."""
+        """Return the stored form of a password that is given in the clear."""
         if not password:
             return cls()
         data = to_bytes(password)
