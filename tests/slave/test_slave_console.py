@@ -133,6 +133,36 @@ def test_a_master_with_another_configuration(
         assert wanted != whole(growing.index, (("", 0), alone))
 
 
+@pytest.mark.parametrize("restarted", [True, False])
+@pytest.mark.parametrize("change", ["added", "removed"])
+def test_a_changed_imposed_filter_and_transactions_that_are_received_and_not_applied(
+    data: Path, tmp_path: Path, change: str, restarted: bool
+) -> None:
+    """A new filter is in force from the applier's place on, and the end of a filter from the I/O thread's place on."""
+    growing = GrowingCopy(data / "mysql-row", tmp_path / "live", seed=3)
+    growing.more(growing.transactions // 2)
+    imposed = imposing("--replicate-ignore-db=hr"), both([], ["--replicate-ignore-db=hr"])
+    nothing = MasterConfig(), both([], [])
+    (before, old), (after, new) = (nothing, imposed) if change == "added" else (imposed, nothing)
+    with serving(growing.index, before) as master, driven(tmp_path / "s") as slave:
+        slave.follow(master)
+        slave.sql("START REPLICA IO_THREAD")
+        slave.catch_up(master, executed=False)
+        place = slave.received() if change == "removed" else ("", 0)
+        master.reconfigure(after)
+        wait_until(lambda: slave.channel().received.connections == 2)
+        growing.more(growing.transactions)
+        slave.catch_up(master, executed=False)
+        if restarted:
+            slave.sql("STOP REPLICA")
+            slave.restart()
+        slave.sql("START REPLICA SQL_THREAD")
+        slave.catch_up(master)
+        wanted = whole(growing.index, (("", 0), old), (place, new))
+        assert wanted != whole(growing.index, (("", 0), old))
+        assert slave.summary() == wanted
+
+
 def test_a_slave_whose_password_changes_goes_on_with_the_new_one(data: Path, tmp_path: Path) -> None:
     growing = GrowingCopy(data / "mysql-row", tmp_path / "live", seed=2)
     growing.more(20)
