@@ -18,6 +18,7 @@ from dumpfilter.filter import ReplicationFilter, Rule, WriteSemantics
 from dumpfilter.filter.factory import make_write_filter
 from dumpfilter.master.config import MasterConfig, load_config
 from dumpfilter.master.console import MasterConsole
+from dumpfilter.master.limits import MAX_DUMPS, ServerLimits
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.printable import printable
@@ -50,6 +51,8 @@ class MasterOptions:
     """Rules like ``--binlog-do-db``. The master serves the binlog as if a server with these rules had written it."""
     write_semantics: WriteSemantics = WriteSemantics.SERVER
     lower_case_table_names: int = 0
+    max_dumps: int = MAX_DUMPS
+    """The largest number of slaves that can receive events at once."""
     splits: Sequence[Path] = field(default_factory=tuple)
     """Directories with splits of the set, which are binlogs that a job has filtered in advance.
 
@@ -60,7 +63,8 @@ class MasterOptions:
 def run_master(options: MasterOptions, terminal: Console) -> None:
     """Serve a binlog set to slaves until SIGINT or SIGTERM, and print the set and the addresses on the terminal.
 
-    Raises DumpfilterError when the set or the configuration cannot be used, or when a port is taken.
+    Raises DumpfilterError when the set or the configuration cannot be used, when a port is taken, or when the gRPC
+    server ends by itself.
     """
     presplit = _open_splits(options.splits)
     _allow_open_files()
@@ -82,6 +86,7 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
         write_filter=write_filter,
         config=config,
         presplit=presplit,
+        limits=ServerLimits(max_dumps=options.max_dumps),
     )
     # The console's certificate is loaded before slaves can connect, so that a bad certificate stops the start.
     tls = _console_tls(options.console)
@@ -100,7 +105,7 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
             if options.port_file is not None:
                 write_port(options.port_file, server.port)
             while not stop.wait(1.0):
-                pass
+                server.check()
             terminal.print("stopping")
     finally:
         server.stop()

@@ -15,6 +15,7 @@ from dumpfilter.errors import (
     PositionError,
 )
 from dumpfilter.master.access import AccessDenied
+from dumpfilter.master.limits import Overloaded
 from dumpfilter.master.register import AlreadyRegistered, NotRegistered
 
 MAX_ERROR = 1800
@@ -29,6 +30,7 @@ gRPC may need 12 bytes for such a character, because it escapes each byte.
 _CODES: list[tuple[type[DumpfilterError], grpc.StatusCode]] = [
     (NotRegistered, grpc.StatusCode.NOT_FOUND),
     (AlreadyRegistered, grpc.StatusCode.ALREADY_EXISTS),
+    (Overloaded, grpc.StatusCode.RESOURCE_EXHAUSTED),
     (AccessDenied, grpc.StatusCode.UNAUTHENTICATED),
     (OptionError, grpc.StatusCode.INVALID_ARGUMENT),
     (GtidError, grpc.StatusCode.INVALID_ARGUMENT),

@@ -11,8 +11,6 @@ from pathlib import Path
 
 import grpc
 import pytest
-from grpc_health.v1 import health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
 from dumpfilter.binlog.events import MAGIC, EventHeader
 from dumpfilter.binlog.gtid import MysqlGtidSet
@@ -359,14 +357,6 @@ def iter_into(chunks: Iterator[pb.Chunk], received: list[pb.Chunk]) -> list[pb.C
     for chunk in chunks:
         received.append(chunk)
     return []
-
-
-def test_health_and_reflection_are_on(server: MasterServer, client: Client) -> None:
-    answer = health_pb2_grpc.HealthStub(client.channel).Check(
-        health_pb2.HealthCheckRequest(service="dumpfilter.v1.DumpFilter")
-    )
-    assert answer.status == health_pb2.HealthCheckResponse.SERVING
-    assert "dumpfilter.v1.DumpFilter" in ProtoReflectionDescriptorDatabase(client.channel).get_services()
 
 
 def test_status(client: Client) -> None:
