@@ -14,6 +14,7 @@ from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.errors import PositionError
 from dumpfilter.index.fileset import BinlogFile, SegmentReader, ends_with_rotation
+from dumpfilter.index.scanner import MAX_OPENED
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.index.xa import Prepared
@@ -53,6 +54,7 @@ class IndexedFile:
         cache: SegmentCache,
         *,
         verify: bool,
+        max_opened: int = MAX_OPENED,
     ) -> None:
         self.file = file
         self.name = file.name
@@ -63,7 +65,8 @@ class IndexedFile:
         """
         self.bytes_scanned = 0
         self.events_scanned = 0
-        self._reader = SegmentReader(file, subjects, sources, verify=verify)
+        self._reader = SegmentReader(file, subjects, sources, verify=verify, max_opened=max_opened)
+        self._max_opened = max_opened
         self._subjects = subjects
         self._sources = sources
         self._cache = cache
@@ -186,7 +189,12 @@ class IndexedFile:
         while places[first].continues:
             first -= 1
         reader = SegmentReader(
-            self.file, self._subjects, self._sources, verify=False, prepared=places[first].prepared
+            self.file,
+            self._subjects,
+            self._sources,
+            verify=False,
+            prepared=places[first].prepared,
+            max_opened=self._max_opened,
         )
         reader.position = places[first].start
         for place in places[first : number + 1]:

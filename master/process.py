@@ -16,6 +16,7 @@ from rich.console import Console
 from dumpfilter.console.endpoint import ConsoleEndpoint, serving, write_port
 from dumpfilter.filter import ReplicationFilter, Rule, WriteSemantics
 from dumpfilter.filter.factory import make_write_filter
+from dumpfilter.index.scanner import MAX_OPENED
 from dumpfilter.master.config import MasterConfig, load_config
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.limits import MAX_DUMPS, ServerLimits
@@ -47,6 +48,8 @@ class MasterOptions:
     console: ConsoleEndpoint | None = None
     verify: bool = True
     cache_bytes: int = 32 << 20
+    max_opened: int = MAX_OPENED
+    """The uncompressed size up to which compressed transactions are filtered, bytes. Larger ones are sent whole."""
     write_rules: Sequence[Rule] = ()
     """Rules like ``--binlog-do-db``. The master serves the binlog as if a server with these rules had written it."""
     write_semantics: WriteSemantics = WriteSemantics.SERVER
@@ -71,7 +74,9 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    store = BinlogStore(options.source, verify=options.verify, cache_bytes=options.cache_bytes)
+    store = BinlogStore(
+        options.source, verify=options.verify, cache_bytes=options.cache_bytes, max_opened=options.max_opened
+    )
     write_filter = make_write_filter(
         options.write_semantics,
         options.write_rules,

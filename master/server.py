@@ -123,14 +123,15 @@ class MasterServer:
 
     def check(self) -> None:
         """Raise ServerDied when the serving loop has ended, although nobody has stopped the server."""
-        if not self._is_serving:
+        if not self.is_serving:
             raise ServerDied(
                 "the gRPC server has ended by itself, probably for want of memory; start the master again, with more "
                 "memory or fewer --max-dumps"
             )
 
     @property
-    def _is_serving(self) -> bool:
+    def is_serving(self) -> bool:
+        """Whether the serving loop runs: from the start of the server to its stop."""
         return all(thread.is_alive() for thread in self._loop)
 
     def stop(self, grace: float = 1.0) -> None:
@@ -140,13 +141,14 @@ class MasterServer:
         for slave in self.service.register.all():
             slave.dump = 0
         self.service.store.wake()
-        if not self._is_serving:
-            # Without its serving loop a server never stops, and gRPC waits for that when it frees the server.
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._server))
-        else:
+        ended = False
+        if self.is_serving:
             # gRPC starts a thread here, which the system may refuse.
             with contextlib.suppress(RuntimeError):
-                self._server.stop(grace).wait(grace + _END_SECONDS)
+                ended = self._server.stop(grace).wait(grace + _END_SECONDS)
+        if not ended:
+            # Without its serving loop a server never stops, and gRPC waits for that when it frees the server.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._server))
         self.gate.close()
         self._handlers.shutdown()
         self.service.store.close()

@@ -29,6 +29,14 @@ def master_command(
     cache_size: Annotated[
         int, typer.Option(help="Memory for the index of scanned binlogs, MiB.", min=1)
     ] = 32,
+    max_transaction: Annotated[
+        int,
+        typer.Option(
+            help="Filter compressed transactions of up to this size, MiB before compression. Larger ones are sent "
+            "whole, and counted as undecided.",
+            min=1,
+        ),
+    ] = 512,
     max_dumps: Annotated[
         int,
         typer.Option(
@@ -87,6 +95,7 @@ def master_command(
         console=console.endpoint(listen.host, console_user),
         verify=verify_checksum,
         cache_bytes=cache_size << 20,
+        max_opened=max_transaction << 20,
         max_dumps=max_dumps,
         write_rules=make_rules(rules.values),
         write_semantics=rules.semantics,

@@ -305,8 +305,9 @@ def test_a_server_whose_serving_loop_has_died_says_so(monkeypatch: pytest.Monkey
         server.check()
         # The interceptor runs in the serving loop; SystemExit is not caught there.
         monkeypatch.setattr(server.gate, "intercept_service", lambda *_: exec("raise SystemExit"))
-        with pytest.raises(grpc.RpcError):
-            client.stub.Status(pb.StatusRequest(), timeout=2)
+        call = client.stub.Status.future(pb.StatusRequest(), timeout=30)
+        wait_for(lambda: not server.is_serving)
+        call.cancel()
         with pytest.raises(ServerDied, match="start the master again"):
             server.check()
         assert ServerDied.exit_code == 1
