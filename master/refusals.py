@@ -14,9 +14,9 @@ from dumpfilter.errors import (
     OptionError,
     PositionError,
 )
-from dumpfilter.master.access import AccessDenied
+from dumpfilter.master.access import AccessDenied, TryLater
 from dumpfilter.master.limits import Overloaded
-from dumpfilter.master.register import AlreadyRegistered, NotRegistered
+from dumpfilter.master.register import AlreadyRegistered, NotRegistered, Unregistered
 
 MAX_ERROR = 1800
 """The longest error text that the master sends to a slave, characters. gRPC limits the text's header to 8 KiB."""
@@ -31,7 +31,9 @@ _CODES: list[tuple[type[DumpfilterError], grpc.StatusCode]] = [
     (NotRegistered, grpc.StatusCode.NOT_FOUND),
     (AlreadyRegistered, grpc.StatusCode.ALREADY_EXISTS),
     (Overloaded, grpc.StatusCode.RESOURCE_EXHAUSTED),
+    (Unregistered, grpc.StatusCode.ABORTED),
     (AccessDenied, grpc.StatusCode.UNAUTHENTICATED),
+    (TryLater, grpc.StatusCode.RESOURCE_EXHAUSTED),
     (OptionError, grpc.StatusCode.INVALID_ARGUMENT),
     (GtidError, grpc.StatusCode.INVALID_ARGUMENT),
     (PositionError, grpc.StatusCode.OUT_OF_RANGE),

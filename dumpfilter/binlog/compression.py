@@ -147,7 +147,7 @@ class TransactionPayload:
             data += piece
             at = 0
             while len(data) - at >= HEADER_LENGTH:
-                header = EventHeader.unpack(data, at)
+                header = EventHeader.unpack(bytes(data[at : at + HEADER_LENGTH]))
                 if not HEADER_LENGTH <= header.size <= left:
                     raise BinlogCorrupt(
                         f"a compressed transaction has an event with the impossible length {header.size}"
