@@ -1,8 +1,8 @@
 """The gate through which every gRPC call passes before the service sees it.
 
-The gate bounds what a client can spend before it has shown a password: the number of calls under way, the time that
-sending a request may take, its size, and how many requests are decoded at once. A call beyond a bound is refused before
-its request is received.
+The gate bounds what a client can spend before it has shown a password. The bounds are on the calls under way, on the
+time and the size of a request, and on the requests that are decoded at once. A call that finds no place is refused
+before its request is received.
 
 gRPC itself receives the request of a call before it calls the service, without a time limit. Therefore the gate turns
 each method into one with a stream of requests, which a service reads itself. On the wire both are the same.

@@ -36,7 +36,7 @@ MAX_IDS = 10_000
 MAX_GTID_TEXT = 1 << 20
 """The longest GTID set that a slave can send, characters. The GTID set of a long chain of masters has 170,000."""
 
-MIN_CHUNK_SIZE = 1 << 10
+MIN_CHUNK_SIZE = 4 << 10
 """The smallest chunk of a dump, bytes. Smaller chunks cost more for their heads than for their events."""
 
 MAX_CHUNK_SIZE = 4 << 20

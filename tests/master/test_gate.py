@@ -14,6 +14,7 @@ from typing import Any
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from structlog.testing import capture_logs
 
 from dumpfilter.errors import OptionError
 from dumpfilter.master.gate import Gate
@@ -247,7 +248,7 @@ def test_small_chunks_and_short_heartbeats_are_raised_to_a_floor() -> None:
     with serving(min_heartbeat_period=60.0) as (_, client):
         slave = client.register()
         small = list(client.dump(slave.slave_id, chunk_size=1))
-        assert len(small) == len(list(client.dump(slave.slave_id, chunk_size=1024)))
+        assert len(small) == len(list(client.dump(slave.slave_id, chunk_size=4096)))
         last = len(list(client.dump(slave.slave_id)))
         stream = client.dump(slave.slave_id, once=False, heartbeat_period_ms=1)
         for _ in range(last - 1):
@@ -288,7 +289,7 @@ def test_a_thread_that_cannot_start_refuses_one_call(
         streams = [client.dump(slave.slave_id, once=False)]
         next(streams[0])
         monkeypatch.setattr(threading.Thread, "start", start)
-        with caplog.at_level(logging.ERROR):
+        with caplog.at_level(logging.ERROR), capture_logs():
             found = [refusal(lambda: next(client.dump(slave.slave_id, once=False))) for _ in range(3)]
         assert {code for code, _ in found} == {EXHAUSTED}
         assert all("the system gives the master no more threads" in text for _, text in found)
