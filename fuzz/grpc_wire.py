@@ -118,13 +118,15 @@ class Master:
         return pages * 4096
 
     def stop(self) -> int:
-        self.process.terminate()
+        if self.process.poll() is None:
+            self.process.terminate()
         return self.process.wait(30)
 
 
 def register(channel: grpc.Channel) -> str:
     call = channel.unary_unary(f"{SERVICE}Register", response_deserializer=pb.RegisterResponse.FromString)
-    request = pb.RegisterRequest(server_id=99, uuid=str(uuid.uuid4()))
+    # A channel of its own, because an earlier slave may still be dumping.
+    request = pb.RegisterRequest(server_id=99, uuid=str(uuid.uuid4()), channel=str(uuid.uuid4()))
     return str(call(request.SerializeToString(), timeout=30).slave_id)
 
 
@@ -150,43 +152,48 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
     options = parser.parse_args()
-    chance = random.Random(options.seed)
     with tempfile.TemporaryDirectory() as folder:
         master = Master(Path(folder))
-        channel = grpc.insecure_channel(master.address)
-        requests = seeds(register(channel))
-        statuses: Counter[tuple[str, str]] = Counter()
-        findings: list[str] = []
-        begin, first = time.monotonic(), 0
-        while (spent := time.monotonic() - begin) < options.seconds and not findings:
-            if spent > options.seconds / 10 and not first:
-                first = master.memory
-            method, seed = chance.choice(requests)
-            data = (
-                changed(seed, chance) if chance.random() < 0.95 else chance.randbytes(chance.randrange(200))
-            )
-            status = ask(channel, method, data)
-            statuses[method, status.name] += 1
-            if status in UNEXPECTED:
-                findings.append(f"{method} answered {status.name} to {data[:2000].hex()}")
-            if sum(statuses.values()) % 500 == 0:
-                requests = seeds(register(channel))
-        grown = master.memory - first
-        if grown > MOST_GROWTH:
-            findings.append(f"the master's memory grew by {grown >> 20} MiB")
-        if master.process.poll() is not None or master.stop() != 0:
-            findings.append("the master ended with an error")
+        try:
+            findings = fuzz(master, options.seconds, options.seed)
+        finally:
+            code = master.stop()
+        if code:
+            findings.append(f"the master ended with exit code {code}")
         log = master.log.read_text(errors="replace")
         if "Traceback" in log:
             findings.append(log[log.index("Traceback") :][:3000])
-    for (method, status), number in sorted(statuses.items()):
-        print(f"{number:8} {method} {status}")
-    print(
-        f"{sum(statuses.values())} requests, memory {first >> 20} MiB and {grown >> 20} MiB more, seed {options.seed}"
-    )
     for finding in findings:
         print("FINDING:", finding)
     sys.exit(bool(findings))
+
+
+def fuzz(master: Master, seconds: float, seed: int) -> list[str]:
+    """Send requests for some time, print the statuses of the answers, and return what is wrong."""
+    chance = random.Random(seed)
+    channel = grpc.insecure_channel(master.address)
+    requests = seeds(register(channel))
+    statuses: Counter[tuple[str, str]] = Counter()
+    findings: list[str] = []
+    begin, first = time.monotonic(), 0
+    while (spent := time.monotonic() - begin) < seconds and not findings:
+        if spent > seconds / 10 and not first:
+            first = master.memory
+        method, request = chance.choice(requests)
+        data = changed(request, chance) if chance.random() < 0.95 else chance.randbytes(chance.randrange(200))
+        status = ask(channel, method, data)
+        statuses[method, status.name] += 1
+        if status in UNEXPECTED:
+            findings.append(f"{method} answered {status.name} to {data[:2000].hex()}")
+        if statuses.total() % 500 == 0:
+            requests = seeds(register(channel))
+    grown = master.memory - first
+    if grown > MOST_GROWTH:
+        findings.append(f"the master's memory grew by {grown >> 20} MiB")
+    for (method, status_name), number in sorted(statuses.items()):
+        print(f"{number:8} {method} {status_name}")
+    print(f"{statuses.total()} requests, memory {first >> 20} MiB and {grown >> 20} MiB more, seed {seed}")
+    return findings
 
 
 if __name__ == "__main__":
