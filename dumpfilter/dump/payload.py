@@ -159,7 +159,7 @@ def open_payload(event: bytes, fd: FormatDescription) -> bytes:
 
     ``event`` is the whole event with its header. Raises BinlogCorrupt if the event cannot be decoded or decompressed.
     """
-    return _decoded(event, fd).open(check_events=True)
+    return _decoded(event, fd).open()
 
 
 def close_payload(events: bytes, source: bytes, fd: FormatDescription) -> bytes | None:
