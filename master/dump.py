@@ -78,7 +78,7 @@ class Dump:
         self._slave = slave
         self._start = start
         self._once = options.once
-        self._chunk_size = options.chunk_size or DEFAULT_CHUNK_SIZE
+        self.chunk_size = options.chunk_size or DEFAULT_CHUNK_SIZE
         self._heartbeat_period = options.heartbeat_period or HEARTBEAT_PERIOD
         self._active = active
         self._number = register.begin_dump(slave)
@@ -94,7 +94,7 @@ class Dump:
             self._file, self._position = place
             self._other_filters_before = True
         self._thread = self._new_thread()
-        self._writer = ChunkWriter(store, register, slave, start.position, self._chunk_size)
+        self._writer = ChunkWriter(store, register, slave, start.position, self.chunk_size)
         # A split's binlog holds only events that this one filter chose. It cannot serve a slave that has received
         # parts of prepared transactions under another filter.
         self._named = (
@@ -116,7 +116,7 @@ class Dump:
         return DumpThread(
             change.flags,
             self._store.sources,
-            chunk_size=self._chunk_size,
+            chunk_size=self.chunk_size,
             exclude=self._start.gtid_set,
             origin=change.origin,
             other_filters_before=self._other_filters_before,
@@ -153,8 +153,12 @@ class Dump:
             self._store.forget_files([self._file])
             raise
         finally:
-            self._register.end_dump(self._slave, self._number)
-            self._leave_split()
+            self.close()
+
+    def close(self) -> None:
+        """Mark the dump as ended. Only a dump whose :meth:`chunks` never ran needs this call."""
+        self._register.end_dump(self._slave, self._number)
+        self._leave_split()
 
     def _chunks(self) -> Iterator[pb.Chunk]:
         store = self._store
@@ -256,7 +260,7 @@ class Dump:
         assert position is not None
         source = self._writer.source
         file = source.file
-        for plan in named.plans(file, position, chunk_size=self._chunk_size, exclude=self._start.gtid_set):
+        for plan in named.plans(file, position, chunk_size=self.chunk_size, exclude=self._start.gtid_set):
             if not self._sent_from_split:
                 self._sent_from_split = True
                 log.info("dump from a split", **self._split_fields)

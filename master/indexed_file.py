@@ -19,6 +19,7 @@ from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogReplaced, BinlogTruncated, PositionError
 from dumpfilter.index.fileset import FLAGS_OFFSET, BinlogFile, SegmentReader, ends_with_rotation
+from dumpfilter.index.scanner import MAX_OPENED
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.index.xa import Prepared
@@ -71,6 +72,7 @@ class IndexedFile:
         cache: SegmentCache,
         *,
         verify: bool,
+        max_opened: int = MAX_OPENED,
     ) -> None:
         self.file = file
         self.name = file.name
@@ -86,7 +88,8 @@ class IndexedFile:
         """
         self.bytes_scanned = 0
         self.events_scanned = 0
-        self._reader = SegmentReader(file, subjects, sources, verify=verify)
+        self._reader = SegmentReader(file, subjects, sources, verify=verify, max_opened=max_opened)
+        self._max_opened = max_opened
         self._subjects = subjects
         self._sources = sources
         self._cache = cache
@@ -277,7 +280,12 @@ class IndexedFile:
         while places[first].continues:
             first -= 1
         reader = SegmentReader(
-            self.file, self._subjects, self._sources, verify=False, prepared=places[first].prepared
+            self.file,
+            self._subjects,
+            self._sources,
+            verify=False,
+            prepared=places[first].prepared,
+            max_opened=self._max_opened,
         )
         reader.position = places[first].start
         for place in places[first : number + 1]:

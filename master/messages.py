@@ -9,14 +9,9 @@ from dumpfilter.errors import OptionError
 from dumpfilter.filter.convert import filter_to_proto
 from dumpfilter.master.chunks import counts_to_proto
 from dumpfilter.master.imposed import ImposedFilter
+from dumpfilter.master.limits import MAX_GTID_TEXT, MAX_IDS, MAX_NAME, MAX_RULES, MAX_RULES_TEXT
 from dumpfilter.master.register import RegisteredSlave
 from dumpfilter.v1 import dumpfilter_pb2 as pb
-
-MAX_RULES = 10_000
-"""The largest number of rules in a slave's filter. The limit keeps one slave from filling the master's memory."""
-
-MAX_NAME = 1024
-"""The longest rule value, host name, channel or user name that the master accepts from a slave, characters."""
 
 SHORTEST_SECRET, LONGEST_SECRET = 16, 64
 """The lengths that a slave's secret may have, bytes. A slave without a secret can never replace its registration."""
@@ -48,13 +43,34 @@ def check_registration(request: pb.RegisterRequest) -> str:
     return uuid
 
 
-def check_rules(definition: pb.FilterDefinition) -> None:
-    """Check the size of a filter that a slave sent. Raises OptionError for too many or too long rules."""
+def check_filter(definition: pb.FilterDefinition) -> None:
+    """Check the size of a filter that a slave sent. Raises OptionError for too many or too long rules or id lists."""
     if len(definition.rules) > MAX_RULES:
         raise OptionError(f"{len(definition.rules)} rules: at most {MAX_RULES}")
+    total = 0
     for rule in definition.rules:
-        if len(rule.value) > MAX_NAME:
+        length = len(rule.value)
+        if length > MAX_NAME:
             raise OptionError(f"rule {rule.value[:_SHOWN_RULE]!r}…: longer than {MAX_NAME} characters")
+        total += length
+    if total > MAX_RULES_TEXT:
+        raise OptionError(
+            f"the rules have {total} characters together: at most {MAX_RULES_TEXT}; use wild rules, which stand for "
+            "many tables"
+        )
+    for name in ("ignore_server_ids", "do_domain_ids", "ignore_domain_ids"):
+        number = len(getattr(definition.origin, name))
+        if number > MAX_IDS:
+            raise OptionError(f"{name}: {number} ids: at most {MAX_IDS}")
+
+
+def check_dump_request(request: pb.DumpRequest) -> None:
+    """Check the size of the GTID set in a request for a dump. Raises OptionError for one that is too long."""
+    length = len(request.gtid_set)
+    if length > MAX_GTID_TEXT:
+        raise OptionError(
+            f"gtid_set: {length} characters: at most {MAX_GTID_TEXT}; start the slave with a file and a position"
+        )
 
 
 def imposed_to_proto(imposed: Iterable[ImposedFilter]) -> list[pb.ImposedFilter]:

@@ -19,8 +19,10 @@ from dumpfilter.console.endpoint import ConsoleEndpoint, serving, write_port
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import ReplicationFilter, Rule, WriteSemantics
 from dumpfilter.filter.factory import make_write_filter
+from dumpfilter.index.scanner import MAX_OPENED
 from dumpfilter.master.config import MasterConfig, load_config
 from dumpfilter.master.console import MasterConsole
+from dumpfilter.master.limits import MAX_DUMPS, ServerLimits
 from dumpfilter.master.reload import Reload, warn_of_plain_passwords
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
@@ -51,10 +53,14 @@ class MasterOptions:
     console: ConsoleEndpoint | None = None
     verify: bool = True
     cache_bytes: int = 32 << 20
+    max_opened: int = MAX_OPENED
+    """The uncompressed size up to which compressed transactions are filtered, bytes. Larger ones are sent whole."""
     write_rules: Sequence[Rule] = ()
     """Rules like ``--binlog-do-db``. The master serves the binlog as if a server with these rules had written it."""
     write_semantics: WriteSemantics = WriteSemantics.SERVER
     lower_case_table_names: int = 0
+    max_dumps: int = MAX_DUMPS
+    """The largest number of slaves that can receive events at once."""
     splits: Sequence[Path] = field(default_factory=tuple)
     """Directories with splits of the set, which are binlogs that a job has filtered in advance.
 
@@ -65,12 +71,15 @@ class MasterOptions:
 def run_master(options: MasterOptions, terminal: Console) -> None:
     """Serve a binlog set to slaves until SIGINT or SIGTERM, and print the set and the addresses on the terminal.
 
-    Raises DumpfilterError when the set or the configuration cannot be used, or when a port is taken.
+    Raises DumpfilterError when the set or the configuration cannot be used, when a port is taken, or when the gRPC
+    server ends by itself.
     """
     presplit = _open_splits(options.splits)
     _allow_open_files()
     signals = _Signals()
-    store = BinlogStore(options.source, verify=options.verify, cache_bytes=options.cache_bytes)
+    store = BinlogStore(
+        options.source, verify=options.verify, cache_bytes=options.cache_bytes, max_opened=options.max_opened
+    )
     write_filter = make_write_filter(
         options.write_semantics,
         options.write_rules,
@@ -86,6 +95,7 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
         write_filter=write_filter,
         config=config,
         presplit=presplit,
+        limits=ServerLimits(max_dumps=options.max_dumps),
     )
     # The console's certificate is loaded before slaves can connect, so that a bad certificate stops the start.
     tls = _console_tls(options.console)
@@ -111,6 +121,7 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
                     with contextlib.suppress(OptionError):
                         reload.run()
                 signals.wait(1.0)
+                server.check()
             terminal.print("stopping")
     finally:
         server.stop()

@@ -16,6 +16,7 @@ from dumpfilter.errors import (
     PositionError,
 )
 from dumpfilter.master.access import AccessDenied, TryLater
+from dumpfilter.master.limits import Overloaded
 from dumpfilter.master.register import AlreadyRegistered, NotRegistered, Unregistered
 
 MAX_ERROR = 1800
@@ -30,6 +31,7 @@ gRPC may need 12 bytes for such a character, because it escapes each byte.
 _CODES: list[tuple[type[DumpfilterError], grpc.StatusCode]] = [
     (NotRegistered, grpc.StatusCode.NOT_FOUND),
     (AlreadyRegistered, grpc.StatusCode.ALREADY_EXISTS),
+    (Overloaded, grpc.StatusCode.RESOURCE_EXHAUSTED),
     (Unregistered, grpc.StatusCode.ABORTED),
     (AccessDenied, grpc.StatusCode.UNAUTHENTICATED),
     (TryLater, grpc.StatusCode.RESOURCE_EXHAUSTED),

@@ -9,6 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from dumpfilter.dump import Counts
 from dumpfilter.errors import DumpfilterError
@@ -17,12 +18,21 @@ from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.master.imposed import ImposedFilter
+from dumpfilter.master.limits import Overloaded
 from dumpfilter.security.passwords import StoredPassword
 
 MOST_IDLE = 10_000
 """The most slaves without a running dump that the master remembers, which limits the memory of the register."""
 MOST_IDLE_WEIGHT = 256 << 20
 """The most memory that the filter rules of slaves without a running dump may take, bytes."""
+MOST_DUMPING_WEIGHT = 1 << 30
+"""The most memory that the filter rules of slaves with a running dump may take together, bytes."""
+
+_SLAVE_WEIGHT = 2000
+_RULE_WEIGHT = 3000
+_CHARACTER_WEIGHT = 4
+_ID_WEIGHT = 100
+"""The approximate memory of a registration, of one rule, of one character of a rule, and of one id of a list, bytes."""
 
 
 _ID_BYTES = 32
@@ -72,6 +82,17 @@ class FilterChange:
     def slave_version(self) -> int:
         """The filter version that the slave knows: 1 at its registration, then the version of its own newest change."""
         return self.place_version or 1
+
+    @cached_property
+    def weight(self) -> int:
+        """The approximate memory that the filter takes, bytes."""
+        rules = self.flags.filter.rules
+        text = sum(len(rule.value) for rule in rules)
+        ids = 0
+        if self.origin is not None:
+            lists = (self.origin.ignore_server_ids, self.origin.do_domain_ids, self.origin.ignore_domain_ids)
+            ids = sum(map(len, lists))
+        return _RULE_WEIGHT * len(rules) + _CHARACTER_WEIGHT * text + _ID_WEIGHT * ids
 
     def place_after(self, version: int) -> tuple[str, int] | None:
         """Return the binlog file and position to which a dump that still uses filter ``version`` must go back.
@@ -143,7 +164,7 @@ class RegisteredSlave:
     @property
     def weight(self) -> int:
         """The approximate memory that the slave's registration takes, bytes."""
-        return 1000 + 1000 * len(self.filter.rules)
+        return _SLAVE_WEIGHT + self.change.weight
 
 
 class Register:
@@ -166,10 +187,12 @@ class Register:
         *,
         most_idle: int = MOST_IDLE,
         most_idle_weight: int = MOST_IDLE_WEIGHT,
+        most_dumping_weight: int = MOST_DUMPING_WEIGHT,
     ) -> None:
         self._subjects = subjects
         self._most_idle = most_idle
         self._most_idle_weight = most_idle_weight
+        self._most_dumping_weight = most_dumping_weight
         self._write_filter = write_filter
         self._key = secrets.token_bytes(32)
         self._slaves: dict[str, RegisteredSlave] = {}
@@ -330,7 +353,10 @@ class Register:
         with self._lock:
             version = slave.filter_version + 1
             flags = self._flags(rule_filter, slave.imposed)
-            slave.change = FilterChange(flags, version, origin, place, place_version=version)
+            change = FilterChange(flags, version, origin, place, place_version=version)
+            if slave.dump:
+                self._check_weight(slave, change)
+            slave.change = change
             if slave_id in self._idle:
                 self._become_idle(slave)
                 self._forget_idle()
@@ -369,12 +395,23 @@ class Register:
         with self._lock:
             self._known(slave.slave_id)
             self._check_free(slave)
+            self._check_weight(slave, slave.change)
             self._dumps += 1
             slave.dump = self._dumps
             self._idle_weight -= self._idle.pop(slave.slave_id, 0)
             self._dumping_uuids[slave.uuid_key] = slave
             self._dumping_ids[slave.server_id_key] = slave
             return self._dumps
+
+    def _check_weight(self, slave: RegisteredSlave, change: FilterChange) -> None:
+        """Raise Overloaded when the slave's filter and those of the other slaves that dump take too much memory."""
+        others = sum(one.change.weight for one in self._dumping_uuids.values() if one is not slave)
+        if others and others + change.weight > self._most_dumping_weight:
+            raise Overloaded(
+                f"the filters of the slaves that dump take {others >> 20} MiB, and this slave's filter would exceed "
+                f"the bound of {self._most_dumping_weight >> 20} MiB; give the slave fewer rules (it has "
+                f"{len(change.flags.filter.rules)}), for example wild rules"
+            )
 
     def end_dump(self, slave: RegisteredSlave, dump: int) -> None:
         """Mark the slave as not dumping, unless a newer dump of the slave has begun."""

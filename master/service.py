@@ -25,7 +25,8 @@ from dumpfilter.master.dump import Dump, DumpOptions
 from dumpfilter.master.dump_start import check_boundary, start_at, start_of
 from dumpfilter.master.identity import uuid_of
 from dumpfilter.master.imposed import ImposedFilter, imposed_on
-from dumpfilter.master.messages import check_registration, check_rules, imposed_to_proto, slave_to_proto
+from dumpfilter.master.limits import BYTES_AHEAD, CHUNKS_AHEAD, MAX_CHUNK_SIZE, ServerLimits
+from dumpfilter.master.messages import check_filter, check_registration, imposed_to_proto, slave_to_proto
 from dumpfilter.master.refusals import abort
 from dumpfilter.master.register import NotRegistered, Register, RegisteredSlave
 from dumpfilter.master.store import BinlogStore
@@ -35,12 +36,6 @@ from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
 
 if TYPE_CHECKING:
     from dumpfilter.master.presplit import Presplit
-
-MAX_CHUNK_SIZE = 16 << 20
-"""The largest chunk (message with events) that a slave may ask for, bytes."""
-
-CHUNKS_AHEAD = 3
-"""The most chunks that a dump prepares in advance while gRPC is still sending earlier chunks."""
 
 T = TypeVar("T")
 
@@ -63,12 +58,14 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         write_filter: ReplicationFilter | None = None,
         config: MasterConfig | None = None,
         presplit: Presplit | None = None,
+        limits: ServerLimits | None = None,
     ) -> None:
         self.store = store
         self.presplit = presplit
         self.register = Register(store.subjects, write_filter)
         self.master_uuid = master_uuid or uuid_of(store.binlogs)
         self.config = config or MasterConfig()
+        self.limits = limits or ServerLimits()
         """The configuration in force. :meth:`reconfigure` replaces it."""
         self.access = Access(self.config.users)
         self._reconfiguring = threading.Lock()
@@ -217,8 +214,9 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         dump = _answer(context, lambda: _begin_dump(self, request, context, slave))
         # When the slave disconnects, a dump that waits for new events is woken and ends at once.
         context.add_callback(self.store.wake)
-        chunks = Ahead(dump.chunks(), CHUNKS_AHEAD)
+        chunks: Ahead[pb.Chunk] | None = None
         try:
+            chunks = Ahead(dump.chunks(), max(1, min(CHUNKS_AHEAD, BYTES_AHEAD // dump.chunk_size)))
             yield from chunks
         except DumpfilterError as error:
             log.warning(
@@ -229,7 +227,10 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             )
             abort(context, error)
         finally:
-            chunks.close()
+            if chunks is not None:
+                chunks.close()
+            else:
+                dump.close()
             self.store.wake()
             _log_counts(slave)
         if dump.taken_over and context.is_active():
@@ -332,7 +333,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         return start.file, start.position
 
     def _filter(self, definition: pb.FilterDefinition) -> ReplicationFilter:
-        check_rules(definition)
+        check_filter(definition)
         return filter_from_proto(definition, default=self.store.names)
 
 
@@ -343,8 +344,9 @@ def _begin_dump(
         raise OptionError(f"chunk_size {request.chunk_size}: at most {MAX_CHUNK_SIZE}")
     options = DumpOptions(
         once=request.once,
-        chunk_size=request.chunk_size,
-        heartbeat_period=request.heartbeat_period_ms / 1000,
+        chunk_size=request.chunk_size and max(request.chunk_size, service.limits.min_chunk_size),
+        heartbeat_period=request.heartbeat_period_ms
+        and max(request.heartbeat_period_ms / 1000, service.limits.min_heartbeat_period),
         filter_version=request.filter_version,
         other_filters_before=request.other_filters_before,
     )

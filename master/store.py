@@ -21,7 +21,7 @@ from dumpfilter.binlog.gtid_sources import SourceNumbers, add_numbers
 from dumpfilter.errors import BinlogMissing, BinlogTruncated, BinlogUnsupported, DumpfilterError
 from dumpfilter.index.fileset import BinlogSet, identity_of
 from dumpfilter.index.previous_gtids import previous_gtids
-from dumpfilter.index.scanner import SEGMENT_SIZE
+from dumpfilter.index.scanner import MAX_OPENED, SEGMENT_SIZE
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.index.xa import ALWAYS
@@ -40,6 +40,8 @@ class BinlogStore:
         source: the set's index file, its directory, or a list of binlog files (see BinlogSet.open).
         verify: whether the checksums of events are verified when the files are read.
         cache_bytes: the limit on the memory for scan results, bytes.
+        max_opened: the uncompressed size up to which compressed transactions are opened and filtered, bytes. Larger
+            ones are sent whole.
     """
 
     def __init__(
@@ -48,11 +50,13 @@ class BinlogStore:
         *,
         verify: bool = True,
         cache_bytes: int = CACHE_BYTES,
+        max_opened: int = MAX_OPENED,
     ) -> None:
         self.binlogs = BinlogSet.open(source)
         self.subjects = Subjects()
         self.sources = SourceNumbers()
         self._verify = verify
+        self._max_opened = max_opened
         self._files: dict[str, IndexedFile] = {}
         self._lock = threading.Lock()
         self._opening = threading.Lock()
@@ -96,7 +100,14 @@ class BinlogStore:
             if found is not None:
                 log.warning("binlog replaced by another one", file=printable(name))
                 self.forget_files([name])
-            opened = IndexedFile(file, self.subjects, self.sources, self._cache, verify=self._verify)
+            opened = IndexedFile(
+                file,
+                self.subjects,
+                self.sources,
+                self._cache,
+                verify=self._verify,
+                max_opened=self._max_opened,
+            )
             with self._lock:
                 self._files[name] = opened
             return opened

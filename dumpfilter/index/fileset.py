@@ -22,7 +22,7 @@ from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.reader import MAX_EVENT, read_format_description
 from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogMissing, BinlogTruncated
 from dumpfilter.index.index_file import read_index
-from dumpfilter.index.scanner import SEGMENT_SIZE, FileScanner
+from dumpfilter.index.scanner import MAX_OPENED, SEGMENT_SIZE, FileScanner
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.index.xa import NONE_PREPARED, Prepared
@@ -128,7 +128,7 @@ class SegmentReader:
 
     ``data`` holds the bytes of the last segment, from file offset :attr:`data_offset` on. ``prepared`` are the XA
     transactions that earlier files of the set prepared. Without ``statements`` the scan follows no XA transactions and
-    opens no compressed transactions.
+    opens no compressed transactions. Transactions above ``max_opened`` uncompressed bytes are never opened.
     """
 
     def __init__(
@@ -141,6 +141,7 @@ class SegmentReader:
         statements: bool = True,
         segment_size: int = SEGMENT_SIZE,
         prepared: Prepared = NONE_PREPARED,
+        max_opened: int = MAX_OPENED,
     ) -> None:
         self.file = file
         self.scanner = FileScanner(
@@ -151,6 +152,7 @@ class SegmentReader:
             verify=verify,
             statements=statements,
             prepared=prepared if statements else None,
+            max_opened=max_opened,
         )
         self.position = file.first_event
         self._segment_size = max(segment_size, HEADER_LENGTH)

@@ -13,10 +13,14 @@ from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.filter import Filter
 from dumpfilter.filter.convert import filter_to_proto
 from dumpfilter.filter.hits import Hits
+from dumpfilter.master.limits import ServerLimits
 from dumpfilter.master.server import MasterServer
 from dumpfilter.stream.gaps import gaps_from_proto, hits_from_numbers
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
+
+TINY = ServerLimits(min_chunk_size=1, min_heartbeat_period=0.01)
+"""The limits of masters in tests that use small chunks, so that a stream is cut in many places."""
 
 
 class Client:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import grpc
 import pytest
-from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from dumpfilter.binlog.events import MAGIC, EventHeader
 from dumpfilter.binlog.gtid import MysqlGtidSet
@@ -366,19 +365,6 @@ def iter_into(chunks: Iterator[pb.Chunk], received: list[pb.Chunk]) -> list[pb.C
     for chunk in chunks:
         received.append(chunk)
     return []
-
-
-def test_health_is_on_and_reflection_is_off(server: MasterServer, client: Client) -> None:
-    answer = health_pb2_grpc.HealthStub(client.channel).Check(
-        health_pb2.HealthCheckRequest(service="dumpfilter.v1.DumpFilter")
-    )
-    assert answer.status == health_pb2.HealthCheckResponse.SERVING
-    reflection = client.channel.stream_stream(
-        "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
-    )
-    with pytest.raises(grpc.RpcError) as caught:
-        next(reflection(iter([b""])))
-    assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
 def test_status(client: Client) -> None:

@@ -32,6 +32,7 @@ from dumpfilter.slave.targets import SummaryTarget
 from dumpfilter.slave.threads.applier import EventApplier
 from dumpfilter.sql.parser import parse_statement
 from dumpfilter.sql.result import Result
+from tests.master.client import TINY
 
 DEADLINE = 60.0
 """The longest wait for a state, seconds. A test whose state does not come fails."""
@@ -58,7 +59,9 @@ class Master:
         self._server: MasterServer | None = None
 
     def start(self) -> None:
-        self._server = MasterServer(BinlogStore(self.binlogs), port=self.port, config=self.config)
+        self._server = MasterServer(
+            BinlogStore(self.binlogs), port=self.port, config=self.config, limits=TINY
+        )
         self.port = self._server.port
         self._server.start()
 
