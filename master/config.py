@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +10,7 @@ from typing import Annotated
 from pydantic import Field, IPvAnyNetwork
 
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
+from dumpfilter.console.roles import Role
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import FilterSemantics, make_filter, parse_option
 from dumpfilter.master.imposed import ImposedFilter
@@ -24,6 +25,10 @@ class _User(Model):
     password: Annotated[str, Field(min_length=1)]
 
 
+class _ConsoleUser(_User):
+    role: Role = Role.READ
+
+
 class _Imposed(Model):
     name: _Name
     server_ids: tuple[_ServerId, ...] = ()
@@ -35,7 +40,7 @@ class _Imposed(Model):
 
 class _File(Model):
     user: tuple[_User, ...] = ()
-    console_user: tuple[_User, ...] = ()
+    console_user: tuple[_ConsoleUser, ...] = ()
     imposed: tuple[_Imposed, ...] = ()
 
 
@@ -48,6 +53,8 @@ class MasterConfig:
     console_users: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The passwords of the users who may log in to the master's SQL console, by user name."""
     imposed: tuple[ImposedFilter, ...] = ()
+    console_roles: Mapping[str, Role] = field(default_factory=dict)
+    """The roles of the users of the master's SQL console, by user name."""
 
 
 def load_config(
@@ -74,7 +81,9 @@ def load_config(
                     "itself anything"
                 )
         imposed.append(_imposed(where, one, names))
-    return MasterConfig(users, _passwords(path, "console_user", parsed.console_user), tuple(imposed))
+    console_users = _passwords(path, "console_user", parsed.console_user)
+    roles = {user.name: user.role for user in parsed.console_user}
+    return MasterConfig(users, console_users, tuple(imposed), roles)
 
 
 def _imposed(where: str, one: _Imposed, names: NameRules) -> ImposedFilter:
@@ -92,7 +101,7 @@ def _imposed(where: str, one: _Imposed, names: NameRules) -> ImposedFilter:
         raise OptionError(f"{where}: rules: {error}") from None
 
 
-def _passwords(path: Path, key: str, users: tuple[_User, ...]) -> dict[str, str]:
+def _passwords(path: Path, key: str, users: Sequence[_User]) -> dict[str, str]:
     found: dict[str, str] = {}
     for number, user in enumerate(users, 1):
         if user.name in found:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from dumpfilter.console.endpoint import ConsoleEndpoint, serving, write_port
+from dumpfilter.console.roles import Role
 from dumpfilter.filter import ReplicationFilter, Rule, WriteSemantics
 from dumpfilter.filter.factory import make_write_filter
 from dumpfilter.master.config import MasterConfig, load_config
@@ -21,6 +22,7 @@ from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.printable import printable
+from dumpfilter.security.audit import open_audit_log, reopen_audit_log
 from dumpfilter.security.tls import ServerTls, temporary_tls
 
 # At run time this import would load pyarrow, which only a master with pre-filtered binlogs (splits) needs.
@@ -43,6 +45,8 @@ class MasterOptions:
     port_file: Path | None = None
     """The file to which the master writes its port number once it accepts connections."""
     config_file: Path | None = None
+    audit_file: Path | None = None
+    """The file of the audit log. Without it the audit log is part of the ordinary log."""
     console: ConsoleEndpoint | None = None
     verify: bool = True
     cache_bytes: int = 32 << 20
@@ -62,6 +66,8 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
 
     Raises DumpfilterError when the set or the configuration cannot be used, or when a port is taken.
     """
+    open_audit_log(options.audit_file)
+    signal.signal(signal.SIGHUP, lambda *_: reopen_audit_log())
     presplit = _open_splits(options.splits)
     _allow_open_files()
     stop = threading.Event()
@@ -75,6 +81,7 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
     )
     config = _load_config(options, store)
     users = options.console.users(config.console_users) if options.console else {}
+    roles = options.console.roles(config.console_roles) if options.console else {}
     server = MasterServer(
         store,
         host=options.host,
@@ -87,7 +94,7 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
     tls = _console_tls(options.console)
     server.start()
     try:
-        with _console(options, server, users, tls) as console_port:
+        with _console(options, server, users, roles, tls) as console_port:
             names = store.binlogs.names
             terminal.print(
                 f"serving {names[0]} to {names[-1]} ({len(names)} files, "
@@ -137,7 +144,11 @@ def _console_tls(endpoint: ConsoleEndpoint | None) -> ServerTls | None:
 
 @contextmanager
 def _console(
-    options: MasterOptions, server: MasterServer, users: dict[str, str], tls: ServerTls | None
+    options: MasterOptions,
+    server: MasterServer,
+    users: dict[str, str],
+    roles: dict[str, Role],
+    tls: ServerTls | None,
 ) -> Iterator[int | None]:
     """Serve the SQL console while the ``with`` block runs, and yield its port, or None when no console is wanted."""
     endpoint = options.console
@@ -147,7 +158,7 @@ def _console(
     executor = MasterConsole(
         server.service, port=server.port, lower_case_table_names=options.lower_case_table_names
     )
-    with serving(endpoint, executor, users, tls) as console_port:
+    with serving(endpoint, executor, users, tls, roles) as console_port:
         yield console_port
 
 
