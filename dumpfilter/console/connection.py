@@ -399,11 +399,11 @@ class Connection:
         fields.take(1 + 4)
         refused = statement.refused
         try:
+            if refused is not None:
+                raise refused
             values = read_execute(fields, statement, self._charset().codec)
         finally:
             self._forget_long_data(statement)
-        if refused is not None:
-            raise refused
         result = await self._run_noted(statement.with_values(values))
         await self._send_result(result, ServerStatus(0), binary=True)
 

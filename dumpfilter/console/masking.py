@@ -8,7 +8,7 @@ SECRET = "<secret>"
 """The text that stands in place of a password, as in MySQL's logs."""
 
 _BEFORE_PASSWORD = ("PASSWORD", "IDENTIFIED")
-_AFTER_PASSWORD = frozenset({"FOR", "DEFAULT_AUTH", "PLUGIN_DIR", "UNTIL"})
+_AFTER_PASSWORD = frozenset({"CHANNEL", "DEFAULT_AUTH", "PLUGIN_DIR", "UNTIL"})
 
 
 def without_passwords(text: str, longest: int) -> str:
@@ -29,8 +29,11 @@ def without_passwords(text: str, longest: int) -> str:
     length = 0
     in_password = False
     for token in tokens(text):
-        if in_password and (token.value == "," or token.word in _AFTER_PASSWORD):
+        comma = token.kind is TokenKind.SYMBOL and token.value == ","
+        if in_password and (comma or token.word in _AFTER_PASSWORD):
             in_password = False
+            if token.word == "CHANNEL":
+                parts.append("FOR")
         if in_password:
             continue
         part = text[token.start : token.end]

@@ -62,14 +62,14 @@ COMMANDS: Mapping[type[commands.Command], Need] = {
 """The need of each replication command."""
 
 STATEMENTS: Mapping[str, Need] = {
-    **{
-        word: Need(word, Role.READ)
-        for word in ("SELECT", "WITH", "VALUES", "TABLE", "(", "SHOW", "DESCRIBE", "DESC", "EXPLAIN")
-    },
-    **{
-        word: Need(word, Role.READ)
-        for word in ("USE", "DO", "SET", "BEGIN", "START", "COMMIT", "ROLLBACK", "UNLOCK")
-    },
+    **{word: Need(word, Role.READ) for word in ("SELECT", "WITH", "VALUES", "TABLE")},
+    "(": Need("(SELECT …)", Role.READ),
+    "SHOW": Need("SHOW …", Role.READ),
+    **{word: Need(word, Role.READ) for word in ("DESCRIBE", "DESC", "EXPLAIN", "USE", "DO", "SET")},
+    "BEGIN": Need("BEGIN", Role.READ),
+    "START": Need("START TRANSACTION", Role.READ),
+    **{word: Need(word, Role.READ) for word in ("COMMIT", "ROLLBACK")},
+    "UNLOCK": Need("UNLOCK TABLES", Role.READ),
     "KILL": Need("KILL", Role.READ, changes=True),
 }
 """The need of each other statement that the console carries out, by the statement's first word.
