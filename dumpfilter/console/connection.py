@@ -58,6 +58,10 @@ MOST_LARGE_STATEMENTS = 2
 """The number of large statements of all clients that are parsed and carried out at a time."""
 
 _LARGE_POLL_SECONDS = 0.1
+_LONG_DATA_TOO_LONG = (
+    "Parameter of prepared statement which is set through mysql_send_long_data() is longer than "
+    "'max_allowed_packet' bytes"
+)
 _SHOWN_BYTES = 6
 """The number of bytes that error 1300 quotes from a statement that is not valid in the client's character set."""
 _LOGGED_CHARACTERS = 200
@@ -417,7 +421,7 @@ class Connection:
             piece = fields.rest()
             try:
                 if statement.long_size + len(piece) > MAX_ALLOWED_PACKET:
-                    raise server_errors.ER_NET_PACKET_TOO_LARGE()
+                    raise server_errors.ER_UNKNOWN_ERROR(_LONG_DATA_TOO_LONG)
                 self._share.take(len(piece))
             except SqlError as refused:
                 self._forget_long_data(statement)
