@@ -35,6 +35,8 @@ class ConsoleEndpoint:
     With None, ``root`` may log in if the configuration file names no user.
     """
     password: str = field(default="", repr=False)
+    new_password_file: Path | None = None
+    """The file into which a random password has just been written, if there was no file."""
     tls: TlsFiles = field(default_factory=TlsFiles)
 
     def users(self, configured: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -84,6 +86,10 @@ def serving(
     written.
     """
     server = ConsoleServer(executor, endpoint.host, endpoint.port, users, roles=roles, tls=tls)
+    if endpoint.new_password_file is not None:
+        log.warning(
+            "console.password_made", user=endpoint.user or DEFAULT_USER, file=str(endpoint.new_password_file)
+        )
     for user in sorted(user for user, password in users.items() if not password):
         log.warning(
             "console.read_only",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dumpfilter.commands.option_groups.group import OptionGroup
-from dumpfilter.commands.option_groups.passwords import CONSOLE_VARIABLE, read_or_make_password
+from dumpfilter.commands.option_groups.passwords import CONSOLE_VARIABLE, make_password, read_password
 
 if TYPE_CHECKING:
     from dumpfilter.console.endpoint import ConsoleEndpoint
@@ -87,11 +87,14 @@ class ConsoleOptions(OptionGroup):
 
         if self.console_port is None:
             return None
+        path = self.console_password_file
+        made = path is not None and make_password(path)
         return ConsoleEndpoint(
             host=host,
             port=self.console_port,
             port_file=self.console_port_file,
             user=user,
-            password=read_or_make_password(self.console_password_file, CONSOLE_VARIABLE),
+            password=read_password(path, CONSOLE_VARIABLE),
+            new_password_file=path if made else None,
             tls=TlsFiles(self.tls_cert, self.tls_key, self.tls_ca),
         )

@@ -9,11 +9,7 @@ import os
 import secrets
 from pathlib import Path
 
-import structlog
-
 from dumpfilter.errors import OptionError
-
-log = structlog.get_logger()
 
 CONSOLE_VARIABLE = "DUMPFILTER_CONSOLE_PASSWORD"
 SOURCE_VARIABLE = "DUMPFILTER_SOURCE_PASSWORD"
@@ -22,26 +18,23 @@ SOURCE_VARIABLE = "DUMPFILTER_SOURCE_PASSWORD"
 _RANDOM_BYTES = 18
 
 
-def read_or_make_password(path: Path | None, variable: str) -> str:
-    """Return the password as :func:`read_password` does. If the file does not exist, make it with a random password.
+def make_password(path: Path) -> bool:
+    """Make a file with a random password, unless the file exists. Return whether the file was made.
 
-    Only the owner can read the new file. Raises OptionError for a file that cannot be read or made.
+    Only the owner can read the new file. Raises OptionError for a file that cannot be made.
     """
-    if path is not None:
-        try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        except FileExistsError:
-            pass
-        except OSError as error:
-            raise OptionError(
-                f"{path}: the password file cannot be made: {error.strerror}; name a file in a directory that you "
-                "may write to"
-            ) from None
-        else:
-            with open(descriptor, "w", encoding="utf-8") as new:
-                new.write(secrets.token_urlsafe(_RANDOM_BYTES) + "\n")
-            log.warning("console.password_made", file=str(path))
-    return read_password(path, variable)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise OptionError(
+            f"{path}: the password file cannot be made: {error.strerror}; name a file in a directory that you may "
+            "write to"
+        ) from None
+    with open(descriptor, "w", encoding="utf-8") as new:
+        new.write(secrets.token_urlsafe(_RANDOM_BYTES) + "\n")
+    return True
 
 
 def read_password(path: Path | None, variable: str) -> str:
