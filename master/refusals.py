@@ -14,8 +14,8 @@ from dumpfilter.errors import (
     OptionError,
     PositionError,
 )
-from dumpfilter.master.access import AccessDenied
-from dumpfilter.master.register import AlreadyRegistered, NotRegistered
+from dumpfilter.master.access import AccessDenied, TryLater
+from dumpfilter.master.register import AlreadyRegistered, NotRegistered, Unregistered
 
 MAX_ERROR = 1800
 """The longest error text that the master sends to a slave, characters. gRPC limits the text's header to 8 KiB."""
@@ -29,7 +29,9 @@ gRPC may need 12 bytes for such a character, because it escapes each byte.
 _CODES: list[tuple[type[DumpfilterError], grpc.StatusCode]] = [
     (NotRegistered, grpc.StatusCode.NOT_FOUND),
     (AlreadyRegistered, grpc.StatusCode.ALREADY_EXISTS),
+    (Unregistered, grpc.StatusCode.ABORTED),
     (AccessDenied, grpc.StatusCode.UNAUTHENTICATED),
+    (TryLater, grpc.StatusCode.RESOURCE_EXHAUSTED),
     (OptionError, grpc.StatusCode.INVALID_ARGUMENT),
     (GtidError, grpc.StatusCode.INVALID_ARGUMENT),
     (PositionError, grpc.StatusCode.OUT_OF_RANGE),

@@ -15,6 +15,7 @@ from dumpfilter.console.auth import DEFAULT_USER, check_users
 from dumpfilter.console.executor import Executor
 from dumpfilter.console.roles import Role
 from dumpfilter.console.server import ConsoleServer
+from dumpfilter.security.passwords import ConsolePassword
 from dumpfilter.security.tls import ServerTls, TlsFiles, load_tls
 
 log = structlog.get_logger()
@@ -39,15 +40,15 @@ class ConsoleEndpoint:
     """The file into which a random password has just been written, if there was no file."""
     tls: TlsFiles = field(default_factory=TlsFiles)
 
-    def users(self, configured: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Return the password of each user who may log in, by user name.
+    def users(self, configured: Mapping[str, ConsolePassword] | None = None) -> dict[str, ConsolePassword]:
+        """Return the stored password of each user who may log in, by user name.
 
         ``configured`` has the users of the configuration file. The endpoint's own user replaces a configured user of
         the same name. Raises OptionError if a user has no password although other machines can reach the console.
         """
         users = dict(configured or {})
         if self.user is not None or not users:
-            users[self.user or DEFAULT_USER] = self.password
+            users[self.user or DEFAULT_USER] = ConsolePassword.plain(self.password)
         check_users(self.host, users)
         return users
 
@@ -75,11 +76,11 @@ class ConsoleEndpoint:
 def serving(
     endpoint: ConsoleEndpoint,
     executor: Executor,
-    users: Mapping[str, str],
+    users: Mapping[str, ConsolePassword],
     tls: ServerTls,
     roles: Mapping[str, Role],
-) -> Iterator[int]:
-    """Serve a console as long as the ``with`` block runs, and yield the console's port.
+) -> Iterator[ConsoleServer]:
+    """Serve a console as long as the ``with`` block runs, and yield its server.
 
     ``executor`` is the master or slave that carries out the statements. ``users`` has a password for each user name,
     and ``roles`` a role. Raises OptionError if the address cannot be used, and OutputError if the port file cannot be
@@ -90,7 +91,7 @@ def serving(
         log.warning(
             "console.password_made", user=endpoint.user or DEFAULT_USER, file=str(endpoint.new_password_file)
         )
-    for user in sorted(user for user, password in users.items() if not password):
+    for user in sorted(user for user, password in users.items() if password.is_empty):
         log.warning(
             "console.read_only",
             user=user,
@@ -101,7 +102,7 @@ def serving(
     try:
         if endpoint.port_file is not None:
             write_port(endpoint.port_file, server.port)
-        yield server.port
+        yield server
     finally:
         server.stop()
 

@@ -56,6 +56,8 @@ COMMANDS: Mapping[type[commands.Command], Need] = {
     commands.ResetReplica: Need("RESET REPLICA", Role.REPLICATE_ADMIN, changes=True),
     commands.ChangeSource: Need("CHANGE REPLICATION SOURCE TO", Role.REPLICATE_ADMIN, changes=True),
     commands.ChangeReplicationFilter: Need("CHANGE REPLICATION FILTER", Role.REPLICATE_ADMIN, changes=True),
+    commands.UnregisterReplica: Need("UNREGISTER REPLICA", Role.ALL, changes=True),
+    commands.FlushPrivileges: Need("FLUSH PRIVILEGES", Role.ALL, changes=True),
     commands.ChangeBinlog: Need("CHANGE BINLOG", Role.ALL, changes=True),
     commands.PurgeBinaryLogs: Need("PURGE BINARY LOGS", Role.ALL, changes=True),
 }

@@ -17,7 +17,7 @@ from typing import Any
 
 import structlog
 
-from dumpfilter.console.auth import new_nonce
+from dumpfilter.console.auth import Accounts, new_nonce
 from dumpfilter.console.connection import Connection, Limits
 from dumpfilter.console.executor import Executor
 from dumpfilter.console.login import Doorkeeper
@@ -26,6 +26,7 @@ from dumpfilter.console.roles import Role
 from dumpfilter.console.session import Session
 from dumpfilter.console.wire import ClientGone, PacketStream
 from dumpfilter.errors import OptionError
+from dumpfilter.security.passwords import ConsolePassword
 from dumpfilter.security.tls import ServerTls, temporary_tls
 from dumpfilter.sql.server_errors import ER_CON_COUNT_ERROR
 
@@ -65,10 +66,10 @@ class ConsoleServer:
     """The server of a console: it speaks MySQL's client protocol on a TCP port, in a thread of its own.
 
     ``executor`` is the master or slave that carries out the clients' commands. ``users`` has a password for each user
-    name, and without users nobody can log in. ``roles`` has the role of each user, and a user without an entry has the
-    role ``read``. Without ``roles``, every user has the role ``all``. With ``port`` 0, the operating system chooses a
-    free port. Without ``tls``, the server makes a temporary self-signed certificate. The method ``start`` or a ``with``
-    statement starts the server.
+    name (a text is a password in the clear), and without users nobody can log in. ``roles`` has the role of each user,
+    and a user without an entry has the role ``read``. Without ``roles``, every user has the role ``all``. With ``port``
+    0, the operating system chooses a free port. Without ``tls``, the server makes a temporary self-signed certificate.
+    The method ``start`` or a ``with`` statement starts the server.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class ConsoleServer:
         executor: Executor,
         host: str = "127.0.0.1",
         port: int = 0,
-        users: Mapping[str, str] | None = None,
+        users: Mapping[str, str | ConsolePassword] | None = None,
         *,
         roles: Mapping[str, Role] | None = None,
         tls: ServerTls | None = None,
@@ -87,7 +88,7 @@ class ConsoleServer:
         self.port = port
         """The TCP port. If 0 was given, the attribute has the chosen port after the start."""
         self._executor = executor
-        self._users = dict(users or {})
+        self._accounts = Accounts(users or {})
         self._roles = None if roles is None else dict(roles)
         self._limits = Limits()
         self._complained = -_ACCEPT_COMPLAINT_SECONDS
@@ -126,7 +127,7 @@ class ConsoleServer:
         self._thread.start()
         ready.wait()
         log.info("console.listening", host=self.host, port=self.port)
-        for user in sorted(user for user, password in self._users.items() if not password):
+        for user in sorted(user for user, password in self._accounts.users.items() if password.is_empty):
             log.info(
                 "console.no_password",
                 user=user,
@@ -160,6 +161,21 @@ class ConsoleServer:
         end = client.connection.kill_query if query_only else client.task.cancel
         self._loop.call_soon_threadsafe(end)
         return True
+
+    def change_users(
+        self, users: Mapping[str, ConsolePassword], roles: Mapping[str, Role] | None = None
+    ) -> None:
+        """Replace the users who may log in, and their roles. Any thread can call this method.
+
+        The connections of users who are gone, or who have another password now, are closed. A changed role takes effect
+        at the user's next statement.
+        """
+        self._roles = None if roles is None else dict(roles)
+        changed = self._accounts.change(users)
+        for number, client in self._clients.copy().items():
+            session = client.connection.session
+            if session is not None and session.user in changed:
+                self.kill(number, query_only=False)
 
     def processes(self) -> list[tuple[int, str, str, str | None, str, int, str, str | None]]:
         """Return the rows of SHOW PROCESSLIST, one for each connection.
@@ -195,17 +211,6 @@ class ConsoleServer:
         """Return the present role of a user."""
         return Role.ALL if self._roles is None else self._roles.get(user, Role.READ)
 
-    def change_users(self, users: Mapping[str, str], roles: Mapping[str, Role]) -> None:
-        """Replace the users and their roles. The console closes connections of users who may not log in any more.
-
-        A changed role takes effect at the next statement. Any thread can call this method.
-        """
-        old, self._users, self._roles = self._users, dict(users), dict(roles)
-        for number, client in self._clients.copy().items():
-            session = client.connection.session
-            if session is not None and old.get(session.user) != self._users.get(session.user):
-                self.kill(number, query_only=False)
-
     def status(self) -> dict[str, int]:
         """Return the status variables Threads_connected, Threads_running and Uptime (seconds) by name."""
         clients = self._clients.copy().values()
@@ -238,7 +243,7 @@ class ConsoleServer:
             stream,
             connection_id=number,
             peer=_account_host(address[0] if address else ""),
-            users=self._users,
+            accounts=self._accounts,
             server_version=str(self._executor.variables().get("version", "8.0.0-dumpfilter")),
             tls=self._tls,
             nonce=new_nonce(),

@@ -8,6 +8,7 @@ import pymysql
 import pytest
 
 from dumpfilter.console import statements
+from dumpfilter.console.auth import stored
 from dumpfilter.console.roles import COMMANDS, STATEMENTS, Role
 from dumpfilter.console.server import ConsoleServer
 from dumpfilter.sql.commands import Command, Query
@@ -169,7 +170,7 @@ def test_kill_and_processlist(console: ConsoleServer) -> None:
 def test_changed_users(console: ConsoleServer) -> None:
     with connect(console, "reader") as reader, connect(console, "operator") as operator:
         assert refusal(reader, "STOP REPLICA")[0] == 1227
-        users = {"reader": "r", "operator": "another"}
+        users = stored({"reader": "r", "operator": "another"})
         console.change_users(users, {"reader": Role.ALL, "operator": Role.ALL})
         assert refusal(reader, "STOP REPLICA")[0] == 0
         while not refusal(operator, "SELECT 1")[0]:

@@ -16,6 +16,7 @@ from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
 
 class Client:
     def __init__(self, server: MasterServer) -> None:
+        self.service = server.service
         self.channel = grpc.insecure_channel(
             f"127.0.0.1:{server.port}", options=[("grpc.max_receive_message_length", -1)]
         )
@@ -25,6 +26,11 @@ class Client:
         definition = filter_to_proto(Filter.from_options(list(options)))
         more.setdefault("uuid", str(uuid.uuid4()))
         return self.stub.Register(pb.RegisterRequest(server_id=server_id, filter=definition, **more))
+
+    def listed(self, slave_id: str) -> pb.Slave:
+        """Return the entry of the slave with this id, which only the slave itself can ask for."""
+        (slave,) = self.stub.ListSlaves(pb.ListSlavesRequest(slave_id=slave_id)).slaves
+        return slave
 
     def dump(self, slave_id: str, **request: object) -> Iterator[pb.Chunk]:
         request.setdefault("once", True)

@@ -17,6 +17,7 @@ from pathlib import Path
 import pymysql
 import pytest
 
+from dumpfilter.security.passwords import Sha2Crypt, native_hash
 from dumpfilter.security.tls import client_context
 from tests.certificates import Authority
 from tests.mariadb import MariaDb
@@ -88,8 +89,9 @@ def process(tmp_path: Path, *options: object, **environment: str) -> Iterator[in
 
 
 def test_a_real_client(tmp_path: Path) -> None:
+    hashes = [native_hash("hush"), str(Sha2Crypt.of("hush"))]
     (tmp_path / "master.toml").write_text(
-        '[[console_user]]\nname = "admin"\npassword = "hush"\nrole = "all"\n\n'
+        f'[[console_user]]\nname = "admin"\npassword_hash = {hashes}\nrole = "all"\n\n'
         '[[imposed]]\nname = "[no] logs"\nrules = ["replicate-ignore-db=logs"]\n'
     )
     with process(

@@ -224,7 +224,9 @@ def test_the_store_goes_on_with_what_is_left(server: MasterServer, client: Clien
     whole = files_of(client.dump(slave.slave_id))
     execute(server, "PURGE BINARY LOGS TO 'bin.000002'")
     assert files_of(client.dump(slave.slave_id)) == {name: whole[name] for name in NAMES[1:]}
-    assert [file.name for file in client.stub.Status(pb.StatusRequest()).files] == NAMES[1:]
+    assert [
+        file.name for file in client.stub.Status(pb.StatusRequest(slave_id=slave.slave_id)).files
+    ] == NAMES[1:]
     for start in (
         {"from": pb.BinlogPosition(file="bin.000001", position=4)},
         {"gtid_set": ""},

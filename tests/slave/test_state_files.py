@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from dumpfilter.errors import DirectoryBusy, OutputError, StateCorrupt
 from dumpfilter.slave.state import durable, state_file
 from dumpfilter.slave.state.master_info import NAME, MasterInfo
+from dumpfilter.slave.state.secret import registration_secret
 from dumpfilter.slave.state.server_uuid import server_uuid
 from dumpfilter.slave.threads.backoff import Backoff
 
@@ -68,6 +69,21 @@ def test_unusable_member(tmp_path):
 
     with pytest.raises(StateCorrupt, match="'source_position'"):
         state_file.decode(state_file.encode(NAME, Other()), NAME, MasterInfo, tmp_path)
+
+
+def test_the_secret_is_kept_and_nobody_else_can_read_it(tmp_path):
+    made = registration_secret(tmp_path)
+    assert registration_secret(tmp_path) == made != registration_secret(tmp_path.parent)
+    (tmp_path.parent / "registration.key").unlink()
+    path = tmp_path / "registration.key"
+    assert len(made) == 32
+    assert path.stat().st_mode & 0o777 == 0o600
+    for damaged in ("", "what", made.hex()[:-2]):
+        path.write_text(damaged)
+        with pytest.raises(StateCorrupt, match=r"registration.key: .*remove the file"):
+            registration_secret(tmp_path)
+    path.unlink()
+    assert registration_secret(tmp_path) != made
 
 
 def test_server_uuid_is_kept(tmp_path):
