@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import resource
 import signal
 import threading
@@ -26,7 +25,7 @@ from dumpfilter.master.reload import Reload, warn_of_plain_passwords
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.printable import printable
-from dumpfilter.security.audit import open_audit_log, reopen_audit_log
+from dumpfilter.security.audit import audit, open_audit_log, reopen_audit_log
 from dumpfilter.security.passwords import ConsolePassword
 from dumpfilter.security.tls import ServerTls, temporary_tls
 
@@ -115,12 +114,23 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
             while not signals.stop:
                 if signals.take_hangup():
                     reopen_audit_log()
-                    with contextlib.suppress(OptionError):
-                        reload.run()
+                    _reload(reload)
                 signals.wait(1.0)
             terminal.print("stopping")
     finally:
         server.stop()
+
+
+def _reload(reload: Reload) -> None:
+    """Read the configuration again because of SIGHUP, if there is a file, and write the result to the audit log."""
+    if reload.load is None:
+        return
+    result = "ok"
+    try:
+        reload.run()
+    except OptionError as error:
+        result = str(error)
+    audit("SIGHUP", account="", peer="localhost", result=result)
 
 
 class _Signals:

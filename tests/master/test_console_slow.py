@@ -14,11 +14,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import grpc
 import pymysql
 import pytest
 
 from dumpfilter.security.passwords import Sha2Crypt, native_hash
 from dumpfilter.security.tls import client_context
+from dumpfilter.v1 import dumpfilter_pb2 as pb
+from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 from tests.certificates import Authority
 from tests.mariadb import MariaDb
 from tests.master.test_console import MYSQL, UUID, serving
@@ -267,3 +270,29 @@ def wait_for_busy_worker(master: int) -> list[int]:
                 if used > ticks.setdefault(int(child), used) + os.sysconf("SC_CLK_TCK"):
                     return list(ticks)
         time.sleep(0.02)
+
+
+def test_the_audit_log_has_what_slaves_ask_for(tmp_path: Path) -> None:
+    audit = tmp_path / "audit.log"
+    with process(tmp_path, "--audit-log", audit) as port:
+        del port
+        address = f"127.0.0.1:{int((tmp_path / 'port').read_text())}"
+        with grpc.insecure_channel(address) as channel:
+            stub = rpc.DumpFilterStub(channel)
+            slave = stub.Register(pb.RegisterRequest(server_id=7, uuid=UUID, secret=b"s" * 32, user="u"))
+            stub.ChangeFilter(pb.ChangeFilterRequest(slave_id=slave.slave_id))
+            stub.Unregister(pb.UnregisterRequest(slave_id=slave.slave_id))
+            with pytest.raises(grpc.RpcError):
+                stub.ChangeFilter(pb.ChangeFilterRequest(slave_id=slave.slave_id))
+            with pytest.raises(grpc.RpcError):
+                stub.Register(pb.RegisterRequest(server_id=0))
+    lines = [json.loads(line) for line in audit.read_text().splitlines()]
+    assert [(line["what"], line["account"], line.get("server_id")) for line in lines] == [
+        ("Register", "u", 7),
+        ("ChangeFilter", "u", 7),
+        ("Unregister", "u", 7),
+        ("ChangeFilter", "", None),
+        ("Register", "", 0),
+    ]
+    assert [line["result"] == "ok" for line in lines] == [True, True, True, False, False]
+    assert {line["peer"].partition(":")[0] for line in lines} == {"ipv4"}
