@@ -11,6 +11,7 @@ from typing import Annotated, TypeVar
 from pydantic import Field, IPvAnyNetwork
 
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
+from dumpfilter.console.roles import Role
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import FilterSemantics, make_filter, parse_option
 from dumpfilter.master.imposed import ImposedFilter
@@ -41,6 +42,7 @@ class _ConsoleUser(Model):
     name: _Name
     password: _Password | None = None
     password_hash: _Hash | tuple[_Hash, ...] = ()
+    role: Role = Role.READ
 
 
 class _Imposed(Model):
@@ -67,6 +69,8 @@ class MasterConfig:
     console_users: Mapping[str, ConsolePassword] = field(default_factory=dict, repr=False)
     """The passwords of the users who may log in to the master's SQL console, by user name."""
     imposed: tuple[ImposedFilter, ...] = ()
+    console_roles: Mapping[str, Role] = field(default_factory=dict)
+    """The roles of the users of the master's SQL console, by user name."""
     plain: tuple[str, ...] = ()
     """The keys of the passwords that the file holds in the clear, such as ``user[1].password``."""
 
@@ -98,7 +102,8 @@ def load_config(
                     "itself anything"
                 )
         imposed.append(_imposed(where, one, names))
-    return MasterConfig(users, console_users, tuple(imposed), plain)
+    roles = {user.name: user.role for user in parsed.console_user}
+    return MasterConfig(users, console_users, tuple(imposed), roles, plain)
 
 
 def _imposed(where: str, one: _Imposed, names: NameRules) -> ImposedFilter:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import resource
 import signal
 import threading
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from dumpfilter.console.endpoint import ConsoleEndpoint, serving, write_port
+from dumpfilter.console.roles import Role
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import ReplicationFilter, Rule, WriteSemantics
 from dumpfilter.filter.factory import make_write_filter
@@ -27,6 +27,7 @@ from dumpfilter.master.reload import Reload, warn_of_plain_passwords
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.printable import printable
+from dumpfilter.security.audit import audit, open_audit_log, reopen_audit_log
 from dumpfilter.security.passwords import ConsolePassword
 from dumpfilter.security.tls import ServerTls, temporary_tls
 
@@ -50,6 +51,8 @@ class MasterOptions:
     port_file: Path | None = None
     """The file to which the master writes its port number once it accepts connections."""
     config_file: Path | None = None
+    audit_file: Path | None = None
+    """The file of the audit log. Without it the audit log is part of the ordinary log."""
     console: ConsoleEndpoint | None = None
     verify: bool = True
     cache_bytes: int = 32 << 20
@@ -74,6 +77,7 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
     Raises DumpfilterError when the set or the configuration cannot be used, when a port is taken, or when the gRPC
     server ends by itself.
     """
+    open_audit_log(options.audit_file)
     presplit = _open_splits(options.splits)
     _allow_open_files()
     signals = _Signals()
@@ -88,6 +92,7 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
     config = _load_config(options, store)
     warn_of_plain_passwords(config)
     users = options.console.users(config.console_users) if options.console else {}
+    roles = options.console.roles(config.console_roles) if options.console else {}
     server = MasterServer(
         store,
         host=options.host,
@@ -104,7 +109,7 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
         reload = Reload(
             server.service, (lambda: _load_config(options, store)) if options.config_file else None
         )
-        with _console(options, server, users, tls, reload) as console_port:
+        with _console(options, server, users, roles, tls, reload) as console_port:
             names = store.binlogs.names
             terminal.print(
                 f"serving {names[0]} to {names[-1]} ({len(names)} files, "
@@ -118,8 +123,8 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
                 write_port(options.port_file, server.port)
             while not signals.stop:
                 if signals.take_hangup():
-                    with contextlib.suppress(OptionError):
-                        reload.run()
+                    reopen_audit_log()
+                    _reload(reload)
                 signals.wait(1.0)
                 server.check()
             terminal.print("stopping")
@@ -127,8 +132,20 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
         server.stop()
 
 
+def _reload(reload: Reload) -> None:
+    """Read the configuration again because of SIGHUP, if there is a file, and write the result to the audit log."""
+    if reload.load is None:
+        return
+    result = "ok"
+    try:
+        reload.run()
+    except OptionError as error:
+        result = str(error)
+    audit("SIGHUP", account="", peer="localhost", result=result)
+
+
 class _Signals:
-    """The signals that the process has received: SIGINT and SIGTERM end it, SIGHUP has the configuration read again."""
+    """The signals that the process has received: SIGINT and SIGTERM end it, SIGHUP has its files read again."""
 
     def __init__(self) -> None:
         self.stop = False
@@ -189,6 +206,7 @@ def _console(
     options: MasterOptions,
     server: MasterServer,
     users: Mapping[str, ConsolePassword],
+    roles: Mapping[str, Role],
     tls: ServerTls | None,
     reload: Reload,
 ) -> Iterator[int | None]:
@@ -203,8 +221,12 @@ def _console(
         lower_case_table_names=options.lower_case_table_names,
         reload=reload.run,
     )
-    with serving(endpoint, executor, users, tls) as console:
-        reload.on_change.append(lambda config: console.change_users(endpoint.users(config.console_users)))
+
+    def take_over(config: MasterConfig) -> None:
+        console.change_users(endpoint.users(config.console_users), endpoint.roles(config.console_roles))
+
+    with serving(endpoint, executor, users, tls, roles) as console:
+        reload.on_change.append(take_over)
         yield console.port
 
 

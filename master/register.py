@@ -313,12 +313,13 @@ class Register:
                 "no slave is registered under this id (the master may have restarted): register again"
             ) from None
 
-    def remove(self, slave_id: str) -> None:
-        """Forget a slave and end its dump. Raises NotRegistered."""
+    def remove(self, slave_id: str) -> RegisteredSlave:
+        """Forget a slave and end its dump. Return the slave. Raises NotRegistered."""
         slave = self.get(slave_id)
         with self._lock:
             if slave_id in self._slaves:
                 self._forget(slave)
+        return slave
 
     def remove_all(
         self, reason: Callable[[RegisteredSlave], DumpfilterError | None]

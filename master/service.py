@@ -31,6 +31,7 @@ from dumpfilter.master.refusals import abort
 from dumpfilter.master.register import NotRegistered, Register, RegisteredSlave
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.printable import printable
+from dumpfilter.security.audit import audit
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
 
@@ -86,7 +87,15 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
                     rules=len(request.filter.rules),
                     reason=printable(str(error)),
                 )
+                audit(
+                    "Register",
+                    account=request.user,
+                    peer=peer,
+                    result=str(error),
+                    server_id=request.server_id,
+                )
             abort(context, error)
+        _audit_change("Register", slave, peer)
         self.store.wake()
         log.info(
             "registered",
@@ -155,6 +164,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             self.config = config
             ended = self.register.remove_all(self._no_longer_valid)
             for slave in ended:
+                _audit_change(f"end of the registration: {slave.ended_by}", slave, slave.peer)
                 log.info(
                     "registration ended",
                     peer=slave.peer,
@@ -182,7 +192,10 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         self, request: pb.UnregisterRequest, context: grpc.ServicerContext
     ) -> pb.UnregisterResponse:
         """Forget a slave and end its dump."""
-        _answer(context, lambda: self.register.remove(request.slave_id))
+        _answer(
+            context,
+            lambda: _audited("Unregister", context, lambda: self.register.remove(request.slave_id)),
+        )
         self.store.wake()
         return pb.UnregisterResponse()
 
@@ -200,7 +213,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
                 place=self._place(place) if place.file else None,
             )
 
-        slave = _answer(context, change)
+        slave = _answer(context, lambda: _audited("ChangeFilter", context, change))
         self.store.wake()
         return pb.ChangeFilterResponse(
             filter=filter_to_proto(slave.filter),
@@ -359,6 +372,23 @@ def _begin_dump(
         active=context.is_active,
         presplit=service.presplit,
     )
+
+
+def _audited(
+    what: str, context: grpc.ServicerContext, change: Callable[[], RegisteredSlave]
+) -> RegisteredSlave:
+    """Carry out a change that a slave asks for, and write the change or the refusal to the audit log."""
+    try:
+        slave = change()
+    except DumpfilterError as error:
+        audit(what, account="", peer=context.peer(), result=str(error))
+        raise
+    _audit_change(what, slave, context.peer())
+    return slave
+
+
+def _audit_change(what: str, slave: RegisteredSlave, peer: str) -> None:
+    audit(what, account=slave.user, peer=peer, server_id=slave.server_id, channel=slave.channel)
 
 
 def _answer(context: grpc.ServicerContext, call: Callable[[], T]) -> T:

@@ -92,6 +92,7 @@ def master_command(
         port=listen.port,
         port_file=listen.port_file,
         config_file=config,
+        audit_file=console.audit_log,
         console=console.endpoint(listen.host, console_user),
         verify=verify_checksum,
         cache_bytes=cache_size << 20,

@@ -94,6 +94,7 @@ def slave_command(
         filters=_channel_filters(rules),
         sources=source.infos(origin),
         console=endpoint,
+        audit_file=console.audit_log,
         start=not relay.skip_replica_start,
     )
     terminal = Console(stderr=True)

@@ -8,12 +8,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import structlog
+
 from dumpfilter.binlog.writer import writing
 from dumpfilter.console.auth import DEFAULT_USER, check_users
 from dumpfilter.console.executor import Executor
+from dumpfilter.console.roles import Role
 from dumpfilter.console.server import ConsoleServer
 from dumpfilter.security.passwords import ConsolePassword
 from dumpfilter.security.tls import ServerTls, TlsFiles, load_tls
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,8 @@ class ConsoleEndpoint:
     With None, ``root`` may log in if the configuration file names no user.
     """
     password: str = field(default="", repr=False)
+    new_password_file: Path | None = None
+    """The file into which a random password has just been written, if there was no file."""
     tls: TlsFiles = field(default_factory=TlsFiles)
 
     def users(self, configured: Mapping[str, ConsolePassword] | None = None) -> dict[str, ConsolePassword]:
@@ -45,6 +52,17 @@ class ConsoleEndpoint:
         check_users(self.host, users)
         return users
 
+    def roles(self, configured: Mapping[str, Role] | None = None) -> dict[str, Role]:
+        """Return the role of each user who may log in, by user name.
+
+        ``configured`` has the roles of the configuration file's users. The endpoint's own user has the role ``all`` if
+        the user has a password, and the role ``read`` otherwise.
+        """
+        roles = dict(configured or {})
+        if self.user is not None or not roles:
+            roles[self.user or DEFAULT_USER] = Role.ALL if self.password else Role.READ
+        return roles
+
     def load_tls(self, make: Callable[[], ServerTls]) -> ServerTls:
         """Return the TLS settings with the certificate from the endpoint's files.
 
@@ -56,14 +74,30 @@ class ConsoleEndpoint:
 
 @contextmanager
 def serving(
-    endpoint: ConsoleEndpoint, executor: Executor, users: Mapping[str, ConsolePassword], tls: ServerTls
+    endpoint: ConsoleEndpoint,
+    executor: Executor,
+    users: Mapping[str, ConsolePassword],
+    tls: ServerTls,
+    roles: Mapping[str, Role],
 ) -> Iterator[ConsoleServer]:
     """Serve a console as long as the ``with`` block runs, and yield its server.
 
-    ``executor`` is the master or slave that carries out the statements. ``users`` has a password for each user name.
-    Raises OptionError if the address cannot be used, and OutputError if the port file cannot be written.
+    ``executor`` is the master or slave that carries out the statements. ``users`` has a password for each user name,
+    and ``roles`` a role. Raises OptionError if the address cannot be used, and OutputError if the port file cannot be
+    written.
     """
-    server = ConsoleServer(executor, endpoint.host, endpoint.port, users, tls=tls)
+    server = ConsoleServer(executor, endpoint.host, endpoint.port, users, roles=roles, tls=tls)
+    if endpoint.new_password_file is not None:
+        log.warning(
+            "console.password_made", user=endpoint.user or DEFAULT_USER, file=str(endpoint.new_password_file)
+        )
+    for user in sorted(user for user, password in users.items() if password.is_empty):
+        log.warning(
+            "console.read_only",
+            user=user,
+            role=roles.get(user, Role.READ).value,
+            hint="the user has no password; with --console-password-file the user gets the role all",
+        )
     server.start()
     try:
         if endpoint.port_file is not None:

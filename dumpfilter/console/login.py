@@ -20,6 +20,7 @@ from dumpfilter.console.wire import (
     asks_for_tls,
     parse_login,
 )
+from dumpfilter.security.audit import audit
 from dumpfilter.security.passwords import MOST_PASSWORD, ConsolePassword
 from dumpfilter.security.tls import ServerTls
 from dumpfilter.sql.server_errors import ER_ACCESS_DENIED_ERROR, ER_HANDSHAKE_ERROR, SqlError
@@ -69,6 +70,8 @@ class Doorkeeper:
     server_version: str
     tls: ServerTls
     nonce: bytes
+    denial_seconds: float = 1.0
+    """The time that a client with a wrong password must wait for its error. It slows down the guessing of passwords."""
 
     async def greet(self) -> Login:
         """Send the greeting, start TLS if the client asks for it, and return the login that the client sends.
@@ -183,5 +186,8 @@ class Doorkeeper:
     async def _deny(self, user: str, *, with_password: bool) -> None:
         log.warning("console.access_denied", connection=self.connection_id, user=user[:80], peer=self.peer)
         using = "YES" if with_password else "NO"
-        await self.refuse(ER_ACCESS_DENIED_ERROR(user, self.peer, using))
+        error = ER_ACCESS_DENIED_ERROR(user, self.peer, using)
+        audit("login", account=user, peer=self.peer, result=str(error))
+        await asyncio.sleep(self.denial_seconds)
+        await self.refuse(error)
         raise Refused

@@ -16,7 +16,7 @@ from pymysql.constants import CLIENT, COMMAND
 
 from dumpfilter.console import auth
 from dumpfilter.console.prepared import Prepared, literal
-from dumpfilter.console.server import ConsoleServer
+from dumpfilter.console.server import RESERVED_CONNECTIONS, ConsoleServer
 from dumpfilter.errors import OptionError
 from dumpfilter.security.passwords import ConsolePassword, Sha2Crypt, native_hash
 from dumpfilter.statement.tokens import Lexer, TokenKind
@@ -34,7 +34,7 @@ def executor() -> Iterator[SmallExecutor]:
 
 @pytest.fixture
 def console(executor: SmallExecutor) -> Iterator[ConsoleServer]:
-    with ConsoleServer(executor, users=USERS, max_connections=8) as server:
+    with ConsoleServer(executor, users=USERS, max_connections=8, denial_seconds=0) as server:
         yield server
 
 
@@ -229,7 +229,7 @@ def test_changed_users_are_closed_and_others_stay(executor: SmallExecutor) -> No
 
 
 def test_too_many_connections(console: ConsoleServer) -> None:
-    held = [connect(console) for _ in range(8)]
+    held = [connect(console) for _ in range(8 + RESERVED_CONNECTIONS)]
     with pytest.raises(pymysql.err.OperationalError) as caught:
         connect(console)
     assert (caught.value.args, caught.value.sqlstate) == ((1040, "Too many connections"), "08004")
@@ -740,8 +740,9 @@ def test_huge_packet(console: ConsoleServer) -> None:
 def test_long_statement_and_long_row(console: ConsoleServer) -> None:
     with connect(console, max_allowed_packet=1 << 25) as connection:
         assert failure(connection, f"SELECT '{'x' * 1_000_000}'")[0] == 3170
-        ((text,),) = answer(connection, "SELECT REPEAT('x', 16777216)")
-        assert len(text) == 16777216
+        ((text,),) = answer(connection, "SELECT REPEAT('x', 1048576)")
+        assert len(text) == 1048576
+        assert answer(connection, "SELECT REPEAT('x', 1048577)") == ((None,),)
 
 
 def test_deep_nesting_is_an_error(console: ConsoleServer) -> None:

@@ -338,7 +338,7 @@ def test_a_change_of_the_binlog_keeps_the_place_of_a_slaves_own_change(mysql: Ma
         (["--console-port", "0", "--host", "0.0.0.0"], "set DUMPFILTER_CONSOLE_PASSWORD"),
         (
             ["--console-port", "0", "--console-password-file", "/nowhere/password"],
-            "/nowhere/password: the password",
+            "/nowhere/password: the password file cannot be made: No such file or directory",
         ),
         (["--config", "/nowhere/master.toml"], "/nowhere/master.toml: cannot be read"),
         (["--console-port", "0", "--tls-key", "/nowhere/key"], "--tls-key needs --tls-cert"),

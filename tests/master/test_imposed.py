@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.binlog.format import NameRules
+from dumpfilter.console.roles import Role
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import EffectiveFilter, Filter, ReplicationFilter
 from dumpfilter.filter.convert import filter_from_proto, filter_to_proto
@@ -248,6 +249,11 @@ password = "secret"
 [[console_user]]
 name = "admin"
 password = "hush"
+role = "replicate-admin"
+
+[[console_user]]
+password = "hush, hush"
+name = "monitor"
 
 [[imposed]]
 name = "no personnel abroad"
@@ -267,8 +273,12 @@ def test_a_configuration_file(tmp_path: Path) -> None:
     write_private(tmp_path / "master.toml", GOOD)
     config = load_config(tmp_path / "master.toml", names=NameRules("mariadb", lower_case_table_names=1))
     assert dict(config.users) == {"repl": PlainPassword("secret")}
-    assert dict(config.console_users) == {"admin": ConsolePassword.plain("hush")}
-    assert config.plain == ("user[1].password", "console_user[1].password")
+    assert dict(config.console_users) == {
+        "admin": ConsolePassword.plain("hush"),
+        "monitor": ConsolePassword.plain("hush, hush"),
+    }
+    assert config.console_roles == {"admin": Role.REPLICATE_ADMIN, "monitor": Role.READ}
+    assert config.plain == ("user[1].password", "console_user[1].password", "console_user[2].password")
     first, second = config.imposed
     assert first.server_ids == {101, 102}
     assert first.users == {"repl"}

@@ -48,7 +48,7 @@ def process(tmp_path: Path, *command: object) -> Iterator[subprocess.Popen[bytes
 def configuration(replication: str, console: str, imposed: str = "") -> str:
     return (
         f'[[user]]\nname = "repl"\npassword_hash = "{replication}"\n'
-        f'[[console_user]]\nname = "admin"\npassword_hash = "{console}"\n' + imposed
+        f'[[console_user]]\nname = "admin"\npassword_hash = "{console}"\nrole = "all"\n' + imposed
     )
 
 
