@@ -12,6 +12,7 @@ from pydantic import Field, IPvAnyNetwork
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import FilterSemantics, make_filter, parse_option
+from dumpfilter.filter.boundary import OnUndecided
 from dumpfilter.master.imposed import ImposedFilter
 from dumpfilter.options.toml_file import Model, load_toml
 
@@ -31,6 +32,7 @@ class _Imposed(Model):
     networks: tuple[IPvAnyNetwork, ...] = ()
     semantics: FilterSemantics = FilterSemantics.CLASSIC
     rules: Annotated[tuple[str, ...], Field(min_length=1)]
+    on_undecided: OnUndecided = OnUndecided.STOP
 
 
 class _File(Model):
@@ -86,7 +88,12 @@ def _imposed(where: str, one: _Imposed, names: NameRules) -> ImposedFilter:
             names=names,
         )
         return ImposedFilter(
-            one.name, rule_filter, frozenset(one.server_ids), frozenset(one.users), one.networks
+            one.name,
+            rule_filter,
+            frozenset(one.server_ids),
+            frozenset(one.users),
+            one.networks,
+            one.on_undecided,
         )
     except OptionError as error:
         raise OptionError(f"{where}: rules: {error}") from None

@@ -11,6 +11,7 @@ import structlog
 
 from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, ChunkPlan
 from dumpfilter.dump.thread import DumpThread
+from dumpfilter.errors import UndecidedEvent
 from dumpfilter.master.chunks import ChunkWriter
 from dumpfilter.master.dump_start import DumpStart
 from dumpfilter.master.register import Register, RegisteredSlave
@@ -170,7 +171,14 @@ class Dump:
             segment = None if self._following else store.segment_at(self._file, thread.position)
             if segment is not None:
                 store.scan_ahead(self._file, segment.end)
-                for plan in thread.plan(segment):
+                try:
+                    plans = thread.plan(segment)
+                except UndecidedEvent:
+                    # The slave learns how far it is before the dump stops, so that it does not ask for more again.
+                    if idle is not None:
+                        yield from self._writer.chunks(idle, thread.filter_version)
+                    raise
+                for plan in plans:
                     if idle is not None and idle.absorb(plan):
                         plan = idle
                     idle = None
