@@ -12,7 +12,7 @@ from dumpfilter.binlog.format import FormatDescription, NameRules
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.query import decode_query
 from dumpfilter.binlog.rows import decode_rows_header
-from dumpfilter.dump import DumpThread, render
+from dumpfilter.dump import ChunkPlan, DumpThread, render
 from dumpfilter.errors import BinlogError, UndecidedEvent
 from dumpfilter.filter import Filter, Rule
 from dumpfilter.filter.boundary import BoundaryFilter, OnUndecided
@@ -46,9 +46,18 @@ class Received:
 
     stream: bytes
     end: int
-    """The position up to which the master has decided."""
-    error: UndecidedEvent | None
-    undecided: int
+    """The last boundary that the dump has reached."""
+    whole: bytes = b""
+    """The events before this boundary."""
+    error: UndecidedEvent | None = None
+    undecided: int = 0
+
+    def add(self, plan: ChunkPlan, events: bytes) -> None:
+        if plan.resume > self.end:
+            self.end = plan.resume
+            self.whole = self.stream + events[: plan.resume_bytes]
+        self.stream += events
+        self.undecided += plan.counts.events_undecided
 
 
 def receive(
@@ -66,19 +75,20 @@ def receive(
     thread = DumpThread(flags, sources, chunk_size=chunk_size)
     thread.start_file(file.first_event, file.read)
     reader = SegmentReader(file, subjects, sources, segment_size=segment_size)
-    stream, undecided = b"", 0
+    got = Received(b"", file.first_event)
     while (segment := reader.next()) is not None:
         try:
             while True:
                 for plan in thread.plan(segment):
-                    stream += render(plan, memoryview(reader.data), reader.data_offset, file.read, fd)
-                    undecided += plan.counts.events_undecided
+                    events = render(plan, memoryview(reader.data), reader.data_offset, file.read, fd)
+                    got.add(plan, events)
                 if thread.position == segment.end:
                     break
         except UndecidedEvent as error:
-            return Received(stream, thread.position or 0, error, undecided)
-    assert thread.position == len(binlog.made.data)
-    return Received(stream, thread.position, None, undecided)
+            got.error = error
+            return got
+    assert thread.position == got.end == len(binlog.made.data)
+    return got
 
 
 def all_bytes(fd: FormatDescription, stream: bytes) -> bytes:
@@ -217,9 +227,9 @@ def check_law(
     source = made.data[made.first_event : got.end]
     assert got.end in made.boundaries
     plain = Plain(own, imposed, made.dialect.family)
-    reference.validate(made.fd, got.stream, source, may_grow=True)
+    reference.validate(made.fd, got.whole, source, may_grow=True)
     full = reference.execute(made.fd, source, plain)  # type: ignore[arg-type]
-    filtered = reference.execute(made.fd, got.stream, plain)  # type: ignore[arg-type]
+    filtered = reference.execute(made.fd, got.whole, plain)  # type: ignore[arg-type]
     assert [(e.gtid, e.items) for e in filtered if e.items] == [(e.gtid, e.items) for e in full if e.items]
     assert all(e.items for e in filtered)
     stops = any(one.on_undecided is OnUndecided.STOP for one in imposed)

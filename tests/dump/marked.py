@@ -66,6 +66,8 @@ class _MarkedMaker(_Maker):
         self.marks: list[Mark] = []
         self.numbers = itertools.count(1)
         self.table = st.tuples(st.sampled_from(DATABASES), st.sampled_from(TABLES))
+        self.may_fail = odd
+        """Whether a LOAD DATA may fail, so that its blocks have no statement."""
 
     def mark(
         self, kind: str, tables: Sequence[Table] = (), database: str = "", *, parses: bool = True
@@ -160,7 +162,7 @@ class _MarkedMaker(_Maker):
         self.builder.add(T.BEGIN_LOAD_QUERY, b"\7\0\0\0" + self.mark("statement", [table], current))
         for _ in range(self.draw(st.integers(0, 2))):
             self.builder.add(T.APPEND_BLOCK, b"\7\0\0\0" + self.mark("statement", [table], current))
-        if self.odd and self.draw(st.integers(0, 7)) == 0:
+        if self.may_fail and self.draw(st.integers(0, 7)) == 0:
             # The statement has failed, and nothing names its table.
             for mark in self.marks:
                 if mark.kind == "statement" and mark.tables == [table]:
@@ -170,6 +172,11 @@ class _MarkedMaker(_Maker):
         marker = self.mark("statement", [table], current)
         text = b"LOAD DATA INFILE '%s' INTO TABLE %s" % (marker, ".".join(table).encode())
         self.builder.add(T.EXECUTE_LOAD_QUERY, execute_load_query_body(text, current, 7))
+
+    def alone(self) -> None:
+        self.may_fail = False
+        super().alone()
+        self.may_fail = self.odd
 
     def unknown(self) -> None:
         flags = self.draw(st.sampled_from([0, 0x80]))
