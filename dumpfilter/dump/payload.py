@@ -28,7 +28,7 @@ from dumpfilter.dump.hits import HitCounter
 from dumpfilter.dump.walker import SegmentWalker, collapse
 from dumpfilter.errors import BinlogUnsupported, UndecidedEvent
 from dumpfilter.filter.flags import TableFlags
-from dumpfilter.filter.hits import Hits
+from dumpfilter.filter.hits import KINDS, Hits
 from dumpfilter.index.segment import Segment
 
 _USUAL_LEVEL = 3
@@ -145,13 +145,16 @@ class PayloadFilter:
         undecided = int(chunk["undecided"]) + withheld
         hits: Hits = Counter()
         if self.flags.has_hits:
-            self._hits.count(inner, inner.txn_subject, decided, self._walker, self.flags, {}, [hits])
+            for _, kind, count in self._hits.find(
+                inner, inner.txn_subject, decided, self._walker, self.flags, {}
+            ).tolist():
+                hits[KINDS[kind]] += count
         if not chunk["bytes"]:
             return KeptPayload(0, undecided, hits=hits)
         if chunk["bytes"] == inner.end:
             return KeptPayload(size, undecided, hits=hits)
         no_runs = np.empty((0, 3), np.int64)
-        plan = ChunkPlan(segment.file, decided.ranges, inner.end, 0, 0, no_runs, no_runs)
+        plan = ChunkPlan(segment.file, decided.ranges, inner.end, 0, 0, no_runs)
         kept = render(plan, opened(), 0, _no_file, inner.format_description)
         closed = close_payload(kept, event, fd)
         if closed is None and self._boundary is None:
