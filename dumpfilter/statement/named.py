@@ -19,6 +19,10 @@ _INSERTS = frozenset({StatementKind.INSERT, StatementKind.REPLACE})
 _CHANGES = _INSERTS | {StatementKind.UPDATE, StatementKind.DELETE}
 
 
+_LITERAL = "?"
+"""The sign in a statement's shape for a literal. A literal in place of a name is a name in another SQL mode."""
+
+
 @dataclass(frozen=True)
 class NamedTables:
     """The tables that a statement's text names. A name without a database is in the session's current database."""
@@ -58,7 +62,7 @@ def tables_named(text: str, *, family: Family = "mysql", sql_mode: int = 0) -> N
     if parsed.kind not in _INSERTS or _QUERY.search(shape):
         # The shape names the same tables as the text, and the SQL parser reads it much faster.
         read = tables_read(shape, family=family, sql_mode=sql_mode)
-    if read is None:
+    if read is None or any(_LITERAL in name for name in read):
         return None
     # A derived table (a subquery) has an empty database name here. The tables inside it are among those read.
     return NamedTables(tuple(name for name in written if name.database != ""), read)
