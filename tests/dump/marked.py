@@ -178,6 +178,12 @@ class _MarkedMaker(_Maker):
         super().alone()
         self.may_fail = self.odd
 
+    def odd_payload(self) -> None:
+        first = len(self.marks)
+        super().odd_payload()
+        for mark in self.marks[first:]:
+            mark.kind = "unknown"
+
     def unknown(self) -> None:
         flags = self.draw(st.sampled_from([0, 0x80]))
         kind = self.draw(st.sampled_from([28, 36, 37, 77, 200]))
