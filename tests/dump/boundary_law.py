@@ -197,7 +197,8 @@ def _strict(rules: PlainFilter, statement: Statement, answer: bool | None) -> bo
     tables = [name for names in lists for name in names]
     current = statement.current_database or ""
     if not tables:
-        return answer
+        # Only the tables of a statement that does not parse are unknown here. Its databases are unknown, too.
+        return None if statement.updated is None else answer
     passes = {rules.rows(current if db is None else db, table) for db, table in tables}
     return answer if passes == {True} else False if passes == {False} else None
 
