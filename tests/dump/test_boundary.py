@@ -13,7 +13,7 @@ from tests.strategies import rules
 SIZES = {"segment_size": st.integers(1, 1500), "chunk_size": st.sampled_from([1, 200, 1 << 18])}
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(binlog=marked_binlogs(), own=rules(), imposed=IMPOSED, **SIZES)
 def test_no_forbidden_byte_crosses(
     binlog: MarkedBinlog, own: list[Rule], imposed: list[Imposed], segment_size: int, chunk_size: int
@@ -21,7 +21,7 @@ def test_no_forbidden_byte_crosses(
     check_boundary(binlog, own, imposed, segment_size=segment_size, chunk_size=chunk_size)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(binlog=marked_binlogs(odd=False), own=rules(), imposed=IMPOSED, **SIZES)
 def test_what_all_filters_allow_arrives(
     binlog: MarkedBinlog, own: list[Rule], imposed: list[Imposed], segment_size: int, chunk_size: int
