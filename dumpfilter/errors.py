@@ -92,6 +92,13 @@ class PositionError(BinlogError):
     """An error about a position or GTID set from which the master cannot start a stream, such as a purged one."""
 
 
+class UndecidedEvent(BinlogError):
+    """An error about an event on which an imposed filter cannot decide, so that the dump stops before the event."""
+
+    transaction: int = 0
+    """The number, within its segment, of the transaction that the event belongs to."""
+
+
 class GtidError(DumpfilterError, ValueError):
     """An error about a malformed GTID or GTID set, or about a mix of MySQL's and MariaDB's GTIDs."""
 

@@ -176,8 +176,12 @@ class ChunkWriter:
 
 
 def counts_to_proto(counts: Counts) -> pb.Counts:
-    """Return the gRPC message with a dump's counts of events, bytes and transactions."""
-    return pb.Counts(**{name: getattr(counts, name) for name in counts.__slots__})
+    """Return the gRPC message with a dump's counts of events, bytes and transactions.
+
+    A compressed transaction without its forbidden part may need more bytes than the whole one, so that the count of
+    dropped bytes would be negative. The message then has 0.
+    """
+    return pb.Counts(**{name: max(getattr(counts, name), 0) for name in counts.__slots__})
 
 
 def runs_to_proto(runs: GtidRuns, key_of: Callable[[int], SourceKey]) -> pb.GtidRunsSet:

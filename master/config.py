@@ -14,6 +14,7 @@ from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.console.roles import Role
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import FilterSemantics, make_filter, parse_option
+from dumpfilter.filter.boundary import OnUndecided
 from dumpfilter.master.imposed import ImposedFilter
 from dumpfilter.options.toml_file import Model, load_toml
 from dumpfilter.security.passwords import (
@@ -52,6 +53,7 @@ class _Imposed(Model):
     networks: tuple[IPvAnyNetwork, ...] = ()
     semantics: FilterSemantics = FilterSemantics.CLASSIC
     rules: Annotated[tuple[str, ...], Field(min_length=1)]
+    on_undecided: OnUndecided = OnUndecided.STOP
 
 
 class _File(Model):
@@ -115,7 +117,12 @@ def _imposed(where: str, one: _Imposed, names: NameRules) -> ImposedFilter:
             names=names,
         )
         return ImposedFilter(
-            one.name, rule_filter, frozenset(one.server_ids), frozenset(one.users), one.networks
+            one.name,
+            rule_filter,
+            frozenset(one.server_ids),
+            frozenset(one.users),
+            one.networks,
+            one.on_undecided,
         )
     except OptionError as error:
         raise OptionError(f"{where}: rules: {error}") from None

@@ -11,7 +11,7 @@ import structlog
 
 from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, ChunkPlan
 from dumpfilter.dump.thread import DumpThread
-from dumpfilter.errors import BinlogUnreadable
+from dumpfilter.errors import BinlogUnreadable, UndecidedEvent
 from dumpfilter.master.chunks import ChunkWriter
 from dumpfilter.master.dump_start import DumpStart
 from dumpfilter.master.register import Register, RegisteredSlave
@@ -180,7 +180,14 @@ class Dump:
             segment = None if self._following else store.segment_of(source, thread.position)
             if segment is not None:
                 store.scan_ahead(source, segment.end)
-                for plan in thread.plan(segment):
+                try:
+                    plans = thread.plan(segment)
+                except UndecidedEvent:
+                    # The slave learns how far it is before the dump stops, so that it does not ask for more again.
+                    if idle is not None:
+                        yield from self._writer.chunks(idle, thread.filter_version)
+                    raise
+                for plan in plans:
                     if idle is not None and idle.absorb(plan):
                         plan = idle
                     idle = None

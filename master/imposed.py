@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import ReplicationFilter
+from dumpfilter.filter.boundary import BoundaryFilter, OnUndecided
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -28,9 +29,8 @@ class ImposedFilter:
 
     A slave gets the events that pass its own filter and every filter imposed on it. The conditions name server ids,
     users and networks; an empty condition is met by every slave. The rules compare the names that databases have on
-    the master, before any ``--replicate-rewrite-db`` of the slave. When the filter cannot decide about a statement, the
-    master sends and counts the statement. The slave decides then, because the master also sends it the rules. Raises
-    OptionError for a rewrite rule.
+    the master, before any ``--replicate-rewrite-db`` of the slave. ``on_undecided`` says what becomes of an event about
+    which the filter cannot decide. Raises OptionError for a rewrite rule.
     """
 
     name: str
@@ -38,6 +38,7 @@ class ImposedFilter:
     server_ids: frozenset[int] = frozenset()
     users: frozenset[str] = frozenset()
     networks: tuple[Network, ...] = ()
+    on_undecided: OnUndecided = OnUndecided.STOP
 
     def __post_init__(self) -> None:
         for rule in self.filter.rules:
@@ -55,6 +56,11 @@ class ImposedFilter:
         )
         anywhere: dict[str, Any] = {"server_ids": frozenset(), "users": frozenset(), "networks": ()}
         return same_rules and replace(self, **anywhere) == replace(other, **anywhere, filter=self.filter)
+
+    @property
+    def boundary(self) -> BoundaryFilter:
+        """The filter that the dump asks. It is stricter than the rules alone, so that no forbidden row passes."""
+        return BoundaryFilter(self.filter, self.on_undecided, name=self.name)
 
     def applies(self, server_id: int, user: str, address: Address | None) -> bool:
         """Tell whether this filter is imposed on a slave with this server id, user and network address.

@@ -14,6 +14,7 @@ from dumpfilter.errors import (
     GtidError,
     OptionError,
     PositionError,
+    UndecidedEvent,
 )
 from dumpfilter.master.access import AccessDenied, TryLater
 from dumpfilter.master.limits import Overloaded
@@ -39,6 +40,7 @@ _CODES: list[tuple[type[DumpfilterError], grpc.StatusCode]] = [
     (GtidError, grpc.StatusCode.INVALID_ARGUMENT),
     (PositionError, grpc.StatusCode.OUT_OF_RANGE),
     (BinlogMissing, grpc.StatusCode.OUT_OF_RANGE),
+    (UndecidedEvent, grpc.StatusCode.FAILED_PRECONDITION),
     (BinlogError, grpc.StatusCode.DATA_LOSS),
 ]
 """The gRPC status code for each class of error. For an error of several classes the first entry counts."""

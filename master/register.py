@@ -384,7 +384,7 @@ class Register:
             rule_filter,
             self._subjects,
             write_filter=self._write_filter,
-            imposed=[one.filter for one in imposed],
+            imposed=[one.boundary for one in imposed],
         )
 
     def begin_dump(self, slave: RegisteredSlave) -> int:

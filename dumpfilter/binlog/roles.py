@@ -79,9 +79,21 @@ The filter decides about the events inside.
 REPLACED = 12
 """An event that one dump sends in another form and size. No segment of an index has this role."""
 
+WITHHELD = 13
+"""An event about which nobody can decide and which an imposed filter drops, with the context events before it.
+
+No segment of an index has this role.
+"""
+
+HIDDEN = 14
+"""A context event that an imposed filter drops alone, such as a Rows_query event. The statement after it is sent.
+
+No segment of an index has this role.
+"""
+
 NAMES = (
     "FILE", "GTID", "FRAME", "CONTEXT", "TABLE_MAP", "ROWS", "ROWS_END", "STATEMENT", "DUMMY_ROWS", "KEEP", "XA",
-    "PAYLOAD", "REPLACED",
+    "PAYLOAD", "REPLACED", "WITHHELD", "HIDDEN",
 )  # fmt: skip
 """The names of the roles, by their numbers."""
 

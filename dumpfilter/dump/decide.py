@@ -21,9 +21,11 @@ The master sends an event under these conditions:
     | CONTEXT         with any event of the statement that follows
     | STATEMENT       if the filter sends the statement
     | TABLE_MAP       if the filter sends the table, with any later rows of the same statement
-    | ROWS, ROWS_END  if the filter sends the table; rows without a table map always
+    | ROWS, ROWS_END  if the filter sends the table; rows without a table map unless an imposed filter drops them
     | DUMMY_ROWS      with any rows of the statement
     | always          always
+    | HIDDEN          never
+    | WITHHELD        never, nor the CONTEXT before the event
 
 A transaction whose events all belong to one table or statement needs one look-up. :func:`decide` walks other
 transactions event by event. Later events decide whether the master sends a GTID event, BEGIN, a context event (Intvar,
@@ -216,6 +218,9 @@ class Verdicts(NamedTuple):
     """The bit in ``flags`` of a subject that the master cannot decide. The master sends and counts its events."""
     sends_all: bool
     """Whether the filter has no rules, so that all events are sent unchanged."""
+    sends_unmapped: bool
+    """Whether the master sends rows events without a table map, about which no filter can decide. An imposed filter may
+    drop them."""
 
 
 class Output(NamedTuple):
@@ -358,7 +363,7 @@ def _walk(events, transactions, verdicts, walk, out, chunk, transaction, i, chun
     offsets, sizes, roles, subjects = events
     flags = verdicts.flags
     head, context = walk.head, walk.context
-    sends_all = verdicts.sends_all
+    sends_all, sends_unmapped = verdicts.sends_all, verdicts.sends_unmapped
     if not state.is_open:
         state.is_open = 1
         state.is_skipped = transactions.subject[transaction] == R.SKIP
@@ -401,7 +406,7 @@ def _walk(events, transactions, verdicts, walk, out, chunk, transaction, i, chun
             if flags[subject] & FLAG_SEND:
                 action = HOLD_STATEMENT
         elif role == R.ROWS or role == R.ROWS_END:
-            if subject < 0 or flags[subject] & FLAG_SEND:
+            if sends_unmapped if subject < 0 else flags[subject] & FLAG_SEND != 0:
                 action = SEND if role == R.ROWS_END else HOLD_ROWS
                 with_context = True
                 chunk.undecided += subject < 0
@@ -416,7 +421,9 @@ def _walk(events, transactions, verdicts, walk, out, chunk, transaction, i, chun
             # No rows followed these buffered table maps, so the new statement discards them.
             state.contexts = 0
             state.is_statement_kept = 0
-        else:
+        elif role == R.WITHHELD:
+            state.contexts = 0
+        elif role != R.HIDDEN:
             action = SEND
             with_context = True
             chunk.undecided += role == R.KEEP

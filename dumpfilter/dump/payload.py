@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
@@ -24,16 +24,24 @@ from dumpfilter.binlog.compression import (
 from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.writer import with_body
+from dumpfilter.dump.boundary import BoundaryPass
 from dumpfilter.dump.chunk import WHOLE_SEGMENT, ChunkPlan, ReadAt, render
 from dumpfilter.dump.hits import HitCounter
 from dumpfilter.dump.walker import SegmentWalker, collapse
+from dumpfilter.errors import BinlogUnsupported, UndecidedEvent
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.hits import KINDS, Hits
 from dumpfilter.index.segment import Segment
 
-_LEVELS = (3, 19)
-"""The zstd levels for compressing a filtered transaction again. Level 3 is the server's default. Level 19 is tried if
-the result of level 3 is not smaller than the original event."""
+_USUAL_LEVEL = 3
+"""The zstd level for compressing a filtered transaction again, the server's default."""
+_BEST_LEVEL = 19
+"""The zstd level that is tried last, if no other form is smaller than the original event."""
+_MOST_AT_BEST = 1 << 20
+"""The most bytes of events that are compressed with the best level, which takes a second for each MiB."""
+
+_LARGEST_EVENT = 0xFFFFFFFF
+"""The size of the largest event that a header can announce, bytes."""
 
 _LARGE = 16 << 20
 """The uncompressed size above which a transaction counts as large, bytes."""
@@ -49,7 +57,11 @@ class KeptPayload:
     size: int
     """The size of the Transaction_payload event to send, bytes; 0 if the filter drops all its events."""
     undecided: int = 0
-    """The number of inner events that are sent because the master cannot decide about them."""
+    """The number of inner events that the master could not decide about.
+
+    If the transaction is sent whole because its part would not be smaller, the inner events that the filter drops
+    count, too. The slave drops them.
+    """
     replaced: bytes | None = None
     """The new Transaction_payload event that holds only the inner events to send. None if the original event is sent
     unchanged or dropped."""
@@ -79,16 +91,25 @@ class PayloadFilter:
         self.flags = flags
         self._walker = SegmentWalker(WHOLE_SEGMENT)
         self._hits = HitCounter()
+        self._boundary = BoundaryPass(flags, inside=True) if flags.boundary else None
 
     def apply(
-        self, segment: Segment, txn_subject: npt.NDArray[np.int32], first: int, read: ReadAt
+        self,
+        segment: Segment,
+        txn_subject: npt.NDArray[np.int32],
+        first: int,
+        read: ReadAt,
+        *,
+        role: npt.NDArray[np.uint8] | None = None,
     ) -> FilteredPayloads:
         """Decide the compressed transactions of a segment, from transaction ``first`` on.
 
         Transactions that are marked ``SKIP`` in ``txn_subject`` are not opened, because the slave does not need them.
-        ``read`` reads the segment's file. Raises BinlogCorrupt for a compressed transaction that cannot be opened.
+        ``read`` reads the segment's file. ``role`` replaces the segment's column if imposed filters have withheld
+        events. Raises BinlogCorrupt for a compressed transaction that cannot be opened, and UndecidedEvent where an
+        imposed filter stops the dump.
         """
-        found = FilteredPayloads(segment.role.copy(), segment.size.copy())
+        found = FilteredPayloads((segment.role if role is None else role).copy(), segment.size.copy())
         for number in segment.payloads:
             if number < segment.txn_event[first] or txn_subject[segment.transaction_of(number)] == R.SKIP:
                 continue
@@ -97,13 +118,13 @@ class PayloadFilter:
             ends = found.role[number] & R.ENDS
             if kept.hits:
                 found.hits[number] = kept.hits
+            if kept.undecided:
+                found.undecided.append((offset, kept.undecided))
             if not kept.size:
                 # The filter drops every inner event. With the role FRAME the event is sent only with other events of
                 # its transaction, and there are none.
                 found.role[number] = R.FRAME | ends
                 continue
-            if kept.undecided:
-                found.undecided.append((offset, kept.undecided))
             if kept.replaced is not None:
                 found.replaced[offset] = kept.replaced
                 found.size[number] = kept.size
@@ -117,32 +138,70 @@ class PayloadFilter:
         ``read`` reads the segment's file. Raises BinlogCorrupt for an event that cannot be opened.
         """
         inner = segment.payloads[number]
-        txn_subject = collapse(inner, inner.txn_subject, self.flags)
-        decided = self._walker.decide(inner, txn_subject, self.flags)
+        size = int(segment.size[number])
+        fd = segment.format_description
+        event = b""
+
+        def opened() -> bytes:
+            nonlocal event
+            event = event or read(int(segment.offset[number]), size)
+            return open_payload(event, fd)
+
+        txn_subject, role, withheld = self._at_boundary(segment, number, opened)
+        decided = self._walker.decide(inner, txn_subject, self.flags, role=role)
         (chunk,) = decided.chunks
-        undecided = int(chunk["undecided"])
+        undecided = int(chunk["undecided"]) + withheld
         hits: Hits = Counter()
         if self.flags.has_hits:
             for _, kind, count in self._hits.find(
                 inner, inner.txn_subject, decided, self._walker, self.flags, {}
             ).tolist():
                 hits[KINDS[kind]] += count
-        size = int(segment.size[number])
         if not chunk["bytes"]:
-            return KeptPayload(0, hits=hits)
+            return KeptPayload(0, undecided, hits=hits)
         if chunk["bytes"] == inner.end:
             return KeptPayload(size, undecided, hits=hits)
-        event = read(int(segment.offset[number]), size)
-        fd = segment.format_description
         no_runs = np.empty((0, 3), np.int64)
         plan = ChunkPlan(segment.file, decided.ranges, inner.end, 0, 0, no_runs)
         with _turn(inner.end):
-            kept = render(plan, open_payload(event, fd), 0, _no_file, inner.format_description)
+            kept = render(plan, opened(), 0, _no_file, inner.format_description)
             closed = close_payload(kept, event, fd)
+        if closed is None and self._boundary is None:
+            # No smaller form of the event was found. The slave's own filter drops the inner events, so the slave gets
+            # the whole transaction. Each event that the slave must drop is counted.
+            return KeptPayload(size, undecided + len(inner.role) - int(chunk["events"]))
         if closed is None:
-            # No smaller form of the event was found. The slave gets the whole transaction, so no event is dropped.
-            return KeptPayload(size, undecided)
+            # The slave must not see what an imposed filter drops, even if the rest needs more bytes.
+            closed = smallest_payload(kept, event, fd)
         return KeptPayload(len(closed), undecided, closed, hits)
+
+    def _at_boundary(
+        self, segment: Segment, number: int, opened: Callable[[], bytes]
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8], int]:
+        """Return a compressed transaction's subject, its events' roles, and the number of undecided events among those
+        that imposed filters withhold."""
+        inner = segment.payloads[number]
+        txn_subject = collapse(inner, inner.txn_subject, self.flags)
+        if self._boundary is None:
+            return txn_subject, inner.role, 0
+        data = b""
+
+        def read_inside(offset: int, length: int) -> bytes:
+            nonlocal data
+            data = data or opened()
+            return data[offset : offset + length]
+
+        try:
+            withheld = self._boundary.apply(inner, txn_subject, 0, read_inside, _no_context)
+        except UndecidedEvent as error:
+            outside = UndecidedEvent(error.what, file=segment.file, position=int(segment.offset[number]))
+            outside.transaction = segment.transaction_of(number)
+            raise outside from None
+        return withheld.txn_subject, withheld.role, len(withheld.undecided)
+
+
+def _no_context(offset: int) -> None:
+    raise AssertionError("a compressed transaction is decided at once, without context events from before")
 
 
 def _turn(size: int) -> AbstractContextManager[object]:
@@ -176,12 +235,29 @@ def close_payload(events: bytes, source: bytes, fd: FormatDescription) -> bytes 
     return None
 
 
+def smallest_payload(events: bytes, source: bytes, fd: FormatDescription) -> bytes:
+    """Return the shortest Transaction_payload event that holds ``events``, even if it is longer than ``source``.
+
+    ``source`` is the original event, from which the new event takes header and end_log_pos. Raises BinlogUnsupported if
+    the new event is larger than any event may be.
+    """
+    header = EventHeader.unpack(source)
+    body = min(_forms(events, _decoded(source, fd).compression), key=len)
+    if HEADER_LENGTH + len(body) + fd.checksum_length > _LARGEST_EVENT:
+        raise BinlogUnsupported(
+            "the part of a compressed transaction that imposed filters allow does not fit into one event"
+        )
+    return with_body(header, body, checksum=fd.checksum)
+
+
 def _forms(events: bytes, compression: int) -> Iterator[bytes]:
     if compression == NONE:
         yield encode_transaction_payload(events, compression=NONE)
         return
-    for level in _LEVELS:
-        yield encode_transaction_payload(events, level)
+    yield encode_transaction_payload(events, _USUAL_LEVEL)
+    yield encode_transaction_payload(events, _USUAL_LEVEL, far=True)
+    if len(events) <= _MOST_AT_BEST:
+        yield encode_transaction_payload(events, _BEST_LEVEL)
 
 
 def _decoded(event: bytes, fd: FormatDescription) -> TransactionPayload:

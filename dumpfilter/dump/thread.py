@@ -16,6 +16,8 @@ import numpy.typing as npt
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump import _chunk_kernels as K
+from dumpfilter.dump.boundary import BoundaryPass
+from dumpfilter.dump.boundary_xa import DroppedParts
 from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, ChunkPlan, Counts, ReadAt
 from dumpfilter.dump.decide import FLAG_SEND, RANGE_OFFSET, RANGE_PATCH, REPLACED, rows_of
 from dumpfilter.dump.exclusion import Exclusion
@@ -24,7 +26,7 @@ from dumpfilter.dump.hits import NO_HITS, HitCounter
 from dumpfilter.dump.payload import FilteredPayloads, PayloadFilter
 from dumpfilter.dump.walker import Decided, SegmentWalker, collapse
 from dumpfilter.dump.xa import XaEnds
-from dumpfilter.errors import PositionError
+from dumpfilter.errors import PositionError, UndecidedEvent
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.segment import Segment
@@ -73,6 +75,8 @@ class DumpThread:
         self._xa_ends = XaEnds(other_filters_before=other_filters_before)
         self._hits = HitCounter()
         self._payloads: PayloadFilter | None = None
+        self._boundary: BoundaryPass | None = None
+        self._dropped_parts: DroppedParts | None = None
         self._read: ReadAt = _no_file
         self._resume = 0
         self._buffered_events = self._buffered_bytes = 0
@@ -115,10 +119,21 @@ class DumpThread:
     def plan(self, segment: Segment) -> list[ChunkPlan]:
         """Decide a segment and return the plans of its chunks, from :attr:`position` on.
 
-        There is at least one plan, and the last one ends where the segment ends. Raises PositionError if the position
-        is not a transaction boundary of the segment.
+        There is at least one plan, and the last one ends where the segment ends. If an imposed filter stops the dump in
+        a later transaction of the segment, the last plan ends before that transaction.
+
+        Raises PositionError if the position is not a transaction boundary of the segment, and UndecidedEvent if an
+        imposed filter stops the dump in the first transaction.
         """
         first = self._first_transaction(segment)
+        try:
+            return self._plan(segment, first)
+        except UndecidedEvent as error:
+            if error.transaction <= first:
+                raise
+            return self._plan(segment.before(error.transaction), first)
+
+    def _plan(self, segment: Segment, first: int) -> list[ChunkPlan]:
         if self._change is not None and not self.in_transaction:
             self._flags, self._origin, self.filter_version, unseen_before = self._change
             self._xa_ends.other_filters_before |= unseen_before
@@ -126,11 +141,24 @@ class DumpThread:
         txn_subject, txn_source = self._exclusion.apply(segment, self._origin)
         txn_collapsed = collapse(segment, txn_subject, self._flags)
         txn_collapsed = self._xa_ends.decide(segment, txn_collapsed, first, self._sends)
-        payloads = FilteredPayloads(segment.role, segment.size)
+        role = segment.role
+        undecided: list[tuple[int, int]] = []
+        if self._flags.boundary:
+            if self._boundary is None or self._boundary.flags is not self._flags:
+                self._boundary, self._dropped_parts = BoundaryPass(self._flags), DroppedParts(self._flags)
+            role, txn_collapsed, undecided = self._boundary.apply(
+                segment, txn_collapsed, first, self._read, self._walker.forget
+            )
+        payloads = FilteredPayloads(role, segment.size)
         if segment.payloads and self._flags.is_on:
             if self._payloads is None or self._payloads.flags is not self._flags:
                 self._payloads = PayloadFilter(self._flags)
-            payloads = self._payloads.apply(segment, txn_collapsed, first, self._read)
+            payloads = self._payloads.apply(segment, txn_collapsed, first, self._read, role=role)
+        payloads.undecided.extend(undecided)
+        if self._dropped_parts is not None and self._flags.boundary:
+            txn_collapsed = self._dropped_parts.decide(
+                segment, payloads.role, txn_collapsed, first, self._read
+            )
         decided = self._walker.decide(
             segment, txn_collapsed, self._flags, first=first, role=payloads.role, size=payloads.size
         )

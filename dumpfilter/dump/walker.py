@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.dump import decide as K
+from dumpfilter.filter.boundary import OnUndecided
 from dumpfilter.filter.flags import FILTER_UNDECIDED_F, TableFlags
 from dumpfilter.index.segment import Segment
 
@@ -85,7 +86,8 @@ class SegmentWalker:
             segment.subject,
         )
         transactions = K.Transactions(segment.txn_event, txn_subject, segment.open, segment.end)
-        verdicts = K.Verdicts(flags.array(), _UNDECIDED_BIT, not flags.is_on)
+        sends_unmapped = flags.on_undecided is OnUndecided.SEND
+        verdicts = K.Verdicts(flags.array(), _UNDECIDED_BIT, not flags.is_on, sends_unmapped)
         is_kept = np.zeros(len(txn_subject), np.bool_)
         was_open = self.in_transaction
         while True:
@@ -108,6 +110,15 @@ class SegmentWalker:
             else:
                 self._ranges = np.zeros((len(self._ranges) * 2, K.RANGE_COLUMNS), np.int64)
                 self._walk = K.enlarged(self._walk)
+
+    def forget(self, offset: int) -> None:
+        """Drop a buffered context event, such as a Rows_query event, because later events have shown it forbidden."""
+        state, context = self._walk.state[0], self._walk.context
+        for k in range(int(state["contexts"])):
+            if context[k, K.BUFFERED_OFFSET] == offset:
+                context[k : state["contexts"] - 1] = context[k + 1 : state["contexts"]].copy()
+                state["contexts"] -= 1
+                return
 
     def buffered(self) -> npt.NDArray[np.int64]:
         """Return the events that later events must still decide, as byte ranges in the order of the file.

@@ -70,6 +70,9 @@ class Step(enum.Enum):
     BINLOG_NO_DB = "There are binlog-*-db rules, and there is no current database"
     STATEMENT_KIND = "The kind of statement is among those asked for, or left out"
     NEVER_FILTERED = "Events of this kind are never filtered"
+    # The next members are the reasons of an imposed filter that is stricter than its rules.
+    WRITES_FORBIDDEN = "The statement writes only tables whose rows the imposed filter drops"
+    WRITES_FORBIDDEN_TOO = "The statement writes tables whose rows the imposed filter drops, and other tables"
 
 
 class Decision(NamedTuple):

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.filter.base import ReplicationFilter
+from dumpfilter.filter.boundary import BoundaryFilter, OnUndecided
 from dumpfilter.filter.decision import Verdict
 from dumpfilter.filter.hits import COLUMN
 from dumpfilter.filter.kinds import AllFilters
@@ -33,6 +34,9 @@ The master sends them and the slave decides.
 """
 FILTER_HIT_F = 1 << 4
 """Set when the master must count rule matches of this table or statement, because the slave does not count them."""
+
+FILTER_STOP_F = 1 << 5
+"""Set when an imposed filter cannot decide about the events and its operator wants the dump to stop there."""
 
 _MOST_HITS = 4
 """The largest number of rules that one table or statement can match: a rewrite rule, a database rule and, for GRANT,
@@ -67,7 +71,10 @@ class TableFlags:
     ) -> None:
         self.filter = rule_filter
         self._all = AllFilters([rule_filter, *imposed]) if imposed else rule_filter
+        self._filters = (rule_filter, *imposed)
         self.write_filter = write_filter
+        self.boundary = tuple(one for one in imposed if isinstance(one, BoundaryFilter) and one.is_on)
+        """The imposed filters as a boundary, which no row of a forbidden table crosses. Empty without such filters."""
         self._subjects = subjects
         self._flags: npt.NDArray[np.uint32] = np.zeros(64, np.uint32)
         self._hits: npt.NDArray[np.int8] = np.empty((0, _MOST_HITS), np.int8)
@@ -88,6 +95,32 @@ class TableFlags:
         """Whether only the slave's own filter decides, without imposed filters and without ``--binlog-*-db`` rules."""
         return self._all is self.filter and not (self.write_filter is not None and self.write_filter.is_on)
 
+    @property
+    def on_undecided(self) -> OnUndecided:
+        """The fate of an event about which no filter can decide, such as an event of an unknown type.
+
+        An event that one imposed filter drops needs no decision of another one. Without an imposed filter such an event
+        is sent.
+        """
+        wanted = {one.on_undecided for one in self.boundary}
+        order = (OnUndecided.DROP, OnUndecided.STOP)
+        return next((fate for fate in order if fate in wanted), OnUndecided.SEND)
+
+    def subject(self, number: int) -> Subject:
+        """Return the table or statement with a number. Raises KeyError for the number of a set."""
+        return self._subjects[number]
+
+    def stopping(self, subject: Subject | None = None) -> str:
+        """Return the name of the imposed filter that stops the dump, because it cannot decide about a subject.
+
+        Without a subject (a table or a statement) the event is one about which no filter can decide.
+        """
+        return next(
+            one.name
+            for one in self.boundary
+            if one.on_undecided is OnUndecided.STOP and (subject is None or one.is_undecided(subject))
+        )
+
     def _of(self, number: int) -> int:
         members = self._subjects.members(number)
         if members is None:
@@ -95,10 +128,10 @@ class TableFlags:
         # An XA COMMIT stands for all tables and statements of its prepared transaction, which are sent together or not
         # at all. So it has the flags of all of them. If the slave surely gets one of the tables, then the verdict is
         # not undecided.
-        bits = [int(self._flags[member]) & ~FILTER_HIT_F for member in members]
+        bits = [int(self._flags[member]) & ~(FILTER_HIT_F | FILTER_STOP_F) for member in members]
         some = functools.reduce(operator.or_, bits, 0)
         sure = any(b & FILTER_BINLOG_SEND_F and not b & FILTER_UNDECIDED_F for b in bits)
-        return some & ~FILTER_UNDECIDED_F if sure else some
+        return some & ~FILTER_UNDECIDED_F if sure or not some & FILTER_BINLOG_SEND_F else some
 
     def bits(self, subject: Subject) -> int:
         """Return the flags of a table or a statement, without FILTER_HIT_F.
@@ -107,7 +140,20 @@ class TableFlags:
         """
         if self.write_filter is not None and not self.write_filter.verdict(subject).passes:
             return 0
-        return _BITS[self._all.verdict(subject)]
+        bits = _BITS[self._all.verdict(subject)]
+        return self._at_boundary(subject, bits) if self.boundary else bits
+
+    def _at_boundary(self, subject: Subject, bits: int) -> int:
+        undecided = [one for one in self.boundary if one.is_undecided(subject)]
+        sure = [one for one in self._filters if one not in undecided]
+        if not undecided or not all(one.verdict(subject).passes for one in sure):
+            return bits
+        wanted = {one.on_undecided for one in undecided}
+        if OnUndecided.DROP in wanted:
+            return FILTER_BINLOG_WRITE_F | FILTER_UNDECIDED_F
+        if OnUndecided.STOP in wanted:
+            return FILTER_BINLOG_WRITE_F | FILTER_UNDECIDED_F | FILTER_STOP_F
+        return bits
 
     def _hit(self, number: int) -> int:
         # The slave counts the rule matches of statements that it receives. The master counts the matches of all row

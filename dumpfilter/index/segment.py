@@ -136,6 +136,33 @@ class Segment:
             xa_ends=self.xa_ends | known.keys(),
         )
 
+    def before(self, txn: int) -> Segment:
+        """Return the part of the segment that ends before transaction number ``txn``, which must not be the first."""
+        events = int(self.txn_event[txn])
+        sets = int(self.txn_set[txn])
+        return replace(
+            self,
+            end=int(self.offset[events]),
+            offset=self.offset[:events],
+            size=self.size[:events],
+            time=self.time[:events],
+            type=self.type[:events],
+            role=self.role[:events],
+            subject=self.subject[:events],
+            txn_event=self.txn_event[: txn + 1],
+            txn_subject=self.txn_subject[:txn],
+            txn_source=self.txn_source[:txn],
+            txn_number=self.txn_number[:txn],
+            txn_server=self.txn_server[:txn],
+            txn_set=self.txn_set[: txn + 1],
+            set_subject=self.set_subject[:sets],
+            open=False,
+            payloads={event: inner for event, inner in self.payloads.items() if event < events},
+            earlier_ends={event: xid for event, xid in self.earlier_ends.items() if event < events},
+            unknown_ends={event: xid for event, xid in self.unknown_ends.items() if event < events},
+            xa_ends=frozenset(event for event in self.xa_ends if event < events),
+        )
+
     def transaction_of(self, event: int) -> int:
         """Return the number, within the segment, of the transaction to which event number ``event`` belongs."""
         return int(np.searchsorted(self.txn_event, event, "right")) - 1

@@ -33,7 +33,7 @@ from dumpfilter.spark_jobs.split.transactions import FILE_EVENTS
 _OWN_SUBJECT = 1
 """The subject number that all events of one output get before the compiled function ``decide`` chooses that output's
 events. Elsewhere a subject number stands for a table or statement. Events of other outputs get the number 0."""
-_VERDICTS = K.Verdicts(np.array([0, K.FLAG_SEND], np.uint32), np.uint32(0), False)
+_VERDICTS = K.Verdicts(np.array([0, K.FLAG_SEND], np.uint32), np.uint32(0), False, True)
 """The verdicts (send or drop, for each subject number) by which ``decide`` chooses one output's events: drop the
 events of subject 0, and send those of subject 1. Before ``decide`` runs, the other outputs' events get the subject 0,
 and this output's events get the subject 1."""

@@ -9,9 +9,15 @@ import pytest
 
 from dumpfilter.binlog.compression import NONE, ZSTD, decode_transaction_payload, encode_transaction_payload
 from dumpfilter.binlog.events import EventHeader
+from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.writer import make_event
-from dumpfilter.dump.payload import close_payload, open_payload
+from dumpfilter.dump import payload
+from dumpfilter.dump.payload import PayloadFilter, close_payload, open_payload
 from dumpfilter.filter import Filter, Rule
+from dumpfilter.filter.boundary import BoundaryFilter
+from dumpfilter.filter.flags import TableFlags
+from dumpfilter.index.fileset import SegmentReader
+from dumpfilter.index.subjects import Subjects
 from tests.dump.reference import events_of, kind_of, opened
 from tests.dump.test_law import _check_law, dump
 from tests.strategies import (
@@ -25,7 +31,7 @@ from tests.strategies import (
     table_map_body,
     unreadable_query_body,
 )
-from tests.support import segments
+from tests.support import MemoryFile, segments
 
 SEVERAL = [dialect for dialect in DIALECTS if dialect.name == "mysql 9.7"]
 BOTH = pytest.mark.parametrize("compression", [ZSTD, NONE])
@@ -176,3 +182,36 @@ def test_compressed_events_of_mariadb() -> None:
         _check_law(binlog, rules("do-table=shop.orders"), segment_size=segment_size)
     events = events_of(binlog.fd, dump(binlog.data, rules("do-table=shop.orders")).stream)
     assert [kind_of(e) for e in events] == ["gtid", "statement", "map", "rows", "end"]
+
+
+def test_a_forbidden_part_never_goes_whole() -> None:
+    """A part that does not become smaller is sent whole, unless an imposed filter forbids the rest."""
+    blocks = [random.Random(n).randbytes(400) for n in range(6)]
+    builder = _Builder(DIALECTS[0])
+    builder.add(T.GTID, b"\1" + bytes(16) + struct.pack("<q", 1) + b"\2" + bytes(16))
+    builder.begin_payload()
+    builder.add(T.QUERY, query_body(b"BEGIN"))
+    for database, rows in (("shop", b"".join(blocks)), ("hr", b"SECRET")):
+        builder.add(T.TABLE_MAP, table_map_body(1, database, "t"))
+        builder.add(T.WRITE_ROWS, rows_body(DIALECTS[0], T.WRITE_ROWS, 1, ends=True, rows=rows))
+    builder.add(T.XID, bytes(8))
+    builder.end_payload()
+    builder.boundary()
+    file = MemoryFile(bytes(builder.data))
+    subjects = Subjects()
+    segment = SegmentReader(file, subjects, SourceNumbers()).next()
+    assert segment is not None
+    (number,) = segment.payloads
+    no_hr = Filter(rules("ignore-db=hr"))
+    own = TableFlags(no_hr, subjects)
+    imposed = TableFlags(Filter(), subjects, imposed=[BoundaryFilter(no_hr)])
+    with pytest.MonkeyPatch.context() as patch:
+        # No form of the part is smaller than the original event.
+        patch.setattr(payload, "close_payload", lambda *args: None)
+        whole = PayloadFilter(own).decide(segment, number, file.read)
+        part = PayloadFilter(imposed).decide(segment, number, file.read)
+    assert (whole.size, whole.replaced, whole.undecided) == (int(segment.size[number]), None, 2)
+    assert part.replaced is not None
+    opened = open_payload(part.replaced, file.format_description)
+    assert b"SECRET" not in opened
+    assert blocks[5] in opened

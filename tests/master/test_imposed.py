@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import itertools
+import re
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +19,7 @@ from dumpfilter.binlog.format import NameRules
 from dumpfilter.console.roles import Role
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import EffectiveFilter, Filter, ReplicationFilter
+from dumpfilter.filter.boundary import OnUndecided
 from dumpfilter.filter.convert import filter_from_proto, filter_to_proto
 from dumpfilter.filter.decision import Verdict
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
@@ -31,6 +34,7 @@ from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.client import Client
 from tests.master.test_service import code_of, files_of
 from tests.oracle.dumping import dump
+from tests.strategies import DIALECTS, T, _Builder, query_body, rows_body, table_map_body
 from tests.support import DATA
 
 MYSQL_ROW = DATA / "oracle" / "mysql-row"
@@ -51,6 +55,7 @@ def master(config: MasterConfig, binlogs: Path = MYSQL_ROW) -> Iterator[Client]:
 
 
 def imposing(*filters: ReplicationFilter, **conditions: object) -> MasterConfig:
+    conditions.setdefault("on_undecided", OnUndecided.SEND)
     imposed = (
         ImposedFilter(f"rule{n}", one, **conditions)  # type: ignore[arg-type]
         for n, one in enumerate(filters)
@@ -102,6 +107,76 @@ def test_what_an_imposed_filter_cannot_decide_is_sent_and_counted() -> None:
         chunks = list(client.dump(client.register().slave_id))
     assert files_of(iter(chunks)) == alone.files
     assert sum(chunk.counts.events_undecided for chunk in chunks) == alone.counts.events_undecided
+
+
+@pytest.fixture
+def marked(tmp_path: Path) -> Path:
+    """A binlog set with a transaction of each sort that the boundary is about."""
+    builder = _Builder(DIALECTS[0])
+
+    def begin(number: int) -> None:
+        builder.add(T.GTID, b"\1" + bytes(16) + struct.pack("<q", number) + b"\2" + bytes(16))
+        builder.add(T.QUERY, query_body(b"BEGIN", "shop"))
+
+    def rows(number: int, database: str, marker: bytes) -> None:
+        builder.add(T.TABLE_MAP, table_map_body(number, database, "t"))
+        builder.add(T.WRITE_ROWS, rows_body(DIALECTS[0], T.WRITE_ROWS, number, ends=True, rows=marker))
+
+    begin(1)
+    builder.add(T.ROWS_QUERY, b"\0INSERT INTO shop.t SELECT 'SECRET' FROM logs.t", flags=0x80)
+    rows(1, "shop", b"PUBLIC")
+    rows(2, "logs", b"SECRET")
+    builder.add(T.XID, bytes(8))
+    begin(2)
+    builder.add(T.QUERY, query_body(b"FROBNICATE 'SECRET'", "shop"))
+    builder.add(T.XID, bytes(8))
+    begin(3)
+    rows(1, "shop", b"PUBLIC")
+    builder.add(T.XID, bytes(8))
+    (tmp_path / "bin.000001").write_bytes(bytes(builder.data))
+    (tmp_path / "bin.index").write_text("bin.000001\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("on_undecided", "public", "secret", "undecided"),
+    [(OnUndecided.DROP, 2, 0, 1), (OnUndecided.SEND, 2, 1, 1)],
+)
+def test_the_fate_of_an_undecided_statement(
+    marked: Path, on_undecided: OnUndecided, public: int, secret: int, undecided: int
+) -> None:
+    with master(imposing(NO_LOGS, on_undecided=on_undecided), marked) as client:
+        chunks = list(client.dump(client.register().slave_id))
+    events = b"".join(chunk.events for chunk in chunks)
+    assert (events.count(b"PUBLIC"), events.count(b"SECRET")) == (public, secret)
+    assert sum(chunk.counts.events_undecided for chunk in chunks) == undecided
+
+
+def test_a_dump_stops_at_an_undecided_statement(marked: Path) -> None:
+    """The slave receives everything before the statement, and learns what to do."""
+    with master(imposing(NO_LOGS, on_undecided=OnUndecided.STOP), marked) as client:
+        slave = client.register()
+        chunks: list[pb.Chunk] = []
+        with pytest.raises(grpc.RpcError) as caught:
+            chunks.extend(client.dump(slave.slave_id))
+        code, details = code_of(caught)
+        assert code is grpc.StatusCode.FAILED_PRECONDITION
+        events = b"".join(chunk.events for chunk in chunks)
+        assert (events.count(b"PUBLIC"), events.count(b"SECRET")) == (1, 0)
+        at = (marked / "bin.000001").read_bytes().index(b"FROBNICATE")
+        place = chunks[-1].resume_position
+        assert 4 < place < at
+        position = int(re.search(r"bin.000001: at (\d+): ", details)[1])  # type: ignore[index]
+        assert place < position < at
+        assert "'rule0' cannot decide about this Query event (statement kind UNKNOWN)" in details
+        assert "on_undecided" in details
+        assert "SECRET" not in details
+        # The next dump stops at the same place.
+        request = pb.DumpRequest(slave_id=slave.slave_id, once=True)
+        getattr(request, "from").CopyFrom(pb.BinlogPosition(file="bin.000001", position=place))
+        with pytest.raises(grpc.RpcError) as again:
+            list(client.stub.Dump(request))
+        assert code_of(again) == (code, details)
 
 
 OPTIONS = st.lists(
@@ -266,6 +341,7 @@ rules = ["replicate-ignore-db=hr", "--replicate_wild_ignore_table=%.pii%"]
 name = "nobody's"
 semantics = "effective"
 rules = ["ignore=%.pii"]
+on_undecided = "drop"
 """
 
 
@@ -289,6 +365,7 @@ def test_a_configuration_file(tmp_path: Path) -> None:
     ]
     assert first.filter.names == NameRules("mariadb", lower_case_table_names=1)
     assert isinstance(second.filter, EffectiveFilter)
+    assert (first.on_undecided, second.on_undecided) == (OnUndecided.STOP, OnUndecided.DROP)
     assert "secret" not in repr(config)
 
 
@@ -314,6 +391,7 @@ def test_a_configuration_file(tmp_path: Path) -> None:
         (("replicate-ignore-db=hr", "ignore=hr.%"), "unknown option 'ignore' in classic filter semantics"),
         (("replicate-ignore-db=hr", "replicate-rewrite-db=a->b"), "rewritten by the slave alone"),
         (('users = ["repl"]', 'users = ["rpl"]'), "imposed[1] 'no personnel abroad': users: there is no"),
+        (('"drop"', '"ignore"'), "imposed[2].on_undecided: input should be 'stop', 'drop' or 'send'"),
         (('"effective"', '"newest"'), "imposed[2].semantics: input should be"),
         (("nobody's", "no personnel abroad"), "imposed[2] 'no personnel abroad': name: there are two"),
         (

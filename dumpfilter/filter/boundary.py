@@ -1,0 +1,140 @@
+"""Imposed filters as a boundary, which no row and no statement of a forbidden table crosses.
+
+A slave's own filter may err on the side of sending, because the slave filters again. An imposed filter is set by the
+master's operator against the slave's wish, so its answers must be sure. :class:`BoundaryFilter` is stricter than the
+rules alone in two points. It looks at the tables that a statement writes even where the server's rules look only at the
+current database. And it says what becomes of an event about which nobody can decide.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from itertools import chain
+
+from dumpfilter.filter.base import ReplicationFilter
+from dumpfilter.filter.collation import as_parsed
+from dumpfilter.filter.decision import Decision, Step, Verdict
+from dumpfilter.index.subjects import Subject, TableSubject
+from dumpfilter.statement import Statement, StatementKind, TableName
+
+K = StatementKind
+
+
+class OnUndecided(enum.Enum):
+    """The fate of an event about which an imposed filter cannot decide."""
+
+    STOP = "stop"
+    """The dump stops before the event's transaction, with an error that names the event."""
+    DROP = "drop"
+    """The master drops the event, and counts it."""
+    SEND = "send"
+    """The master sends the event, and counts it. The slave decides, because the master tells it the rules."""
+
+
+_NAMES_ONLY = frozenset(
+    [
+        *(K.DROP_TABLE, K.TRUNCATE_TABLE, K.RENAME_TABLE, K.MAINTENANCE, K.FLUSH, K.DROP_INDEX),
+        *(K.DROP_TRIGGER, K.CREATE_DATABASE, K.ALTER_DATABASE, K.DROP_DATABASE),
+    ]
+)
+"""The kinds of statements whose texts hold names and no data. The rules alone decide about them."""
+
+_FORBIDS_DATABASE = frozenset(
+    [Step.NO_DO_DB, Step.IGNORE_DB, Step.IGNORE_TABLE, Step.WILD_IGNORE_TABLE, Step.EFFECTIVE_IGNORE]
+)
+"""The reasons for which a filter drops rows of every table of a database, when it is asked about the name ``db.``.
+
+Rules such as do-table leave out most tables of a database. They do not forbid the database's routines.
+"""
+
+
+class BoundaryFilter(ReplicationFilter):
+    """A filter that the master's operator imposes on a slave.
+
+    Parameters:
+        rule_filter: the rules, without rewrite rules.
+        on_undecided: the fate of events about which the filter cannot decide.
+        name: the filter's name in the master's configuration, for errors.
+
+    A table is forbidden when the rules drop its rows. The rules decide about a statement first. Of the statements that
+    pass, the filter drops those that write forbidden tables only. A statement that writes forbidden and allowed tables
+    is undecided, and so is a statement whose tables are unknown. Statements whose texts hold only names, such as DROP
+    TABLE, are left to the rules.
+    """
+
+    def __init__(
+        self,
+        rule_filter: ReplicationFilter,
+        on_undecided: OnUndecided = OnUndecided.STOP,
+        *,
+        name: str = "",
+    ) -> None:
+        self.rule_filter = rule_filter
+        self.on_undecided = on_undecided
+        self.name = name
+        self.rules = rule_filter.rules
+        self.names = rule_filter.names
+
+    @property
+    def is_on(self) -> bool:
+        return self.rule_filter.is_on
+
+    def decide_rows(self, database: str, table: str) -> Decision:
+        return self.rule_filter.decide_rows(database, table)
+
+    def decide_statement(self, statement: Statement) -> Decision:
+        """Decide about a statement. An undecided statement is dropped if the filter drops what it cannot decide."""
+        decision = self._judge(statement)
+        if self.on_undecided is OnUndecided.DROP and _is_open(decision, statement):
+            return decision._replace(verdict=Verdict.IGNORE)
+        return decision
+
+    def is_undecided(self, subject: Subject) -> bool:
+        """Tell whether the filter cannot decide about a subject, whatever the fate of such events is."""
+        return not isinstance(subject, TableSubject) and _is_open(self._judge(subject), subject)
+
+    def _judge(self, statement: Statement) -> Decision:
+        decision = self.rule_filter.decide_statement(statement)
+        if not decision.verdict.passes or not self.is_on or statement.kind in _NAMES_ONLY:
+            return decision
+        current = statement.current_database or ""
+        tables = list(_written(statement))
+        if tables:
+            passes = {
+                self.rows_ok(
+                    current if name.database is None else self._parsed(name.database),
+                    self._parsed(name.table),
+                )
+                for name in tables
+            }
+        elif statement.updated is None or statement.kind in (K.ROUTINE, K.EVENT, K.SELECT):
+            databases = statement.updated_databases
+            if not databases and (databases is None or statement.kind is K.SELECT):
+                # A stored function writes tables that the statement's text does not name.
+                return Decision(Verdict.UNDECIDED, Step.UNKNOWN_TABLES)
+            passes = {not self._forbids_database(self._parsed(name)) for name in databases}
+        else:
+            return decision
+        if passes == {False}:
+            return Decision(Verdict.IGNORE, Step.WRITES_FORBIDDEN)
+        if False in passes:
+            return Decision(Verdict.UNDECIDED, Step.WRITES_FORBIDDEN_TOO)
+        return decision
+
+    def _forbids_database(self, database: str) -> bool:
+        return self.decide_rows(database, "").step in _FORBIDS_DATABASE
+
+    def _parsed(self, name: str) -> str:
+        return as_parsed(name, self.names.family)
+
+
+def _is_open(decision: Decision, statement: Statement) -> bool:
+    return decision.verdict is Verdict.UNDECIDED and statement.kind not in _NAMES_ONLY
+
+
+def _written(statement: Statement) -> Iterator[TableName]:
+    # An account statement writes grant tables, which stand in the last list. A list before it names the table to which
+    # a privilege belongs.
+    lists = statement.updated or ()
+    return chain.from_iterable(lists[-1:] if statement.kind is K.ACCOUNT else lists)
