@@ -53,7 +53,7 @@ KINDS: Mapping[str, tuple[int, Sequence[str]]] = {
     "OPERATOR": (15, PAUSES),
     "TICKER": (4, PAUSES),
     "OTHERS": (2, PAUSES),
-    "TIME": (6, ("0.001", "0.02", "0.05", "0.3", "1.1")),
+    "TIME": (6, ("0.001", "0.02", "0.05", "0.3", "1.1", "61")),
     "PACE": (2, ("0", "0.0001", "0.003", "0.03")),
     "GROW": (10, ("1", "1", "2", "5", "20")),
     "START": (8, THREADS),
@@ -70,6 +70,8 @@ KINDS: Mapping[str, tuple[int, Sequence[str]]] = {
     "POWER": (1, NUMBERS),
     "CUT": (3, ("",)),
     "MASTER": (2, ("",)),
+    "SWITCH": (1, ("1", "2")),
+    "FAULT": (1, PAUSES),
     "DOWN": (1, ("",)),
     "UP": (2, ("",)),
 }
@@ -311,6 +313,12 @@ def _master(one: Machine, _: str) -> None:
     one.network.start()
 
 
+def _switch(one: Machine, number: str) -> None:
+    """Connect to another master, which finds the position by the GTID set."""
+    if one.setup.auto_position:
+        one.network.switch(int(number))
+
+
 def _quiet(one: Machine, thread: str) -> None:
     """Let all threads run until the operator's statement, and this thread, have ended."""
     one.finish()
@@ -336,6 +344,8 @@ TAKE: Mapping[str, Callable[[Machine, str], None]] = {
     "POWER": _power,
     "CUT": lambda one, _: one.network.cut(),
     "MASTER": _master,
+    "SWITCH": _switch,
+    "FAULT": lambda one, number: one.fail(int(number)),
     "DOWN": lambda one, _: one.network.stop(),
     "UP": lambda one, _: one.network.start(),
 }

@@ -15,6 +15,7 @@ from typing import Any
 import grpc
 
 from dumpfilter.binlog.gtid import Gtid, GtidSet, parse_gtid_set
+from dumpfilter.errors import OutputError
 from dumpfilter.filter.rules import BaseRuleKind
 from dumpfilter.slave.channel import Channel
 from dumpfilter.slave.console import SlaveConsole
@@ -113,8 +114,6 @@ class Machine:
         self._resetting: Reset | None = None
         self._jobs: deque[Callable[[], None]] = deque()
         self.busy = True
-        self._slave: Slave | None = None
-        self._channel: Channel | None = None
         self._until: int | None = None
         self._asked_to_stop = False
         self.stops = 0
@@ -131,7 +130,11 @@ class Machine:
     def begin_process(self, options: Sequence[str]) -> None:
         self._jobs.clear()
         self.busy = True
-        self._slave = self._channel = None
+        self._slave: Slave | None = None
+        self._channel: Channel | None = None
+        self._fault = 0
+        """The number of the threads' next write that fails; 0 for none."""
+        self._failed = False
         self.world.spawn("operator", lambda: self._operate(options), SLAVE)
 
     def _operate(self, options: Sequence[str]) -> None:
@@ -214,6 +217,19 @@ class Machine:
     def channel(self) -> Channel:
         assert self._channel is not None
         return self._channel
+
+    def fail(self, number: int) -> None:
+        """Let one of the next writes of the slave's threads fail, as on a full disk."""
+        self._fault = number
+
+    def fail_if_asked(self, where: str) -> None:
+        actor = self.world.current
+        if not self._fault or actor is None or actor.name == "operator":
+            return
+        self._fault -= 1
+        if not self._fault:
+            self._failed = True
+            raise OutputError(f"{where}: no space left on device (the schedule says so)")
 
     # -- the operator
 
@@ -306,12 +322,12 @@ class Machine:
             return
         channel = self._channel
         for worker in (channel.io_worker, channel.sql_worker):
-            if worker.error is not None:
+            if worker.error is not None and not (self._failed and isinstance(worker.error, OutputError)):
                 raise worker.error
         if actor.name.endswith("-sql"):
             self.stops += 1
             number = self._compare(counters=True)
-            if self._until is not None:
+            if self._until is not None and channel.sql_worker.error is None:
                 self._compare_until(number, self._until)
                 self._until = None
 
@@ -325,7 +341,8 @@ class Machine:
         assert self.channel.target.state() == (known.summary or {"tables": {}, "databases": {}}), (
             f"data {where}"
         )
-        if counters:
+        if counters and not self._failed:
+            # After an error the applier applies transactions again, and counts their hits again.
             self._compare_counters(known.counters, where)
         self.model.remember(known)
         return number
@@ -347,11 +364,12 @@ class Machine:
     def expect_law(self) -> None:
         """Let the slave apply everything, and compare it with the model once more."""
         self.finish()
+        self._fault = 0
         self.network.start()
         self.grow(len(self.recording.units))
 
         def begin() -> None:
-            self.stop("SQL_THREAD")
+            self.stop("")
             self.start("")
 
         self.ask(begin)
@@ -409,6 +427,7 @@ def machine(recording: Recording, directory: Path, setup: Setup) -> Iterator[Mac
     def noted(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def wrapper(*args: Any) -> Any:
             world.pause(name)
+            made[0].fail_if_asked(name)
             result = call(*args)
             paths = tuple(arg for arg in args if isinstance(arg, Path))
             made[0].disk.note(name, paths)
@@ -423,6 +442,8 @@ def machine(recording: Recording, directory: Path, setup: Setup) -> Iterator[Mac
         world.pause(f"write {path.name}")
         write(path, fd, data[:half])
         world.pause(f"write {path.name}")
+        if made:
+            made[0].fail_if_asked(path.name)
         write(path, fd, data[half:])
 
     made: list[Machine] = []

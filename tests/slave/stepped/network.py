@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
+from uuid import UUID
 
 import grpc
 
@@ -220,6 +221,13 @@ class Network:
         if self.service is not None:
             self.service.store.close()
             self.service = None
+
+    def switch(self, number: int) -> None:
+        """Replace the master by another one with the same binlogs."""
+        self.stop()
+        uuid = UUID(int=number)
+        self.binlogs.with_name("auto.cnf").write_text(f"[auto]\nserver-uuid={uuid}\n")
+        self.start()
 
     def cut(self) -> None:
         """Break all connections."""
