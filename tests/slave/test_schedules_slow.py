@@ -9,8 +9,6 @@ import pytest
 from tests.slave.driven import OLD_OPTION, UUID, apply_before, driven, serving
 from tests.slave.schedules import DATA, FACTOR, KINDS, RECORDED, drawn, expect_law, replay
 
-PENDING = pytest.mark.xfail(reason="the relay log does not yet tell what the master dropped", strict=False)
-
 BATCH = 25
 """The schedules of one test."""
 
@@ -18,14 +16,12 @@ DRAWN = 10 * FACTOR
 """The number of batches of drawn schedules."""
 
 
-@PENDING
 @pytest.mark.parametrize("batch", range(DRAWN))
 def test_drawn_schedules(batch: int) -> None:
     for seed in range(batch * BATCH, (batch + 1) * BATCH):
         expect_law(drawn(seed))
 
 
-@PENDING
 @pytest.mark.parametrize("name", RECORDED)
 def test_recorded_schedule(name: str) -> None:
     replay(RECORDED[name])

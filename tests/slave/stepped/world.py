@@ -161,7 +161,8 @@ class World:
 
     def round(self, pauses: int) -> bool:
         """Let each actor run once, and return whether any of them could."""
-        return any([self.run(actor, pauses) for actor in list(self.actors) if actor in self.actors])
+        taken = [self.run(actor, pauses) for actor in list(self.actors) if actor in self.actors]
+        return any(taken)
 
     def settle(self, done: Callable[[], bool], pauses: int = 50) -> None:
         """Let all actors run in turn, and the time pass, until a condition is true. Raises Hangs."""
@@ -195,7 +196,7 @@ class World:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Replace the names ``threading``, ``time`` and ``random`` in the product's modules as long as the block runs."""
+        """Replace the names ``threading``, ``time`` and ``random`` in the product's modules inside of the block."""
         instead = {
             "threading": self.threading,
             "time": self.time,
