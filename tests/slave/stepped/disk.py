@@ -35,9 +35,8 @@ class Disk:
                 self._kept[name] = self._synced[name]
         elif call == "rename":
             content = self._synced.pop(name, None)
-            self._synced.pop(paths[1].name, None)
-            if content is not None:
-                self._synced[paths[1].name] = content
+            # A file system such as ext4 writes a file's content before a rename that replaces another file.
+            self._synced[paths[1].name] = paths[1].read_bytes() if content is None else content
         elif call == "sync_directory":
             self._kept = dict(self._synced)
 
