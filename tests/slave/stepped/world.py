@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -92,6 +93,8 @@ class World:
         self.now = 0.0
         self.pace = 0.0
         """The time that passes at each look at the clock, seconds."""
+        self.pauses = 0
+        """The number of pauses so far. Two runs of one schedule have the same number."""
         self.actors: list[Actor] = []
         self.current: Actor | None = None
         self._judging = False
@@ -112,6 +115,7 @@ class World:
         """Give up control. The actor goes on when the test says so."""
         if self.current is not None:
             self.current.where = where
+            self.pauses += 1
             self._to_hub()
 
     def block(self, ready: Callable[[], bool], timeout: float | None = None, where: str = "") -> bool:
@@ -211,6 +215,9 @@ class World:
         ]
         for module, name, _ in kept:
             setattr(module, name, instead[name])
+        clocks = [*_clocks()]
+        for defaults, name in clocks:
+            defaults[name] = self._read_clock
         try:
             yield
         finally:
@@ -219,6 +226,19 @@ class World:
             self.actors.clear()
             for module, name, value in kept:
                 setattr(module, name, value)
+            for defaults, name in clocks:
+                defaults[name] = time.monotonic
+
+
+def _clocks() -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield the defaults of the product's functions that are the real clock, with the parameter's name."""
+    for module in list(sys.modules.values()):
+        if getattr(module, "__name__", "").startswith(_PACKAGES):
+            for made in list(vars(module).values()):
+                defaults = getattr(getattr(made, "__init__", None), "__kwdefaults__", None) or {}
+                for name, value in defaults.items():
+                    if value is time.monotonic:
+                        yield defaults, name
 
 
 def _threading(world: World) -> Any:
