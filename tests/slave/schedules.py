@@ -46,6 +46,9 @@ THREADS = ("IO_THREAD", "SQL_THREAD", "")
 ACTORS = {"IO": "default-io", "SQL": "default-sql", "OPERATOR": "operator", "TICKER": "slave-io-ticker"}
 """The names of threads that a step lets run."""
 
+STATEMENTS = ("STOP", "BEFORE", "AFTER", "POSITION", "FILTER", "FILTER_ON", "RESET", "MOVE")
+"""The kinds of steps that the operator takes, besides START and RESTART."""
+
 KINDS: Mapping[str, tuple[int, Sequence[str]]] = {
     "IO": (30, PAUSES),
     "SQL": (30, PAUSES),
@@ -243,8 +246,22 @@ def drawn(seed: int, length: int = 60) -> Schedule:
         list(KINDS), [*map(max, weights, (weight / 50 for weight, _ in KINDS.values()))], k=length
     )
     steps = [("START", "")] if rng.random() < 0.8 else []
-    steps += [(kind, rng.choice(KINDS[kind][1])) for kind in kinds]
+    for kind in kinds:
+        steps.append((kind, rng.choice(KINDS[kind][1])))
+        steps += _following(kind, rng)
     return Schedule(rng.choice(RECORDINGS), setup, tuple(steps))
+
+
+def _following(kind: str, rng: random.Random) -> list[Step]:
+    """Return steps that often follow a kind of step, so that the I/O thread stands inside of a new connection."""
+    begin = ("IO", str(rng.randint(1, 12)))
+    if rng.random() < 0.5:
+        return []
+    if kind in ("CUT", "MASTER", "SWITCH"):
+        return [("IO", "400"), ("TIME", "0.3"), begin]
+    if kind == "START":
+        return [("OPERATOR", "400"), begin]
+    return [("OPERATOR", "400")] if kind in STATEMENTS else []
 
 
 def replay(schedule: Schedule) -> tuple[int, int]:

@@ -100,7 +100,7 @@ def recording(source: Path) -> Recording:
 
 @dataclass(frozen=True)
 class Known:
-    """What a slave has before the unit with this number."""
+    """The data and counters of a slave before the unit with this number."""
 
     number: int
     summary: dict[str, Any]
