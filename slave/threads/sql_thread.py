@@ -346,7 +346,9 @@ class SqlThread:
         if not self._unsaved:
             return
         more = {"executed": str(self._executed), "target": self._target.state()}
-        self._info = self._info.model_copy(update={**self._unsaved, **more})
+        info = self._info.model_copy(update={**self._unsaved, **more})
+        # After a failed write the thread goes back to the state that the file holds.
+        self._file.save(info)
+        self._info = info
         self._unsaved = {}
-        self._file.save(self._info)
         self._saved_at = self._clock()

@@ -37,6 +37,12 @@ from tests.master.client import TINY
 DEADLINE = 60.0
 """The longest wait for a state, seconds. A test whose state does not come fails."""
 
+UUID = "5a8b8d0a-e543-11f1-9c8d-02fc00000001"
+"""The server UUID in the GTIDs of the recording mysql-row, whose transactions have the numbers 1 to 74."""
+
+OLD_OPTION = "--replicate-ignore-db=hr"
+"""The filter option with which a slave starts."""
+
 Place = tuple[str, int]
 """A binlog file of the master and a position in that file."""
 
@@ -232,6 +238,12 @@ class Driven:
         self.sql(f"STOP REPLICA SQL_THREAD FOR CHANNEL '{name}'")
         wanted = expected(master.binlogs, self.history[name], origin=origin)
         assert self.summary(name) == wanted.summary
+
+
+def apply_before(slave: Driven, number: int) -> None:
+    """Apply up to the transaction before this number, and wait until the applier has ended there."""
+    slave.sql(f"START REPLICA SQL_THREAD UNTIL SQL_BEFORE_GTIDS = '{UUID}:{number}'")
+    slave.stopped()
 
 
 @contextmanager

@@ -14,11 +14,10 @@ import pytest
 from dumpfilter.binlog.events import EventType
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.fileset import BinlogSet
-from tests.slave.driven import driven, expected, serving, wait_until
+from tests.slave.driven import OLD_OPTION as OLD
+from tests.slave.driven import UUID, driven, expected, serving, wait_until
+from tests.slave.driven import apply_before as before
 from tests.slave.growing import boundaries
-from tests.slave.schedules import OLD_OPTION as OLD
-from tests.slave.schedules import UUID
-from tests.slave.schedules import apply_before as before
 
 DATA = Path(__file__).parents[1] / "oracle" / "data" / "oracle"
 CHANGE = "CHANGE REPLICATION FILTER REPLICATE_DO_DB = (hr, logs), REPLICATE_IGNORE_DB = ()"
