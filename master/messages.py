@@ -18,6 +18,9 @@ MAX_RULES = 10_000
 MAX_NAME = 1024
 """The longest rule value, host name, channel or user name that the master accepts from a slave, characters."""
 
+SHORTEST_SECRET, LONGEST_SECRET = 16, 64
+"""The lengths that a slave's secret may have, bytes. A slave without a secret can never replace its registration."""
+
 _SHOWN_UUID = 80
 _SHOWN_RULE = 60
 
@@ -25,7 +28,8 @@ _SHOWN_RULE = 60
 def check_registration(request: pb.RegisterRequest) -> str:
     """Check a slave's registration, and return the slave's UUID in lower case with hyphens.
 
-    Raises OptionError for server id 0, for a UUID that cannot be parsed, and for names that are too long.
+    Raises OptionError for server id 0, for a UUID that cannot be parsed, for names that are too long, and for a secret
+    of an unusable length.
     """
     if not request.server_id:
         raise OptionError("server_id 0: a slave needs a server id from 1 to 4294967295")
@@ -37,6 +41,10 @@ def check_registration(request: pb.RegisterRequest) -> str:
         value = getattr(request, name)
         if len(value) > MAX_NAME:
             raise OptionError(f"{name}: longer than {MAX_NAME} characters")
+    if request.secret and not SHORTEST_SECRET <= len(request.secret) <= LONGEST_SECRET:
+        raise OptionError(
+            f"secret: {len(request.secret)} bytes; give {SHORTEST_SECRET} to {LONGEST_SECRET} random bytes, or none"
+        )
     return uuid
 
 
@@ -54,13 +62,9 @@ def imposed_to_proto(imposed: Iterable[ImposedFilter]) -> list[pb.ImposedFilter]
     return [pb.ImposedFilter(name=each.name, filter=filter_to_proto(each.filter)) for each in imposed]
 
 
-def slave_to_proto(slave: RegisteredSlave, *, with_id: bool) -> pb.Slave:
-    """Return the gRPC message that describes a registered slave to other clients.
-
-    ``with_id``: whether the message tells the slave's registration id, with which a client can act as this slave.
-    """
+def slave_to_proto(slave: RegisteredSlave) -> pb.Slave:
+    """Return the gRPC message that describes a registered slave. It does not tell the slave's id or secret."""
     return pb.Slave(
-        slave_id=slave.slave_id if with_id else "",
         server_id=slave.server_id,
         uuid=slave.uuid,
         host=slave.host,

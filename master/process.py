@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import resource
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from dumpfilter.console.endpoint import ConsoleEndpoint, serving, write_port
+from dumpfilter.errors import OptionError
 from dumpfilter.filter import ReplicationFilter, Rule, WriteSemantics
 from dumpfilter.filter.factory import make_write_filter
 from dumpfilter.master.config import MasterConfig, load_config
 from dumpfilter.master.console import MasterConsole
+from dumpfilter.master.reload import Reload, warn_of_plain_passwords
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.printable import printable
+from dumpfilter.security.passwords import ConsolePassword
 from dumpfilter.security.tls import ServerTls, temporary_tls
 
 # At run time this import would load pyarrow, which only a master with pre-filtered binlogs (splits) needs.
@@ -64,9 +69,7 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
     """
     presplit = _open_splits(options.splits)
     _allow_open_files()
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    signals = _Signals()
     store = BinlogStore(options.source, verify=options.verify, cache_bytes=options.cache_bytes)
     write_filter = make_write_filter(
         options.write_semantics,
@@ -74,6 +77,7 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
         names=store.names._replace(lower_case_table_names=options.lower_case_table_names),
     )
     config = _load_config(options, store)
+    warn_of_plain_passwords(config)
     users = options.console.users(config.console_users) if options.console else {}
     server = MasterServer(
         store,
@@ -87,7 +91,10 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
     tls = _console_tls(options.console)
     server.start()
     try:
-        with _console(options, server, users, tls) as console_port:
+        reload = Reload(
+            server.service, (lambda: _load_config(options, store)) if options.config_file else None
+        )
+        with _console(options, server, users, tls, reload) as console_port:
             names = store.binlogs.names
             terminal.print(
                 f"serving {names[0]} to {names[-1]} ({len(names)} files, "
@@ -99,11 +106,42 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
                 terminal.print(f"console on {options.host}:{console_port}")
             if options.port_file is not None:
                 write_port(options.port_file, server.port)
-            while not stop.wait(1.0):
-                pass
+            while not signals.stop:
+                if signals.take_hangup():
+                    with contextlib.suppress(OptionError):
+                        reload.run()
+                signals.wait(1.0)
             terminal.print("stopping")
     finally:
         server.stop()
+
+
+class _Signals:
+    """The signals that the process has received: SIGINT and SIGTERM end it, SIGHUP has the configuration read again."""
+
+    def __init__(self) -> None:
+        self.stop = False
+        self._hangup = False
+        self._received = threading.Event()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, self._receive)
+
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            self._hangup = True
+        else:
+            self.stop = True
+        self._received.set()
+
+    def take_hangup(self) -> bool:
+        """Tell whether SIGHUP has come since the last call."""
+        hangup, self._hangup = self._hangup, False
+        return hangup
+
+    def wait(self, seconds: float) -> None:
+        """Wait for the next signal, but no longer than ``seconds``."""
+        self._received.wait(seconds)
+        self._received.clear()
 
 
 def _open_splits(splits: Sequence[Path]) -> Presplit | None:
@@ -137,7 +175,11 @@ def _console_tls(endpoint: ConsoleEndpoint | None) -> ServerTls | None:
 
 @contextmanager
 def _console(
-    options: MasterOptions, server: MasterServer, users: dict[str, str], tls: ServerTls | None
+    options: MasterOptions,
+    server: MasterServer,
+    users: Mapping[str, ConsolePassword],
+    tls: ServerTls | None,
+    reload: Reload,
 ) -> Iterator[int | None]:
     """Serve the SQL console while the ``with`` block runs, and yield its port, or None when no console is wanted."""
     endpoint = options.console
@@ -145,10 +187,14 @@ def _console(
         yield None
         return
     executor = MasterConsole(
-        server.service, port=server.port, lower_case_table_names=options.lower_case_table_names
+        server.service,
+        port=server.port,
+        lower_case_table_names=options.lower_case_table_names,
+        reload=reload.run,
     )
-    with serving(endpoint, executor, users, tls) as console_port:
-        yield console_port
+    with serving(endpoint, executor, users, tls) as console:
+        reload.on_change.append(lambda config: console.change_users(endpoint.users(config.console_users)))
+        yield console.port
 
 
 def _descriptions(

@@ -1,4 +1,4 @@
-"""The master's gRPC server, which slaves connect to. It also offers gRPC's health checks and reflection."""
+"""The master's gRPC server, which slaves connect to. It also offers gRPC's health checks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
 
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import ReplicationFilter
@@ -71,9 +70,6 @@ class MasterServer:
         pb_grpc.add_DumpFilterServicer_to_server(self.service, self._server)
         self._health = health.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        reflection.enable_server_reflection(
-            [_SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME], self._server
-        )
         try:
             self.port = self._server.add_insecure_port(f"{host}:{port}")
         except RuntimeError:

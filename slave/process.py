@@ -99,6 +99,6 @@ def _console(slave: Slave, endpoint: ConsoleEndpoint | None) -> Iterator[None]:
         return
     executor = SlaveConsole(slave)
     tls = endpoint.load_tls(lambda: kept_tls(slave.options.relay_dir, endpoint.host, endpoint.tls.ca))
-    with serving(endpoint, executor, endpoint.users(), tls) as port:
-        executor.port = port
+    with serving(endpoint, executor, endpoint.users(), tls) as server:
+        executor.port = server.port
         yield

@@ -12,6 +12,7 @@ from dumpfilter.binlog.writer import writing
 from dumpfilter.console.auth import DEFAULT_USER, check_users
 from dumpfilter.console.executor import Executor
 from dumpfilter.console.server import ConsoleServer
+from dumpfilter.security.passwords import ConsolePassword
 from dumpfilter.security.tls import ServerTls, TlsFiles, load_tls
 
 
@@ -32,15 +33,15 @@ class ConsoleEndpoint:
     password: str = field(default="", repr=False)
     tls: TlsFiles = field(default_factory=TlsFiles)
 
-    def users(self, configured: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Return the password of each user who may log in, by user name.
+    def users(self, configured: Mapping[str, ConsolePassword] | None = None) -> dict[str, ConsolePassword]:
+        """Return the stored password of each user who may log in, by user name.
 
         ``configured`` has the users of the configuration file. The endpoint's own user replaces a configured user of
         the same name. Raises OptionError if a user has no password although other machines can reach the console.
         """
         users = dict(configured or {})
         if self.user is not None or not users:
-            users[self.user or DEFAULT_USER] = self.password
+            users[self.user or DEFAULT_USER] = ConsolePassword.plain(self.password)
         check_users(self.host, users)
         return users
 
@@ -55,9 +56,9 @@ class ConsoleEndpoint:
 
 @contextmanager
 def serving(
-    endpoint: ConsoleEndpoint, executor: Executor, users: Mapping[str, str], tls: ServerTls
-) -> Iterator[int]:
-    """Serve a console as long as the ``with`` block runs, and yield the console's port.
+    endpoint: ConsoleEndpoint, executor: Executor, users: Mapping[str, ConsolePassword], tls: ServerTls
+) -> Iterator[ConsoleServer]:
+    """Serve a console as long as the ``with`` block runs, and yield its server.
 
     ``executor`` is the master or slave that carries out the statements. ``users`` has a password for each user name.
     Raises OptionError if the address cannot be used, and OutputError if the port file cannot be written.
@@ -67,7 +68,7 @@ def serving(
     try:
         if endpoint.port_file is not None:
             write_port(endpoint.port_file, server.port)
-        yield server.port
+        yield server
     finally:
         server.stop()
 

@@ -15,13 +15,14 @@ from dataclasses import dataclass
 
 import structlog
 
-from dumpfilter.console.auth import new_nonce
+from dumpfilter.console.auth import Accounts, new_nonce
 from dumpfilter.console.connection import Connection
 from dumpfilter.console.executor import Executor
 from dumpfilter.console.login import Doorkeeper
 from dumpfilter.console.session import Session
 from dumpfilter.console.wire import ClientGone, PacketStream
 from dumpfilter.errors import OptionError
+from dumpfilter.security.passwords import ConsolePassword
 from dumpfilter.security.tls import ServerTls, temporary_tls
 from dumpfilter.sql.server_errors import ER_CON_COUNT_ERROR
 
@@ -44,9 +45,9 @@ class ConsoleServer:
     """The server of a console: it speaks MySQL's client protocol on a TCP port, in a thread of its own.
 
     ``executor`` is the master or slave that carries out the clients' commands. ``users`` has a password for each user
-    name, and without users nobody can log in. With ``port`` 0, the operating system chooses a free port. Without
-    ``tls``, the server makes a temporary self-signed certificate. The method ``start`` or a ``with`` statement starts
-    the server.
+    name (a text is a password in the clear), and without users nobody can log in. With ``port`` 0, the operating system
+    chooses a free port. Without ``tls``, the server makes a temporary self-signed certificate. The method ``start`` or
+    a ``with`` statement starts the server.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class ConsoleServer:
         executor: Executor,
         host: str = "127.0.0.1",
         port: int = 0,
-        users: Mapping[str, str] | None = None,
+        users: Mapping[str, str | ConsolePassword] | None = None,
         *,
         tls: ServerTls | None = None,
         max_connections: int = DEFAULT_MAX_CONNECTIONS,
@@ -63,7 +64,7 @@ class ConsoleServer:
         self.port = port
         """The TCP port. If 0 was given, the attribute has the chosen port after the start."""
         self._executor = executor
-        self._users = dict(users or {})
+        self._accounts = Accounts(users or {})
         self._tls = tls or temporary_tls(host)
         self._max_connections = max_connections
         self._clients: dict[int, _Client] = {}
@@ -98,7 +99,7 @@ class ConsoleServer:
         self._thread.start()
         ready.wait()
         log.info("console.listening", host=self.host, port=self.port)
-        for user in sorted(user for user, password in self._users.items() if not password):
+        for user in sorted(user for user, password in self._accounts.users.items() if password.is_empty):
             log.info(
                 "console.no_password",
                 user=user,
@@ -132,6 +133,17 @@ class ConsoleServer:
         end = client.connection.kill_query if query_only else client.task.cancel
         self._loop.call_soon_threadsafe(end)
         return True
+
+    def change_users(self, users: Mapping[str, ConsolePassword]) -> None:
+        """Replace the users who may log in. Any thread can call this method.
+
+        The connections of users who are gone, or who have another password now, are closed.
+        """
+        changed = self._accounts.change(users)
+        for number, client in self._clients.copy().items():
+            session = client.connection.session
+            if session is not None and session.user in changed:
+                self.kill(number, query_only=False)
 
     def processes(self) -> list[tuple[int, str, str, str | None, str, int, str, str | None]]:
         """Return the rows of SHOW PROCESSLIST, one for each connection.
@@ -188,7 +200,7 @@ class ConsoleServer:
             stream,
             connection_id=number,
             peer=_account_host(address[0] if address else ""),
-            users=self._users,
+            accounts=self._accounts,
             server_version=str(self._executor.variables().get("version", "8.0.0-dumpfilter")),
             tls=self._tls,
             nonce=new_nonce(),

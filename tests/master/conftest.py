@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -27,3 +28,16 @@ def client(server: MasterServer) -> Iterator[Client]:
     client = Client(server)
     yield client
     client.channel.close()
+
+
+@pytest.fixture
+def wait_for() -> Callable[[Callable[[], object]], None]:
+    """Return a function that waits until a condition is true."""
+
+    def wait(condition: Callable[[], object]) -> None:
+        deadline = time.monotonic() + 30
+        while not condition():
+            assert time.monotonic() < deadline, "it never happened"
+            time.sleep(0.005)
+
+    return wait

@@ -14,6 +14,7 @@ from pathlib import Path
 import pymysql
 import pytest
 
+from dumpfilter.security.passwords import Sha2Crypt, native_hash
 from dumpfilter.security.tls import client_context
 from tests.certificates import Authority
 from tests.mariadb import MariaDb
@@ -85,8 +86,9 @@ def process(tmp_path: Path, *options: object, **environment: str) -> Iterator[in
 
 
 def test_a_real_client(tmp_path: Path) -> None:
+    hashes = [native_hash("hush"), str(Sha2Crypt.of("hush"))]
     (tmp_path / "master.toml").write_text(
-        '[[console_user]]\nname = "admin"\npassword = "hush"\n\n'
+        f'[[console_user]]\nname = "admin"\npassword_hash = {hashes}\n\n'
         '[[imposed]]\nname = "[no] logs"\nrules = ["replicate-ignore-db=logs"]\n'
     )
     with process(

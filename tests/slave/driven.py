@@ -73,6 +73,12 @@ class Master:
         binlogs = BinlogSet.open(self.binlogs)
         return binlogs.names[-1], binlogs.path(binlogs.names[-1]).stat().st_size
 
+    def reconfigure(self, config: MasterConfig) -> None:
+        """Change users and imposed filters without a restart."""
+        assert self._server is not None
+        self.config = config
+        self._server.service.reconfigure(config)
+
     def slaves(self) -> list[tuple[int, str]]:
         """Return server id and channel of the slaves with a running dump."""
         assert self._server is not None
