@@ -9,6 +9,7 @@ import grpc
 from dumpfilter.errors import (
     BinlogError,
     BinlogMissing,
+    BinlogUnreadable,
     DumpfilterError,
     GtidError,
     OptionError,
@@ -46,6 +47,9 @@ _CODES: list[tuple[type[DumpfilterError], grpc.StatusCode]] = [
 def abort(context: grpc.ServicerContext, error: DumpfilterError) -> NoReturn:
     """End a gRPC call with the status code and the text that belong to an error."""
     code = next((code for kind, code in _CODES if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
+    if isinstance(error, BinlogUnreadable) and error.momentary:
+        # Slaves retry after this status code. They end after DATA_LOSS.
+        code = grpc.StatusCode.UNAVAILABLE
     text = str(error)
     most = MAX_ERROR if text.isascii() else MAX_ERROR // _ESCAPED_SHARE
     context.abort(code, text if len(text) <= most else text[:most] + "…")

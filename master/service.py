@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import grpc
 import structlog
 
-from dumpfilter.errors import DumpfilterError, OptionError
+from dumpfilter.errors import BinlogError, DumpfilterError, OptionError
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.convert import (
     family_to_proto,
@@ -289,17 +289,15 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         return self.register.of_user(request.user)
 
     def _status(self, slaves: list[RegisteredSlave], *, whole: bool) -> pb.StatusResponse:
-        self.store.binlogs.refresh()
+        self.store.refresh()
         names = self.store.binlogs.names
-        files = [
-            pb.BinlogFile(name=name, size=self.store.binlogs.path(name).stat().st_size) for name in names
-        ]
+        files = [pb.BinlogFile(name=printable(name), size=self._size(name)) for name in names]
         fd = self.store.format_description
         status = pb.StatusResponse(
             master_uuid=self.master_uuid,
             family=family_to_proto(fd.family),
             server_version=fd.server_version,
-            position=pb.BinlogPosition(file=names[-1], position=files[-1].size),
+            position=pb.BinlogPosition(file=printable(names[-1]), position=files[-1].size),
             files=files,
             slaves=map(slave_to_proto, slaves),
         )
@@ -317,6 +315,13 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
                 )
             )
         return status
+
+    def _size(self, name: str) -> int:
+        try:
+            return self.store.binlogs.size(name)
+        except BinlogError:
+            # A server shows size 0 for a file that the index file names and that is missing.
+            return 0
 
     def _place(self, place: pb.BinlogPosition) -> tuple[str, int]:
         """Check the binlog file and position from which a slave wants its new filter, and return them.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from io import BufferedReader
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader, shown_name
+from dumpfilter.binlog.file_reads import open_regular
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogTruncated
@@ -82,8 +84,8 @@ def _row(name: str, event: Event) -> list[Any]:
 
 def _events(path: Path, family: Family, position: int) -> Iterator[Event]:
     try:
-        source = open(path, "rb")  # noqa: SIM115 (closed below)
-    except OSError:
+        source = BufferedReader(open_regular(path))  # type: ignore[type-var]  # a FileIO
+    except BinlogError:
         raise no_events("Could not find target log") from None
     with source:
         size = source.seek(0, 2)

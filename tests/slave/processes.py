@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.slave.driven import wait_until
+from tests.slave.relayed import contents
 
 # The process imports everything once and forks a `dumpfilter` process for each line that it reads. A start costs
 # milliseconds.
@@ -21,7 +22,6 @@ import json, os, signal, sys
 import grpc, dumpfilter.commands.master, dumpfilter.commands.slave
 import dumpfilter.master.server, dumpfilter.slave.slave, dumpfilter.slave.console, dumpfilter.console.server
 from dumpfilter.cli import main
-from tests.slave.relayed import contents
 for line in sys.stdin:
     order = json.loads(line)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -132,6 +132,10 @@ class Launcher:
     def relay_logs(self, name: str) -> dict[str, Any]:
         """Return the content of a slave's relay logs and their index, by file name."""
         return contents(self.directory / name)
+
+    def relay_log_sizes(self, name: str) -> dict[str, int]:
+        """Return the sizes of a slave's relay logs, by file name."""
+        return {path.name: path.stat().st_size for path in (self.directory / name).glob("relay-bin.0*")}
 
     def close(self) -> None:
         """Kill all processes."""

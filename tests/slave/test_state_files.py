@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
@@ -113,6 +114,25 @@ def test_disk_errors_name_the_file(tmp_path):
         durable.replace(tmp_path / "no" / "master.info", b"", synced=False)
     with pytest.raises(OutputError, match="/dev/full: cannot be written: No space left"):
         durable.write("/dev/full", os.open("/dev/full", os.O_WRONLY), b"x")
+
+
+def test_a_full_disk_leaves_no_half_written_file(tmp_path, monkeypatch):
+    path = tmp_path / NAME
+    state_file.save(path, NAME, INFO, synced=False)
+    before = path.read_bytes()
+
+    def full(fd: int, data: bytes) -> int:
+        if len(data) > 10:
+            return write(fd, data[:10])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    write = os.write
+    monkeypatch.setattr(durable.os, "write", lambda fd, data: full(fd, data[: max(len(data) // 2, 1)]))
+    with pytest.raises(OutputError, match=r"master.info.new: cannot be written: No space left on device"):
+        state_file.save(path, NAME, INFO, synced=False)
+    monkeypatch.undo()
+    assert [p.name for p in tmp_path.iterdir()] == [NAME]
+    assert path.read_bytes() == before
 
 
 def test_backoff_grows_to_its_bound():

@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 
 from dumpfilter.errors import OptionError
+from dumpfilter.options.small_file import read_small_file
 
 CONSOLE_VARIABLE = "DUMPFILTER_CONSOLE_PASSWORD"
 SOURCE_VARIABLE = "DUMPFILTER_SOURCE_PASSWORD"
@@ -22,7 +23,7 @@ def read_password(path: Path | None, variable: str) -> str:
     if path is None:
         return os.environ.get(variable, "")
     try:
-        lines = path.read_text("utf-8").splitlines()
+        lines = read_small_file(path).decode("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise OptionError(f"{path}: the password cannot be read: {reason}") from None
