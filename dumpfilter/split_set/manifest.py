@@ -288,7 +288,9 @@ class Manifest(_Model):
             raise OutputError(f"{path}: cannot be read: {error.strerror}") from None
         except ValidationError as error:
             first: Any = error.errors(include_url=False)[0]
-            raise OutputError(f"{path}: is not a split's manifest: {first['msg']}") from None
+            raise OutputError(
+                f"{path}: is not a split's manifest: {first['msg'].removeprefix('Value error, ')}"
+            ) from None
         if found.format != 1:
             raise OutputError(f"{path}: is of format {found.format}; this dumpfilter reads format 1")
         return found
