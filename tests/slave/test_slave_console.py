@@ -12,6 +12,7 @@ import pytest
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.filter import Filter, ReplicationFilter
+from dumpfilter.filter.boundary import BoundaryFilter, OnUndecided
 from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.config import MasterConfig
@@ -28,7 +29,8 @@ STATEMENTS = DATA / "recordings" / "mysql-forms"
 
 
 def imposing(*options: str, name: str = "no logs") -> MasterConfig:
-    return MasterConfig(imposed=(ImposedFilter(name, Filter.from_options(list(options))),))
+    one = ImposedFilter(name, Filter.from_options(list(options)), on_undecided=OnUndecided.SEND)
+    return MasterConfig(imposed=(one,))
 
 
 def whole(binlogs: Path, *filters: tuple[Place, ReplicationFilter]) -> dict[str, Any]:
@@ -49,7 +51,9 @@ def whole(binlogs: Path, *filters: tuple[Place, ReplicationFilter]) -> dict[str,
 
 
 def both(own: list[str], imposed: list[str]) -> ReplicationFilter:
-    return AllFilters([Filter.from_options(own), Filter.from_options(imposed)])
+    """Return the slave's own filter and an imposed one, which is stricter than its rules."""
+    boundary = BoundaryFilter(Filter.from_options(imposed), OnUndecided.SEND)
+    return AllFilters([Filter.from_options(own), boundary])
 
 
 @pytest.mark.parametrize("filter_on", ["MASTER", "SLAVE", "BOTH"])
