@@ -6,12 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import grpc
+import structlog
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from dumpfilter.errors import OptionError
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.master.config import MasterConfig
+from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.malformed import MalformedRequests
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.store import BinlogStore
@@ -26,6 +27,8 @@ MAX_DUMPS = 1000
 
 The dump to each slave occupies a thread of the master.
 """
+
+log = structlog.get_logger("dumpfilter.master")
 
 _SERVICE = pb.DESCRIPTOR.services_by_name["DumpFilter"].full_name
 
@@ -44,23 +47,25 @@ OPTIONS = [
 class MasterServer:
     """The gRPC server that serves one binlog set to slaves.
 
-    With ``port`` 0 the system chooses a free port, and :attr:`port` tells which. ``write_filter`` has rules like
-    ``--binlog-do-db`` that hide events from all slaves. ``presplit`` holds binlogs that were filtered in advance for
-    slaves with the same filter.
+    With port 0 in ``listen`` the system chooses a free port, and :attr:`port` tells which. ``write_filter`` has rules
+    like ``--binlog-do-db`` that hide events from all slaves. ``presplit`` holds binlogs that were filtered in advance
+    for slaves with the same filter. Raises Exposed when other machines could connect without TLS or without a login.
     """
 
     def __init__(
         self,
         store: BinlogStore,
         *,
-        host: str = "127.0.0.1",
-        port: int = 0,
+        listen: ListenAddress | None = None,
         write_filter: ReplicationFilter | None = None,
         config: MasterConfig | None = None,
         presplit: Presplit | None = None,
     ) -> None:
+        listen = listen or ListenAddress()
+        warning = listen.check_exposure((config or MasterConfig()).users)
+        if warning is not None:
+            log.warning(warning)
         self.service = DumpFilterService(store, write_filter=write_filter, config=config, presplit=presplit)
-        self.host = host
         self._server = grpc.server(
             ThreadPoolExecutor(max_workers=MAX_DUMPS + 24, thread_name_prefix="dump"),
             interceptors=[MalformedRequests()],
@@ -74,15 +79,7 @@ class MasterServer:
         reflection.enable_server_reflection(
             [_SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME], self._server
         )
-        try:
-            self.port = self._server.add_insecure_port(f"{host}:{port}")
-        except RuntimeError:
-            self.port = 0
-        if not self.port:
-            raise OptionError(
-                f"cannot listen on {host}:{port}: the port is taken, or the address is not this machine's; choose "
-                "others with --host and --port"
-            )
+        self.port = listen.open_port(self._server)
 
     def start(self) -> None:
         """Begin to accept connections, and report the service as healthy."""

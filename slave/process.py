@@ -78,6 +78,9 @@ def run_slave(options: SlaveOptions, run: RunOptions, watching: Watching) -> Seq
                     # the console start and stop the threads meanwhile.
                     while True:
                         time.sleep(1.0)
+                        # A certificate that changed and cannot be used shall be in the log before a client connects.
+                        if console is not None and console.tls is not None:
+                            console.tls.current()
             except KeyboardInterrupt:
                 slave.stop()
         channels = slave.channels
@@ -98,7 +101,7 @@ def _console(slave: Slave, endpoint: ConsoleEndpoint | None) -> Iterator[None]:
         yield
         return
     executor = SlaveConsole(slave)
-    tls = endpoint.load_tls(lambda: kept_tls(slave.options.relay_dir, endpoint.host, endpoint.tls.ca))
+    tls = endpoint.tls or kept_tls(slave.options.relay_dir, endpoint.host, endpoint.ca)
     with serving(endpoint, executor, endpoint.users(), tls) as port:
         executor.port = port
         yield

@@ -16,12 +16,22 @@ _NOW = datetime.datetime.now(datetime.UTC)
 _DAY = datetime.timedelta(days=1)
 
 
+YESTERDAY = _NOW - _DAY
+
+
 @dataclass(frozen=True)
 class Issued:
     """The files of a certificate and its key."""
 
     certificate: Path
     key: Path
+
+    def replace(self, other: Issued) -> None:
+        """Write another certificate and its key into these files, as a renewal does."""
+        for ours, theirs in ((self.certificate, other.certificate), (self.key, other.key)):
+            beside = ours.with_name(ours.name + ".new")
+            beside.write_bytes(theirs.read_bytes())
+            beside.rename(ours)
 
 
 class Authority:
@@ -45,14 +55,14 @@ class Authority:
         begins: datetime.datetime = _NOW - _DAY,
         ends: datetime.datetime = _NOW + _DAY,
         password: bytes | None = None,
+        address: str = "127.0.0.1",
     ) -> Issued:
-        """Write a certificate for 127.0.0.1 and its key, which is encrypted when there is a password."""
+        """Write a certificate for an address and its key, which is encrypted when there is a password."""
         key = rsa.generate_private_key(65537, 2048)
         issued = Issued(self._directory / f"{name}.pem", self._directory / f"{name}-key.pem")
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        built = self._builder(subject, key, begins, ends).add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False
-        )
+        names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))])
+        built = self._builder(subject, key, begins, ends).add_extension(names, critical=False)
         self._write(issued.certificate, built)
         issued.key.write_bytes(
             key.private_bytes(

@@ -10,6 +10,7 @@ import typer
 from dumpfilter.commands.option_groups.console import PANEL, ConsoleOptions
 from dumpfilter.commands.option_groups.group import with_option_groups
 from dumpfilter.commands.option_groups.option_files import OptionFiles
+from dumpfilter.commands.option_groups.protection import ProtectionOptions
 from dumpfilter.commands.option_groups.rules import SlaveFilterOptions
 from dumpfilter.commands.option_groups.slave import OriginOptions, RelayOptions
 from dumpfilter.commands.option_groups.source import SourceOptions
@@ -25,6 +26,7 @@ def slave_command(
     rules: SlaveFilterOptions,
     origin: OriginOptions,
     console: ConsoleOptions,
+    protection: ProtectionOptions,
     option_files: OptionFiles,
     console_host: Annotated[
         str, typer.Option(help="Address the console listens on.", rich_help_panel=PANEL)
@@ -64,6 +66,9 @@ def slave_command(
 
         dumpfilter slave --master m1=127.0.0.1:3307 --master m2=127.0.0.1:3317 --server-id 103 \
             --relay-dir s3 --replicate-ignore-db=m1:local --console-port 3308
+
+        dumpfilter slave --master db1.example:3307 --server-id 104 --relay-dir s4 \
+            --source-ssl-ca ca.pem --source-user repl --source-password-file password
     """
     from rich.console import Console
 
@@ -73,7 +78,7 @@ def slave_command(
     from dumpfilter.slave.slave import SlaveOptions, Watching
 
     source.check()
-    endpoint = console.endpoint(console_host, console_user)
+    endpoint = console.endpoint(console_host, console_user, protection, protection.tls())
     options = SlaveOptions(
         relay_dir=relay.relay_dir,
         server_id=relay.server_id,
@@ -83,6 +88,7 @@ def slave_command(
         report_port=relay.report_port,
         net_timeout=source.replica_net_timeout,
         chunk_size=relay.chunk_size,
+        plain_password=source.source_plain_password,
         once=relay.once,
         apply=not relay.io_thread_only,
         alone=endpoint is not None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +12,7 @@ from dumpfilter.binlog.writer import writing
 from dumpfilter.console.auth import DEFAULT_USER, check_users
 from dumpfilter.console.executor import Executor
 from dumpfilter.console.server import ConsoleServer
-from dumpfilter.security.tls import ServerTls, TlsFiles, load_tls
+from dumpfilter.security.tls import TlsSource
 
 
 @dataclass(frozen=True)
@@ -30,39 +30,38 @@ class ConsoleEndpoint:
     With None, ``root`` may log in if the configuration file names no user.
     """
     password: str = field(default="", repr=False)
-    tls: TlsFiles = field(default_factory=TlsFiles)
+    tls: TlsSource | None = None
+    """The console's certificate and key. None: the master or slave makes a certificate."""
+    ca: Path | None = None
+    """The CA that must have signed a client's certificate, for a console that makes its own certificate."""
+    insecure: bool = False
+    """Whether other machines may use the console without TLS or without a password (``--insecure``)."""
 
     def users(self, configured: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the password of each user who may log in, by user name.
 
         ``configured`` has the users of the configuration file. The endpoint's own user replaces a configured user of
-        the same name. Raises OptionError if a user has no password although other machines can reach the console.
+        the same name. Raises Exposed if a user has no password although other machines can reach the console.
         """
         users = dict(configured or {})
         if self.user is not None or not users:
             users[self.user or DEFAULT_USER] = self.password
-        check_users(self.host, users)
+        check_users(self.host, users, insecure=self.insecure)
         return users
-
-    def load_tls(self, make: Callable[[], ServerTls]) -> ServerTls:
-        """Return the TLS settings with the certificate from the endpoint's files.
-
-        If the endpoint has no such files, ``make`` is called to make a certificate. Raises OptionError for files that
-        cannot be used.
-        """
-        return load_tls(self.tls) if self.tls.has_certificate else make()
 
 
 @contextmanager
 def serving(
-    endpoint: ConsoleEndpoint, executor: Executor, users: Mapping[str, str], tls: ServerTls
+    endpoint: ConsoleEndpoint, executor: Executor, users: Mapping[str, str], tls: TlsSource
 ) -> Iterator[int]:
     """Serve a console as long as the ``with`` block runs, and yield the console's port.
 
     ``executor`` is the master or slave that carries out the statements. ``users`` has a password for each user name.
     Raises OptionError if the address cannot be used, and OutputError if the port file cannot be written.
     """
-    server = ConsoleServer(executor, endpoint.host, endpoint.port, users, tls=tls)
+    server = ConsoleServer(
+        executor, endpoint.host, endpoint.port, users, tls=tls, demand_tls=not endpoint.insecure
+    )
     server.start()
     try:
         if endpoint.port_file is not None:

@@ -21,7 +21,12 @@ from dumpfilter.console.wire import (
     parse_login,
 )
 from dumpfilter.security.tls import ServerTls
-from dumpfilter.sql.server_errors import ER_ACCESS_DENIED_ERROR, ER_HANDSHAKE_ERROR, SqlError
+from dumpfilter.sql.server_errors import (
+    ER_ACCESS_DENIED_ERROR,
+    ER_HANDSHAKE_ERROR,
+    ER_SECURE_TRANSPORT_REQUIRED,
+    SqlError,
+)
 
 log = structlog.get_logger()
 
@@ -69,6 +74,8 @@ class Doorkeeper:
     server_version: str
     tls: ServerTls
     nonce: bytes
+    demands_tls: bool = False
+    """Whether the console refuses this client unless the client uses TLS."""
 
     async def greet(self) -> Login:
         """Send the greeting, start TLS if the client asks for it, and return the login that the client sends.
@@ -93,6 +100,10 @@ class Doorkeeper:
             if asks_for_tls(answer):
                 await self.stream.start_tls(self.tls.context)
                 answer = await self.stream.read_reply(_LOGIN_PACKET)
+            elif self.demands_tls:
+                log.warning("console.tls_demanded", connection=self.connection_id, peer=self.peer)
+                await self.refuse(ER_SECURE_TRANSPORT_REQUIRED())
+                raise Refused
             return parse_login(answer, CAPABILITIES)
         except TlsFailed as failed:
             self._say_tls_failed(str(failed))

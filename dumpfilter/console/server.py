@@ -22,7 +22,8 @@ from dumpfilter.console.login import Doorkeeper
 from dumpfilter.console.session import Session
 from dumpfilter.console.wire import ClientGone, PacketStream
 from dumpfilter.errors import OptionError
-from dumpfilter.security.tls import ServerTls, temporary_tls
+from dumpfilter.security.exposure import is_loopback
+from dumpfilter.security.tls import TlsSource, temporary_tls
 from dumpfilter.sql.server_errors import ER_CON_COUNT_ERROR
 
 log = structlog.get_logger()
@@ -45,8 +46,8 @@ class ConsoleServer:
 
     ``executor`` is the master or slave that carries out the clients' commands. ``users`` has a password for each user
     name, and without users nobody can log in. With ``port`` 0, the operating system chooses a free port. Without
-    ``tls``, the server makes a temporary self-signed certificate. The method ``start`` or a ``with`` statement starts
-    the server.
+    ``tls``, the server makes a temporary self-signed certificate. With ``demand_tls``, clients on other machines must
+    use TLS. The method ``start`` or a ``with`` statement starts the server.
     """
 
     def __init__(
@@ -56,7 +57,8 @@ class ConsoleServer:
         port: int = 0,
         users: Mapping[str, str] | None = None,
         *,
-        tls: ServerTls | None = None,
+        tls: TlsSource | None = None,
+        demand_tls: bool = True,
         max_connections: int = DEFAULT_MAX_CONNECTIONS,
     ) -> None:
         self.host = host
@@ -64,7 +66,8 @@ class ConsoleServer:
         """The TCP port. If 0 was given, the attribute has the chosen port after the start."""
         self._executor = executor
         self._users = dict(users or {})
-        self._tls = tls or temporary_tls(host)
+        self._tls: TlsSource = tls or temporary_tls(host)
+        self._demand_tls = demand_tls
         self._max_connections = max_connections
         self._clients: dict[int, _Client] = {}
         self._numbers = itertools.count(1)
@@ -190,7 +193,8 @@ class ConsoleServer:
             peer=_account_host(address[0] if address else ""),
             users=self._users,
             server_version=str(self._executor.variables().get("version", "8.0.0-dumpfilter")),
-            tls=self._tls,
+            tls=self._tls.current(),
+            demands_tls=self._demand_tls and not (address and is_loopback(address[0])),
             nonce=new_nonce(),
         )
         connection = Connection(

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -76,6 +77,19 @@ class ServerTls:
     """The certificates of the CAs that must have signed clients' certificates, as PEM. None: no CA is given."""
     fingerprint: bytes
     """The SHA-256 digest of the server's certificate, 32 bytes."""
+    valid_until: datetime.datetime
+    """The time at which the server's certificate expires, in UTC."""
+
+    def current(self) -> ServerTls:
+        """Return these settings, which never change. ``ReloadingTls`` has the same method for files that change."""
+        return self
+
+
+class TlsSource(Protocol):
+    """The origin of a server's TLS settings. The server asks for the settings before each handshake."""
+
+    def current(self) -> ServerTls:
+        """Return the settings for a connection that begins now."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +128,9 @@ def load_tls(files: TlsFiles) -> ServerTls:
         ca = _trust(context, files.ca)
         # Like MySQL and MariaDB, the server accepts clients without a certificate.
         context.verify_mode = ssl.CERT_OPTIONAL
-    return ServerTls(context, certificates, key, ca, leaf.fingerprint(hashes.SHA256()))
+    return ServerTls(
+        context, certificates, key, ca, leaf.fingerprint(hashes.SHA256()), leaf.not_valid_after_utc
+    )
 
 
 def temporary_tls(host: str, ca: Path | None = None) -> ServerTls:

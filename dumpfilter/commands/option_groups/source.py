@@ -63,6 +63,41 @@ class SourceOptions(OptionGroup):
             f"variable {SOURCE_VARIABLE}."
         ),
     ] = None
+    source_plain_password: Annotated[
+        bool,
+        typer.Option(
+            "--source-plain-password",
+            help="Send the password to a master on another machine even without TLS.",
+            rich_help_panel=PANEL,
+        ),
+    ] = False
+    source_ssl: Annotated[
+        bool | None,
+        _option(
+            "Connect to the master with TLS. The default is yes if one of the files below is given.",
+            show_default=False,
+        ),
+    ] = None
+    source_ssl_ca: Annotated[
+        str,
+        _option(
+            "The CA that must have signed the master's certificate, PEM. Without it the connection is encrypted, and "
+            "the certificate is not verified.",
+            metavar="FILE",
+        ),
+    ] = ""
+    source_ssl_cert: Annotated[
+        str, _option("This slave's certificate, PEM, for a master that demands one.", metavar="FILE")
+    ] = ""
+    source_ssl_key: Annotated[str, _option("The private key of --source-ssl-cert, PEM.", metavar="FILE")] = ""
+    source_ssl_verify_server_cert: Annotated[
+        bool | None,
+        _option(
+            "Demand that the master's certificate names the host in --master. The default is yes with "
+            "--source-ssl-ca.",
+            show_default=False,
+        ),
+    ] = None
     connect_retry: Annotated[
         float, _option("Longest wait between two attempts to connect, seconds.", min=0.05)
     ] = CONNECT_RETRY
@@ -86,6 +121,15 @@ class SourceOptions(OptionGroup):
         """Check that the options fit together. Raises OptionError, as for ``--start-position`` without a file."""
         if self.start_position != FIRST_EVENT and not self.start_file:
             raise OptionError("--start-position needs --start-file")
+        if self.source_ssl is False and (self.source_ssl_ca or self.source_ssl_cert or self.source_ssl_key):
+            raise OptionError(
+                "--no-source-ssl contradicts --source-ssl-ca, --source-ssl-cert and --source-ssl-key: leave it out, or "
+                "them"
+            )
+        if self.source_ssl_verify_server_cert and not self.source_ssl_ca:
+            raise OptionError(
+                "--source-ssl-verify-server-cert needs --source-ssl-ca, the CA of the master's certificate"
+            )
         if self.heartbeat_period is not None and self.heartbeat_period >= self.replica_net_timeout:
             raise OptionError(
                 f"--heartbeat-period={self.heartbeat_period:g}: an idle connection would count as lost; choose a "
@@ -96,6 +140,7 @@ class SourceOptions(OptionGroup):
         """Return the configuration of one replication channel for each ``--master``. Raises OptionError."""
         from dumpfilter.slave.state.source_info import SourceInfo
 
+        files = self.source_ssl_ca or self.source_ssl_cert or self.source_ssl_key
         password = read_password(self.source_password_file, SOURCE_VARIABLE) if self.source_user else ""
         period = self.replica_net_timeout / 2 if self.heartbeat_period is None else self.heartbeat_period
         return [
@@ -114,6 +159,11 @@ class SourceOptions(OptionGroup):
                 ignore_server_ids=origin.ignore_server_ids or [],
                 do_domain_ids=origin.do_domain_ids or [],
                 ignore_domain_ids=origin.ignore_domain_ids or [],
+                ssl=bool(files) if self.source_ssl is None else self.source_ssl,
+                ssl_ca=self.source_ssl_ca,
+                ssl_cert=self.source_ssl_cert,
+                ssl_key=self.source_ssl_key,
+                ssl_verify_server_cert=self.source_ssl_verify_server_cert,
                 filter_on=origin.filter_on.name,  # type: ignore[arg-type]  # pydantic checks it
             )
             for channel, host, port in parse_masters(self.master or [], self.channel)
