@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
@@ -53,9 +53,8 @@ def run_slave(options: SlaveOptions, run: RunOptions, watching: Watching) -> Seq
     """
     signal.signal(signal.SIGTERM, _terminate)
     console = run.console
-    if console is not None:
-        console.users()
-    elif not run.start:
+    users = {} if console is None else console.users()
+    if console is None and not run.start:
         raise OptionError("--skip-replica-start: without --console-port nothing could ever start it")
     slave = Slave(options, run.filters, watching=watching)
     try:
@@ -67,7 +66,7 @@ def run_slave(options: SlaveOptions, run: RunOptions, watching: Watching) -> Seq
             raise OptionError(
                 "there is no channel: give --master, or --console-port and configure one by statements"
             )
-        with _console(slave, console):
+        with _console(slave, console, users):
             try:
                 if run.start:
                     slave.start()
@@ -96,12 +95,12 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 
 @contextmanager
-def _console(slave: Slave, endpoint: ConsoleEndpoint | None) -> Iterator[None]:
+def _console(slave: Slave, endpoint: ConsoleEndpoint | None, users: Mapping[str, str]) -> Iterator[None]:
     if endpoint is None:
         yield
         return
     executor = SlaveConsole(slave)
     tls = endpoint.tls or kept_tls(slave.options.relay_dir, endpoint.host, endpoint.ca)
-    with serving(endpoint, executor, endpoint.users(), tls) as port:
+    with serving(endpoint, executor, users, tls) as port:
         executor.port = port
         yield

@@ -679,13 +679,12 @@ def test_other_machines_must_use_tls(monkeypatch: pytest.MonkeyPatch, demand_tls
     executor.release.set()
     with ConsoleServer(executor, users=USERS, demand_tls=demand_tls) as server, capture_logs() as logs:
         fingerprint_of(server.port)
+        login = {"host": "127.0.0.1", "port": server.port, "user": "root", "password": "secret"}
         if not demand_tls:
-            connect(server.port, None).close()
+            pymysql.connect(**login, ssl_disabled=True).close()
             return
         with pytest.raises(pymysql.err.OperationalError) as caught:
-            pymysql.connect(
-                host="127.0.0.1", port=server.port, user="root", password="secret", ssl_disabled=True
-            )
+            pymysql.connect(**login, ssl_disabled=True)
         assert caught.value.args[0] == 3159
         assert "console.tls_demanded" in {line["event"] for line in logs}
 
