@@ -102,6 +102,20 @@ class StreamError(DumpfilterError):
     """An error of a slave whose master sends messages that break the rules of ``Chunk`` in ``dumpfilter.proto``."""
 
 
+class StreamDamaged(StreamError):
+    """An error of a slave that received a damaged, missing or repeated message of the master's stream.
+
+    The slave writes nothing of the message, and asks the master again from its last resume point.
+    """
+
+
+class RelayLogDamaged(DumpfilterError):
+    """An error of a slave whose relay log is shorter than recorded, or has an event with a wrong checksum or length.
+
+    The slave fetches the damaged part again from its master. The error ends a thread only when that does not help.
+    """
+
+
 class RegistrationRefused(DumpfilterError):
     """An error of a slave whose master refuses the slave or one of its filter rules. The text is from the master."""
 

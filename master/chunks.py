@@ -14,9 +14,10 @@ import numpy.typing as npt
 from dumpfilter.binlog.gtid_sources import SourceKey
 from dumpfilter.dump import ChunkPlan, Counts, DumpThread, render
 from dumpfilter.dump.chunk import GtidRuns, ReadyPlan
-from dumpfilter.filter.convert import hits_to_proto
 from dumpfilter.master.register import Register, RegisteredSlave
 from dumpfilter.master.store import BinlogStore
+from dumpfilter.stream.gaps import gaps_to_proto
+from dumpfilter.stream.proof import chunk_crc32
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 _READ_COST = 16 << 10
@@ -47,6 +48,8 @@ class ChunkWriter:
         self._chunk_size = chunk_size
         self._buffer: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
         self._is_first = True
+        self._file = ""
+        """The base name of the binlog file of the last chunk, empty before the first chunk."""
         self._end = position
         """The binlog position at which the last chunk sent to the slave ended, bytes."""
         self._resume = position
@@ -68,9 +71,11 @@ class ChunkWriter:
         first chunk of a dump always has both. ``end_of_file``, ``end_of_log`` and ``heartbeat`` say why the chunk is
         sent.
         """
-        position = thread.position
+        position = thread.position or 0
+        announce = announce or self._is_first
         chunk = pb.Chunk(
             file=file,
+            begin_position=position if announce else self._end,
             end_position=position,
             resume_position=position,
             filter_version=thread.filter_version,
@@ -78,12 +83,15 @@ class ChunkWriter:
             end_of_log=end_of_log,
             heartbeat=heartbeat,
         )
-        if announce or self._is_first:
+        if announce:
             chunk.format_description = self._store.open_file(file).file.format_description.raw
-            chunk.start_position = position or 0
+            chunk.start_position = position
+            if file != self._file:
+                chunk.previous_file = self._file
             self._is_first = False
-        self._end = self._resume = position or 0
-        self._register.progress(self._slave, file, position or 0, None)
+        self._file, self._end, self._resume = file, position, position
+        self._register.progress(self._slave, file, position, None)
+        chunk.crc32 = chunk_crc32(chunk)
         return chunk
 
     def chunks(self, plan: ChunkPlan, filter_version: int) -> Iterator[pb.Chunk]:
@@ -93,22 +101,24 @@ class ChunkWriter:
         large event, becomes several chunks. The position of the plan's end is recorded in the register of slaves.
         """
         events = self._events(plan) if plan.size else b""
+        key_of = self._key_of(plan)
         self._register.progress(self._slave, plan.file, plan.end, plan.counts)
         most = max(2 * self._chunk_size, _LEAST_SPLIT)
         size = self._chunk_size if len(events) > most else max(len(events), 1)
         for begin in range(0, max(len(events), 1), size):
             piece = events[begin : begin + size] if size < len(events) else events
             is_last = begin + size >= len(events)
-            # The slave saves GTIDs and counts of rule uses together with a resume point, the position at which it
-            # continues after a restart. Therefore only the chunk that contains a resume point, or ends with one,
-            # carries GTIDs and counts.
+            # The slave saves GTIDs together with a resume point, the position at which it continues after a restart.
+            # Therefore only the chunk that contains a resume point, or ends with one, carries GTIDs.
             is_before = begin + size < plan.resume_bytes or (not is_last and not plan.resume_bytes)
             is_here = not is_before and (begin < plan.resume_bytes or (is_last and not plan.resume_bytes))
             resume = self._resume if is_before else plan.resume
+            end = plan.end if is_last else max(self._end, resume)
             chunk = pb.Chunk(
                 file=plan.file,
                 events=piece,
-                end_position=plan.end if is_last else max(self._end, resume),
+                begin_position=self._end,
+                end_position=end,
                 resume_position=resume,
                 resume_bytes=plan.resume_bytes - begin if is_here and plan.resume_bytes else 0,
                 filter_version=filter_version,
@@ -117,12 +127,18 @@ class ChunkWriter:
                 chunk.counts.CopyFrom(counts_to_proto(plan.counts))
             if is_here:
                 if len(plan.completed):
-                    chunk.completed.CopyFrom(self._runs(plan, plan.completed))
-                if len(plan.empty):
-                    chunk.empty.CopyFrom(self._runs(plan, plan.empty))
-                chunk.hits.extend(hits_to_proto(plan.hits))
+                    chunk.completed.CopyFrom(runs_to_proto(plan.completed, key_of))
+            gaps = (
+                plan.gaps
+                if size >= len(events)
+                else plan.gaps.between(begin, len(events) + 1 if is_last else begin + size)
+            )
+            if len(gaps):
+                chunk.gaps.CopyFrom(gaps_to_proto(gaps, key_of))
+            chunk.crc32 = chunk_crc32(chunk)
+            self._end = end
             yield chunk
-        self._end, self._resume = plan.end, plan.resume
+        self._resume = plan.resume
 
     def _events(self, plan: ChunkPlan) -> bytes:
         """Return the bytes of the events that a plan lists as byte ranges of a binlog file. The plan is not empty."""
@@ -142,11 +158,12 @@ class ChunkWriter:
         got = file.read_into(self._buffer[:span], low)
         return render(plan, self._buffer[:got], low, file.read, file.format_description)
 
-    def _runs(self, plan: ChunkPlan, runs: GtidRuns) -> pb.GtidRunsSet:
+    def _key_of(self, plan: ChunkPlan) -> Callable[[int], SourceKey]:
+        """Return the function that gives the GTID source (server UUID, or domain and server id) of a plan's number."""
         if isinstance(plan, ReadyPlan):
-            return runs_to_proto(runs, plan.keys.__getitem__)
+            return plan.keys.__getitem__
         store = self._store
-        return runs_to_proto(runs, lambda number: store.sources.key(number, store.family))
+        return lambda number: store.sources.key(number, store.family)
 
 
 def counts_to_proto(counts: Counts) -> pb.Counts:

@@ -119,7 +119,7 @@ class Dump:
             exclude=self._start.gtid_set,
             origin=change.origin,
             other_filters_before=self._other_filters_before,
-            filter_version=change.version,
+            filter_version=change.slave_version,
         )
 
     @property
@@ -219,7 +219,7 @@ class Dump:
         self._change = change
         if place is None:
             self._thread.change_filter(
-                change.flags, change.version, origin=change.origin, unseen_before=self._sent_from_split
+                change.flags, change.slave_version, origin=change.origin, unseen_before=self._sent_from_split
             )
             return False
         self._file, position = place

@@ -24,6 +24,8 @@ from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.gtid_sources import Membership, SourceKey
 from dumpfilter.dump.chunk import Counts, ReadyPlan, gtid_runs
+from dumpfilter.dump.gaps import NO_GAPS, Gaps, find_gaps
+from dumpfilter.dump.hits import NO_HITS
 from dumpfilter.errors import BinlogMissing, OutputError
 from dumpfilter.filter import FilterSemantics, make_filter, parse_option
 from dumpfilter.filter.base import ReplicationFilter
@@ -383,8 +385,8 @@ class _Chunks:
             end,
             named.position,
             len(data) if resume is None else 0,
-            gtid_runs(source, transactions.number[some], kept, only_dropped=False),
-            gtid_runs(source, transactions.number[some], kept, only_dropped=True),
+            gtid_runs(source, transactions.number[some]),
+            self._gaps(first, stop, source, kept, len(data), end),
             Counts(
                 events_read=read,
                 events_sent=sent,
@@ -399,6 +401,34 @@ class _Chunks:
             events=data,
             keys=named.keys,
         )
+
+    def _gaps(
+        self,
+        first: int,
+        stop: int,
+        source: npt.NDArray[np.int32],
+        kept: npt.NDArray[np.bool_],
+        size: int,
+        end: int,
+    ) -> Gaps:
+        """Return the gaps of a chunk of ``size`` bytes up to ``end``, with the transactions ``first`` up to ``stop``."""
+        if first == stop:
+            return NO_GAPS
+        before = np.concatenate([[0], self._sent])[first:stop]
+        gaps, _ = find_gaps(
+            [stop - first],
+            np.array([size]),
+            np.array([end]),
+            0,
+            self._begin[first:stop],
+            # The first transaction's earlier chunks are not part of this chunk.
+            np.maximum(before - (self._sent[stop - 1] - size), 0),
+            source,
+            self._transactions.number[first:stop],
+            kept,
+            NO_HITS,
+        )
+        return gaps
 
 
 def _prolog(file: BinlogFile) -> bytes:

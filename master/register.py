@@ -51,6 +51,11 @@ class FilterChange:
     ``place`` can still see by this number that it must.
     """
 
+    @property
+    def slave_version(self) -> int:
+        """The filter version that the slave knows: 1 at its registration, then the version of its own newest change."""
+        return self.place_version or 1
+
     def place_after(self, version: int) -> tuple[str, int] | None:
         """Return the binlog file and position to which a dump that still uses filter ``version`` must go back.
 

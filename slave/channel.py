@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 import structlog
 
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.errors import OptionError
+from dumpfilter.errors import OptionError, RelayLogDamaged
 from dumpfilter.filter import Filter, FilterSemantics, ReplicationFilter, Rule, make_filter
 from dumpfilter.filter.convert import filter_from_proto, filter_to_proto, origin_to_proto
+from dumpfilter.filter.hits import Hits
 from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.filter.rules import FilterOn
@@ -33,7 +34,7 @@ from dumpfilter.slave.threads.io_thread import IoThread
 from dumpfilter.slave.threads.master_options import MasterOptions
 from dumpfilter.slave.threads.received import Received
 from dumpfilter.slave.threads.receiver import Receiver
-from dumpfilter.slave.threads.relay_end import Hits, RelayEnd
+from dumpfilter.slave.threads.relay_end import RelayEnd
 from dumpfilter.slave.threads.sql_thread import SqlThread
 from dumpfilter.slave.threads.until import Until
 from dumpfilter.slave.threads.worker import Worker
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
     from dumpfilter.slave.targets import Target
 
 log = structlog.get_logger("dumpfilter.slave")
+
+MOST_REFETCHES = 3
+"""The number of times that a slave fetches the relay log again from one position because the log was damaged there."""
 
 
 @dataclass(frozen=True)
@@ -128,14 +132,37 @@ class Channel:
     def _open(self) -> None:
         options = self._options
         self._relay_end = RelayEnd()
-        self._receiver = Receiver(
-            RelayLog(options.relay_dir, sync_every=options.sync_relay_log),
-            MasterInfoFile(options.relay_dir, sync_every=options.sync_master_info),
-            self._relay_end,
-        )
+        self._refetched: dict[tuple[str, int], int] = {}
+        self._receiver = self._new_receiver()
         self._sql = self._new_sql_thread(None)
         self._io = self._new_io_thread()
         self._follow_filter()
+
+    def _new_receiver(self) -> Receiver:
+        """Open the relay log. A relay log that does not reach the recorded position is fetched again."""
+        options = self._options
+        relay_log = RelayLog(options.relay_dir, sync_every=options.sync_relay_log)
+        file = MasterInfoFile(options.relay_dir, sync_every=options.sync_master_info)
+        try:
+            return Receiver(relay_log, file, self._relay_end)
+        except RelayLogDamaged as damage:
+            relay_info = RelayLogInfoFile(options.relay_dir)
+            applied = relay_info.load()
+            to = applied_place(file.load(), applied)
+            log.warning(
+                "the relay log is damaged; the slave fetches it again from the applier's position",
+                channel=self.name,
+                error=str(damage),
+                file=to.source_file,
+                position=to.source_position,
+            )
+        try:
+            return Receiver(relay_log, file, self._relay_end, info=to)
+        except RelayLogDamaged:
+            # Not even the applied part is there. The applier goes on at the beginning of a new relay log.
+            relay_info.save(applied.model_copy(update={"relay_file": "", "relay_offset": 0}))
+            nothing = to.model_copy(update={"relay_file": "", "relay_offset": 0})
+            return Receiver(relay_log, file, self._relay_end, info=nothing)
 
     @property
     def name(self) -> str:
@@ -238,9 +265,7 @@ class Channel:
             threads = Threads.BOTH if self._options.apply else Threads.IO
         with self._busy:
             if Threads.IO in threads and not self._io_worker.running:
-                self._relay_end.open()
-                self._io = self._new_io_thread(user, password)
-                self._io_worker.start(self._io)
+                self._start_io(user, password)
             if Threads.SQL in threads and not self._sql_worker.running:
                 self._sql = self._new_sql_thread(until)
                 self._sql_worker.start(self._sql)
@@ -346,10 +371,55 @@ class Channel:
             self._receiver.filter_digest = digest
             self._io.set_filter(definition)
             return
-        to = self._sql.reached.model_copy(update={"filter_digest": digest})
+        to = self._applied.model_copy(update={"filter_digest": digest})
         self._io.change_filter(definition, to)
         if not self._io_worker.running:
             self._receiver.close()
+
+    @property
+    def _applied(self) -> MasterInfo:
+        """The content that ``master.info`` would have if the slave had received nothing beyond the applier's position.
+
+        The applier's position is the saved one, from which the next applier begins.
+        """
+        return applied_place(self._receiver.info, RelayLogInfoFile(self._options.relay_dir).load())
+
+    def _refetch(self, damage: RelayLogDamaged) -> bool:
+        """Discard the relay log after the applier's position, and have the master send that part again.
+
+        The applier calls this method when it finds the relay log damaged. Return False when the same place was damaged
+        again and again, or the channel is being stopped.
+        """
+        to = self._applied
+        place = (to.source_file, to.source_position)
+        self._refetched[place] = self._refetched.get(place, 0) + 1
+        if self._refetched[place] > MOST_REFETCHES:
+            return False
+        # A statement such as STOP REPLICA may hold the lock, and waits for the applier's end.
+        while not self._busy.acquire(timeout=0.05):
+            if self._sql.stopping:
+                return False
+        try:
+            log.warning(
+                "the relay log is damaged; the slave fetches it again from the applier's position",
+                channel=self.name,
+                error=str(damage),
+                file=to.source_file,
+                position=to.source_position,
+            )
+            self._io.change_filter(self._registered_filter(), to)
+            if not self._io_worker.running:
+                self._receiver.close()
+                if not self._alone:
+                    self._start_io()
+        finally:
+            self._busy.release()
+        return True
+
+    def _start_io(self, user: str | None = None, password: str | None = None) -> None:
+        self._relay_end.open()
+        self._io = self._new_io_thread(user, password)
+        self._io_worker.start(self._io)
 
     def _registered_filter(self) -> pb.FilterDefinition:
         options = self._options
@@ -384,6 +454,7 @@ class Channel:
             origin=self._options.origin,
             on_hits=self._on_hits,
             until=until,
+            refetch=self._refetch,
         )
 
     def _new_io_thread(self, user: str | None = None, password: str | None = None) -> IoThread:
@@ -417,6 +488,25 @@ class Channel:
             log.error("applier ended", channel=self.name, error=str(error))
         elif error is not None:
             self._io_worker.stop()
+
+
+def applied_place(received: MasterInfo, applied: RelayLogInfo) -> MasterInfo:
+    """Return the content that ``master.info`` would have if the slave had received nothing beyond ``applied``.
+
+    ``received`` is the present content, from which the agreements with the master are taken.
+    """
+    if not applied.source_file:
+        return MasterInfo(family=received.family, retrieved=applied.executed)
+    return received.model_copy(
+        update={
+            "master_uuid": applied.master_uuid,
+            "source_file": applied.source_file,
+            "source_position": applied.source_position,
+            "relay_file": applied.relay_file,
+            "relay_offset": applied.relay_offset,
+            "retrieved": applied.executed,
+        }
+    )
 
 
 def check(options: ChannelOptions) -> None:

@@ -8,7 +8,7 @@ from numba import njit
 
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.native import copy_bytes
-from dumpfilter.dump.decide import FLAG_SEND, RANGE_OFFSET, RANGE_SIZE, kernel
+from dumpfilter.dump.decide import FLAG_SEND, RANGE_OFFSET, RANGE_PATCH, RANGE_SIZE, REPLACED, kernel
 from dumpfilter.filter.flags import FILTER_HIT_F
 
 _FLAG_HIT = np.uint32(FILTER_HIT_F)
@@ -21,16 +21,16 @@ RUN_LAST = 2
 
 
 @njit(cache=True, nogil=True)
-def gtid_runs(sources, numbers, is_kept, only_dropped, out):
+def gtid_runs(sources, numbers, out):
     """Join the GTIDs of transactions into runs of consecutive numbers, for example 5 to 9 of one server UUID.
 
-    Write the runs into ``out``, in the transactions' order, and return the number of runs. ``sources``, ``numbers``
-    and ``is_kept`` have one entry for each transaction. A transaction without a GTID has a negative source. With
-    ``only_dropped``, leave out the transactions that ``is_kept`` marks. ``out`` needs one row for each transaction.
+    Write the runs into ``out``, in the transactions' order, and return the number of runs. ``sources`` and ``numbers``
+    have one entry for each transaction. A transaction without a GTID has a negative source. ``out`` needs one row for
+    each transaction.
     """
     n = np.int64(0)
     for t in range(sources.size):
-        if sources[t] < 0 or (only_dropped and is_kept[t]):
+        if sources[t] < 0:
             continue
         if n and out[n - 1, RUN_SOURCE] == sources[t] and out[n - 1, RUN_LAST] + 1 == numbers[t]:
             out[n - 1, RUN_LAST] = numbers[t]
@@ -43,15 +43,28 @@ def gtid_runs(sources, numbers, is_kept, only_dropped, out):
 
 
 @njit(cache=True, nogil=True)
-def summarize_chunks(chunks, first, sources, numbers, is_kept, completed, empty):
+def joined_runs(runs):
+    """Return runs of GTIDs with each run joined to the run before it, if their numbers follow one another."""
+    out = np.empty_like(runs)
+    n = np.int64(0)
+    for k in range(runs.shape[0]):
+        source = runs[k, RUN_SOURCE]
+        if n and out[n - 1, RUN_SOURCE] == source and out[n - 1, RUN_LAST] + 1 == runs[k, RUN_FIRST]:
+            out[n - 1, RUN_LAST] = runs[k, RUN_LAST]
+        else:
+            out[n] = runs[k]
+            n += 1
+    return out[:n]
+
+
+@njit(cache=True, nogil=True)
+def summarize_chunks(chunks, first, sources, numbers, is_kept, completed):
     """Collect the GTIDs and count the transactions of each chunk, from transaction ``first`` on.
 
-    Write the GTIDs of all transactions into ``completed``, and the GTIDs of transactions that the master drops whole
-    into ``empty``. Both receive runs of consecutive GTIDs (:func:`gtid_runs`). Set the last four fields of each chunk,
-    which :func:`~dumpfilter.dump.decide.decide` leaves undefined.
+    Write the GTIDs of all transactions into ``completed`` as runs of consecutive GTIDs (:func:`gtid_runs`). Set the
+    last three fields of each chunk, which :func:`~dumpfilter.dump.decide.decide` leaves undefined.
     """
     n_completed = np.int64(0)
-    n_empty = np.int64(0)
     begin = np.int64(first)
     for c in range(chunks.size):
         end = chunks[c].transactions
@@ -62,28 +75,140 @@ def summarize_chunks(chunks, first, sources, numbers, is_kept, completed, empty)
                 n_read += 1
                 if not is_kept[t]:
                     n_dropped += 1
-        n_completed += gtid_runs(
-            sources[begin:end], numbers[begin:end], is_kept[begin:end], False, completed[n_completed:]
-        )
-        n_empty += gtid_runs(
-            sources[begin:end], numbers[begin:end], is_kept[begin:end], True, empty[n_empty:]
-        )
+        n_completed += gtid_runs(sources[begin:end], numbers[begin:end], completed[n_completed:])
         chunks[c].completed = n_completed
-        chunks[c].empty = n_empty
         chunks[c].transactions_read = n_read
         chunks[c].transactions_dropped = n_dropped
         begin = end
 
 
-@kernel
-def count_hits(
-    roles, subjects, offsets, transactions, txn_subject, first, flags, hits, drops_hits, ranges, chunks, out
-):
-    """Count the uses of filter rules (hits) by the table maps and statements that the master drops.
+@njit(cache=True, nogil=True)
+def sent_before(chunks, ranges, first, start, out):
+    """Write the bytes of its chunk that come before each transaction to ``out``, from transaction ``first`` on.
 
-    The slave never sees these events, so only the master can count their hits. Add the hits of a transaction to the
-    row of ``out`` for the chunk that completes the transaction. The last row is for the transaction that goes on after
-    the segment. Return whether any hit was counted.
+    ``start`` is the file offset of each transaction's first event in the segment. ``ranges`` lists the byte ranges that
+    all chunks send. Their offsets ascend in each chunk.
+    """
+    begin = np.int64(first)
+    for c in range(chunks.size):
+        end = chunks[c].transactions
+        r = chunks[c].first_range
+        sent = np.int64(0)
+        for t in range(begin, end):
+            while r < chunks[c].ranges:
+                offset = ranges[r, RANGE_OFFSET]
+                is_before = offset + ranges[r, RANGE_SIZE] <= start[t]
+                # The size of a replaced event is not the event's size in the file.
+                if not (is_before or (ranges[r, RANGE_PATCH] == REPLACED and offset < start[t])):
+                    break
+                sent += ranges[r, RANGE_SIZE]
+                r += 1
+            out[t] = sent
+            if r < chunks[c].ranges and ranges[r, RANGE_OFFSET] < start[t]:
+                out[t] += start[t] - ranges[r, RANGE_OFFSET]
+        begin = end
+
+
+@njit(cache=True, nogil=True)
+def _add_gap(places, n, offset, end, n_runs, n_hits, acc, hits_out):
+    """Add a gap to ``places``, with the hits that ``acc`` has counted, and set ``acc`` to zero."""
+    for kind in range(acc.size):
+        if acc[kind]:
+            hits_out[n_hits, 0] = kind
+            hits_out[n_hits, 1] = acc[kind]
+            n_hits += 1
+            acc[kind] = 0
+    places[n, 0] = offset
+    places[n, 1] = end
+    places[n, 2] = n_runs
+    places[n, 3] = n_hits
+    return n_hits
+
+
+@njit(cache=True, nogil=True)
+def find_gaps(
+    until,
+    tail_offset,
+    tail_end,
+    first,
+    start,
+    sent,
+    sources,
+    numbers,
+    is_kept,
+    hits,
+    n_kinds,
+    places,
+    runs,
+    hits_out,
+    chunk_gaps,
+):
+    """Find the gaps of chunks. :func:`dumpfilter.dump.gaps.find_gaps` describes the parameters.
+
+    Write each gap's offset, end, and the indexes after its last run and its last hits into ``places``. Write GTIDs into
+    ``runs`` and hits into ``hits_out``. Return the numbers of gaps, runs and rows of hits.
+    """
+    acc = np.zeros(n_kinds, np.int64)
+    n = np.int64(0)
+    n_runs = np.int64(0)
+    n_hits = np.int64(0)
+    h = np.int64(0)
+    begin = np.int64(first)
+    for c in range(until.size):
+        is_in_gap = False
+        # A gap between two transactions that are sent is of use only with a GTID or with hits.
+        has_more = False
+        gap_runs = n_runs
+        for t in range(begin, until[c]):
+            if is_kept[t]:
+                if is_in_gap and has_more:
+                    n_hits = _add_gap(places, n, sent[t], start[t], n_runs, n_hits, acc, hits_out)
+                    n += 1
+                is_in_gap = has_more = False
+                has_hits = False
+                while h < hits.shape[0] and hits[h, 0] <= t:
+                    acc[hits[h, 1]] += hits[h, 2]
+                    has_hits = True
+                    h += 1
+                if has_hits:
+                    n_hits = _add_gap(places, n, sent[t], np.int64(0), n_runs, n_hits, acc, hits_out)
+                    n += 1
+                continue
+            if not is_in_gap:
+                is_in_gap = True
+                gap_runs = n_runs
+            while h < hits.shape[0] and hits[h, 0] <= t:
+                acc[hits[h, 1]] += hits[h, 2]
+                has_more = True
+                h += 1
+            if sources[t] < 0:
+                continue
+            has_more = True
+            joins = n_runs > gap_runs and runs[n_runs - 1, RUN_SOURCE] == sources[t]
+            if joins and runs[n_runs - 1, RUN_LAST] + 1 == numbers[t]:
+                runs[n_runs - 1, RUN_LAST] = numbers[t]
+            else:
+                runs[n_runs, RUN_SOURCE] = sources[t]
+                runs[n_runs, RUN_FIRST] = numbers[t]
+                runs[n_runs, RUN_LAST] = numbers[t]
+                n_runs += 1
+        if is_in_gap:
+            n_hits = _add_gap(places, n, tail_offset[c], tail_end[c], n_runs, n_hits, acc, hits_out)
+            n += 1
+        chunk_gaps[c] = n
+        begin = until[c]
+    return n, n_runs, n_hits
+
+
+@kernel
+def list_hits(
+    roles, subjects, offsets, transactions, txn_subject, first, flags, hits, drops_hits, ranges, out
+):
+    """List the uses of filter rules (hits) by the table maps and statements that the master drops.
+
+    The slave never sees these events, so only the master can count their hits. Write one row of ``out`` for each hit:
+    the transaction's number, the column of the rule's kind, and 1. Return the number of hits, which may be larger than
+    ``out``; the caller then calls again with a larger array.
 
     Parameters:
         roles, subjects, offsets: columns of the segment's events.
@@ -92,19 +217,16 @@ def count_hits(
             those before :func:`~dumpfilter.dump.decide.collapse_uniform` changed them.
         first: the number of the first transaction.
         flags: the filter's verdict about each subject. The bit ``FILTER_HIT_F`` marks subjects that use a rule.
-        hits: for each subject with hits, the columns of ``out`` to increment, then -1.
+        hits: for each subject with hits, the columns of its rules' kinds, then -1.
         drops_hits: whether the filter drops any subject with hits. If not, transactions that are dropped whole are
             skipped, which saves time.
         ranges: the byte ranges that are sent, then the byte ranges still buffered at the segment's end. Their offsets
             ascend.
     """
     first_events, decided_subjects = transactions.event, transactions.subject
-    c = 0
     r = 0
-    found = False
+    n = 0
     for t in range(first, decided_subjects.size):
-        while c < chunks.size and t >= chunks[c].transactions:
-            c += 1
         s = decided_subjects[t]
         if s == R.SKIP or s == R.KEPT:
             continue
@@ -130,12 +252,15 @@ def count_hits(
                     r += 1
                 if r < ranges.shape[0] and ranges[r, RANGE_OFFSET] <= offset:
                     continue
-            found = True
             for k in range(hits.shape[1]):
                 if hits[subject, k] < 0:
                     break
-                out[c, hits[subject, k]] += 1
-    return found
+                if n < out.shape[0]:
+                    out[n, 0] = t
+                    out[n, 1] = hits[subject, k]
+                    out[n, 2] = 1
+                n += 1
+    return n
 
 
 @njit(cache=True, nogil=True)

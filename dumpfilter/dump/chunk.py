@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -15,6 +14,7 @@ from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_sources import SourceKey
 from dumpfilter.dump import _chunk_kernels as K
 from dumpfilter.dump.decide import ADD_STATEMENT_END, RANGE_OFFSET, RANGE_PATCH, RANGE_SIZE, REPLACED
+from dumpfilter.dump.gaps import NO_GAPS, Gaps
 from dumpfilter.filter.hits import Hits
 
 DEFAULT_CHUNK_SIZE = 256 << 10
@@ -75,19 +75,28 @@ class ChunkPlan:
     """The bytes of this chunk that lie before ``resume``; 0 if no transaction ends in this chunk."""
     completed: GtidRuns
     """The GTIDs of the transactions whose end this chunk passes. The slave adds them to its GTID set."""
-    empty: GtidRuns
-    """The GTIDs in ``completed`` whose transactions the master dropped whole. The slave gets no event of them."""
+    gaps: Gaps = NO_GAPS
+    """The places of the chunk at which the master dropped transactions, with their GTIDs, ends and hits."""
     counts: Counts = field(default_factory=Counts)
     replaced: Mapping[int, bytes] = field(default_factory=dict)
     """The new bytes of changed events, by the event's offset in ``file``. The master changes a compressed transaction
     when it drops a part of the content."""
-    hits: Hits = field(default_factory=Counter)
-    """The number of times that dropped events would have used each rule of the slave's filter.
 
-    The slave adds these hits to ``performance_schema.replication_applier_filters.COUNTER``. They belong to the
-    transactions between the resume point of the previous chunk and ``resume``. Transactions that the slave already has,
-    and transactions of servers that the slave ignores, count no hits, because an applier would not filter them either.
-    """
+    @property
+    def empty(self) -> GtidRuns:
+        """The GTIDs in ``completed`` whose transactions the master dropped whole. The slave gets no event of them."""
+        return self.gaps.joined_runs
+
+    @property
+    def hits(self) -> Hits:
+        """The number of times that dropped events would have used each rule of the slave's filter.
+
+        The slave adds these hits to ``performance_schema.replication_applier_filters.COUNTER``. They belong to the
+        transactions between the resume point of the previous chunk and ``resume``. Transactions that the slave already
+        has, and transactions of servers that the slave ignores, count no hits, because an applier would not filter them
+        either.
+        """
+        return self.gaps.counted
 
     @property
     def size(self) -> int:
@@ -104,9 +113,8 @@ class ChunkPlan:
         self.ranges, self.replaced = later.ranges, later.replaced
         self.end, self.resume, self.resume_bytes = later.end, later.resume, later.resume_bytes
         self.completed = np.concatenate([self.completed, later.completed])
-        self.empty = np.concatenate([self.empty, later.empty])
+        self.gaps = self.gaps.followed_by(later.gaps)
         self.counts.add(later.counts)
-        self.hits.update(later.hits)
         return True
 
 
@@ -117,24 +125,21 @@ class ReadyPlan(ChunkPlan):
 
     events: bytes = b""
     keys: Sequence[SourceKey] = ()
-    """The GTID sources (server UUIDs, or MariaDB's domain and server ids). The numbers in ``completed`` and ``empty``
+    """The GTID sources (server UUIDs, or MariaDB's domain and server ids). The numbers in ``completed`` and ``gaps``
     are indexes into this list."""
 
 
 def gtid_runs(
     sources: npt.NDArray[np.int32],
     numbers: npt.NDArray[np.int64],
-    is_kept: npt.NDArray[np.bool_],
-    *,
-    only_dropped: bool,
 ) -> GtidRuns:
     """Return the GTIDs of transactions as runs of consecutive numbers, in the transactions' order.
 
     The parameters are columns with one entry for each transaction. A negative source marks a transaction without a
-    GTID. With ``only_dropped``, leave out the transactions that ``is_kept`` marks.
+    GTID.
     """
     out = np.empty((len(sources), 3), np.int64)
-    return out[: K.gtid_runs(sources, numbers, is_kept, only_dropped, out)]
+    return out[: K.gtid_runs(sources, numbers, out)]
 
 
 def render(

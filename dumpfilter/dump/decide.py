@@ -125,11 +125,9 @@ CHUNK = np.dtype(
         # The number of events that are buffered at the chunk's end, neither sent nor dropped.
         ("buffered_events", np.int64),
         ("buffered_bytes", np.int64),
-        # The index after the chunk's last run of GTIDs of transactions that end in the chunk. This field and the three
+        # The index after the chunk's last run of GTIDs of transactions that end in the chunk. This field and the two
         # fields below are set by the function `summarize_chunks`, after the decision.
         ("completed", np.int64),
-        # The index after the chunk's last run of GTIDs of transactions that the master drops whole.
-        ("empty", np.int64),
         # The number of transactions that end in the chunk.
         ("transactions_read", np.int64),
         # The number of transactions that end in the chunk and that the master drops whole.

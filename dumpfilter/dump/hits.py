@@ -5,7 +5,7 @@ The slave never sees dropped events, but ``performance_schema.replication_applie
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,8 +19,16 @@ from dumpfilter.filter.flags import FILTER_HIT_F, TableFlags
 from dumpfilter.filter.hits import COLUMN, KINDS, Hits
 from dumpfilter.index.segment import Segment
 
-_NO_HITS: npt.NDArray[np.int64] = np.zeros(len(KINDS), np.int64)
-_NO_HITS.flags.writeable = False
+# The columns of a row that tells the hits of one transaction's dropped events.
+HIT_TRANSACTION = 0
+HIT_KIND = 1
+HIT_COUNT = 2
+HIT_COLUMNS = 3
+
+NO_HITS: npt.NDArray[np.int64] = np.empty((0, HIT_COLUMNS), np.int64)
+"""The hits of transactions that have none."""
+_NO_COUNTS: npt.NDArray[np.int64] = np.zeros(len(KINDS), np.int64)
+_NO_COUNTS.flags.writeable = False
 _NO_RANGES: npt.NDArray[np.int64] = np.empty((0, RANGE_COLUMNS), np.int64)
 
 
@@ -28,7 +36,7 @@ _NO_RANGES: npt.NDArray[np.int64] = np.empty((0, RANGE_COLUMNS), np.int64)
 class _OpenTransaction:
     """The rule hits of a transaction that continues in the next segment."""
 
-    counts: npt.NDArray[np.int64] = field(default_factory=lambda: _NO_HITS)
+    counts: npt.NDArray[np.int64] = field(default_factory=lambda: _NO_COUNTS)
     """The number of hits of dropped events for each kind of rule, in the order of ``KINDS``."""
     buffered: list[tuple[int, int]] = field(default_factory=list)
     """The file offset and the table's number of each buffered table map. Later rows decide whether the master drops the
@@ -41,12 +49,13 @@ class _OpenTransaction:
 
 
 class HitCounter:
-    """Counts the hits (uses of filter rules) by events that the master drops from one stream, segment by segment."""
+    """Lists the hits (uses of filter rules) by events that the master drops from one stream, segment by segment."""
 
     def __init__(self) -> None:
         self._open = _OpenTransaction()
+        self._found: npt.NDArray[np.int64] = np.empty((1024, HIT_COLUMNS), np.int64)
 
-    def count(
+    def find(
         self,
         segment: Segment,
         txn_subject: npt.NDArray[np.int32],
@@ -54,9 +63,11 @@ class HitCounter:
         walker: SegmentWalker,
         flags: TableFlags,
         payload_hits: Mapping[int, Hits],
-        out: Sequence[Hits],
-    ) -> None:
-        """Add the hits of the segment's dropped events to ``out``, which has one counter for each chunk.
+    ) -> npt.NDArray[np.int64]:
+        """Return the hits of the dropped events of each transaction that ends in the segment.
+
+        The rows are in the order of the transactions. The columns are the transaction's number, the column of ``KINDS``
+        and the count. A transaction that goes on after the segment gets its hits when it ends.
 
         Parameters:
             txn_subject: the number of the table or statement that each transaction changes, before
@@ -66,39 +77,71 @@ class HitCounter:
             payload_hits: the hits of dropped events inside of compressed transactions, by the number of the
                 Transaction_payload event.
         """
-        earlier, chunks, ranges = self._open, decided.chunks, decided.ranges
+        earlier, ranges = self._open, decided.ranges
         buffered = walker.buffered() if segment.open else _NO_RANGES
-        counts = np.zeros((len(chunks) + 1, len(KINDS)), np.int64)
         self._open = _OpenTransaction()
-        goes_on = not earlier.is_empty
-        if goes_on:
-            self._open.buffered = _settle(earlier, decided, buffered, flags, counts)
-        found = K.count_hits(
-            _roles_for_hits(segment),
-            segment.subject,
-            segment.offset,
-            decided.transactions,
-            txn_subject,
-            decided.first,
-            flags.array(),
-            flags.hits(),
-            flags.drops_hits,
-            np.concatenate([ranges, buffered]) if len(buffered) else ranges,
-            chunks,
-            counts,
+        found = []
+        if not earlier.is_empty:
+            self._open.buffered, hits = _settle(earlier, decided, buffered, flags)
+            found.append(_hits_of(decided.first, hits))
+        found.append(
+            self._listed(
+                segment,
+                txn_subject,
+                decided,
+                flags,
+                np.concatenate([ranges, buffered]) if len(buffered) else ranges,
+            )
         )
-        for event, hits in payload_hits.items():
-            chunk = _completing(chunks, segment.transaction_of(event))
-            for kind, count in hits.items():
-                counts[chunk, COLUMN[kind]] += count
+        for event, counted in payload_hits.items():
+            columns = np.zeros(len(KINDS), np.int64)
+            for kind, count in counted.items():
+                columns[COLUMN[kind]] += count
+            found.append(_hits_of(segment.transaction_of(event), columns))
+        rows = np.concatenate(found)
+        if len(found) > 1:
+            rows = rows[np.argsort(rows[:, HIT_TRANSACTION], kind="stable")]
         if segment.open:
-            self._open.counts = counts[-1]
+            ended = int(decided.chunks["transactions"][-1]) if len(decided.chunks) else decided.first
+            complete = int(np.searchsorted(rows[:, HIT_TRANSACTION], ended))
+            self._open.counts = np.bincount(
+                rows[complete:, HIT_KIND], rows[complete:, HIT_COUNT], len(KINDS)
+            ).astype(np.int64)
             self._open.buffered += _table_maps_among(buffered, segment, flags)
-        if found or payload_hits or goes_on:
-            rows, columns = np.nonzero(counts[:-1])
-            figures = counts[rows, columns].tolist()
-            for row, column, count in zip(rows.tolist(), columns.tolist(), figures, strict=True):
-                out[row][KINDS[column]] = count
+            rows = rows[:complete]
+        return rows
+
+    def _listed(
+        self,
+        segment: Segment,
+        txn_subject: npt.NDArray[np.int32],
+        decided: Decided,
+        flags: TableFlags,
+        not_dropped: npt.NDArray[np.int64],
+    ) -> npt.NDArray[np.int64]:
+        while True:
+            count = K.list_hits(
+                _roles_for_hits(segment),
+                segment.subject,
+                segment.offset,
+                decided.transactions,
+                txn_subject,
+                decided.first,
+                flags.array(),
+                flags.hits(),
+                flags.drops_hits,
+                not_dropped,
+                self._found,
+            )
+            if count <= len(self._found):
+                return self._found[:count].copy()
+            self._found = np.empty((2 * count, HIT_COLUMNS), np.int64)
+
+
+def _hits_of(transaction: int, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the rows of one transaction's hits. ``counts`` has the number of hits for each kind of rule."""
+    kinds = np.flatnonzero(counts)
+    return np.column_stack([np.full(len(kinds), transaction), kinds, counts[kinds]]).astype(np.int64)
 
 
 def _settle(
@@ -106,23 +149,21 @@ def _settle(
     decided: Decided,
     buffered: npt.NDArray[np.int64],
     flags: TableFlags,
-    counts: npt.NDArray[np.int64],
-) -> list[tuple[int, int]]:
-    """Add the hits of the transaction that an earlier segment began to ``counts``.
+) -> tuple[list[tuple[int, int]], npt.NDArray[np.int64]]:
+    """Count the hits of the transaction that an earlier segment began, by kind of rule.
 
     The transaction has buffered table maps. This segment has dropped each one that is neither sent nor still buffered.
-    Return the offset and the table's number of each table map that is still buffered.
+    Return the offset and the table's number of each table map that is still buffered, and the counts.
     """
-    first_chunk = counts[_completing(decided.chunks, decided.first)]
-    first_chunk += earlier.counts
+    counts = earlier.counts.copy()
     still_buffered = []
     for offset, subject in earlier.buffered:
         if _holds(buffered, offset):
             still_buffered.append((offset, subject))
         elif not _holds(decided.ranges, offset):
             columns = flags.hits()[subject]
-            np.add.at(first_chunk, columns[columns >= 0], 1)
-    return still_buffered
+            np.add.at(counts, columns[columns >= 0], 1)
+    return still_buffered, counts
 
 
 def _roles_for_hits(segment: Segment) -> npt.NDArray[np.uint8]:
@@ -135,10 +176,6 @@ def _roles_for_hits(segment: Segment) -> npt.NDArray[np.uint8]:
     role = segment.role.copy()
     role[list(segment.xa_ends)] = R.FRAME
     return role
-
-
-def _completing(chunks: npt.NDArray[np.void], transaction: int) -> int:
-    return int(np.searchsorted(chunks["transactions"], transaction, "right"))
 
 
 def _holds(ranges: npt.NDArray[np.int64], offset: int) -> bool:

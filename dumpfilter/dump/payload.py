@@ -26,7 +26,7 @@ from dumpfilter.dump.chunk import WHOLE_SEGMENT, ChunkPlan, ReadAt, render
 from dumpfilter.dump.hits import HitCounter
 from dumpfilter.dump.walker import SegmentWalker, collapse
 from dumpfilter.filter.flags import TableFlags
-from dumpfilter.filter.hits import Hits
+from dumpfilter.filter.hits import KINDS, Hits
 from dumpfilter.index.segment import Segment
 
 _LEVELS = (3, 19)
@@ -115,7 +115,10 @@ class PayloadFilter:
         undecided = int(chunk["undecided"])
         hits: Hits = Counter()
         if self.flags.has_hits:
-            self._hits.count(inner, inner.txn_subject, decided, self._walker, self.flags, {}, [hits])
+            for _, kind, count in self._hits.find(
+                inner, inner.txn_subject, decided, self._walker, self.flags, {}
+            ).tolist():
+                hits[KINDS[kind]] += count
         size = int(segment.size[number])
         if not chunk["bytes"]:
             return KeptPayload(0, hits=hits)
@@ -124,7 +127,7 @@ class PayloadFilter:
         event = read(int(segment.offset[number]), size)
         fd = segment.format_description
         no_runs = np.empty((0, 3), np.int64)
-        plan = ChunkPlan(segment.file, decided.ranges, inner.end, 0, 0, no_runs, no_runs)
+        plan = ChunkPlan(segment.file, decided.ranges, inner.end, 0, 0, no_runs)
         kept = render(plan, open_payload(event, fd), 0, _no_file, inner.format_description)
         closed = close_payload(kept, event, fd)
         if closed is None:

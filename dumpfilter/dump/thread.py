@@ -19,7 +19,8 @@ from dumpfilter.dump import _chunk_kernels as K
 from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, ChunkPlan, Counts, ReadAt
 from dumpfilter.dump.decide import FLAG_SEND, RANGE_OFFSET, RANGE_PATCH, REPLACED, rows_of
 from dumpfilter.dump.exclusion import Exclusion
-from dumpfilter.dump.hits import HitCounter
+from dumpfilter.dump.gaps import find_gaps
+from dumpfilter.dump.hits import NO_HITS, HitCounter
 from dumpfilter.dump.payload import FilteredPayloads, PayloadFilter
 from dumpfilter.dump.walker import Decided, SegmentWalker, collapse
 from dumpfilter.dump.xa import XaEnds
@@ -134,18 +135,10 @@ class DumpThread:
             segment, txn_collapsed, self._flags, first=first, role=payloads.role, size=payloads.size
         )
         self._xa_ends.note(segment, first, self._sends)
-        plans = self._plans(segment, decided, payloads, txn_source)
+        hits = NO_HITS
         if self._flags.has_hits:
-            self._hits.count(
-                segment,
-                txn_subject,
-                decided,
-                self._walker,
-                self._flags,
-                payloads.hits,
-                [plan.hits for plan in plans],
-            )
-        return plans
+            hits = self._hits.find(segment, txn_subject, decided, self._walker, self._flags, payloads.hits)
+        return self._plans(segment, decided, payloads, txn_source, hits)
 
     def _first_transaction(self, segment: Segment) -> int:
         assert self.position is not None
@@ -166,20 +159,33 @@ class DumpThread:
         decided: Decided,
         payloads: FilteredPayloads,
         txn_source: npt.NDArray[np.int32],
+        hits: npt.NDArray[np.int64],
     ) -> list[ChunkPlan]:
         n_txn, chunks = len(txn_source), decided.chunks
-        completed, empty = np.empty((n_txn, 3), np.int64), np.empty((n_txn, 3), np.int64)
-        K.summarize_chunks(
-            chunks, decided.first, txn_source, segment.txn_number, decided.is_kept, completed, empty
+        completed = np.empty((n_txn, 3), np.int64)
+        K.summarize_chunks(chunks, decided.first, txn_source, segment.txn_number, decided.is_kept, completed)
+        start = segment.offset[segment.txn_event[:n_txn]]
+        sent_before = np.empty(n_txn, np.int64)
+        K.sent_before(chunks, decided.ranges, decided.first, start, sent_before)
+        gaps, gaps_until = find_gaps(
+            chunks["transactions"],
+            chunks["resume_bytes"],
+            chunks["resume"],
+            decided.first,
+            start,
+            sent_before,
+            txn_source,
+            segment.txn_number,
+            decided.is_kept,
+            hits,
         )
         for offset, n_undecided in payloads.undecided:
             chunks["undecided"][np.searchsorted(chunks["end"], offset, "right")] += n_undecided
-        # Each plan keeps a view of these arrays, so unused rows are cut off to free their memory.
+        # Each plan keeps a view of this array, so unused rows are cut off to free their memory.
         completed = completed[: chunks["completed"][-1]].copy()
-        empty = empty[: chunks["empty"][-1]].copy()
         assert self.position is not None
         position, resume = self.position, self._resume
-        completed_before = empty_before = 0
+        completed_before = gaps_before = 0
         # A chunk also counts the events that were read before it and buffered, because it sends or drops them.
         buffered_events_before, buffered_bytes_before = self._buffered_events, self._buffered_bytes
         plans = []
@@ -198,10 +204,9 @@ class DumpThread:
             buffered_events,
             buffered_bytes,
             completed_after,
-            empty_after,
             transactions_read,
             transactions_dropped,
-        ) in rows_of(chunks):
+        ), gaps_after in zip(rows_of(chunks), gaps_until.tolist(), strict=True):
             ranges = decided.ranges[first_range:range_after].copy()
             bytes_read = end - position
             newly_buffered_events = buffered_events - buffered_events_before
@@ -227,13 +232,13 @@ class DumpThread:
                     resume,
                     resume_bytes,
                     completed[completed_before:completed_after],
-                    empty[empty_before:empty_after],
+                    gaps.part(gaps_before, gaps_after),
                     counts,
                     _within(payloads.replaced, ranges),
                 )
             )
             position = end
-            completed_before, empty_before = completed_after, empty_after
+            completed_before, gaps_before = completed_after, gaps_after
             buffered_events_before, buffered_bytes_before = buffered_events, buffered_bytes
         self.position, self._resume = position, resume
         self._buffered_events, self._buffered_bytes = buffered_events_before, buffered_bytes_before

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 from dumpfilter.binlog.format import DEFAULT_NAMES, Family, NameCollation, NameRules
 from dumpfilter.errors import OptionError
 from dumpfilter.filter.base import ReplicationFilter
@@ -133,19 +131,11 @@ def origin_from_proto(origin: pb.OriginFilter) -> OriginFilter | None:
     return wanted if wanted.is_on else None
 
 
-def hits_to_proto(hits: Mapping[BaseRuleKind, int]) -> list[pb.RuleHits]:
-    """Return gRPC messages with the number of matches of each kind of rule. Kinds without matches get no message."""
-    return [pb.RuleHits(kind=_NAME_BY_KIND[kind], count=count) for kind, count in hits.items() if count]
+def kind_number(kind: BaseRuleKind) -> int:
+    """Return the number of a kind of rule in ``dumpfilter.proto``."""
+    return int(pb.RuleKind.Value(_NAME_BY_KIND[kind]))
 
 
-def hits_from_proto(hits: Iterable[pb.RuleHits]) -> dict[BaseRuleKind, int]:
-    """Return the number of matches of each kind of rule from a master's gRPC messages.
-
-    The function leaves out kinds that only a newer master knows.
-    """
-    found: dict[BaseRuleKind, int] = {}
-    for one in hits:
-        kind = _KIND_BY_NUMBER.get(one.kind)
-        if kind is not None:
-            found[kind] = found.get(kind, 0) + one.count
-    return found
+def kind_from_number(number: int) -> BaseRuleKind | None:
+    """Return the kind of rule with a number in ``dumpfilter.proto``, or None for a number of a later release."""
+    return _KIND_BY_NUMBER.get(number)

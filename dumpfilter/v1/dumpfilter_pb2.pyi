@@ -251,8 +251,32 @@ class Counts(_message.Message):
     transactions_dropped: int
     def __init__(self, events_read: _Optional[int] = ..., events_sent: _Optional[int] = ..., events_dropped: _Optional[int] = ..., bytes_read: _Optional[int] = ..., bytes_sent: _Optional[int] = ..., bytes_dropped: _Optional[int] = ..., events_undecided: _Optional[int] = ..., transactions_read: _Optional[int] = ..., transactions_dropped: _Optional[int] = ...) -> None: ...
 
+class Gaps(_message.Message):
+    __slots__ = ("source", "offset", "end", "runs", "run_source", "run_first", "run_length", "hits", "hit_kind", "hit_count")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    RUN_SOURCE_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIRST_FIELD_NUMBER: _ClassVar[int]
+    RUN_LENGTH_FIELD_NUMBER: _ClassVar[int]
+    HITS_FIELD_NUMBER: _ClassVar[int]
+    HIT_KIND_FIELD_NUMBER: _ClassVar[int]
+    HIT_COUNT_FIELD_NUMBER: _ClassVar[int]
+    source: _containers.RepeatedScalarFieldContainer[bytes]
+    offset: _containers.RepeatedScalarFieldContainer[int]
+    end: _containers.RepeatedScalarFieldContainer[int]
+    runs: _containers.RepeatedScalarFieldContainer[int]
+    run_source: _containers.RepeatedScalarFieldContainer[int]
+    run_first: _containers.RepeatedScalarFieldContainer[int]
+    run_length: _containers.RepeatedScalarFieldContainer[int]
+    hits: _containers.RepeatedScalarFieldContainer[int]
+    hit_kind: _containers.RepeatedScalarFieldContainer[RuleKind]
+    hit_count: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, source: _Optional[_Iterable[bytes]] = ..., offset: _Optional[_Iterable[int]] = ..., end: _Optional[_Iterable[int]] = ..., runs: _Optional[_Iterable[int]] = ..., run_source: _Optional[_Iterable[int]] = ..., run_first: _Optional[_Iterable[int]] = ..., run_length: _Optional[_Iterable[int]] = ..., hits: _Optional[_Iterable[int]] = ..., hit_kind: _Optional[_Iterable[_Union[RuleKind, str]]] = ..., hit_count: _Optional[_Iterable[int]] = ...) -> None: ...
+
 class Chunk(_message.Message):
-    __slots__ = ("file", "events", "format_description", "start_position", "end_position", "resume_position", "resume_bytes", "completed", "empty", "counts", "filter_version", "heartbeat", "end_of_log", "end_of_file", "hits")
+    __slots__ = ("file", "events", "format_description", "start_position", "end_position", "resume_position", "resume_bytes", "completed", "counts", "filter_version", "heartbeat", "end_of_log", "end_of_file", "begin_position", "previous_file", "gaps", "crc32")
     FILE_FIELD_NUMBER: _ClassVar[int]
     EVENTS_FIELD_NUMBER: _ClassVar[int]
     FORMAT_DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
@@ -261,13 +285,15 @@ class Chunk(_message.Message):
     RESUME_POSITION_FIELD_NUMBER: _ClassVar[int]
     RESUME_BYTES_FIELD_NUMBER: _ClassVar[int]
     COMPLETED_FIELD_NUMBER: _ClassVar[int]
-    EMPTY_FIELD_NUMBER: _ClassVar[int]
     COUNTS_FIELD_NUMBER: _ClassVar[int]
     FILTER_VERSION_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
     END_OF_LOG_FIELD_NUMBER: _ClassVar[int]
     END_OF_FILE_FIELD_NUMBER: _ClassVar[int]
-    HITS_FIELD_NUMBER: _ClassVar[int]
+    BEGIN_POSITION_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_FILE_FIELD_NUMBER: _ClassVar[int]
+    GAPS_FIELD_NUMBER: _ClassVar[int]
+    CRC32_FIELD_NUMBER: _ClassVar[int]
     file: str
     events: bytes
     format_description: bytes
@@ -276,14 +302,16 @@ class Chunk(_message.Message):
     resume_position: int
     resume_bytes: int
     completed: GtidRunsSet
-    empty: GtidRunsSet
     counts: Counts
     filter_version: int
     heartbeat: bool
     end_of_log: bool
     end_of_file: bool
-    hits: _containers.RepeatedCompositeFieldContainer[RuleHits]
-    def __init__(self, file: _Optional[str] = ..., events: _Optional[bytes] = ..., format_description: _Optional[bytes] = ..., start_position: _Optional[int] = ..., end_position: _Optional[int] = ..., resume_position: _Optional[int] = ..., resume_bytes: _Optional[int] = ..., completed: _Optional[_Union[GtidRunsSet, _Mapping]] = ..., empty: _Optional[_Union[GtidRunsSet, _Mapping]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., filter_version: _Optional[int] = ..., heartbeat: _Optional[bool] = ..., end_of_log: _Optional[bool] = ..., end_of_file: _Optional[bool] = ..., hits: _Optional[_Iterable[_Union[RuleHits, _Mapping]]] = ...) -> None: ...
+    begin_position: int
+    previous_file: str
+    gaps: Gaps
+    crc32: int
+    def __init__(self, file: _Optional[str] = ..., events: _Optional[bytes] = ..., format_description: _Optional[bytes] = ..., start_position: _Optional[int] = ..., end_position: _Optional[int] = ..., resume_position: _Optional[int] = ..., resume_bytes: _Optional[int] = ..., completed: _Optional[_Union[GtidRunsSet, _Mapping]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., filter_version: _Optional[int] = ..., heartbeat: _Optional[bool] = ..., end_of_log: _Optional[bool] = ..., end_of_file: _Optional[bool] = ..., begin_position: _Optional[int] = ..., previous_file: _Optional[str] = ..., gaps: _Optional[_Union[Gaps, _Mapping]] = ..., crc32: _Optional[int] = ...) -> None: ...
 
 class ListSlavesRequest(_message.Message):
     __slots__ = ("slave_id", "user", "password")

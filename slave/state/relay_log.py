@@ -1,12 +1,15 @@
 """The relay log: the events that the I/O thread received, stored as a binlog set.
 
 The relay log consists of the files ``relay-bin.000001`` and so on, and the index file ``relay-bin.index``, which
-names them in order. The slave begins a new relay log file for each binlog file of the master. The bytes of the
-relay log therefore depend on the master's binlog and the filter alone, not on timing, restarts or crashes.
+names them in order. The slave begins a new relay log file for each binlog file of the master. The events of the
+relay log therefore depend on the master's binlog and the filter alone, not on timing, restarts or crashes. Timing only
+decides whether one Gap event or several neighbouring ones tell what the master dropped at a place.
 
 A relay log file begins with the magic bytes, the master's format description event, and an artificial Rotate
-event. The Rotate event names the master's file and the position from which the slave read that file. The received
-events follow unchanged, with the master's ``end_log_pos``. ``mysqlbinlog`` and ``mariadb-binlog`` can read the file.
+event. The Rotate event names the master's file and the position from which the slave read that file. A head event
+(:mod:`dumpfilter.binlog.gap_events`) names the master. The received events follow unchanged, with the master's
+``end_log_pos``. Where the master dropped transactions, a Gap event tells their GTIDs and the position after them.
+``mysqlbinlog`` and ``mariadb-binlog`` can read the file.
 
 Crash safety rests on one rule. The relay log is valid up to the position recorded in ``master.info``, and
 :meth:`RelayLog.recover` truncates the relay log to that position. When the slave begins a file, it first writes
@@ -20,8 +23,9 @@ import re
 import struct
 import zlib
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from dumpfilter.binlog.context_events import decode_rotate
 from dumpfilter.binlog.events import (
     CHECKSUM_LENGTH,
     HEADER_LENGTH,
@@ -31,7 +35,9 @@ from dumpfilter.binlog.events import (
     EventType,
 )
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.errors import StateCorrupt
+from dumpfilter.binlog.gap_events import Head, is_gap_event, make_head, parse_gap_event
+from dumpfilter.binlog.reader import iter_events, read_format_description
+from dumpfilter.errors import BinlogError, RelayLogDamaged, StateCorrupt
 from dumpfilter.slave.state import AFRESH, durable
 
 BASENAME = "relay-bin"
@@ -47,11 +53,53 @@ class RelayPosition(NamedTuple):
     offset: int
 
 
-def header_bytes(source_file: str, start_position: int, format_description: bytes) -> bytes:
-    """Return the first bytes of a relay log file: magic, format description event, artificial Rotate event.
+class RelayHead(NamedTuple):
+    """What the first events of a relay log file tell."""
+
+    format_description: FormatDescription
+    source_file: str
+    """The base name of the master's binlog file from which the events come."""
+    source_begin: int
+    """The offset from which the slave read the master's binlog file, bytes."""
+    origin: dict[str, Any]
+    """The members of the head event, which name the master. Relay logs of earlier releases have none."""
+    end: int
+    """The offset of the first event after the head, bytes."""
+
+
+def read_head(path: Path) -> RelayHead:
+    """Read the head of a relay log file. Raises RelayLogDamaged when the file is missing, too short or damaged."""
+    source_file, begin, origin, end = "", 4, {}, 4
+    try:
+        with path.open("rb") as file:
+            fd = read_format_description(file, file=str(path))
+            for event in iter_events(file, file=str(path)):
+                if event.type == EventType.ROTATE:
+                    rotate = decode_rotate(event.body)
+                    source_file, begin = rotate.name, rotate.position
+                elif is_gap_event(event.type, event.body):
+                    found = parse_gap_event(event.body)
+                    if not isinstance(found, Head):
+                        break
+                    origin = found.members
+                elif event.type != EventType.FORMAT_DESCRIPTION:
+                    break
+                end = event.offset + len(event.raw)
+                if origin:
+                    break
+    except (OSError, BinlogError) as error:
+        raise RelayLogDamaged(f"{path}: the head of the relay log cannot be read: {error}") from error
+    return RelayHead(fd, source_file, begin, origin, end)
+
+
+def header_bytes(
+    source_file: str, start_position: int, format_description: bytes, origin: dict[str, Any]
+) -> bytes:
+    """Return the first bytes of a relay log file: magic, format description event, artificial Rotate event, head event.
 
     The Rotate event says that the events which follow come from the master's binlog ``source_file``, from offset
-    ``start_position`` on. ``format_description`` is the master's format description event as raw bytes.
+    ``start_position`` on. ``format_description`` is the master's format description event as raw bytes. ``origin`` has
+    the members of the head event, which name the master.
     """
     description = FormatDescription.parse(format_description)
     body = struct.pack("<Q", start_position) + source_file.encode()
@@ -60,7 +108,8 @@ def header_bytes(source_file: str, start_position: int, format_description: byte
     rotate = EventHeader(0, EventType.ROTATE, server_id, size, 0, LOG_EVENT_ARTIFICIAL_F).pack() + body
     if description.checksum:
         rotate += struct.pack("<I", zlib.crc32(rotate))
-    return MAGIC + format_description + rotate
+    head = make_head(origin, server_id=server_id, checksum=description.checksum)
+    return MAGIC + format_description + rotate + head
 
 
 def file_number(file: str) -> int:
@@ -126,8 +175,8 @@ class RelayLog:
         """Bring the relay log to the position that ``master.info`` records, and open it there for appending.
 
         Everything after ``recorded`` is removed: later files, files that a crash left outside the index, and the
-        rest of the recorded file. With None all relay log files are removed. Raises StateCorrupt when the relay
-        log is shorter than ``recorded``, or when the recorded file is missing or damaged.
+        rest of the recorded file. With None all relay log files are removed. Raises RelayLogDamaged when the relay
+        log is shorter than ``recorded``, or when the recorded file is missing or damaged. Nothing is removed then.
         """
         self.close()
         listed = read_index(self.directory)
@@ -135,9 +184,8 @@ class RelayLog:
         if recorded is not None:
             if recorded.file not in listed:
                 index = self.directory / f"{BASENAME}.index"
-                raise StateCorrupt(
-                    f"{index}: does not name {recorded.file}, which master.info records; {AFRESH}"
-                )
+                raise RelayLogDamaged(f"{index}: does not name {recorded.file}, which master.info records")
+            self._open(recorded)
             kept = listed[: listed.index(recorded.file) + 1]
         if kept != listed:
             self._write_index(kept)
@@ -147,26 +195,34 @@ class RelayLog:
                 durable.remove(path)
         self._files = kept
         if recorded is not None:
-            self._open(recorded)
+            self._cut(recorded)
 
     def _open(self, recorded: RelayPosition) -> None:
         path = self.path(recorded.file)
         try:
             fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         except OSError as error:
-            raise StateCorrupt(f"{path}: cannot be opened: {error.strerror}; {AFRESH}") from error
+            raise RelayLogDamaged(f"{path}: cannot be opened: {error.strerror}") from error
+        try:
+            size = os.fstat(fd).st_size
+            if size < recorded.offset:
+                raise RelayLogDamaged(
+                    f"{path}: has {size} bytes, but {recorded.offset} were recorded (the machine crashed before "
+                    f"all of them were on the disk: see --sync-relay-log)"
+                )
+            if os.pread(fd, len(MAGIC), 0) != MAGIC:
+                raise RelayLogDamaged(f"{path}: is not a relay log (wrong magic)")
+        except BaseException:
+            os.close(fd)
+            raise
         self._fd = fd
-        size = os.fstat(fd).st_size
-        if size < recorded.offset:
-            raise StateCorrupt(
-                f"{path}: has {size} bytes, but {recorded.offset} were recorded (the machine crashed before "
-                f"all of them were on the disk: see --sync-relay-log); {AFRESH}"
-            )
-        if os.pread(fd, len(MAGIC), 0) != MAGIC:
-            raise StateCorrupt(f"{path}: is not a relay log (wrong magic); {AFRESH}")
-        if size > recorded.offset:
-            durable.truncate(path, fd, recorded.offset)
-        os.lseek(fd, recorded.offset, os.SEEK_SET)
+
+    def _cut(self, recorded: RelayPosition) -> None:
+        """Truncate the open file to the recorded offset, and continue to write there."""
+        assert self._fd is not None
+        if os.fstat(self._fd).st_size > recorded.offset:
+            durable.truncate(self.path(recorded.file), self._fd, recorded.offset)
+        os.lseek(self._fd, recorded.offset, os.SEEK_SET)
         self._offset = recorded.offset
 
     def format_description(self) -> bytes:
@@ -178,15 +234,17 @@ class RelayLog:
         head = os.pread(self._fd, HEADER_LENGTH, len(MAGIC))
         return os.pread(self._fd, EventHeader.unpack(head).size, len(MAGIC))
 
-    def rotate(self, source_file: str, start_position: int, format_description: bytes) -> None:
+    def rotate(
+        self, source_file: str, start_position: int, format_description: bytes, origin: dict[str, Any]
+    ) -> None:
         """Begin the next relay log file, because the master continues with another binlog file.
 
         The master's binlog ``source_file`` is read from offset ``start_position`` on. ``format_description`` is
-        its format description event as raw bytes.
+        its format description event as raw bytes. ``origin`` has the members of the head event.
         """
         number = file_number(self._files[-1]) + 1 if self._files else 1
         name = f"{BASENAME}.{number:06d}"
-        head = header_bytes(source_file, start_position, format_description)
+        head = header_bytes(source_file, start_position, format_description, origin)
         if self._fd is not None and self._sync_every:
             self.sync()
         self.close()
@@ -211,12 +269,6 @@ class RelayLog:
         self._unsynced_events += events
         if self._sync_every and self._unsynced_events >= self._sync_every:
             self.sync()
-
-    def truncate_to(self, offset: int) -> None:
-        """Truncate the newest relay log file to ``offset`` bytes."""
-        assert self._fd is not None, "no relay log has been begun"
-        durable.truncate(self.path(self._files[-1]), self._fd, offset)
-        self._offset = offset
 
     def sync(self) -> None:
         """Wait until all appended events are on the disk."""

@@ -7,7 +7,7 @@ continues at that position. So no transaction is applied twice or lost.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field, NonNegativeInt
 
@@ -24,6 +24,8 @@ class RelayLogInfo(state_file.State):
     STATUS, where MySQL calls the master "source".
     """
 
+    RETIRED: ClassVar[frozenset[str]] = frozenset({"passed_over"})
+
     relay_file: str = ""
     """The base name of the relay log file that the applier reads (``Relay_Log_File``)."""
     relay_offset: NonNegativeInt = 0
@@ -37,15 +39,10 @@ class RelayLogInfo(state_file.State):
     master_uuid: str = ""
     """The server UUID of the master from which the applied transactions came.
 
-    The applier updates this member whenever it reaches a position that the I/O thread recorded.
+    The head event of the relay log file names the master.
     """
     executed: str = ""
     """The GTIDs of the transactions that the applier has applied or the master dropped (``Executed_Gtid_Set``)."""
-    passed_over: str = ""
-    """The GTIDs of MySQL transactions that the slave received and dropped by server id.
-
-    They are not in ``executed``, because a MySQL replica does not add such transactions to ``gtid_executed``.
-    """
     target: dict[str, Any] = Field(default_factory=dict)
     """The state that the target returned at this position (:meth:`dumpfilter.slave.targets.Target.state`)."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import zlib
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -29,6 +29,9 @@ class State(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    RETIRED: ClassVar[frozenset[str]] = frozenset()
+    """The names of members that earlier releases wrote and this release does not need."""
 
 
 S = TypeVar("S", bound=State)
@@ -66,6 +69,8 @@ def decode(data: bytes, kind: str, model: type[S], where: Path) -> S:
         raise corrupt(f"has format {version!r}, this release reads format {FORMAT}")
     if document.pop("crc32", None) != _checksum(kind, document):
         raise corrupt("was damaged or edited (its crc32 does not match)")
+    for name in model.RETIRED:
+        document.pop(name, None)
     try:
         return model.model_validate(document)
     except ValidationError as error:

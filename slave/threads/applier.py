@@ -62,8 +62,8 @@ class EventApplier:
 
     ``origin`` drops whole transactions by server id or domain, before the rules are asked. ``on_complete`` receives
     the GTID of each completed transaction, even if the target received nothing of it. The exception is a MySQL
-    transaction that ``origin`` dropped. Its GTID goes to ``on_passed_over``, because a MySQL replica does not add such
-    a transaction to ``gtid_executed``. A MariaDB replica adds it to its position.
+    transaction that ``origin`` dropped, because a MySQL replica does not add such a transaction to ``gtid_executed``. A
+    MariaDB replica adds it to its position.
     """
 
     def __init__(
@@ -73,16 +73,14 @@ class EventApplier:
         *,
         origin: OriginFilter | None = None,
         on_complete: Callable[[Gtid], None] = lambda gtid: None,
-        on_passed_over: Callable[[Gtid], None] = lambda gtid: None,
     ) -> None:
         self._rules = rules
         self._target = target
         self._origin = origin if origin is not None and origin.is_on else None
         self._on_complete = on_complete
-        self._on_passed_over = on_passed_over
         self.hits: Counter[BaseRuleKind] = Counter()
         """The number of uses of filter rules since :meth:`take_hits` was last called, by kind of rule."""
-        self._passed_over = False
+        self._is_unwanted_origin = False
         self._groups = Groups()
         self._gtid: Gtid | None = None
         self._begun = False
@@ -120,7 +118,7 @@ class EventApplier:
         """
         try:
             if self._origin is not None and not self._groups.inside:
-                self._passed_over = self._is_unwanted(event)
+                self._is_unwanted_origin = self._is_unwanted(event)
             self._apply(event.header, event.raw, event.body, event.fd)
         except BinlogError as error:
             raise error.located(file, event.offset) from error
@@ -147,7 +145,7 @@ class EventApplier:
             if header.flags & LOG_EVENT_ARTIFICIAL_F:
                 rotate = decode_rotate(body)
                 self.source_file, self.source_begin = rotate.name, rotate.position
-        elif kind == EventType.INCIDENT and not self._passed_over:
+        elif kind == EventType.INCIDENT and not self._is_unwanted_origin:
             incident = decode_incident(body)
             raise SlaveIncident(
                 f"the master logged an incident at {header.end_log_pos}: "
@@ -175,9 +173,8 @@ class EventApplier:
     def _complete(self) -> None:
         if self._begun:
             self._target.commit()
-        if self._gtid is not None and self._passed_over and not isinstance(self._gtid, MariadbGtid):
-            self._on_passed_over(self._gtid)
-        elif self._gtid is not None:
+        is_lost = self._is_unwanted_origin and not isinstance(self._gtid, MariadbGtid)
+        if self._gtid is not None and not is_lost:
             self._on_complete(self._gtid)
         self._gtid = None
         self._begun = False
@@ -210,7 +207,7 @@ class EventApplier:
             if len(self._maps) >= _MOST_MAPS:
                 self._maps.clear()
             self._maps[body] = known
-        if self._passed_over:
+        if self._is_unwanted_origin:
             known = known._replace(here=None)
         else:
             for kind in known.hits:
@@ -245,7 +242,7 @@ class EventApplier:
             word = keyword(query.text)
             if word is not Keyword.NONE:
                 return word
-        if self._passed_over:
+        if self._is_unwanted_origin:
             return Keyword.NONE
         statement = statement_of(query, description)
         for hit in self._rules.hits_statement(statement):

@@ -1,17 +1,14 @@
-"""Functions that read GTIDs from the master's messages and from relay logs, and add them to GTID sets."""
+"""Functions that read GTIDs from the master's messages and from events."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from dumpfilter.binlog.events import EventType
-from dumpfilter.binlog.format import Family
-from dumpfilter.binlog.gtid import Gtid, GtidSet, MariadbGtidSet, parse_gtid_set
+from dumpfilter.binlog.gtid import Gtid, GtidSet, MariadbGtidSet
 from dumpfilter.binlog.gtid_events import decode_gtid_tagged, decode_mariadb_gtid, decode_mysql_gtid
 from dumpfilter.binlog.gtid_sources import SourceKey, add_run
-from dumpfilter.binlog.reader import Event, iter_events
-from dumpfilter.slave.state.relay_log import RelayPosition, read_index
+from dumpfilter.binlog.reader import Event
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 
@@ -55,39 +52,3 @@ def gtid_of(event: Event) -> Gtid | None:
     if kind == EventType.GTID:
         return decode_mysql_gtid(event.body).gtid
     return None
-
-
-def up_to(gtids: GtidSet) -> GtidSet:
-    """Return the set ``gtids`` with all gaps filled.
-
-    For each server UUID (MySQL) or domain (MariaDB) the result holds all numbers from 1 to the highest in ``gtids``.
-    A slave uses the result to find transactions that the master dropped before the highest applied one.
-
-    >>> str(up_to(parse_gtid_set("0-1-3:5")))
-    '0-1-5'
-    """
-    found = gtids.copy()
-    for key, _, last in gtids:
-        found.add_range(key, 1, last)
-    return found
-
-
-def gtids_between(
-    directory: Path, start: RelayPosition, end: RelayPosition, family: Family | None
-) -> GtidSet:
-    """Read the relay log from ``start`` to ``end`` and return the GTIDs of the transactions there.
-
-    Raises BinlogError when a relay log file is damaged, and StateCorrupt when the relay log's index file is damaged.
-    """
-    found = parse_gtid_set("", family)
-    files = read_index(directory)
-    for name in files[files.index(start.file) : files.index(end.file) + 1]:
-        path = directory / name
-        first = start.offset if name == start.file else 4
-        last = end.offset if name == end.file else path.stat().st_size
-        with path.open("rb") as file:
-            for event in iter_events(file, file=str(path), start=first, end=last):
-                gtid = gtid_of(event)
-                if gtid is not None:
-                    found.add(gtid)
-    return found

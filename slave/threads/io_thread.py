@@ -30,6 +30,7 @@ from dumpfilter.errors import (
     DumpTakenOver,
     PositionError,
     RegistrationRefused,
+    StreamDamaged,
     StreamError,
     TlsError,
 )
@@ -72,6 +73,9 @@ _MOST_UNKNOWN_REGISTRATIONS = 3
 A master that restarted between Register and Dump has forgotten the slave, and registering again helps. After several
 such answers the cause must be another one, for example a purged binlog file.
 """
+
+_MOST_DAMAGED = 5
+"""The number of damaged messages in a row, without progress between them, after which the slave gives up."""
 
 _CONNECTING = "Connecting to source"
 _RECEIVING = "Waiting for source to send event"
@@ -129,6 +133,7 @@ class IoThread:
         self._heard_at = time.monotonic()
         self._ticker_error: DumpfilterError | None = None
         self._unknown_registrations = 0
+        self._damaged_in_a_row = 0
         # The I/O thread holds this lock from the call Register until the call Dump. A change of filter between the two
         # calls would find no dump to change, and the dump that begins after it would still use the old filter.
         self._registering = threading.Lock()
@@ -236,6 +241,14 @@ class IoThread:
                     if not self.received.connections:
                         raise
                     self._lost(str(error))
+                except StreamDamaged as error:
+                    self._damaged_in_a_row += 1
+                    if self._damaged_in_a_row > _MOST_DAMAGED:
+                        raise StreamError(
+                            f"master {self._options.address}: {error}, {self._damaged_in_a_row} times in a row; "
+                            "check the master's binlog with dumpfilter inspect --verify, and the network"
+                        ) from error
+                    self._lost(str(error))
                 except grpc.FutureCancelledError:
                     # Either the helper thread cancelled the call because the master was silent, or stop() did. After
                     # stop() this text is not used.
@@ -282,6 +295,7 @@ class IoThread:
             family=_FAMILIES.get(answer.family, "mysql"),
             names=names_from_proto(answer.filter.names),
             another_master=another_master,
+            filter_version=answer.filter_version,
         )
         call: _Dump = stub.Dump(self._dump_request(answer, by_gtid=another_master))
         self._watch(call)
@@ -359,11 +373,14 @@ class IoThread:
                 # While the slave writes, it does not listen. That time must not count as the master's silence.
                 self._heard_at = math.inf
                 self.received.add(chunk)
+                before = self._receiver.info
                 if not self._receiver.receive(chunk):
                     self._heard_at = time.monotonic()
                     continue
                 self._backoff.reset()
                 self._unknown_registrations = 0
+                if chunk.events and self._receiver.info is not before:
+                    self._damaged_in_a_row = 0
                 self._on_chunk(chunk)
                 self._heard_at = time.monotonic()
                 if chunk.end_of_log and self._options.once:

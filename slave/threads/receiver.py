@@ -1,7 +1,10 @@
 """The part of the I/O thread that writes files: received events go to the relay log, the position to ``master.info``.
 
-The events come in chunks, the messages of the master's stream. The order of the writes makes a crash harmless. The
-receiver writes the relay log before ``master.info``. ``master.info`` names only positions between two transactions up
+The events come in chunks, the messages of the master's stream. The receiver proves each chunk before it writes
+anything: the chunk's own CRC32, its place after the chunk before, its filter version, and the checksums of its events.
+Where the master dropped transactions, the receiver writes a Gap event (:mod:`dumpfilter.binlog.gap_events`).
+
+The order of the writes makes a crash harmless. The receiver writes the relay log before ``master.info``. ``master.info`` names only positions between two transactions up
 to which the relay log is complete (resume points).
 """
 
@@ -9,21 +12,22 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from dumpfilter.binlog.events import MAGIC, EventHeader
-from dumpfilter.binlog.format import Family, NameCollation
+from dumpfilter.binlog.format import Family, FormatDescription, NameCollation
+from dumpfilter.binlog.gap_events import Gap, make_gap, make_head, with_gaps
 from dumpfilter.binlog.gtid import parse_gtid_set
-from dumpfilter.errors import StreamError
-from dumpfilter.filter.convert import hits_from_proto
-from dumpfilter.filter.rules import BaseRuleKind
+from dumpfilter.errors import BinlogError, StreamDamaged, StreamError
 from dumpfilter.slave.state import AFRESH
 from dumpfilter.slave.state.master_info import MasterInfo, MasterInfoFile
 from dumpfilter.slave.state.relay_log import RelayLog
+from dumpfilter.slave.threads.event_proof import EventProof
 from dumpfilter.slave.threads.gtids import add_runs
 from dumpfilter.slave.threads.relay_end import RelayEnd
+from dumpfilter.stream.gaps import gaps_from_proto
+from dumpfilter.stream.proof import chunk_crc32
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 SAVE_PERIOD = 0.02
@@ -44,8 +48,10 @@ class Receiver:
     """The object that writes one channel's relay log and ``master.info`` from the chunks that the master sends.
 
     The constructor reads ``master.info``, and truncates the relay log to the position there. Then it tells the applier
-    that position through ``relay_end``. Only the I/O thread calls :meth:`receive`. Another thread may call
-    :meth:`flush_if_due` at the same time.
+    that position through ``relay_end``. With ``info`` the receiver begins at this place instead. Only the I/O thread
+    calls :meth:`receive`. Another thread may call :meth:`flush_if_due` at the same time.
+
+    Raises RelayLogDamaged when the relay log does not reach the position.
     """
 
     def __init__(
@@ -54,6 +60,7 @@ class Receiver:
         file: MasterInfoFile,
         relay_end: RelayEnd,
         *,
+        info: MasterInfo | None = None,
         save_period: float = SAVE_PERIOD,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -63,27 +70,30 @@ class Receiver:
         self._save_period = save_period
         self._clock = clock
         self._lock = threading.Lock()
-        self._info = self._saved = file.load()
+        self._saved = file.load()
+        self._info = self._saved if info is None else info
         self._retrieved = parse_gtid_set(self._info.retrieved, self._info.family or None)
         self._saved_at = clock()
         self._unsynced_events = 0
         self._retrieved_more = False
         self._completed: list[pb.GtidRunsSet] = []
-        self._hits: Counter[BaseRuleKind] = Counter()
-        """Uses of filter rules that the master counted before the newest resume point, the position between two
-        transactions up to which everything is received. The applier has not been told these counts yet."""
-        self._later_hits: Counter[BaseRuleKind] = Counter()
-        """Uses of filter rules that the master counted for transactions after the newest resume point.
-
-        When these transactions are complete, the resume point moves, and the counts are added to ``_hits``.
-        """
         self._awaited_version = 0
+        self._version = 1
+        self._next: tuple[str, int] | None = None
+        """The master's binlog file and the position at which the next chunk must begin. None before the first chunk."""
+        self._file_ended = False
+        """Whether the last chunk was the last one of its binlog file."""
+        self._server_id = 0
+        self._checksum = False
+        self._proof = EventProof(checksum=False)
         self.filter_digest = self._info.filter_digest
         """A hash of the filter by which the master selects the events that the receiver writes from now on."""
         self._master_uuid = self._info.master_uuid
         self._another_master = False
         relay_log.recover(self._info.relay_position)
-        relay_end.publish(self._info)
+        if info is not None:
+            self._save(synced=True)
+        relay_end.publish(self._info.relay_position)
 
     @property
     def info(self) -> MasterInfo:
@@ -101,13 +111,14 @@ class Receiver:
         family: Family,
         names: NameCollation = NameCollation.GENERAL_CI,
         another_master: bool = False,
+        filter_version: int = 1,
     ) -> None:
         """Prepare for a new stream of events from the master, which begins at the position of :attr:`info`.
 
         If the stream before broke off inside a transaction, the receiver removes this transaction from the relay log.
         ``family`` says which servers wrote the master's binlogs, and ``names`` how the master compares names. With
         ``another_master`` the next events begin a new relay log file. Another master's binlog file is a different
-        file even if it has the same name.
+        file even if it has the same name. ``filter_version`` is the version that the master gave the slave's filter.
 
         Raises StreamError when the family or the collation differs from the one of the existing relay logs.
         """
@@ -126,16 +137,40 @@ class Receiver:
             # Until the new master has sent its first chunk, the position belongs to the old master's binlog file. The
             # saved state must not combine this position with the new master's UUID.
             kept = {"family": family, "names": names.value, "filter_digest": self.filter_digest}
+            renamed = not another_master and self._info.master_uuid != master_uuid
             if not another_master:
                 kept["master_uuid"] = master_uuid
             self._info = self._info.model_copy(update=kept)
             self._master_uuid = master_uuid
-            self._save(synced=False)
             self._relay_log.recover(self._info.relay_position)
+            if renamed and self._relay_log.position is not None:
+                # The master's binlogs hold no server_uuid, and the master restarted. The applier must learn the new id.
+                self._note_master()
+            self._save(synced=False)
             self._completed.clear()
-            self._later_hits.clear()
-            self._awaited_version = 0
+            self._version, self._awaited_version = filter_version, 0
+            self._next = None
             self._another_master = another_master
+
+    def _note_master(self) -> None:
+        description = self._relay_log.format_description()
+        head = make_head(
+            self._origin(),
+            server_id=EventHeader.unpack(description).server_id,
+            checksum=FormatDescription.parse(description).checksum,
+        )
+        self._relay_log.append(head, events=1)
+        position = self._relay_log.position
+        assert position is not None
+        self._info = self._info.model_copy(update={"relay_offset": position.offset})
+
+    def _origin(self) -> dict[str, str]:
+        """Return the members of a head event, which say from where the events after it come."""
+        return {
+            "master_uuid": self._master_uuid,
+            "names": self._info.names,
+            "retrieved": str(self._retrieved),
+        }
 
     @contextmanager
     def rewinding(self, to: MasterInfo) -> Iterator[None]:
@@ -148,8 +183,6 @@ class Receiver:
         with self._lock:
             self._relay_log.recover(to.relay_position)
             self._completed.clear()
-            self._later_hits.clear()
-            self._hits.clear()
             self._retrieved = parse_gtid_set(to.retrieved, to.family or None)
             self._retrieved_more = False
             other = bool(to.relay_file) and to.filter_digest != self.filter_digest
@@ -157,7 +190,7 @@ class Receiver:
             self.filter_digest = to.filter_digest
             self._awaited_version = _NO_VERSION
             self._save(synced=False)
-            self._relay_end.rewind(self._info)
+            self._relay_end.publish(self._info.relay_position)
             yield
 
     def await_version(self, version: int) -> None:
@@ -173,16 +206,17 @@ class Receiver:
         Return False, without writing, for a chunk that the master sent before it changed the filter. The master sends
         the transactions of such a chunk again with the new filter.
 
-        Raises StreamError when the chunk does not continue the stream, and OutputError when the slave cannot write
-        a file.
+        Raises StreamDamaged for a damaged, missing or repeated chunk, StreamError when the chunk breaks the rules of the
+        stream, and OutputError when the slave cannot write a file. Of such a chunk nothing is written.
         """
         with self._lock:
             if chunk.filter_version < self._awaited_version:
                 return False
-            if chunk.heartbeat and (not chunk.file or chunk.file != self._info.source_file):
-                return True
+            self._prove(chunk)
             self._enter_file(chunk)
             self._append(chunk)
+            self._next = (chunk.file, chunk.end_position)
+            self._file_ended = chunk.end_of_file
             events = chunk.counts.events_sent
             self._unsynced_events += events
             due = self._file.sync_every and self._unsynced_events >= self._file.sync_every
@@ -191,6 +225,33 @@ class Receiver:
             else:
                 self._save_if_due()
             return True
+
+    def _prove(self, chunk: pb.Chunk) -> None:
+        """Check a chunk's CRC32, its place in the stream and its filter version."""
+        where = f"{chunk.file}: at {chunk.begin_position}"
+        if not chunk.crc32:
+            raise StreamError(
+                f"{where}: the master's chunks have no CRC32, so the master is of an older release: upgrade the master"
+            )
+        if chunk.crc32 != chunk_crc32(chunk):
+            raise StreamDamaged(f"{where}: a chunk of the stream is damaged (its CRC32 does not match)")
+        wanted = self._awaited_version or self._version
+        if chunk.filter_version != wanted:
+            raise StreamError(
+                f"{where}: the master chose the events with filter version {chunk.filter_version}, "
+                f"but this slave asked for version {wanted} (has another client changed this slave's filter?)"
+            )
+        if self._next is None or self._awaited_version:
+            return
+        file, position = self._next
+        if chunk.file == file and not self._file_ended:
+            is_next = chunk.begin_position == position and not chunk.format_description
+        else:
+            is_next = self._file_ended and chunk.previous_file == file and chunk.file != file
+        if not is_next:
+            raise StreamDamaged(
+                f"{where}: a chunk of the stream is missing or repeated (the chunk before ended at {position} of {file})"
+            )
 
     def flush_if_due(self) -> None:
         """Write ``master.info`` if the position has changed and the last write is ``save_period`` seconds ago."""
@@ -209,14 +270,15 @@ class Receiver:
         Otherwise check that the chunk continues the current file. Raises StreamError when it does not.
         """
         here = self._info
-        if chunk.file == here.source_file and not self._another_master:
+        if chunk.format_description:
+            self._begin_proof(chunk.format_description)
+        elif self._next is None or self._awaited_version:
+            raise StreamError(f"{chunk.file}: the master began to send events without its start position")
+        has_file = self._relay_log.position is not None
+        if chunk.file == here.source_file and has_file and not self._another_master:
             if chunk.format_description:
                 self._check_continuation(chunk)
-            elif self._awaited_version:
-                raise StreamError(
-                    f"{chunk.file}: the master sent a chunk of another filter version without its start position"
-                )
-            self._awaited_version = 0
+            self._accept_version()
             return
         if not chunk.file or not chunk.format_description:
             raise StreamError(f"the master sent events of {chunk.file!r} before its format description event")
@@ -226,13 +288,12 @@ class Receiver:
                 f"the master continued with {chunk.file} inside a transaction of {here.source_file} "
                 f"(after {here.source_position})"
             )
-        # The applier must be told about the end of the old relay log file before the new file begins. An applier that
-        # stops at the beginning of the new file needs the GTIDs that the master dropped at the end of the old file.
-        self._save(synced=False)
-        here = self._info
-        self._relay_log.rotate(chunk.file, chunk.start_position, chunk.format_description)
+        begins_again = chunk.file == here.source_file and not has_file
+        if begins_again and not self._another_master:
+            self._check_place(chunk)
+        self._relay_log.rotate(chunk.file, chunk.start_position, chunk.format_description, self._origin())
         self._another_master = False
-        self._awaited_version = 0
+        self._accept_version()
         begun = self._relay_log.position
         assert begun is not None
         self._info = here.model_copy(
@@ -245,17 +306,35 @@ class Receiver:
             }
         )
 
+    def _accept_version(self) -> None:
+        if self._awaited_version:
+            self._version, self._awaited_version = self._awaited_version, 0
+
+    def _begin_proof(self, format_description: bytes) -> None:
+        """Take the format description event that the following chunks of events obey."""
+        try:
+            description = FormatDescription.parse(format_description)
+        except BinlogError as error:
+            raise StreamDamaged(f"the master sent an unusable format description event: {error}") from error
+        self._server_id = description.header.server_id
+        self._checksum = description.checksum
+        self._proof = EventProof(checksum=description.checksum)
+
     def _check_continuation(self, chunk: pb.Chunk) -> None:
         """Check that a new stream continues the master's binlog file at the position that the slave asked for.
 
         A different format description event shows that the master's file was replaced. Raises StreamError.
         """
-        here = self._info
         if chunk.format_description != self._relay_log.format_description():
             raise StreamError(
                 f"{chunk.file}: the master's file is not the file that this slave was reading "
                 f"(was the master reset?); {AFRESH}"
             )
+        self._check_place(chunk)
+
+    def _check_place(self, chunk: pb.Chunk) -> None:
+        """Check that a new stream begins at the position that the slave asked for. Raises StreamError."""
+        here = self._info
         first = self._first_position(chunk)
         if max(chunk.start_position, first) != max(here.source_position, first):
             raise StreamError(
@@ -278,11 +357,18 @@ class Receiver:
             )
         position = self._relay_log.position
         assert position is not None
-        if events:
-            self._relay_log.append(events, events=chunk.counts.events_sent)
+        try:
+            self._proof.check(events)
+        except StreamDamaged as error:
+            raise StreamDamaged(
+                f"{chunk.file}: between {chunk.begin_position} and {chunk.end_position}: {error}"
+            ) from None
+        data = self._with_gaps(chunk)
+        added = len(data) - len(events)
+        if data:
+            self._relay_log.append(data, events=chunk.counts.events_sent)
         if chunk.HasField("completed"):
             self._completed.append(chunk.completed)
-        self._later_hits.update(hits_from_proto(chunk.hits))
         incomplete = position.offset > here.relay_offset
         if not chunk.resume_bytes and (incomplete or chunk.resume_position == here.source_position):
             # The chunk completes no transaction of which the relay log has bytes. Either the chunk lies inside a
@@ -293,15 +379,25 @@ class Receiver:
             add_runs(self._retrieved, runs)
             self._retrieved_more = True
         self._completed.clear()
-        self._hits.update(self._later_hits)
-        self._later_hits.clear()
         self._info = here.model_copy(
             update={
                 "source_position": chunk.resume_position,
-                "relay_offset": position.offset + chunk.resume_bytes,
+                "relay_offset": position.offset + chunk.resume_bytes + added,
                 "filter_version": chunk.filter_version,
             }
         )
+
+    def _with_gaps(self, chunk: pb.Chunk) -> bytes:
+        """Return the chunk's events, with a Gap event at each place where the master dropped transactions."""
+        gaps = gaps_from_proto(chunk.gaps)
+        if len(gaps.offset) and int(gaps.offset[-1]) > len(chunk.events):
+            raise StreamDamaged(f"{chunk.file}: at {chunk.begin_position}: a gap lies beyond its chunk")
+        data = with_gaps(chunk.events, gaps, server_id=self._server_id, checksum=self._checksum)
+        has_moved = chunk.resume_position != self._info.source_position
+        if not data and has_moved:
+            # The master skipped events that belong to no transaction. The applier's position must follow.
+            return make_gap(Gap(chunk.resume_position), server_id=self._server_id, checksum=self._checksum)
+        return data
 
     def _save_if_due(self) -> None:
         if self._info is not self._saved and self._clock() - self._saved_at >= self._save_period:
@@ -318,6 +414,4 @@ class Receiver:
             self._file.save(self._info, synced=synced)
         self._saved = self._info
         self._saved_at = self._clock()
-        if self._relay_end.info is not self._info or self._hits:
-            self._relay_end.publish(self._info, self._hits)
-            self._hits.clear()
+        self._relay_end.publish(self._info.relay_position)

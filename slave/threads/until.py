@@ -1,7 +1,8 @@
 """The conditions of ``START REPLICA … UNTIL``, which the applier checks between two transactions.
 
 UNTIL stops the applier where an unfiltered replica would stop. That holds even if the master dropped the transaction
-that the condition names, and the slave never receives it.
+that the condition names. A Gap event of the relay log tells the GTIDs and the end of a run of dropped transactions. The
+applier stops before or after the whole run, never inside of it.
 """
 
 from __future__ import annotations
@@ -9,39 +10,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, parse_gtid_set
-from dumpfilter.binlog.reader import Event
-from dumpfilter.slave.state.relay_log import file_number
+from dumpfilter.slave.state.relay_log import RelayPosition, file_number
 from dumpfilter.slave.state.relay_log_info import RelayLogInfo
-from dumpfilter.slave.threads.gtids import gtid_of
-
-_FRAME_OF_A_FILE = frozenset({EventType.FORMAT_DESCRIPTION, EventType.ROTATE})
 
 
 @dataclass(frozen=True)
 class Ahead:
-    """The event that the applier is about to apply, and the GTID sets at this point between two transactions.
+    """What the applier finds next in the relay log, at a point between two transactions.
 
-    An UNTIL condition compares the event with the sets, to notice that the applier is about to pass the condition.
+    It is the first event of a transaction, or a Gap event that stands for transactions that the master dropped.
     """
 
-    event: Event
-    """The next event in the relay log, which the applier has not applied yet. It often begins a transaction."""
-    relay_file: str
-    """The base name of the relay log file that holds the event."""
+    relay_position: RelayPosition
+    """The position in the relay log of what comes next."""
     source_file: str
-    """The base name of the master's binlog file that the event comes from."""
-    retrieved: GtidSet
-    """The GTIDs up to the next position that the I/O thread has recorded, beyond the event.
-
-    The set includes the GTIDs of transactions that the master dropped.
-    """
-    executed: GtidSet
-    """The GTIDs of the transactions that the applier has applied, and of transactions that the master dropped.
-
-    The GTIDs of dropped transactions are known only up to the last recorded position before the event.
-    """
+    """The base name of the master's binlog file from which it comes."""
+    source_begin: int
+    """The position in ``source_file`` at which it begins, bytes. 0 when the position is unknown."""
+    gtids: GtidSet
+    """The GTIDs of the next transaction, or of the dropped transactions. Empty without GTIDs."""
 
 
 class Until(Protocol):
@@ -58,11 +46,7 @@ class Until(Protocol):
         """
 
     def passed_by(self, ahead: Ahead) -> bool:
-        """Tell whether the next transaction lies beyond the condition, so that the applier must end before it.
-
-        ``ahead.event`` is the first event of the next transaction. This happens when the master dropped the
-        transaction that would have made :meth:`met` true.
-        """
+        """Tell whether the applier must end before ``ahead``, the next transaction or the next dropped transactions."""
 
 
 @dataclass(frozen=True)
@@ -79,10 +63,7 @@ class UntilMasterPosition:
         return self._reached(info.source_file, info.source_position)
 
     def passed_by(self, ahead: Ahead) -> bool:
-        event = ahead.event
-        if event.type in _FRAME_OF_A_FILE or not event.header.end_log_pos:
-            return False
-        return self._reached(ahead.source_file, event.header.end_log_pos - len(event.raw))
+        return bool(ahead.source_begin) and self._reached(ahead.source_file, ahead.source_begin)
 
     def _reached(self, file: str, position: int) -> bool:
         return (_number(file), position) >= (_number(self.file), self.position)
@@ -102,7 +83,7 @@ class UntilRelayPosition:
         return bool(info.relay_file) and self._reached(info.relay_file, info.relay_offset)
 
     def passed_by(self, ahead: Ahead) -> bool:
-        return self._reached(ahead.relay_file, ahead.event.offset)
+        return self._reached(*ahead.relay_position)
 
     def _reached(self, file: str, offset: int) -> bool:
         return (file_number(file), offset) >= (file_number(self.file), self.position)
@@ -133,19 +114,9 @@ class UntilGtids:
         return bool(executed & self._gtids) if self._before else executed.issuperset(self._gtids)
 
     def passed_by(self, ahead: Ahead) -> bool:
-        gtid = gtid_of(ahead.event)
-        if gtid is None or type(ahead.executed) is not type(self._gtids):
+        if not self._before or type(ahead.gtids) is not type(self._gtids):
             return False
-        if self._before and gtid in self._gtids:
-            return True
-        # Transactions of one MySQL server UUID or MariaDB domain come in the order of their numbers. Suppose that a
-        # GTID with a lower number than the next event's GTID was retrieved and not executed. The master has dropped
-        # such a transaction, and its place in the binlog is before the next event.
-        up_to_this = type(self._gtids)()
-        up_to_this.advance(gtid)
-        left = self._gtids - ahead.executed
-        dropped = left & ahead.retrieved & up_to_this
-        return gtid not in dropped and bool(dropped) and (self._before or dropped == left)
+        return bool(ahead.gtids & self._gtids)
 
 
 def _number(file: str) -> int:

@@ -495,4 +495,4 @@ def share_as_chunk(file: str, share: Share) -> ChunkPlan:
     source file.
     """
     ranges = share.runs[:, [RUN_OFFSET, RUN_SIZE, RUN_KIND]]
-    return ChunkPlan(file, ranges, 0, 0, 0, _NO_RUNS, _NO_RUNS, replaced=share.replaced)
+    return ChunkPlan(file, ranges, 0, 0, 0, _NO_RUNS, replaced=share.replaced)

@@ -258,7 +258,6 @@ def _rendered_shares(file: BinlogFile, plan: RangePlan) -> Iterator[tuple[str, n
                 0,
                 0,
                 _NONE,
-                _NONE,
                 replaced=replaced,
             )
             render_into(out, chunk, buffer[: end - start], start, file.read, fd)

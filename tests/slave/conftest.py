@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.binlog.events import MAGIC, EventHeader
+from dumpfilter.stream.proof import chunk_crc32
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.slave.driven import Master
 from tests.slave.processes import Launcher
@@ -97,39 +98,68 @@ class FakeMaster:
                     for event in transaction.events:
                         kept += event
                 boundaries.append((len(kept), at, [transaction]))
-            done, begun, resume = 0, False, 0
+            done, begun, resume, told = 0, False, 0, start
             while not begun or done < len(kept) or resume < len(boundaries) - 1:
                 size = cuts[turn % len(cuts)] if cuts else 1 << 18
                 turn += 1
                 end = min(len(kept), done + size)
                 chunk = pb.Chunk(file=f.name, events=bytes(kept[done:end]), filter_version=1)
+                chunk.begin_position = told
                 if not begun:
                     chunk.format_description = f.format_description
                     chunk.start_position = start
+                    if number > first:
+                        chunk.previous_file = names[number - 1]
                 before = resume
                 while resume < len(boundaries) - 1 and boundaries[resume + 1][0] <= end:
                     resume += 1
                     for transaction in boundaries[resume][2]:
-                        if transaction.number:
-                            self._note(chunk, transaction)
+                        self._note(chunk, transaction, boundaries[resume][0] - done, boundaries[resume][1])
                 chunk.resume_position = boundaries[resume][1]
                 if resume > before:
                     chunk.resume_bytes = max(0, boundaries[resume][0] - done)
-                chunk.end_position = max(chunk.resume_position, start)
+                chunk.end_position = told = max(chunk.resume_position, start)
                 chunk.counts.events_sent = 1
                 done, begun = end, True
-                chunk.end_of_log = number == len(self.files) - 1 and done == len(kept)
-                yield chunk
+                is_last = done == len(kept) and resume == len(boundaries) - 1
+                chunk.end_of_log = number == len(self.files) - 1 and is_last
+                chunk.end_of_file = number < len(self.files) - 1 and is_last
+                yield sealed(chunk)
+
+    def heartbeat(self) -> pb.Chunk:
+        """Return a heartbeat at the end of the last file."""
+        file = self.files[-1]
+        at = {"begin_position": file.end, "end_position": file.end, "resume_position": file.end}
+        return sealed(pb.Chunk(heartbeat=True, file=file.name, filter_version=1, **at))
 
     @staticmethod
-    def _note(chunk: pb.Chunk, transaction: Transaction) -> None:
-        for runs in (chunk.completed, *([] if transaction.kept else [chunk.empty])):
-            if not runs.members:
-                runs.members.add(uuid=UUID.bytes)
-            member = runs.members[0]
-            numbers = list(member.runs)
-            last = sum(numbers) - len(numbers) // 2
-            member.runs.extend([transaction.number - last, 1])
+    def _note(chunk: pb.Chunk, transaction: Transaction, offset: int, end: int) -> None:
+        gaps = chunk.gaps
+        if not transaction.kept:
+            gaps.offset.append(offset - sum(gaps.offset))
+            gaps.end.append(end - sum(gaps.end))
+            gaps.runs.append(1 if transaction.number else 0)
+            gaps.hits.append(0)
+        if not transaction.number:
+            return
+        if not transaction.kept:
+            gaps.source[:] = [UUID.bytes]
+            last = sum(gaps.run_first) + sum(length - 1 for length in gaps.run_length)
+            gaps.run_source.append(0)
+            gaps.run_first.append(transaction.number - last)
+            gaps.run_length.append(1)
+        if not chunk.completed.members:
+            chunk.completed.members.add(uuid=UUID.bytes)
+        member = chunk.completed.members[0]
+        numbers = list(member.runs)
+        last = sum(numbers) - len(numbers) // 2
+        member.runs.extend([transaction.number - last, 1])
+
+
+def sealed(chunk: pb.Chunk) -> pb.Chunk:
+    """Return the chunk with the CRC32 that proves it."""
+    chunk.crc32 = chunk_crc32(chunk)
+    return chunk
 
 
 def synthetic(shape: Sequence[Sequence[tuple[bool, Sequence[int]]]]) -> list[MasterFile]:
@@ -173,6 +203,7 @@ def masters() -> type:
         synthetic = staticmethod(synthetic)
         recorded = staticmethod(recorded)
         events_of = staticmethod(events_of)
+        sealed = staticmethod(sealed)
 
     return Masters
 

@@ -21,6 +21,7 @@ import json, os, signal, sys
 import grpc, dumpfilter.commands.master, dumpfilter.commands.slave
 import dumpfilter.master.server, dumpfilter.slave.slave, dumpfilter.slave.console, dumpfilter.console.server
 from dumpfilter.cli import main
+from tests.slave.relayed import contents
 for line in sys.stdin:
     order = json.loads(line)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -129,9 +130,9 @@ class Launcher:
             return {"source_file": "", "source_position": 0, "relay_offset": 0}
         return info
 
-    def relay_logs(self, name: str) -> dict[str, bytes]:
+    def relay_logs(self, name: str) -> dict[str, Any]:
         """Return the content of a slave's relay logs and their index, by file name."""
-        return {p.name: p.read_bytes() for p in sorted((self.directory / name).glob("relay-bin.*"))}
+        return contents(self.directory / name)
 
     def close(self) -> None:
         """Kill all processes."""

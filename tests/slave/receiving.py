@@ -33,7 +33,7 @@ def write_recording(directory: Path, files) -> RelayLog:
     log = RelayLog(directory)
     log.recover(None)
     for file in files:
-        log.rotate(file.name, 4, file.format_description)
+        log.rotate(file.name, 4, file.format_description, {})
         for transaction in file.transactions:
             for event in transaction.events:
                 log.append(event, events=1)

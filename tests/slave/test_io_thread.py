@@ -29,6 +29,7 @@ from dumpfilter.slave.threads.relay_end import RelayEnd
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 from tests.slave.driven import wait_until
+from tests.slave.relayed import contents
 
 SHAPE = [[(True, [20, 30, 40]), (False, [5]), (True, [1])], [(True, [50, 50])] * 5]
 
@@ -73,7 +74,7 @@ class Servicer(rpc.DumpFilterServicer):
                 time.sleep(0.01)
         elif then == "heartbeats":
             while context.is_active():
-                yield pb.Chunk(heartbeat=True)
+                yield self.master.heartbeat()
                 time.sleep(0.02)
         elif isinstance(then, grpc.StatusCode):
             context.abort(then, f"because of {then.name}")
@@ -105,8 +106,7 @@ def make_thread(directory, port, *, on_chunk=lambda chunk: None, **options) -> I
     return IoThread(source, receiver, on_chunk=on_chunk)
 
 
-def relayed(directory):
-    return {p.name: p.read_bytes() for p in directory.glob("relay-bin.*")}
+relayed = contents
 
 
 @pytest.fixture

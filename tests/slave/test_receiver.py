@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import zlib
+from pathlib import Path
+
 import pytest
 
-from dumpfilter.errors import StateCorrupt, StreamError
+from dumpfilter.binlog.gap_events import Gap, parse_gap_event
+from dumpfilter.errors import StateCorrupt, StreamDamaged, StreamError
 from dumpfilter.slave.state.master_info import MasterInfo, MasterInfoFile
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.slave.receiving import Slave
+from tests.slave.relayed import contents
 
 
 def test_a_transaction_that_a_lost_connection_left_incomplete_is_discarded(masters, tmp_path):
@@ -47,7 +52,9 @@ def test_a_resume_point_that_cannot_be_placed(masters, tmp_path):
         else:
             chunk.resume_bytes = len(part)
             chunk.completed.members.add(uuid=whole.completed.members[0].uuid, runs=[2, 1])
-        slave.receiver.receive(chunk)
+        chunk.begin_position = resume[number - 1] if number else start
+        chunk.filter_version = 1
+        slave.receiver.receive(masters.sealed(chunk))
         told.append((slave.receiver.info.source_position, slave.receiver.info.retrieved[-4:]))
     assert told == [(start, ""), (start, ""), (files[0].end, ":1-2")]
 
@@ -58,41 +65,141 @@ def test_a_master_that_breaks_the_contract(masters, tmp_path):
     slave = Slave(tmp_path, save_period=0.0, sync=0)
     receive = slave.receiver.receive
     slave.receiver.begin_stream(master_uuid="m", family="mysql")
-    with pytest.raises(StreamError, match="before its format description event"):
-        receive(pb.Chunk(file="bin.000001", events=b"x"))
+    seal = masters.sealed
+    with pytest.raises(StreamError, match="without its start position"):
+        receive(seal(pb.Chunk(file="bin.000001", events=b"x", filter_version=1)))
     first, *_ = master.chunks("", 4, [30])
-    receive(first)
+    first.end_of_file = True
+    receive(seal(first))
     info = slave.receiver.info
     second = next(iter(master.chunks("bin.000002", 4, [1000])))
+    second.previous_file = "bin.000001"
+    seal(second)
     with pytest.raises(StreamError, match=r"inside a transaction of bin.000001"):
         receive(second)
     slave.receiver.begin_stream(master_uuid="m", family="mysql")
     with pytest.raises(StreamError, match="but this slave asked for"):
-        receive(pb.Chunk(file="bin.000001", format_description=first.format_description, start_position=5000))
+        receive(
+            seal(
+                pb.Chunk(
+                    file="bin.000001",
+                    format_description=first.format_description,
+                    start_position=5000,
+                    filter_version=1,
+                )
+            )
+        )
+    other = bytearray(first.format_description)
+    other[0] += 1
+    other[-4:] = zlib.crc32(other[:-4]).to_bytes(4, "little")
     with pytest.raises(StreamError, match="was the master reset"):
-        receive(pb.Chunk(file="bin.000001", format_description=b"other", start_position=4))
+        receive(
+            seal(
+                pb.Chunk(
+                    file="bin.000001", format_description=bytes(other), start_position=4, filter_version=1
+                )
+            )
+        )
+    with pytest.raises(StreamDamaged, match="unusable format description"):
+        receive(seal(pb.Chunk(file="bin.000001", format_description=b"other", filter_version=1)))
     with pytest.raises(StreamError, match="resume point 3"):
-        receive(pb.Chunk(file="bin.000001", resume_position=3))
+        first.resume_position = 3
+        receive(seal(first))
     with pytest.raises(StreamError, match="mariadb"):
         slave.receiver.begin_stream(master_uuid="m", family="mariadb")
     assert slave.receiver.info == info
 
 
-def test_heartbeats_change_nothing_unless_they_know_more(masters, tmp_path):
+def test_a_heartbeat_moves_the_position_only_forward(masters, tmp_path):
     master = masters.FakeMaster(masters.synthetic([[(True, [10, 10])]]))
     slave = Slave(tmp_path, save_period=0.0, sync=0)
     slave.receiver.begin_stream(master_uuid="m", family="mysql")
-    slave.receiver.receive(pb.Chunk(heartbeat=True))
-    assert slave.receiver.info.source_file == ""
     for chunk in master.chunks("", 4, [1000]):
         slave.receiver.receive(chunk)
     info = slave.receiver.info
-    at = info.source_position
-    slave.receiver.receive(pb.Chunk(heartbeat=True, file="bin.000001", resume_position=at, end_position=at))
+    heartbeat = master.heartbeat()
+    slave.receiver.receive(heartbeat)
     assert slave.receiver.info == info
-    slave.receiver.receive(pb.Chunk(heartbeat=True, file="bin.000001", resume_position=at + 9))
-    assert slave.receiver.info.source_position == at + 9
-    assert slave.receiver.info.relay_offset == info.relay_offset
+    heartbeat.resume_position += 9
+    heartbeat.end_position += 9
+    slave.receiver.receive(masters.sealed(heartbeat))
+    assert slave.receiver.info.source_position == info.source_position + 9
+    path = tmp_path / "relay-bin.000001"
+    *_, gap = masters.events_of(path.read_bytes())
+    assert parse_gap_event(gap[19:-4]) == Gap(info.source_position + 9)
+    assert slave.receiver.info.relay_offset == path.stat().st_size
+
+
+DAMAGES = {
+    "an event's bit": lambda chunk: setattr(chunk, "events", flipped(chunk.events)),
+    "the GTIDs": lambda chunk: chunk.completed.members[0].runs.append(1),
+    "the gaps": lambda chunk: chunk.gaps.run_length.__setitem__(0, 9),
+    "the end": lambda chunk: setattr(chunk, "end_position", chunk.end_position + 1),
+    "the resume point": lambda chunk: setattr(chunk, "resume_bytes", chunk.resume_bytes - 7),
+    "the file": lambda chunk: setattr(chunk, "file", "../../x"),
+    "half of the events": lambda chunk: setattr(chunk, "events", chunk.events[: len(chunk.events) // 2]),
+}
+
+
+def made(directory: Path) -> Path:
+    directory.mkdir()
+    return directory
+
+
+def flipped(events: bytes) -> bytes:
+    return events[:25] + bytes([events[25] ^ 1]) + events[26:]
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_chunk_leaves_no_trace(masters, tmp_path, damage):
+    """The slave receives the same stream again, and its relay log is that of an undisturbed slave."""
+    shape = [[(True, [10, 10]), (False, [7]), (True, [20, 30])]]
+    master = masters.FakeMaster(masters.synthetic(shape))
+    slave = Slave(made(tmp_path / "s"), save_period=0.0, sync=0)
+    slave.receiver.begin_stream(master_uuid="m", family="mysql")
+    [chunk] = master.chunks("", 4, [1000])
+    damage(chunk)
+    with pytest.raises(StreamDamaged):
+        slave.receiver.receive(chunk)
+    slave.replicate(master, [1000])
+    Slave(made(tmp_path / "whole"), save_period=0.0, sync=0).replicate(master, [1000])
+    assert contents(tmp_path / "s") == contents(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("order", [[0, 2], [0, 1, 1], [1], [0, 2, 1], [0, 1, 2, 4], [0, 1, 2, 3, 3]])
+def test_a_missing_or_repeated_chunk_is_noticed(masters, tmp_path, order):
+    shape = [[(True, [10]), (True, [10]), (True, [10])], [(True, [10]), (True, [10])]]
+    master = masters.FakeMaster(masters.synthetic(shape))
+    slave = Slave(tmp_path, save_period=0.0, sync=0)
+    slave.receiver.begin_stream(master_uuid="m", family="mysql")
+    chunks = list(master.chunks("", 4, [33]))
+    assert len(chunks) == 5
+    with pytest.raises(StreamError):
+        for number in order:
+            slave.receiver.receive(chunks[number])
+    slave.replicate(master, [33])
+    assert slave.receiver.info.retrieved.endswith(":1-5")
+
+
+def test_a_filter_version_that_nobody_asked_for_is_refused(masters, tmp_path):
+    master = masters.FakeMaster(masters.synthetic([[(True, [10]), (True, [10])]]))
+    slave = Slave(tmp_path, save_period=0.0, sync=0)
+    slave.receiver.begin_stream(master_uuid="m", family="mysql")
+    first, second = master.chunks("", 4, [33])
+    slave.receiver.receive(first)
+    second.filter_version = 2
+    with pytest.raises(StreamError, match="filter version 2, but this slave asked for version 1"):
+        slave.receiver.receive(masters.sealed(second))
+
+
+def test_an_older_master_is_refused(masters, tmp_path):
+    master = masters.FakeMaster(masters.synthetic([[(True, [10])]]))
+    slave = Slave(tmp_path, save_period=0.0, sync=0)
+    slave.receiver.begin_stream(master_uuid="m", family="mysql")
+    [chunk] = master.chunks("", 4, [33])
+    chunk.crc32 = 0
+    with pytest.raises(StreamError, match="upgrade the master"):
+        slave.receiver.receive(chunk)
 
 
 def test_another_master_gets_a_relay_log_of_its_own(masters, tmp_path):

@@ -1,67 +1,42 @@
-"""The queue of recorded states between the I/O thread and the applier."""
+"""Tests of the signal between I/O thread and applier."""
 
 from __future__ import annotations
 
 import threading
 
-from dumpfilter.filter.rules import RuleKind
-from dumpfilter.slave.state.master_info import MasterInfo
-from dumpfilter.slave.threads.relay_end import _MOST_STATES, RelayEnd
+from dumpfilter.slave.state.relay_log import RelayPosition
+from dumpfilter.slave.threads.relay_end import RelayEnd
 
-FOREVER = 60.0
-"""A timeout, seconds, that no test waits for."""
-
-
-def state(file: int, offset: int) -> MasterInfo:
-    return MasterInfo(relay_file=f"relay-bin.{file:06d}", relay_offset=offset)
+HERE = RelayPosition("relay-bin.000001", 100)
+FURTHER = RelayPosition("relay-bin.000001", 200)
 
 
-def test_states_come_in_order_and_stay_until_they_are_reached() -> None:
+def test_a_wait_ends_when_the_relay_log_ends_elsewhere() -> None:
     end = RelayEnd()
-    for offset in (1, 2):
-        end.publish(state(1, offset))
-    for offset in (1, 2):
-        for _ in range(2):
-            oldest, closed = end.wait(FOREVER)
-            assert oldest is not None
-            assert (oldest.info, closed) == (state(1, offset), False)
-        end.reached(oldest)
-        assert end.newest_reached == state(1, offset)
+    assert end.wait(None, 0) == (None, False)
+    end.publish(HERE)
+    assert end.wait(None, 60) == (HERE, False)
+    end.publish(FURTHER)
+    assert end.wait(HERE, 60) == (FURTHER, False)
+
+
+def test_a_wait_ends_at_once_when_the_io_thread_has_ended() -> None:
+    end = RelayEnd()
     end.close()
-    assert end.wait(FOREVER) == (None, True)
+    assert end.wait(None, 60) == (None, True)
+    end.open()
+    assert end.wait(None, 0) == (None, False)
 
 
-def test_an_applier_that_starts_gets_the_newest_state_again() -> None:
-    end = RelayEnd()
-    end.rewind(state(1, 7))
-    end.begin()
-    oldest, _ = end.wait(FOREVER)
-    assert oldest is not None
-    assert oldest.info == state(1, 7)
-
-
-def test_wake_ends_a_running_wait_and_the_next_one() -> None:
+def test_a_wake_is_not_lost_when_nobody_waits() -> None:
     end = RelayEnd()
     end.wake()
-    assert end.wait(FOREVER) == (None, False)
-    waiting = threading.Thread(target=end.wait, args=(FOREVER,))
-    waiting.start()
-    end.wake()
-    waiting.join(FOREVER / 2)
-    assert not waiting.is_alive()
+    assert end.wait(None, 60) == (None, False)
 
 
-def test_a_long_queue_keeps_all_hits_and_the_last_state_of_each_file() -> None:
+def test_a_wait_is_ended_from_another_thread() -> None:
     end = RelayEnd()
-    published = [state(file, offset) for file in (1, 2, 3) for offset in range(_MOST_STATES // 2 - 1)]
-    for info in published:
-        end.publish(info, {RuleKind.DO_DB: 1})
-    end.close()
-    kept = []
-    while (oldest := end.wait(FOREVER)[0]) is not None:
-        kept.append(oldest)
-        end.reached(oldest)
-    assert len(kept) <= _MOST_STATES
-    assert [one.info for one in kept] == [info for info in published if info in [k.info for k in kept]]
-    assert {state(file, _MOST_STATES // 2 - 2) for file in (1, 2, 3)} <= {one.info for one in kept}
-    assert sum(one.hits[RuleKind.DO_DB] for one in kept) == len(published)
+    thread = threading.Thread(target=end.publish, args=(HERE,))
+    thread.start()
+    assert end.wait(None, 60) == (HERE, False)
+    thread.join()

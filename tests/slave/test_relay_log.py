@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from dumpfilter.binlog.events import EventHeader
-from dumpfilter.errors import StateCorrupt
+from dumpfilter.binlog.gap_events import Head, parse_gap_event
+from dumpfilter.errors import RelayLogDamaged, StateCorrupt
 from dumpfilter.slave.state.relay_log import RelayLog, RelayPosition, header_bytes, read_index
 from tests.slave.receiving import write_recording
 
@@ -11,9 +12,12 @@ from tests.slave.receiving import write_recording
 def test_header_is_an_artificial_rotate(masters):
     for folder, checksum in [("mysql-row", 4), ("mariadb-mixed", 0)]:
         description = masters.recorded(folder)[0].format_description
-        head = header_bytes("bin.000009", 1234, description)
+        head = header_bytes("bin.000009", 1234, description, {"master_uuid": "m"})
         rotate = head[4 + len(description) :]
         header = EventHeader.unpack(rotate)
+        origin, rotate = rotate[header.size :], rotate[: header.size]
+        assert EventHeader.unpack(origin).type == 28
+        assert parse_gap_event(origin[19 : len(origin) - checksum]) == Head({"master_uuid": "m"})
         assert header == (0, 4, EventHeader.unpack(description).server_id, len(rotate), 0, 0x20)
         assert rotate[19:27] == (1234).to_bytes(8, "little")
         assert rotate[27 : len(rotate) - checksum] == b"bin.000009"
@@ -38,7 +42,7 @@ def test_recover_goes_back_to_the_recorded_position(tmp_path, masters):
         "relay-bin.index",
     ]
     log.append(b"more", events=1)
-    log.truncate_to(500)
+    log.recover(RelayPosition("relay-bin.000002", 500))
     log.append(before[500:], events=1)
     log.close()
     assert (tmp_path / "relay-bin.000002").read_bytes() == before
@@ -47,18 +51,18 @@ def test_recover_goes_back_to_the_recorded_position(tmp_path, masters):
     assert log.position is None
 
 
-def test_less_than_recorded_is_an_error_with_a_cure(tmp_path, masters):
+def test_less_than_recorded_is_damage(tmp_path, masters):
     log = write_recording(tmp_path, masters.recorded("mysql-row"))
-    with pytest.raises(StateCorrupt, match=r"relay-bin.000003: has \d+ bytes, but 9999 were .* start afresh"):
+    with pytest.raises(RelayLogDamaged, match=r"relay-bin.000003: has \d+ bytes, but 9999 were"):
         log.recover(RelayPosition("relay-bin.000003", 9999))
-    with pytest.raises(StateCorrupt, match=r"relay-bin.index: does not name relay-bin.000009"):
+    with pytest.raises(RelayLogDamaged, match=r"relay-bin.index: does not name relay-bin.000009"):
         log.recover(RelayPosition("relay-bin.000009", 4))
     (tmp_path / "relay-bin.index").write_text("./relay-bin.000001\n../../etc/passwd\n")
     with pytest.raises(StateCorrupt, match="etc/passwd"):
         log.recover(None)
     (tmp_path / "relay-bin.index").write_text("./relay-bin.000001\n")
     (tmp_path / "relay-bin.000001").write_bytes(b"nonsense")
-    with pytest.raises(StateCorrupt, match="wrong magic"):
+    with pytest.raises(RelayLogDamaged, match="wrong magic"):
         log.recover(RelayPosition("relay-bin.000001", 8))
 
 
@@ -67,7 +71,7 @@ def test_sync_relay_log(tmp_path, masters, monkeypatch, every, expected):
     file = masters.recorded("mysql-row")[0]
     log = RelayLog(tmp_path, sync_every=every)
     log.recover(None)
-    log.rotate(file.name, 4, file.format_description)
+    log.rotate(file.name, 4, file.format_description, {})
     synced = []
     monkeypatch.setattr("dumpfilter.slave.state.durable.sync", lambda path, fd: synced.append(path.name))
     for transaction in file.transactions[:5]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
+import zlib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.filter import Filter, ReplicationFilter
 from dumpfilter.filter.kinds import AllFilters
@@ -167,6 +169,43 @@ def test_an_error_of_the_master_is_shown_until_the_next_start(data: Path, tmp_pa
         slave.expect_law(master)
 
 
+def hide_a_table_map(relay: Path) -> None:
+    """Give a table map of a relay log another type and a right checksum, so that its rows cannot be applied."""
+    with relay.open("rb") as file:
+        maps = [e for e in iter_events(file, file="relay") if e.type == EventType.TABLE_MAP]
+    event = maps[len(maps) // 2]
+    raw = event.raw[:4] + bytes([EventType.ROWS_QUERY]) + event.raw[5:-4]
+    data = bytearray(relay.read_bytes())
+    data[event.offset : event.offset + len(event.raw)] = raw + zlib.crc32(raw).to_bytes(4, "little")
+    relay.write_bytes(data)
+
+
+@pytest.mark.parametrize("damage", ["a flipped bit", "a cut file", "no file"])
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_damaged_relay_log_is_fetched_again(
+    data: Path, tmp_path: Path, damage: str, restart: bool
+) -> None:
+    with serving(data / "mysql-row") as master, driven(tmp_path / "s") as slave:
+        slave.follow(master)
+        slave.sql("START REPLICA UNTIL SOURCE_LOG_FILE = 'bin.000001', SOURCE_LOG_POS = 2000")
+        slave.catch_up(master, executed=False)
+        slave.stopped()
+        slave.sql("STOP REPLICA")
+        relay = tmp_path / "s" / "relay-bin.000002"
+        sound = relay.read_bytes()
+        if damage == "a flipped bit":
+            relay.write_bytes(sound[:900] + bytes([sound[900] ^ 4]) + sound[901:])
+        elif damage == "a cut file":
+            relay.write_bytes(sound[:700])
+        else:
+            relay.unlink()
+        if restart:
+            slave.restart()
+        slave.sql("START REPLICA")
+        slave.expect_law(master)
+        assert slave.status()["Last_SQL_Errno"] == 0
+
+
 def test_an_error_of_the_applier_is_shown_until_the_next_start(data: Path, tmp_path: Path) -> None:
     """The slave keeps the transactions applied before the error, and applies none twice."""
     with serving(data / "mysql-row") as master, driven(tmp_path / "s") as slave:
@@ -174,9 +213,7 @@ def test_an_error_of_the_applier_is_shown_until_the_next_start(data: Path, tmp_p
         slave.sql("START REPLICA IO_THREAD")
         slave.catch_up(master, executed=False)
         slave.sql("STOP REPLICA")
-        relay = tmp_path / "s" / "relay-bin.000001"
-        sound = relay.read_bytes()
-        relay.write_bytes(sound[:5000] + bytes([sound[5000] ^ 4]) + sound[5001:])
+        hide_a_table_map(tmp_path / "s" / "relay-bin.000001")
         slave.sql("START REPLICA SQL_THREAD")
         wait_until(lambda: slave.status()["Replica_SQL_Running"] == "No")
         assert slave.status()["Last_SQL_Errno"] == slave.status()["Last_Errno"] == 1594

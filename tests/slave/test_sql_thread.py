@@ -9,7 +9,7 @@ import pytest
 from dumpfilter.errors import StateCorrupt
 from dumpfilter.filter import Filter
 from dumpfilter.slave.state.master_info import MasterInfoFile
-from dumpfilter.slave.state.relay_log import RelayLog
+from dumpfilter.slave.state.relay_log import RelayLog, RelayPosition
 from dumpfilter.slave.state.relay_log_info import RelayLogInfoFile
 from dumpfilter.slave.threads import sql_thread
 from dumpfilter.slave.threads.receiver import Receiver
@@ -132,18 +132,6 @@ def test_follows_the_relay_log_as_it_grows(channel):
     assert thread.info.executed.endswith(":1-74")
 
 
-def test_gtids_that_the_master_dropped_are_executed_when_caught_up(channel):
-    c = channel("mysql-row")
-    gone = "00000000-0000-0000-0000-000000000001:1-9"
-    info = c.receiver.info
-    c.receive_all()
-    info = c.receiver.info.model_copy(update={"retrieved": gone})
-    c.relay_end.publish(info)
-    thread = c.thread(Recorder())
-    thread.run()
-    assert thread.info.executed.startswith(gone)
-
-
 @pytest.mark.parametrize("fail_after", range(0, 140, 7))
 def test_nothing_is_applied_twice_after_a_crash(tmp_path, channel, monkeypatch, fail_after):
     monkeypatch.setattr(sql_thread, "SAVE_PERIOD", 0.0)
@@ -189,6 +177,6 @@ def test_ahead_of_the_relay_log(tmp_path, channel):
     c = channel("mysql-row")
     c.receive_all()
     c.thread(Recorder()).run()
-    c.relay_end.publish(c.receiver.info.model_copy(update={"relay_offset": 4}))
+    c.relay_end.publish(RelayPosition("relay-bin.000003", 4))
     with pytest.raises(StateCorrupt, match=r"relay-log.info: is ahead of the relay log"):
         c.thread(Recorder())

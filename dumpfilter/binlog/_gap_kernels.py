@@ -1,0 +1,114 @@
+# mypy: ignore-errors
+"""The compiled loop that writes Gap events between the events of a chunk."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from dumpfilter.binlog.crc32 import crc32
+from dumpfilter.binlog.native import copy_bytes
+
+_HEADER = 19
+_IGNORABLE = 28
+_IGNORABLE_FLAG = 0x80
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _put(out, at, value, size):
+    """Write the ``size`` low bytes of ``value`` in little-endian order at offset ``at``, and return the offset after."""
+    rest = np.uint64(value)
+    for k in range(size):
+        out[at + k] = np.uint8(rest & np.uint64(0xFF))
+        rest >>= np.uint64(8)
+    return at + size
+
+
+@njit(cache=True, nogil=True)
+def with_gaps(
+    events,
+    sources,
+    source_at,
+    offset,
+    end,
+    runs_until,
+    run_source,
+    run_first,
+    run_last,
+    hits_until,
+    hit_kind,
+    hit_count,
+    prefix,
+    server_id,
+    checksum,
+    out,
+):
+    """Copy ``events`` to ``out`` with a Gap event at each place in ``offset``, and return the number of bytes.
+
+    ``sources`` has the bytes of all GTID sources, and ``source_at`` the offset of each. ``prefix`` is the first part of
+    the body. :class:`~dumpfilter.binlog.gap_events.GapColumns` describes the other columns.
+    """
+    source = np.uintp(events.ctypes.data)
+    target = np.uintp(out.ctypes.data)
+    at = np.int64(0)
+    done = np.int64(0)
+    run = np.int64(0)
+    hit = np.int64(0)
+    for g in range(offset.size):
+        size = offset[g] - done
+        copy_bytes(target + np.uintp(at), source + np.uintp(done), np.uintp(size))
+        at += size
+        done = offset[g]
+        begin = at
+        at = begin + _HEADER
+        for k in range(prefix.size):
+            out[at + k] = prefix[k]
+        at += prefix.size
+        at = _put(out, at, end[g], 8)
+        at = _put(out, at, hits_until[g] - hit, 2)
+        at = _put(out, at, runs_until[g] - run, 4)
+        while hit < hits_until[g]:
+            at = _put(out, at, hit_kind[hit], 1)
+            at = _put(out, at, hit_count[hit], 8)
+            hit += 1
+        while run < runs_until[g]:
+            s = run_source[run]
+            length = source_at[s + 1] - source_at[s]
+            at = _put(out, at, length, 1)
+            for k in range(length):
+                out[at + k] = sources[source_at[s] + k]
+            at += length
+            at = _put(out, at, run_first[run], 8)
+            at = _put(out, at, run_last[run], 8)
+            run += 1
+        total = at - begin + (4 if checksum else 0)
+        _put(out, begin, 0, 4)
+        _put(out, begin + 4, _IGNORABLE, 1)
+        _put(out, begin + 5, server_id, 4)
+        _put(out, begin + 9, total, 4)
+        _put(out, begin + 13, end[g], 4)
+        _put(out, begin + 17, _IGNORABLE_FLAG, 2)
+        if checksum:
+            at = _put(out, at, crc32(target + np.uintp(begin), np.uintp(at - begin)), 4)
+    size = events.size - done
+    copy_bytes(target + np.uintp(at), source + np.uintp(done), np.uintp(size))
+    return at + size
+
+
+@njit(cache=True, nogil=True)
+def whole_events(events, begin, smallest):
+    """Return the offset after the last whole event, in events that begin at offset ``begin``.
+
+    ``smallest`` is the length of the smallest event. Return -1 - offset of the first event with an impossible length.
+    """
+    at = np.int64(begin)
+    while at + _HEADER <= events.size:
+        length = np.int64(0)
+        for k in range(4):
+            length |= np.int64(events[at + 9 + k]) << np.int64(8 * k)
+        if length < smallest or length > 0x7FFFFFFF:
+            return np.int64(-1) - at
+        if at + length > events.size:
+            break
+        at += length
+    return at

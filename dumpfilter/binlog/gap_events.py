@@ -1,0 +1,219 @@
+"""The Gap event, with which a slave's relay log tells what the master dropped at this place.
+
+A relay log has no event of a transaction that the master dropped. In its place stands a Gap event with the GTIDs of
+the dropped transactions, the position after them in the master's binlog file, and the hits (uses of filter rules) of
+the dropped events. With Gap events the relay log alone tells a reader its position and GTID set after each transaction.
+
+A Gap event has the type 28 (Ignorable_log_event) and the flag ``LOG_EVENT_IGNORABLE_F``, so that servers, ``mysqlbinlog``
+and ``mariadb-binlog`` pass over the event. The layout of its body, in little-endian numbers:
+
+    | bytes | meaning |
+    |-------|---------|
+    | 8     | the signature ``DUMPFLTR`` |
+    | 1     | the version of the layout, 1 |
+    | 1     | the kind: 1 for a gap, 2 for the head of a relay log file |
+    | 8     | the position after the dropped transactions; 0: only hits, of the transaction here |
+    | 2     | the number of kinds of rules with hits |
+    | 4     | the number of runs of GTIDs |
+    | 9 * n | for each kind of rule: its number in the protocol, 1 byte, and the number of hits, 8 bytes |
+    | …     | for each run: the length of the GTID source, 1 byte, the source, the first and last number, 8 bytes each |
+
+A GTID source is a MySQL server's uuid of 16 bytes with its tag, or MariaDB's domain id and server id of 4 bytes each.
+The event's ``end_log_pos`` has the low 32 bits of the position. The body of a head is JSON after the kind.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dumpfilter.binlog import _gap_kernels as K
+from dumpfilter.binlog.events import HEADER_LENGTH, LOG_EVENT_IGNORABLE_F, EventHeader, EventType
+from dumpfilter.binlog.gtid import GtidSet
+from dumpfilter.binlog.gtid_sources import SourceKey, add_run
+from dumpfilter.errors import BinlogCorrupt
+
+SIGNATURE = b"DUMPFLTR"
+_VERSION = 1
+_GAP = 1
+_HEAD = 2
+_PREFIX = struct.Struct("<8sBB")
+_FIXED = struct.Struct("<QHI")
+_HIT = struct.Struct("<BQ")
+_RUN = struct.Struct("<QQ")
+
+Integers = npt.NDArray[np.int64]
+
+
+class GapColumns(NamedTuple):
+    """The gaps of one chunk of the stream, in columns. :mod:`dumpfilter.dump.gaps` says what a gap is."""
+
+    sources: tuple[bytes, ...]
+    """The GTID sources, as bytes of the event's body."""
+    offset: Integers
+    """The bytes of the chunk's events that come before each gap."""
+    end: Integers
+    """The position after each gap in the master's binlog file; 0 for hits of the transaction here."""
+    runs_until: Integers
+    """The index after each gap's last run of GTIDs."""
+    run_source: Integers
+    """The index into ``sources`` for each run."""
+    run_first: Integers
+    run_last: Integers
+    hits_until: Integers
+    """The index after each gap's last count of hits."""
+    hit_kind: Integers
+    """The number of the rule's kind in the protocol."""
+    hit_count: Integers
+
+
+@dataclass(frozen=True)
+class Gap:
+    """The content of a Gap event: what the master dropped at this place of the stream."""
+
+    end: int = 0
+    """The position after the dropped transactions in the master's binlog file, bytes.
+
+    The position is 0 in an event that only has hits of the transaction that follows or goes on.
+    """
+    hits: dict[int, int] = field(default_factory=dict)
+    """The hits of dropped events, by the number of the rule's kind in the protocol."""
+    runs: tuple[tuple[bytes, int, int], ...] = ()
+    """The GTIDs of the dropped transactions: GTID source, first and last number of each run."""
+
+    def add_to(self, gtids: GtidSet) -> None:
+        """Add the GTIDs of the dropped transactions to a GTID set of the same family. Raises GtidError for another."""
+        for source, first, last in self.runs:
+            add_run(gtids, source_key(source), first, last)
+
+
+class Head(NamedTuple):
+    """The first event after the head of a relay log file, which says from which master the events came."""
+
+    members: dict[str, Any]
+
+
+def source_bytes(key: SourceKey) -> bytes:
+    """Return the bytes that stand for a GTID source in a Gap event."""
+    if isinstance(key[0], bytes):
+        return key[0] + str(key[1]).encode()
+    return struct.pack("<II", *key)
+
+
+def source_key(source: bytes) -> SourceKey:
+    """Return the GTID source that the bytes in a Gap event stand for."""
+    if len(source) == 8:
+        domain, server = struct.unpack("<II", source)
+        return domain, server
+    return source[:16], source[16:].decode()
+
+
+def is_gap_event(kind: int, body: bytes | memoryview) -> bool:
+    """Tell whether an event of type ``kind`` is a Gap event or a head, by the signature in its body."""
+    return kind == EventType.IGNORABLE and bytes(body[: len(SIGNATURE)]) == SIGNATURE
+
+
+def make_head(members: dict[str, Any], *, server_id: int, checksum: bool) -> bytes:
+    """Return the event that tells the origin of a relay log file's events, as raw bytes."""
+    body = _PREFIX.pack(SIGNATURE, _VERSION, _HEAD) + json.dumps(members, sort_keys=True).encode()
+    return _event(body, server_id=server_id, end_log_pos=0, checksum=checksum)
+
+
+def make_gap(gap: Gap, *, server_id: int, checksum: bool) -> bytes:
+    """Return a Gap event as raw bytes. :func:`with_gaps` makes many events at once."""
+    parts = [
+        _PREFIX.pack(SIGNATURE, _VERSION, _GAP),
+        _FIXED.pack(gap.end, len(gap.hits), len(gap.runs)),
+        *(_HIT.pack(kind, count) for kind, count in gap.hits.items()),
+        *(bytes([len(source)]) + source + _RUN.pack(first, last) for source, first, last in gap.runs),
+    ]
+    return _event(b"".join(parts), server_id=server_id, end_log_pos=gap.end, checksum=checksum)
+
+
+def _event(body: bytes, *, server_id: int, end_log_pos: int, checksum: bool) -> bytes:
+    size = HEADER_LENGTH + len(body) + 4 * checksum
+    low = end_log_pos & 0xFFFFFFFF
+    raw = EventHeader(0, EventType.IGNORABLE, server_id, size, low, LOG_EVENT_IGNORABLE_F).pack() + body
+    return raw + struct.pack("<I", zlib.crc32(raw)) if checksum else raw
+
+
+def parse_gap_event(body: bytes | memoryview) -> Gap | Head:
+    """Return the content of a Gap event. ``body`` is the event without header and checksum.
+
+    Raises BinlogCorrupt, without a place, when the body is malformed or of a later version.
+    """
+    data = bytes(body)
+    try:
+        signature, version, kind = _PREFIX.unpack_from(data)
+        if signature != SIGNATURE or version != _VERSION or kind not in (_GAP, _HEAD):
+            raise BinlogCorrupt(
+                f"a Gap event has version {version} and kind {kind}, which this release does not know"
+            )
+        if kind == _HEAD:
+            members = json.loads(data[_PREFIX.size :])
+            if not isinstance(members, dict):
+                raise ValueError
+            return Head(members)
+        at = _PREFIX.size
+        end, n_hits, n_runs = _FIXED.unpack_from(data, at)
+        at += _FIXED.size
+        hits = {}
+        for _ in range(n_hits):
+            number, count = _HIT.unpack_from(data, at)
+            hits[number] = count
+            at += _HIT.size
+        runs = []
+        for _ in range(n_runs):
+            length = data[at]
+            source = data[at + 1 : at + 1 + length]
+            if len(source) != length or not (length == 8 or length >= 16):
+                raise ValueError
+            first, last = _RUN.unpack_from(data, at + 1 + length)
+            runs.append((source, first, last))
+            at += 1 + length + _RUN.size
+        if at != len(data):
+            raise ValueError
+    except (struct.error, IndexError, ValueError):
+        raise BinlogCorrupt("a Gap event is malformed") from None
+    return Gap(end, hits, tuple(runs))
+
+
+def with_gaps(events: bytes, gaps: GapColumns, *, server_id: int, checksum: bool) -> bytes:
+    """Return the events of a chunk with a Gap event at the place of each gap.
+
+    ``server_id`` goes into the headers of the Gap events, and ``checksum`` tells whether events end in a CRC32.
+    """
+    if not len(gaps.offset):
+        return events
+    lengths = np.array([len(source) for source in gaps.sources], np.int64)
+    sources = np.frombuffer(b"".join(gaps.sources), np.uint8)
+    run_size = 1 + _RUN.size + (lengths[gaps.run_source] if len(lengths) else np.empty(0, np.int64))
+    fixed = HEADER_LENGTH + _PREFIX.size + _FIXED.size + 4 * checksum
+    size = len(events) + len(gaps.offset) * fixed + len(gaps.hit_kind) * _HIT.size + int(run_size.sum())
+    out = np.empty(size, np.uint8)
+    used = K.with_gaps(
+        np.frombuffer(events, np.uint8),
+        sources,
+        np.concatenate([[0], np.cumsum(lengths)]),
+        gaps.offset,
+        gaps.end,
+        gaps.runs_until,
+        gaps.run_source,
+        gaps.run_first,
+        gaps.run_last,
+        gaps.hits_until,
+        gaps.hit_kind,
+        gaps.hit_count,
+        np.frombuffer(_PREFIX.pack(SIGNATURE, _VERSION, _GAP), np.uint8),
+        np.uint32(server_id),
+        checksum,
+        out,
+    )
+    assert used == size
+    return out.tobytes()

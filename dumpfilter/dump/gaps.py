@@ -1,0 +1,183 @@
+"""Gaps: the places of a chunk at which the master dropped transactions, with everything the slave must know of them.
+
+A slave gets no event of a transaction that the master drops whole. The slave still needs the transaction's GTID, the
+position after the transaction, and the hits (uses of filter rules) of the dropped events. A gap tells all three for a
+run of consecutive dropped transactions. The gap names its place among the chunk's events, so that the slave knows the
+GTID set after each transaction that it applies.
+
+Events are also dropped inside a transaction that is sent in part. Their hits are told by a gap without an end, which
+stands before or inside this transaction. Such a gap moves no position.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dumpfilter.dump import _chunk_kernels as K
+from dumpfilter.filter.hits import KINDS, Hits
+
+Integers = npt.NDArray[np.int64]
+
+OF_NEXT = 0
+"""The value in place of a gap's end which says that the gap only has hits of the transaction that follows."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gaps:
+    """The gaps of one chunk, in the order of the stream."""
+
+    offset: Integers
+    """The bytes of the chunk's events that come before each gap, int64 of shape (n,)."""
+    end: Integers
+    """The position in the binlog file after each gap's last transaction, or ``OF_NEXT``, int64 of shape (n,)."""
+    runs_until: Integers
+    """The index after each gap's last row of ``runs``, int64 of shape (n,)."""
+    runs: Integers
+    """The GTIDs of the dropped transactions, int64 of shape (m, 3).
+
+    The columns are the number of the GTID source, the first and the last transaction number of a run.
+    """
+    hits_until: Integers
+    """The index after each gap's last row of ``hits``, int64 of shape (n,)."""
+    hits: Integers
+    """The hits of dropped events, int64 of shape (k, 2). The columns are the column of ``KINDS`` and the count."""
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+    @property
+    def counted(self) -> Hits:
+        """The hits of all gaps together, by kind of rule."""
+        counts: Hits = Counter()
+        for kind, count in self.hits.tolist():
+            counts[KINDS[kind]] += count
+        return counts
+
+    @property
+    def joined_runs(self) -> Integers:
+        """The GTIDs of all gaps together, with neighbouring runs joined."""
+        if len(self.runs) < 2:
+            return self.runs
+        joined: Integers = K.joined_runs(self.runs)
+        return joined
+
+    def part(self, first: int, stop: int) -> Gaps:
+        """Return the gaps from number ``first`` up to, but without, ``stop``."""
+        runs, more_runs = _bounds(self.runs_until, first, stop)
+        hits, more_hits = _bounds(self.hits_until, first, stop)
+        return Gaps(
+            self.offset[first:stop],
+            self.end[first:stop],
+            self.runs_until[first:stop] - runs,
+            self.runs[runs:more_runs],
+            self.hits_until[first:stop] - hits,
+            self.hits[hits:more_hits],
+        )
+
+    def between(self, begin: int, end: int) -> Gaps:
+        """Return the gaps at offsets from ``begin`` up to, but without, ``end``, with offsets counted from ``begin``."""
+        first, stop = np.searchsorted(self.offset, [begin, end]).tolist()
+        part = self.part(first, stop)
+        return Gaps(part.offset - begin, part.end, part.runs_until, part.runs, part.hits_until, part.hits)
+
+    def followed_by(self, later: Gaps) -> Gaps:
+        """Return these gaps and the gaps ``later`` of the next chunk, when this chunk has no events.
+
+        The last gap here and the first gap there are one gap when both lie between the same two transactions.
+        """
+        if not len(self) or not len(later):
+            return later if len(later) else self
+        is_one = later.offset[0] == 0 and later.end[0] != OF_NEXT and self.end[-1] != OF_NEXT
+        kept = len(self) - bool(is_one)
+        return Gaps(
+            np.concatenate([self.offset[:kept], later.offset]),
+            np.concatenate([self.end[:kept], later.end]),
+            np.concatenate([self.runs_until[:kept], later.runs_until + len(self.runs)]),
+            np.concatenate([self.runs, later.runs]),
+            np.concatenate([self.hits_until[:kept], later.hits_until + len(self.hits)]),
+            np.concatenate([self.hits, later.hits]),
+        )
+
+
+def _bounds(until: Integers, first: int, stop: int) -> tuple[int, int]:
+    begin = int(until[first - 1]) if first else 0
+    return begin, int(until[stop - 1]) if stop else 0
+
+
+_NONE: Integers = np.empty(0, np.int64)
+NO_GAPS = Gaps(_NONE, _NONE, _NONE, np.empty((0, 3), np.int64), _NONE, np.empty((0, 2), np.int64))
+"""The gaps of a chunk in which the master drops nothing."""
+
+
+def gap_at(offset: int, end: int) -> Gaps:
+    """Return one gap without GTIDs and hits, which moves the slave's position to ``end``."""
+    return Gaps(
+        np.array([offset]),
+        np.array([end]),
+        np.zeros(1, np.int64),
+        NO_GAPS.runs,
+        np.zeros(1, np.int64),
+        NO_GAPS.hits,
+    )
+
+
+def find_gaps(
+    transactions: Sequence[int] | npt.NDArray[np.int64],
+    tail_offset: npt.NDArray[np.int64],
+    tail_end: npt.NDArray[np.int64],
+    first: int,
+    start: npt.NDArray[np.int64],
+    sent_before: npt.NDArray[np.int64],
+    sources: npt.NDArray[np.int32],
+    numbers: npt.NDArray[np.int64],
+    is_kept: npt.NDArray[np.bool_],
+    hits: Integers,
+) -> tuple[Gaps, Integers]:
+    """Return the gaps of consecutive chunks, and for each chunk the index after its last gap.
+
+    Parameters:
+        transactions: for each chunk, the number of the first transaction that does not end in the chunk or before.
+        tail_offset, tail_end: for each chunk, the place after its last complete transaction, as bytes of the chunk's
+            events and as a position in the binlog file.
+        first: the number of the first transaction of the first chunk.
+        start: the position in the binlog file at which each transaction begins.
+        sent_before: for each transaction, the bytes of its chunk's events that come before the transaction.
+        sources, numbers: each transaction's GTID; a negative source for none.
+        is_kept: whether any event of each transaction is sent.
+        hits: the hits of dropped events, of shape (k, 3): transaction, column of ``KINDS``, count, by transaction.
+    """
+    until = np.asarray(transactions, np.int64)
+    last = int(until[-1]) if len(until) else first
+    most = 2 * (last - first) + len(until)
+    places = np.empty((most, 4), np.int64)
+    runs = np.empty((max(last - first, 0), 3), np.int64)
+    counts = np.empty((min(len(hits), most * len(KINDS)), 2), np.int64)
+    chunk_gaps = np.empty(len(until), np.int64)
+    n, n_runs, n_hits = K.find_gaps(
+        until,
+        tail_offset,
+        tail_end,
+        first,
+        start,
+        sent_before,
+        sources,
+        numbers,
+        is_kept,
+        hits,
+        len(KINDS),
+        places,
+        runs,
+        counts,
+        chunk_gaps,
+    )
+    # Each part is a copy, so that the large arrays are freed.
+    columns = places[:n].T.copy()
+    return (
+        Gaps(columns[0], columns[1], columns[2], runs[:n_runs].copy(), columns[3], counts[:n_hits].copy()),
+        chunk_gaps,
+    )

@@ -1,0 +1,114 @@
+"""The conversion between gaps, the places at which the master dropped transactions, and their gRPC message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dumpfilter.binlog.gap_events import GapColumns, source_bytes
+from dumpfilter.binlog.gtid_sources import SourceKey
+from dumpfilter.errors import StreamDamaged
+from dumpfilter.filter.convert import kind_from_number, kind_number
+from dumpfilter.filter.hits import KINDS, Hits
+from dumpfilter.v1 import dumpfilter_pb2 as pb
+
+if TYPE_CHECKING:
+    from dumpfilter.dump.gaps import Gaps
+
+_KIND_NUMBERS = np.array([kind_number(kind) for kind in KINDS], np.int64)
+
+
+def gaps_to_proto(gaps: Gaps, key_of: Callable[[int], SourceKey]) -> pb.Gaps:
+    """Return the gRPC message for a chunk's gaps. ``key_of`` returns the GTID source with a number."""
+    numbers, source = np.unique(gaps.runs[:, 0], return_inverse=True)
+    first, last = gaps.runs[:, 1], gaps.runs[:, 2]
+    before = np.concatenate([[0], last[:-1]]) if len(last) else last
+    has_end = gaps.end != 0
+    ends = gaps.end[has_end]
+    steps = np.zeros(len(gaps), np.int64)
+    steps[has_end] = np.diff(ends, prepend=0)
+    return pb.Gaps(
+        source=[source_bytes(key_of(number)) for number in numbers.tolist()],
+        offset=np.diff(gaps.offset, prepend=0).tolist(),
+        end=steps.tolist(),
+        runs=np.diff(gaps.runs_until, prepend=0).tolist(),
+        run_source=source.tolist(),
+        run_first=(first - before).tolist(),
+        run_length=(last - first + 1).tolist(),
+        hits=np.diff(gaps.hits_until, prepend=0).tolist(),
+        hit_kind=_KIND_NUMBERS[gaps.hits[:, 0]].tolist(),
+        hit_count=gaps.hits[:, 1].tolist(),
+    )
+
+
+def gaps_from_proto(message: pb.Gaps) -> GapColumns:
+    """Return the gaps of a chunk from the gRPC message.
+
+    Raises StreamDamaged for a message whose lists contradict each other.
+    """
+    try:
+        columns = {name: np.array(getattr(message, name), np.int64) for name in _COLUMNS}
+    except OverflowError:
+        raise StreamDamaged("the gaps of a chunk have impossible numbers") from None
+    n = len(columns["offset"])
+    runs_until, hits_until = np.cumsum(columns["runs"]), np.cumsum(columns["hits"])
+    steps = columns["end"]
+    n_runs, n_hits = len(columns["run_source"]), len(columns["hit_kind"])
+    first = columns["run_first"]
+    if n_runs and len(columns["run_length"]) == len(first) == n_runs:
+        # A run is told by its distance from the end of the run before.
+        first = np.cumsum(first + np.concatenate([[0], columns["run_length"][:-1] - 1]))
+    is_sound = (
+        len(steps) == len(runs_until) == len(hits_until) == n
+        and len(first) == len(columns["run_length"]) == n_runs
+        and len(columns["hit_count"]) == n_hits
+        and (int(runs_until[-1]) if n else 0) == n_runs
+        and (int(hits_until[-1]) if n else 0) == n_hits
+        and all(int(columns[name].min(initial=0)) >= 0 for name in _COLUMNS if name != "run_first")
+        and int(columns["run_source"].max(initial=-1)) < len(message.source)
+        and int(columns["run_length"].min(initial=1)) > 0
+        and int(first.min(initial=1)) > 0
+        and all(len(key) == 8 or 16 <= len(key) <= 255 for key in message.source)
+    )
+    if not is_sound:
+        raise StreamDamaged("the gaps of a chunk contradict each other")
+    return GapColumns(
+        sources=tuple(message.source),
+        offset=np.cumsum(columns["offset"]),
+        end=np.where(steps > 0, np.cumsum(steps), 0),
+        runs_until=runs_until,
+        run_source=columns["run_source"],
+        run_first=first,
+        run_last=first + columns["run_length"] - 1,
+        hits_until=hits_until,
+        hit_kind=columns["hit_kind"],
+        hit_count=columns["hit_count"],
+    )
+
+
+_COLUMNS = (
+    "offset",
+    "end",
+    "runs",
+    "run_source",
+    "run_first",
+    "run_length",
+    "hits",
+    "hit_kind",
+    "hit_count",
+)
+
+
+def hits_from_numbers(counts: dict[int, int]) -> Hits:
+    """Return hits by kind of rule from counts by the kinds' numbers in the protocol.
+
+    The function leaves out kinds that only a newer master knows.
+    """
+    found: Hits = Hits()
+    for number, count in counts.items():
+        kind = kind_from_number(number)
+        if kind is not None:
+            found[kind] += count
+    return found

@@ -1,0 +1,84 @@
+"""The check of received events before they are written: their lengths, and their checksums."""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+
+from dumpfilter.binlog._gap_kernels import whole_events
+from dumpfilter.binlog.crc32 import all_sound
+from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH
+from dumpfilter.errors import StreamDamaged
+
+_LARGEST_EVENT = 0x7FFFFFFF
+
+
+class EventProof:
+    """The check of a stream's events, piece by piece. A piece may end inside an event, even inside its header.
+
+    ``checksum`` tells whether events end in a CRC32. Without checksums only the events' lengths can be checked.
+    """
+
+    def __init__(self, *, checksum: bool) -> None:
+        self._checksum = checksum
+        self._smallest = HEADER_LENGTH + (CHECKSUM_LENGTH if checksum else 0)
+        self._header = b""
+        """The part of an incomplete header that the last piece ended with."""
+        self._left = 0
+        """The bytes that are still missing from an event whose header is complete."""
+        self._crc = 0
+        self._held = b""
+        """The last bytes of an incomplete event, at most 4, which may be a part of its checksum."""
+
+    def check(self, events: bytes) -> None:
+        """Check the next piece of the stream. Raises StreamDamaged for an impossible length or a wrong checksum."""
+        at = self._finish(events) if self._left or self._header else 0
+        if at >= len(events):
+            return
+        data = np.frombuffer(events, np.uint8)
+        end = int(whole_events(data, at, self._smallest))
+        if end < 0:
+            raise _impossible_length()
+        if self._checksum and not all_sound(np.uintp(data.ctypes.data), np.int64(at), np.int64(end)):
+            raise _wrong_checksum()
+        if end < len(events):
+            self._finish(events[end:])
+
+    def _finish(self, piece: bytes) -> int:
+        """Take the bytes of ``piece`` that belong to the incomplete event, and return their number."""
+        at = 0
+        if not self._left:
+            at = min(HEADER_LENGTH - len(self._header), len(piece))
+            self._header += piece[:at]
+            if len(self._header) < HEADER_LENGTH:
+                return at
+            size = int.from_bytes(self._header[9:13], "little")
+            if not self._smallest <= size <= _LARGEST_EVENT:
+                raise _impossible_length()
+            self._left, self._crc, self._held = size, 0, b""
+            self._take(self._header)
+            self._header = b""
+            if not self._left:
+                return at
+        rest = piece[at : at + self._left]
+        self._take(rest)
+        return at + len(rest)
+
+    def _take(self, piece: bytes) -> None:
+        self._left -= len(piece)
+        if not self._checksum:
+            return
+        data = self._held + piece
+        self._crc = zlib.crc32(data[:-CHECKSUM_LENGTH], self._crc)
+        self._held = data[-CHECKSUM_LENGTH:]
+        if not self._left and int.from_bytes(self._held, "little") != self._crc:
+            raise _wrong_checksum()
+
+
+def _impossible_length() -> StreamDamaged:
+    return StreamDamaged("an event has an impossible length")
+
+
+def _wrong_checksum() -> StreamDamaged:
+    return StreamDamaged("an event's checksum does not match")
