@@ -67,8 +67,9 @@ class ListenAddress:
         except RuntimeError:
             port = 0
         if not port:
+            unusable = "" if self.tls is None else ", or gRPC cannot use the certificate of --tls-cert"
             raise OptionError(
-                f"cannot listen on {self}: the port is taken, or the address is not this machine's; choose "
+                f"cannot listen on {self}: the port is taken, or the address is not this machine's{unusable}; choose "
                 "others with --host and --port"
             )
         return port

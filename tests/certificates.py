@@ -10,6 +10,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPrivateKeyTypes
 from cryptography.x509.oid import NameOID
 
 _NOW = datetime.datetime.now(datetime.UTC)
@@ -55,14 +56,17 @@ class Authority:
         begins: datetime.datetime = _NOW - _DAY,
         ends: datetime.datetime = _NOW + _DAY,
         password: bytes | None = None,
-        address: str = "127.0.0.1",
+        address: str | None = "127.0.0.1",
+        key: CertificateIssuerPrivateKeyTypes | None = None,
     ) -> Issued:
         """Write a certificate for an address and its key, which is encrypted when there is a password."""
-        key = rsa.generate_private_key(65537, 2048)
+        key = key or rsa.generate_private_key(65537, 2048)
         issued = Issued(self._directory / f"{name}.pem", self._directory / f"{name}-key.pem")
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))])
-        built = self._builder(subject, key, begins, ends).add_extension(names, critical=False)
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)] if name else [])
+        built = self._builder(subject, key, begins, ends)
+        if address is not None:
+            names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))])
+            built = built.add_extension(names, critical=False)
         self._write(issued.certificate, built)
         issued.key.write_bytes(
             key.private_bytes(
@@ -74,7 +78,11 @@ class Authority:
         return issued
 
     def _builder(
-        self, subject: x509.Name, key: rsa.RSAPrivateKey, begins: datetime.datetime, ends: datetime.datetime
+        self,
+        subject: x509.Name,
+        key: CertificateIssuerPrivateKeyTypes,
+        begins: datetime.datetime,
+        ends: datetime.datetime,
     ) -> x509.CertificateBuilder:
         return (
             x509.CertificateBuilder()

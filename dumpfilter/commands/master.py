@@ -75,7 +75,7 @@ def master_command(
     from dumpfilter.filter.rules import make_rules
     from dumpfilter.master.process import MasterOptions, run_master
 
-    tls = protection.tls()
+    tls = protection.tls(for_grpc=True)
     options = MasterOptions(
         source=source_of(binlogs),
         listen=listen.address(protection, tls),

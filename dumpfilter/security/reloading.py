@@ -19,15 +19,17 @@ _Stamp = tuple[tuple[int, int, int, int] | None, ...]
 class ReloadingTls:
     """TLS settings from files. A server asks for :meth:`current` before each handshake.
 
-    Connections that exist keep the certificate of their handshake. The constructor raises OptionError for files that
+    Connections that exist keep the certificate of their handshake. With ``for_grpc`` the key must be of a kind that
+    gRPC can use. The constructor raises OptionError for files that
     cannot be used. Any thread may call the methods.
     """
 
-    def __init__(self, files: TlsFiles) -> None:
+    def __init__(self, files: TlsFiles, *, for_grpc: bool = False) -> None:
         self._files = files
+        self._for_grpc = for_grpc
         self._lock = threading.Lock()
         self._stamp = _stamp(files)
-        self._tls = load_tls(files)
+        self._tls = load_tls(files, for_grpc=for_grpc)
 
     def current(self) -> ServerTls:
         """Return the settings of the files as the files are now.
@@ -44,7 +46,7 @@ class ReloadingTls:
 
     def _reload(self) -> None:
         try:
-            self._tls = load_tls(self._files)
+            self._tls = load_tls(self._files, for_grpc=self._for_grpc)
         except OptionError as error:
             log.error("tls.not_reloaded", reason=str(error), hint="the certificate from before stays in use")
         else:

@@ -9,8 +9,9 @@ import structlog
 
 from dumpfilter.errors import OptionError, TlsError
 from dumpfilter.security.exposure import is_loopback
-from dumpfilter.slave.source_tls import Verification, agree, speaks_tls
+from dumpfilter.slave.source_tls import Verification
 from dumpfilter.slave.threads.master_options import MasterOptions
+from dumpfilter.slave.tls_trial import agree, speaks_tls
 
 log = structlog.get_logger("dumpfilter.slave")
 
@@ -24,6 +25,9 @@ CHANNEL_OPTIONS = (
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_retries", 0),
 )
+
+_NEVER_CONNECTED = ("Connection refused", "DNS", "imeout", "nreachable", "No route")
+"""Parts of gRPC's texts for masters that the slave has not reached at all."""
 
 
 def open_channel(options: MasterOptions, stopped: Callable[[], bool]) -> grpc.Channel:
@@ -56,7 +60,7 @@ def explain_failure(options: MasterOptions, error: grpc.RpcError, stopped: Calla
     if (
         options.tls is not None
         or error.code() is not grpc.StatusCode.UNAVAILABLE
-        or "Connection refused" in details
+        or any(reason in details for reason in _NEVER_CONNECTED)
         or not speaks_tls(*_split(options.address), stopped)
     ):
         return

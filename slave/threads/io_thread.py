@@ -35,13 +35,13 @@ from dumpfilter.errors import (
     TlsError,
 )
 from dumpfilter.filter.convert import names_from_proto, names_to_proto
-from dumpfilter.slave.source_tls import Unreachable
 from dumpfilter.slave.state.master_info import MasterInfo
 from dumpfilter.slave.threads.backoff import Backoff
 from dumpfilter.slave.threads.connection import explain_failure, open_channel
 from dumpfilter.slave.threads.master_options import MasterOptions
 from dumpfilter.slave.threads.received import Received
 from dumpfilter.slave.threads.receiver import Receiver
+from dumpfilter.slave.tls_trial import Unreachable
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 

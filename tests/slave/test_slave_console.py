@@ -182,9 +182,7 @@ def hide_a_table_map(relay: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["a flipped bit", "a cut file", "no file"])
 @pytest.mark.parametrize("restart", [False, True])
-def test_a_damaged_relay_log_is_fetched_again(
-    data: Path, tmp_path: Path, damage: str, restart: bool
-) -> None:
+def test_a_damaged_relay_log_is_fetched_again(data: Path, tmp_path: Path, damage: str, restart: bool) -> None:
     with serving(data / "mysql-row") as master, driven(tmp_path / "s") as slave:
         slave.follow(master)
         slave.sql("START REPLICA UNTIL SOURCE_LOG_FILE = 'bin.000001', SOURCE_LOG_POS = 2000")

@@ -52,13 +52,13 @@ class ProtectionOptions(OptionGroup):
         ),
     ] = False
 
-    def tls(self) -> ReloadingTls | None:
+    def tls(self, *, for_grpc: bool = False) -> ReloadingTls | None:
         """Return the TLS settings of the files, or None without ``--tls-cert`` and ``--tls-key``.
 
-        Raises OptionError for files that cannot be used.
+        With ``for_grpc`` the key must be of a kind that gRPC can use. Raises OptionError for files that cannot be used.
         """
         from dumpfilter.security.reloading import ReloadingTls
         from dumpfilter.security.tls import TlsFiles
 
         files = TlsFiles(self.tls_cert, self.tls_key, self.tls_ca)
-        return ReloadingTls(files) if files.has_certificate else None
+        return ReloadingTls(files, for_grpc=for_grpc) if files.has_certificate else None
