@@ -128,13 +128,11 @@ class ChunkWriter:
             if is_here:
                 if len(plan.completed):
                     chunk.completed.CopyFrom(runs_to_proto(plan.completed, key_of))
-            gaps = (
-                plan.gaps
-                if size >= len(events)
-                else plan.gaps.between(begin, len(events) + 1 if is_last else begin + size)
-            )
-            if len(gaps):
-                chunk.gaps.CopyFrom(gaps_to_proto(gaps, key_of))
+            if is_before or is_here:
+                # The gap after the last complete transaction belongs to the chunk that has the resume point.
+                gaps = plan.gaps.between(begin, begin + size if is_before else len(events) + 1)
+                if len(gaps):
+                    chunk.gaps.CopyFrom(gaps_to_proto(gaps, key_of))
             chunk.crc32 = chunk_crc32(chunk)
             self._end = end
             yield chunk

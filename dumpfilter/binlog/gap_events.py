@@ -163,10 +163,11 @@ def parse_gap_event(body: bytes | memoryview) -> Gap | Head:
         at = _PREFIX.size
         end, n_hits, n_runs = _FIXED.unpack_from(data, at)
         at += _FIXED.size
-        hits = {}
+        hits: dict[int, int] = {}
         for _ in range(n_hits):
             number, count = _HIT.unpack_from(data, at)
-            hits[number] = count
+            # A gap that the master joined from several ones names a kind of rule once for each.
+            hits[number] = hits.get(number, 0) + count
             at += _HIT.size
         runs = []
         for _ in range(n_runs):

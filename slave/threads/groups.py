@@ -14,6 +14,8 @@ from dumpfilter.binlog.events import MYSQL_GTIDS, ROWS, STATEMENTS, EventType, S
 
 _OPENING = types_of(Symbol.CONTEXT, Symbol.TABLE_MAP)
 _ENDING = types_of(Symbol.XID, Symbol.XA_PREPARE, Symbol.PAYLOAD)
+_LONE = STATEMENTS | {EventType.INCIDENT}
+"""The events that are a group of their own outside of BEGIN and COMMIT."""
 _FL_STANDALONE = 0x01
 
 
@@ -99,7 +101,7 @@ class Groups:
                 self._state = _State.STATEMENT
                 if statement_end:
                     return self._end()
-        elif kind in STATEMENTS and self._state is not _State.TRANSACTION:
+        elif kind in _LONE and self._state is not _State.TRANSACTION:
             return self._end()
         return False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.binlog.gtid import GtidSet
-from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.binlog.gtid_sources import SourceKey, SourceNumbers
 from dumpfilter.dump import ChunkPlan, Counts, DumpThread, render
 from dumpfilter.errors import PositionError
 from dumpfilter.filter import Filter, ReplicationFilter, Rule, make_rule
@@ -53,6 +54,7 @@ class Dumped:
     completed: list[tuple[object, int]] = field(default_factory=list)
     empty: list[tuple[object, int]] = field(default_factory=list)
     counts: Counts = field(default_factory=Counts)
+    key_of: Callable[[int], SourceKey] = lambda number: (0, 0)
 
     @property
     def stream(self) -> bytes:
@@ -76,7 +78,7 @@ def dump(
     thread = DumpThread(flags, sources, chunk_size=chunk_size, exclude=exclude)
     thread.start_file(file.first_event if start is None else start, file.read)
     reader = SegmentReader(file, subjects, sources, segment_size=segment_size)
-    out = Dumped()
+    out = Dumped(key_of=lambda number: sources.key(number, fd.family))
     while (segment := reader.next()) is not None:
         if segment.end <= (thread.position or 0):
             continue

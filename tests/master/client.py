@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 
 import grpc
 
+from dumpfilter.binlog.gap_events import Gap
+from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.filter import Filter
 from dumpfilter.filter.convert import filter_to_proto
+from dumpfilter.filter.hits import Hits
 from dumpfilter.master.server import MasterServer
+from dumpfilter.stream.gaps import gaps_from_proto, hits_from_numbers
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
 
@@ -29,3 +34,19 @@ class Client:
     def dump(self, slave_id: str, **request: object) -> Iterator[pb.Chunk]:
         request.setdefault("once", True)
         return self.stub.Dump(pb.DumpRequest(slave_id=slave_id, **request))
+
+
+def dropped_gtids(gtids: GtidSet, chunk: pb.Chunk) -> None:
+    """Add the GTIDs of the transactions that a chunk says the master dropped to a GTID set."""
+    gaps = gaps_from_proto(chunk.gaps)
+    runs = zip(gaps.run_source.tolist(), gaps.run_first.tolist(), gaps.run_last.tolist(), strict=True)
+    Gap(runs=tuple((gaps.sources[source], first, last) for source, first, last in runs)).add_to(gtids)
+
+
+def hits_of(chunk: pb.Chunk) -> Hits:
+    """Return the hits of the events that a chunk says the master dropped."""
+    gaps = gaps_from_proto(chunk.gaps)
+    hits: Hits = Counter()
+    for kind, count in zip(gaps.hit_kind.tolist(), gaps.hit_count.tolist(), strict=True):
+        hits.update(hits_from_numbers({kind: count}))
+    return hits

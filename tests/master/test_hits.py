@@ -11,7 +11,7 @@ import pytest
 
 from dumpfilter.binlog.events import EventType
 from dumpfilter.filter import Filter
-from dumpfilter.filter.convert import filter_to_proto, hits_from_proto, origin_to_proto
+from dumpfilter.filter.convert import filter_to_proto, origin_to_proto
 from dumpfilter.filter.hits import Hits
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.filter.rules import RuleKind
@@ -19,7 +19,7 @@ from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.dump.test_hits import counted
-from tests.master.client import Client
+from tests.master.client import Client, hits_of
 from tests.master.test_service import ORACLE
 from tests.support import MemoryFile
 
@@ -65,7 +65,7 @@ def test_hits(client: Client, options: list[str], chunk_size: int) -> None:
                 slave += counted(fd, stream, rules)
             fd, stream = MemoryFile(b"\xfebin" + chunk.format_description).format_description, b""
         stream += chunk.events
-        master.update(hits_from_proto(chunk.hits))
+        master.update(hits_of(chunk))
     assert fd is not None
     slave += counted(fd, stream, rules)
     everything = _everything(rules)
@@ -82,7 +82,10 @@ def test_an_unwanted_server(client: Client) -> None:
     definition.origin.CopyFrom(origin_to_proto(OriginFilter(frozenset({writer}))))
     slave = client.stub.Register(pb.RegisterRequest(server_id=7, filter=definition, uuid=str(uuid.uuid4())))
     chunks = list(client.dump(slave.slave_id))
-    assert not any(chunk.completed.members or chunk.empty.members or chunk.hits for chunk in chunks)
+    assert not any(
+        chunk.completed.members or chunk.gaps.runs and sum(chunk.gaps.runs) or chunk.gaps.hit_kind
+        for chunk in chunks
+    )
     for chunk in chunks:
         # Rotate and Previous_gtids belong to the file
         assert {EventType.ROTATE, EventType.PREVIOUS_GTIDS} >= set(_kinds(chunk.events))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.slave.driven import wait_until
+from tests.slave.relayed import contents
 
 # The process imports everything once and forks a `dumpfilter` process for each line that it reads. A start costs
 # milliseconds.
@@ -21,7 +22,6 @@ import json, os, signal, sys
 import grpc, dumpfilter.commands.master, dumpfilter.commands.slave
 import dumpfilter.master.server, dumpfilter.slave.slave, dumpfilter.slave.console, dumpfilter.console.server
 from dumpfilter.cli import main
-from tests.slave.relayed import contents
 for line in sys.stdin:
     order = json.loads(line)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
