@@ -13,6 +13,7 @@ ALL = (
     "scan",
     "decide",
     "hostile",
+    "registrations",
     "grpc_end_to_end",
     "filter_file",
     "relay",

@@ -19,6 +19,7 @@ from dumpfilter.commands.manifest import manifest_command
 from dumpfilter.commands.master import master_command
 from dumpfilter.commands.option_groups.option_files import OptionFileCommand
 from dumpfilter.commands.package_environment import package_environment_command
+from dumpfilter.commands.password_hash import password_hash_command
 from dumpfilter.commands.purge import purge_command
 from dumpfilter.commands.slave import slave_command
 from dumpfilter.commands.split import split_command
@@ -50,6 +51,7 @@ app.command("inspect")(inspect_command)
 app.command("binlog")(binlog_command)
 app.command("explain")(explain_command)
 app.command("sql")(sql_command)
+app.command("password-hash")(password_hash_command)
 app.command("demo")(demo_command)
 
 

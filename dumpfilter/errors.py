@@ -61,6 +61,29 @@ class BinlogUnsupported(BinlogError):
     """An error about a valid binlog that dumpfilter cannot read: an encrypted file, or a format before version 4."""
 
 
+class BinlogUnreadable(BinlogError):
+    """An error about a binlog file that the operating system cannot open or read, for example a disk error (EIO)."""
+
+    def __init__(
+        self, what: str, *, file: str | None = None, position: int | None = None, momentary: bool = False
+    ) -> None:
+        super().__init__(what, file=file, position=position)
+        self.momentary = momentary
+        """Whether the error may pass by itself, for example because the process has too many open files."""
+
+    def located(self, file: str, position: int | None = None) -> BinlogUnreadable:
+        return type(self)(
+            self.what,
+            file=self.file if self.file is not None else file,
+            position=self.position if self.position is not None else position,
+            momentary=self.momentary,
+        )
+
+
+class BinlogReplaced(BinlogError):
+    """An error about a binlog file whose name now stands for another file with other events."""
+
+
 class BinlogMissing(BinlogError):
     """An error about a missing binlog file, which the binlog index file or a slave's position names."""
 

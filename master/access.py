@@ -1,12 +1,44 @@
-"""The check of a slave's user and password against the master's configuration."""
+"""The check of a slave's user and password against the master's configuration, and the waiting times of guessers."""
 
 from __future__ import annotations
 
-import hashlib
 import hmac
-from collections.abc import Mapping
+import ipaddress
+import math
+import secrets
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import monotonic
 
 from dumpfilter.errors import DumpfilterError
+from dumpfilter.master.imposed import peer_address
+from dumpfilter.security.passwords import (
+    MOST_PASSWORD,
+    PlainPassword,
+    ScryptHash,
+    StoredPassword,
+    to_bytes,
+)
+from dumpfilter.security.throttle import Throttle
+
+CHECKS_AT_ONCE = 2
+"""The most passwords that are hashed at once. Each takes 16 MiB of memory and about 50 ms of a processor."""
+MOST_WAITING = 16
+"""The most calls that wait for their turn to have a password hashed. Further calls are refused at once."""
+LONGEST_TURN = 1.0
+"""The longest time that a call waits for its turn, seconds."""
+
+FREE_GUESSES = 3
+"""The wrong passwords of one network address after which the address must wait."""
+FREE_GUESSES_OF_A_USER = 20
+"""The wrong passwords for one user, from all addresses, after which addresses that have guessed wrong must wait."""
+
+_MOST_DEVICES = 10_000
+_IPV6_NETWORK = 64
+_SHOWN_USER = 64
 
 
 class AccessDenied(DumpfilterError):
@@ -16,19 +48,149 @@ class AccessDenied(DumpfilterError):
     """
 
 
-def check_password(users: Mapping[str, str], user: str, password: str, *, peer: str) -> None:
-    """Check the user name and password of a slave from address ``peer``. Raises AccessDenied when they are wrong.
+class TryLater(DumpfilterError):
+    """The error for a password that the master does not check now, because of wrong ones before or many at once.
 
-    ``users`` maps user names to passwords. Without users, every slave is accepted. The check takes the same time for
-    every user and password, so that an attacker cannot learn from the time how much of a guess is right.
+    ``quiet`` says that the master has logged the guesser's waiting time already.
     """
-    if not users:
-        return
-    right = hmac.compare_digest(_digest(users.get(user, "")), _digest(password))
-    if not (right and user in users):
-        used = "YES" if password else "NO"
-        raise AccessDenied(f"Access denied for user {user[:64]!r} from {peer} (using password: {used})")
+
+    def __init__(self, text: str, *, quiet: bool = False) -> None:
+        super().__init__(text)
+        self.quiet = quiet
 
 
-def _digest(password: str) -> bytes:
-    return hashlib.sha256(password.encode("utf-8", "surrogatepass")).digest()
+@dataclass(frozen=True)
+class _Guesser:
+    """The names under which the throttles know a client."""
+
+    address: Hashable
+    user: str
+    device: bytes | None
+    """The digest of user and secret, for a slave that has proved its password with this secret before."""
+
+
+class Access:
+    """The users that slaves may connect as, and the check of their passwords. Thread-safe.
+
+    Without users every slave is accepted. A wrong password makes the client's network address wait, longer each time,
+    before its next password is checked. So do many wrong passwords for one user. A slave that has proved its password
+    before is known by its secret, and never waits for others' wrong passwords. A slave's right password is hashed once;
+    later checks compare a digest that the master keeps in memory.
+    """
+
+    def __init__(
+        self, users: Mapping[str, StoredPassword], *, clock: Callable[[], float] = monotonic
+    ) -> None:
+        self._key = secrets.token_bytes(32)
+        self._lock = threading.Lock()
+        self._slots = threading.BoundedSemaphore(CHECKS_AT_ONCE)
+        self.waiting = 0
+        """The number of calls that wait for their turn to have a password hashed."""
+        self._addresses = Throttle(free=FREE_GUESSES, clock=clock)
+        self._users_guessed = Throttle(free=FREE_GUESSES_OF_A_USER, clock=clock)
+        self._devices: OrderedDict[bytes, None] = OrderedDict()
+        self.change(users)
+
+    def change(self, users: Mapping[str, StoredPassword]) -> None:
+        """Replace the users, because the configuration was read again."""
+        with self._lock:
+            self._users = dict(users)
+            self._right: dict[str, bytes] = {}
+            self._absent = _absent(self._users)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there are no users, so that every slave is accepted."""
+        return not self._users
+
+    def check(self, user: str, password: str, *, peer: str, secret: bytes = b"") -> StoredPassword | None:
+        """Check the user name and password of a slave from address ``peer``, as gRPC spells it.
+
+        ``secret`` is the slave's registration secret. Return the stored password that was right, or None without users.
+        Raises AccessDenied when name or password are wrong, and TryLater when the client must wait.
+        """
+        users = self._users
+        if not users:
+            return None
+        kept = users.get(user)
+        device = self._digest(b"device", user, secret) if secret else None
+        guesser = _Guesser(_address(peer), user, device if device in self._devices else None)
+        self._check_wait(guesser)
+        digest = self._digest(b"password", user, to_bytes(password))
+        if not hmac.compare_digest(self._right.get(user, b""), digest):
+            with self._turn():
+                # Others may have guessed wrong from this address, or proved this password, during the wait.
+                self._check_wait(guesser)
+                right = len(to_bytes(password)) <= MOST_PASSWORD and (kept or self._absent).matches(password)
+            if not right or kept is None:
+                self._failed(guesser)
+                used = "YES" if password else "NO"
+                raise AccessDenied(
+                    f"Access denied for user {user[:_SHOWN_USER]!r} from {peer} (using password: {used})"
+                )
+        with self._lock:
+            if self._users is users:
+                self._right[user] = digest
+            if device is not None:
+                self._devices[device] = None
+                self._devices.move_to_end(device)
+                if len(self._devices) > _MOST_DEVICES:
+                    self._devices.popitem(last=False)
+        return kept
+
+    def _digest(self, kind: bytes, user: str, secret: bytes) -> bytes:
+        name = to_bytes(user)
+        return hmac.digest(self._key, b"%s%d:%s%s" % (kind, len(name), name, secret), "sha256")
+
+    def _check_wait(self, guesser: _Guesser) -> None:
+        with self._lock:
+            key = guesser.device or guesser.address
+            wait = self._addresses.wait(key)
+            if guesser.device is None and self._addresses.failures(key):
+                wait = max(wait, self._users_guessed.wait(guesser.user))
+            if wait:
+                raise TryLater(
+                    f"too many wrong passwords: the next one is checked in {math.ceil(wait)} s",
+                    quiet=not self._addresses.is_first_refusal(key),
+                )
+
+    def _failed(self, guesser: _Guesser) -> None:
+        with self._lock:
+            self._addresses.failed(guesser.device or guesser.address)
+            if guesser.device is None:
+                self._users_guessed.failed(guesser.user)
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Wait until a password may be hashed. Raises TryLater when too many calls wait, or when the wait is long."""
+        with self._lock:
+            if self.waiting >= MOST_WAITING:
+                raise TryLater("the master is checking many passwords: try again", quiet=True)
+            self.waiting += 1
+        try:
+            mine = self._slots.acquire(timeout=LONGEST_TURN)
+        finally:
+            with self._lock:
+                self.waiting -= 1
+        if not mine:
+            raise TryLater("the master is checking many passwords: try again", quiet=True)
+        try:
+            yield
+        finally:
+            self._slots.release()
+
+
+def _absent(users: Mapping[str, StoredPassword]) -> StoredPassword:
+    """Return a password that nobody knows, which is checked in place of an unknown user's and takes as long."""
+    for kept in users.values():
+        if isinstance(kept, ScryptHash):
+            return ScryptHash(kept.n, kept.r, kept.p, secrets.token_bytes(16), secrets.token_bytes(32))
+    return PlainPassword(secrets.token_hex(16))
+
+
+def _address(peer: str) -> Hashable:
+    """Return the name of a network address for the throttles. All addresses of an IPv6 network of /64 share a name."""
+    address = peer_address(peer)
+    if isinstance(address, ipaddress.IPv6Address):
+        return ipaddress.ip_network((address, _IPV6_NETWORK), strict=False)
+    return address

@@ -7,6 +7,8 @@ import threading
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 
+from dumpfilter.master.limits import Overloaded
+
 T = TypeVar("T")
 
 _POLL = 0.1
@@ -19,7 +21,7 @@ class Ahead(Generic[T]):
     The master uses it for dumps. While gRPC sends one chunk to the slave, the thread filters and reads the next chunks.
     Both can run at once because compiled code and file reads release Python's global interpreter lock. When ``depth``
     items are waiting, the thread pauses until the consumer takes one. The consumer receives the exceptions of
-    ``source``, and must call :meth:`close` at the end.
+    ``source``, and must call :meth:`close` at the end. Raises Overloaded when the system refuses another thread.
     """
 
     def __init__(self, source: Iterator[T], depth: int) -> None:
@@ -27,7 +29,10 @@ class Ahead(Generic[T]):
         self._items: queue.Queue[tuple[T | None, BaseException | None]] = queue.Queue(depth)
         self._unwanted = threading.Event()
         self._thread = threading.Thread(target=self._run, name="dump-ahead", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except (RuntimeError, MemoryError):
+            raise Overloaded("the system gives the master no more threads; try again later") from None
 
     def __iter__(self) -> Iterator[T]:
         while True:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from dumpfilter.binlog.gtid_sources import SourceKey
 from dumpfilter.dump import ChunkPlan, Counts, DumpThread, render
 from dumpfilter.dump.chunk import GtidRuns, ReadyPlan
+from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.register import Register, RegisteredSlave
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.stream.gaps import gaps_to_proto
@@ -36,8 +37,12 @@ _LEAST_SPLIT = 1 << 16
 class ChunkWriter:
     """A maker of one dump's chunks, the gRPC messages with events and positions for the slave.
 
-    The position and the counts of each chunk are also recorded in the register of slaves.
+    The position and the counts of each chunk are also recorded in the register of slaves. The caller sets
+    :attr:`source` before the first chunk of each binlog file.
     """
+
+    source: IndexedFile
+    """The open binlog file from which the chunks' events are read. Another file may take its name meanwhile."""
 
     def __init__(
         self, store: BinlogStore, register: Register, slave: RegisteredSlave, position: int, chunk_size: int
@@ -84,7 +89,7 @@ class ChunkWriter:
             heartbeat=heartbeat,
         )
         if announce:
-            chunk.format_description = self._store.open_file(file).file.format_description.raw
+            chunk.format_description = self.source.file.format_description.raw
             chunk.start_position = position
             if file != self._file:
                 chunk.previous_file = self._file
@@ -142,19 +147,25 @@ class ChunkWriter:
         """Return the bytes of the events that a plan lists as byte ranges of a binlog file. The plan is not empty."""
         if isinstance(plan, ReadyPlan):
             return plan.events
-        file = self._store.open_file(plan.file).file
-        ranges = plan.ranges
+        source, ranges = self.source, plan.ranges
         low, high = int(ranges[0, 0]), int(ranges[-1, 0] + ranges[-1, 1])
         if len(ranges) == 1 and not ranges[0, 2]:
-            return file.read(low, high - low)
+            events = source.read(low, high - low)
+            source.check()
+            return events
+        fd = source.file.format_description
         span = high - low
         # Byte ranges near one another are read together with the bytes between them, which saves system calls.
         if ranges[:, 0].min() < low or span > min(_READ_COST * len(ranges), _LONGEST_READ):
-            return render(plan, b"", 0, file.read, file.format_description)
+            events = render(plan, b"", 0, source.read, fd)
+            source.check()
+            return events
         if self._buffer.size < span:
             self._buffer = np.empty(max(span, 1 << 20), np.uint8)
-        got = file.read_into(self._buffer[:span], low)
-        return render(plan, self._buffer[:got], low, file.read, file.format_description)
+        source.read_whole(self._buffer[:span], low)
+        events = render(plan, self._buffer[:span], low, source.read, fd)
+        source.check()
+        return events
 
     def _key_of(self, plan: ChunkPlan) -> Callable[[int], SourceKey]:
         """Return the function that gives the GTID source (server UUID, or domain and server id) of a plan's number."""

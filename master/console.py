@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import dumpfilter
-from dumpfilter.errors import BinlogMissing, OptionError
+from dumpfilter.errors import BinlogMissing, DumpfilterError, OptionError
 from dumpfilter.filter import (
     EffectiveRuleKind,
     FilterSemantics,
@@ -22,7 +22,7 @@ from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.filter.factory import make_write_filter
 from dumpfilter.master.imposed import ImposedFilter
 from dumpfilter.master.purge import purge
-from dumpfilter.master.register import RegisteredSlave
+from dumpfilter.master.register import RegisteredSlave, Unregistered
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.printing.show_events import no_events, show_events
 from dumpfilter.sql import commands as C
@@ -37,6 +37,7 @@ from dumpfilter.sql.server_errors import (
     ER_BAD_REPLICA,
     ER_REPLICA_CHANNEL_DOES_NOT_EXIST,
     ER_REPLICA_CHANNEL_WAS_NOT_RUNNING,
+    ER_UNKNOWN_ERROR,
     SqlError,
 )
 
@@ -89,6 +90,7 @@ class MasterConsole:
         service: the gRPC service whose binlog set and slaves the console shows.
         port: the port that slaves connect to, shown as the system variable ``port``.
         lower_case_table_names: the server's option, by which the rules of CHANGE BINLOG compare database names.
+        reload: reads the master's configuration file again, and raises OptionError if the file cannot be used.
     """
 
     def __init__(
@@ -97,8 +99,10 @@ class MasterConsole:
         *,
         port: int = 0,
         lower_case_table_names: int = 0,
+        reload: Callable[[], None] | None = None,
     ) -> None:
         self._service = service
+        self._reload = reload
         self._store = service.store
         self._register = service.register
         self._port = port
@@ -112,6 +116,8 @@ class MasterConsole:
             C.ShowBinlogEvents: self._show_binlog_events,
             C.PurgeBinaryLogs: self._purge,
             C.ChangeBinlog: self._change_binlog,
+            C.FlushPrivileges: self._flush_privileges,
+            C.UnregisterReplica: self._unregister,
             C.ShowReplicaStatus: self._show_replica_status,
             C.StartReplica: self._start_replica,
             C.StopReplica: self._stop_replica,
@@ -271,6 +277,29 @@ class MasterConsole:
             self._register.change_write_filter(changed)
         self._store.wake()
         return Result(notes=tuple(notes))
+
+    def _flush_privileges(self, command: C.FlushPrivileges) -> Result:
+        if self._reload is None:
+            return OK
+        try:
+            self._reload()
+        except OptionError as error:
+            raise ER_UNKNOWN_ERROR(f"{error} (the old configuration stays)") from None
+        return OK
+
+    def _unregister(self, command: C.UnregisterReplica) -> Result:
+        def reason(slave: RegisteredSlave) -> DumpfilterError | None:
+            named = command.server_id == slave.server_id or (command.uuid or "").lower() == slave.uuid
+            if not named or command.channel not in (None, slave.channel):
+                return None
+            return Unregistered("the master's operator ended this registration (UNREGISTER REPLICA)")
+
+        gone = self._register.remove_all(reason)
+        if not gone:
+            name = f"server id {command.server_id}" if command.uuid is None else f"uuid {command.uuid!r}"
+            raise ER_UNKNOWN_ERROR(f"There is no registered slave with {name}: see SHOW REPLICAS")
+        self._store.wake()
+        return Result(affected=len(gone))
 
     def _show_replicas(self, command: C.ShowReplicas) -> Result:
         old = command.old or not self._mysql

@@ -11,6 +11,7 @@ import structlog
 
 from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, ChunkPlan
 from dumpfilter.dump.thread import DumpThread
+from dumpfilter.errors import BinlogUnreadable
 from dumpfilter.master.chunks import ChunkWriter
 from dumpfilter.master.dump_start import DumpStart
 from dumpfilter.master.register import Register, RegisteredSlave
@@ -77,7 +78,7 @@ class Dump:
         self._slave = slave
         self._start = start
         self._once = options.once
-        self._chunk_size = options.chunk_size or DEFAULT_CHUNK_SIZE
+        self.chunk_size = options.chunk_size or DEFAULT_CHUNK_SIZE
         self._heartbeat_period = options.heartbeat_period or HEARTBEAT_PERIOD
         self._active = active
         self._number = register.begin_dump(slave)
@@ -93,7 +94,7 @@ class Dump:
             self._file, self._position = place
             self._other_filters_before = True
         self._thread = self._new_thread()
-        self._writer = ChunkWriter(store, register, slave, start.position, self._chunk_size)
+        self._writer = ChunkWriter(store, register, slave, start.position, self.chunk_size)
         # A split's binlog holds only events that this one filter chose. It cannot serve a slave that has received
         # parts of prepared transactions under another filter.
         self._named = (
@@ -115,7 +116,7 @@ class Dump:
         return DumpThread(
             change.flags,
             self._store.sources,
-            chunk_size=self._chunk_size,
+            chunk_size=self.chunk_size,
             exclude=self._start.gtid_set,
             origin=change.origin,
             other_filters_before=self._other_filters_before,
@@ -147,14 +148,22 @@ class Dump:
         try:
             yield from self._chunks()
             self.taken_over = not self._register.holds(self._slave, self._number)
+        except BinlogUnreadable:
+            # The next dump opens the file again, since the handle of a network file system may have become stale.
+            self._store.forget_files([self._file])
+            raise
         finally:
-            self._register.end_dump(self._slave, self._number)
-            self._leave_split()
+            self.close()
+
+    def close(self) -> None:
+        """Mark the dump as ended. Only a dump whose :meth:`chunks` never ran needs this call."""
+        self._register.end_dump(self._slave, self._number)
+        self._leave_split()
 
     def _chunks(self) -> Iterator[pb.Chunk]:
         store = self._store
         # The start position is checked before the first chunk, so that an unusable position fails the request at once.
-        self._thread.start_file(self._position, store.open_file(self._file).file.read)
+        self._enter_file(self._file, self._position)
         idle: ChunkPlan | None = None
         idle_since = sent_at = time.monotonic()
         yield self._position_chunk()
@@ -167,9 +176,10 @@ class Dump:
             thread = self._thread
             generation = store.generation
             assert thread.position is not None
-            segment = None if self._following else store.segment_at(self._file, thread.position)
+            source = self._writer.source
+            segment = None if self._following else store.segment_of(source, thread.position)
             if segment is not None:
-                store.scan_ahead(self._file, segment.end)
+                store.scan_ahead(source, segment.end)
                 for plan in thread.plan(segment):
                     if idle is not None and idle.absorb(plan):
                         plan = idle
@@ -186,18 +196,18 @@ class Dump:
             if idle is not None:
                 yield from self._writer.chunks(idle, thread.filter_version)
                 idle, sent_at = None, time.monotonic()
-            following = self._following or store.next_file(self._file, thread.position)
+            following = self._following or store.file_following(source, thread.position)
             if following is not None:
                 yield self._position_chunk(end_of_file=True)
-                self._file, self._following = following, None
-                thread.start_file(store.first_position(following), store.open_file(following).file.read)
+                self._following = None
+                self._enter_file(following)
                 yield self._position_chunk(announce=True)
                 yield from self._from_split()
                 continue
-            if self._changed or store.segment_at(self._file, thread.position) is not None:
+            if self._changed or store.segment_of(source, thread.position) is not None:
                 continue
             if self._once:
-                store.check_last(self._file)
+                source.check_end(last=True)
                 yield self._position_chunk(end_of_log=True)
                 return
             left = sent_at + self._heartbeat_period - time.monotonic()
@@ -206,6 +216,16 @@ class Dump:
                 sent_at = time.monotonic()
                 continue
             store.wait(generation, left, lambda: not self.active or self._changed)
+
+    def _enter_file(self, file: str, position: int | None = None) -> None:
+        """Begin to read a binlog file, at its first event or at ``position``.
+
+        The dump reads this open file to its end, even if another file takes the name meanwhile.
+        """
+        source = self._store.open_file(file)
+        self._file = file
+        self._writer.source = source
+        self._thread.start_file(source.file.first_event if position is None else position, source.read)
 
     def _take_up_change(self) -> bool:
         """Continue the dump with the slave's new filter, and return whether the dump goes back in the binlog.
@@ -222,11 +242,10 @@ class Dump:
                 change.flags, change.slave_version, origin=change.origin, unseen_before=self._sent_from_split
             )
             return False
-        self._file, position = place
         self._following = None
         self._other_filters_before = True
         self._thread = self._new_thread()
-        self._thread.start_file(position, self._store.open_file(self._file).file.read)
+        self._enter_file(*place)
         return True
 
     def _from_split(self) -> Iterator[pb.Chunk]:
@@ -239,8 +258,9 @@ class Dump:
         if named is None or self._changed:
             return
         assert position is not None
-        file = self._store.open_file(self._file).file
-        for plan in named.plans(file, position, chunk_size=self._chunk_size, exclude=self._start.gtid_set):
+        source = self._writer.source
+        file = source.file
+        for plan in named.plans(file, position, chunk_size=self.chunk_size, exclude=self._start.gtid_set):
             if not self._sent_from_split:
                 self._sent_from_split = True
                 log.info("dump from a split", **self._split_fields)
@@ -253,7 +273,7 @@ class Dump:
             # The old dump thread saw none of the XA transactions that the split's events prepared. A new thread treats
             # them like transactions prepared before its start.
             self._thread = self._new_thread()
-            self._thread.start_file(named.position, file.read)
+            self._thread.start_file(named.position, source.read)
             if named.at_end and named.position == file.size:
                 self._following = self._store.file_after(self._file)
 

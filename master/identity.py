@@ -7,6 +7,8 @@ import re
 import uuid as uuids
 from pathlib import Path
 
+from dumpfilter.binlog.file_reads import unreadable
+from dumpfilter.binlog.writer import create_new
 from dumpfilter.index.fileset import BinlogSet
 
 _SERVER_UUID = re.compile(r"^\s*server[-_]uuid\s*=\s*([0-9a-fA-F-]{36})\s*$", re.MULTILINE)
@@ -21,13 +23,16 @@ def uuid_of(binlogs: BinlogSet) -> str:
     if binlogs.index is not None:
         for path in _kept(binlogs.index):
             try:
-                found = _SERVER_UUID.search(path.read_text())
-            except OSError:
-                found = None
+                found = _SERVER_UUID.search(path.read_text("ascii", "replace"))
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                # Without this file the set would have another UUID, and its slaves would take it for another set.
+                raise unreadable(error, file=str(path)) from None
             if found:
                 return found[1].lower()
     with binlogs.file(binlogs.names[0]) as first:
-        head = first.format_description.raw + first.read(first.first_event, 4096)
+        head = first.format_description.raw + first.read_up_to(first.first_event, 4096)
     return str(uuids.uuid5(uuids.NAMESPACE_OID, head.hex()))
 
 
@@ -41,7 +46,8 @@ def keep_uuid(binlogs: BinlogSet) -> None:
     if not any(path.exists() for path in _kept(binlogs.index)):
         path = _kept(binlogs.index)[-1]
         beside = path.with_name(path.name + ".new")
-        beside.write_text(f"[auto]\nserver-uuid={uuid_of(binlogs)}\n")
+        with create_new(beside) as file:
+            file.write(f"[auto]\nserver-uuid={uuid_of(binlogs)}\n".encode())
         os.replace(beside, path)
 
 

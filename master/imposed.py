@@ -8,7 +8,8 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 from urllib.parse import unquote
 
 from dumpfilter.errors import OptionError
@@ -44,6 +45,16 @@ class ImposedFilter:
                 raise OptionError(
                     f"{rule}: a master imposes what passes; names are rewritten by the slave alone"
                 )
+
+    def sends_as(self, other: ImposedFilter) -> bool:
+        """Tell whether two filters send and drop the same, whatever the conditions are that choose their slaves."""
+        same_rules = (
+            type(self.filter) is type(other.filter)
+            and self.filter.rules == other.filter.rules
+            and self.filter.names == other.filter.names
+        )
+        anywhere: dict[str, Any] = {"server_ids": frozenset(), "users": frozenset(), "networks": ()}
+        return same_rules and replace(self, **anywhere) == replace(other, **anywhere, filter=self.filter)
 
     def applies(self, server_id: int, user: str, address: Address | None) -> bool:
         """Tell whether this filter is imposed on a slave with this server id, user and network address.

@@ -6,14 +6,20 @@ file is scanned.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
+from dumpfilter.binlog.events import LOG_EVENT_BINLOG_IN_USE_F
 from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.errors import PositionError
-from dumpfilter.index.fileset import BinlogFile, SegmentReader, ends_with_rotation
+from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogReplaced, BinlogTruncated, PositionError
+from dumpfilter.index.fileset import FLAGS_OFFSET, BinlogFile, SegmentReader, ends_with_rotation
+from dumpfilter.index.scanner import MAX_OPENED
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.index.xa import Prepared
@@ -24,6 +30,19 @@ _MERGE_BELOW = 256 << 10
 
 Without this rule, a server that writes one transaction at a time would make a tiny segment of each transaction.
 """
+
+_TAIL = 64
+"""The number of bytes before the end of the scanned part that must stay the same while the file grows."""
+
+_COMPARED = 1 << 20
+"""The number of bytes that are compared at a time when another file has taken the file's name."""
+
+_REPLACED = (
+    "another file with other events has taken this file's name; start the slave again at a position or GTID set of the "
+    "new file, or set the slave up from a backup if the server began its binlogs anew (RESET MASTER)"
+)
+
+_numbers = itertools.count(1)
 
 
 @dataclass
@@ -53,9 +72,15 @@ class IndexedFile:
         cache: SegmentCache,
         *,
         verify: bool,
+        max_opened: int = MAX_OPENED,
     ) -> None:
         self.file = file
         self.name = file.name
+        self.number = next(_numbers)
+        """A number that no other indexed file of this process has. The cache of segments uses it."""
+        self.identity = file.identity
+        """The file system and the inode of the open file."""
+        self._lost: BinlogError | None = None
         self.held: dict[Xid, int] = {}
         """The subject of each XA transaction that was prepared in an earlier file and ends in this file, by XID.
 
@@ -63,11 +88,14 @@ class IndexedFile:
         """
         self.bytes_scanned = 0
         self.events_scanned = 0
-        self._reader = SegmentReader(file, subjects, sources, verify=verify)
+        self._reader = SegmentReader(file, subjects, sources, verify=verify, max_opened=max_opened)
+        self._max_opened = max_opened
         self._subjects = subjects
         self._sources = sources
         self._cache = cache
         self._places: list[_Place] = []
+        self._head = _without_flag(file.read(0, file.first_event))
+        self._tail = b""
         self._lock = threading.Lock()
 
     @property
@@ -100,6 +128,68 @@ class IndexedFile:
                     return None
                 number = self._place(position)
             return self._load(number)
+
+    @property
+    def gone(self) -> bool:
+        """Whether the events that were scanned are no longer in the file of this name."""
+        return self._lost is not None
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return exactly ``length`` bytes of the scanned part of the file from ``offset`` on. Raises BinlogError."""
+        try:
+            return self.file.read(offset, length)
+        except BinlogTruncated:
+            self.check()
+            raise
+
+    def read_whole(self, buffer: npt.NDArray[np.uint8], offset: int) -> None:
+        """Fill ``buffer`` with bytes of the scanned part of the file from ``offset`` on. Raises BinlogError."""
+        try:
+            self.file.read_whole(buffer, offset)
+        except BinlogTruncated:
+            self.check()
+            raise
+
+    def lost(self) -> BinlogError:
+        """Return the error for a dump that reads this file, after the file has lost its scanned events."""
+        found = self._lost or BinlogReplaced(_REPLACED, file=self.name, position=self.scanned_to)
+        self._lost = found
+        # Several threads raise the error, and each needs an object of its own for its traceback.
+        return found.located(self.name)
+
+    def check(self) -> None:
+        """Check that the scanned part of the file is still there, and still begins with the same events.
+
+        Raises BinlogReplaced when another file was written over the file, and BinlogTruncated when the file is shorter
+        than the part that was scanned.
+        """
+        if self.gone:
+            raise self.lost()
+        head = self.file.read_up_to(0, len(self._head))
+        size, scanned_to = self.file.size, self.scanned_to
+        if size < scanned_to:
+            self._lost = BinlogTruncated(
+                f"the file was truncated: it ends at {size}, and it had events up to {scanned_to}; "
+                "copy it again from the server",
+                file=self.name,
+                position=size,
+            )
+        if self.gone or _without_flag(head) != self._head:
+            raise self.lost()
+
+    def adopt(self, file: BinlogFile) -> bool:
+        """Go on with another file that has taken this file's name, if it has the same bytes as the scanned part.
+
+        A copying program such as rsync replaces a binlog by a newer copy of the same binlog. Return False, and count
+        as gone, when the other file has other bytes or when the old file can no longer be read.
+        """
+        with self._lock:
+            if self.gone or not _same_bytes(self.file, file, self.scanned_to):
+                self.lost()
+                return False
+            self.file = self._reader.file = file
+            self.identity = file.identity
+            return True
 
     def segments(self) -> Iterator[Segment]:
         """Yield the segments that have been scanned so far, in the order of their positions."""
@@ -147,8 +237,11 @@ class IndexedFile:
 
         A small last segment is scanned again together with the new events, and replaced.
         """
+        self.check()
         reader = self._reader
         last = self._places[-1] if self._places else None
+        if self._tail and self.file.read(self.scanned_to - len(self._tail), len(self._tail)) != self._tail:
+            raise self.lost()
         if last is not None and not (last.open or last.continues) and last.end - last.start < _MERGE_BELOW:
             if self.file.size == last.end:
                 return False
@@ -164,7 +257,7 @@ class IndexedFile:
             return False
         if last is not None and segment.start == last.start:
             self._places.pop()
-            self._cache.remove((self.name, last.start))
+            self._cache.remove((self.number, last.start))
         else:
             self.bytes_scanned += segment.end - segment.start
             self.events_scanned += len(segment.offset)
@@ -172,13 +265,14 @@ class IndexedFile:
         self._places.append(
             _Place(segment.start, segment.end, segment.continues, segment.open, rotated, prepared)
         )
-        self._cache.add((self.name, segment.start), segment)
+        self._tail = bytes(reader.data[: segment.end - segment.start][-_TAIL:])
+        self._cache.add((self.number, segment.start), segment)
         return True
 
     def _load(self, number: int) -> Segment:
         """Return a segment from the cache, or scan its part of the file again."""
         places = self._places
-        segment = self._cache.get((self.name, places[number].start))
+        segment = self._cache.get((self.number, places[number].start))
         if segment is not None:
             return segment
         # A scan begins where no transaction is open, because rows events refer to table maps before them.
@@ -186,14 +280,48 @@ class IndexedFile:
         while places[first].continues:
             first -= 1
         reader = SegmentReader(
-            self.file, self._subjects, self._sources, verify=False, prepared=places[first].prepared
+            self.file,
+            self._subjects,
+            self._sources,
+            verify=False,
+            prepared=places[first].prepared,
+            max_opened=self._max_opened,
         )
         reader.position = places[first].start
         for place in places[first : number + 1]:
             reader.limit = place.end
             segment = reader.next()
-            assert segment is not None
-            assert (segment.start, segment.end) == (place.start, place.end)
-            self._cache.add((self.name, segment.start), segment)
+            if segment is None or (segment.start, segment.end) != (place.start, place.end):
+                self.check()
+                raise BinlogCorrupt(
+                    "the events from here on are not those that the file had before; copy it again from the server",
+                    file=self.name,
+                    position=place.start,
+                )
+            self._cache.add((self.number, segment.start), segment)
         assert segment is not None
         return segment
+
+
+def _without_flag(head: bytes) -> bytes:
+    """Return the first bytes of a binlog file without the flag that a server clears when it closes the file.
+
+    The flag is LOG_EVENT_BINLOG_IN_USE_F in the format description event.
+    """
+    if len(head) <= FLAGS_OFFSET:
+        return head
+    flags = head[FLAGS_OFFSET] & ~LOG_EVENT_BINLOG_IN_USE_F
+    return head[:FLAGS_OFFSET] + bytes([flags]) + head[FLAGS_OFFSET + 1 :]
+
+
+def _same_bytes(old: BinlogFile, new: BinlogFile, end: int) -> bool:
+    """Tell whether two files have the same bytes before the offset ``end``, but for the flag of a file in use."""
+    try:
+        for offset in range(0, end, _COMPARED):
+            length = min(_COMPARED, end - offset)
+            one, other = old.read(offset, length), new.read(offset, length)
+            if one != other and (offset or _without_flag(one) != _without_flag(other)):
+                return False
+    except BinlogError:
+        return False
+    return True

@@ -9,14 +9,12 @@ from dumpfilter.errors import OptionError
 from dumpfilter.filter.convert import filter_to_proto
 from dumpfilter.master.chunks import counts_to_proto
 from dumpfilter.master.imposed import ImposedFilter
+from dumpfilter.master.limits import MAX_GTID_TEXT, MAX_IDS, MAX_NAME, MAX_RULES, MAX_RULES_TEXT
 from dumpfilter.master.register import RegisteredSlave
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
-MAX_RULES = 10_000
-"""The largest number of rules in a slave's filter. The limit keeps one slave from filling the master's memory."""
-
-MAX_NAME = 1024
-"""The longest rule value, host name, channel or user name that the master accepts from a slave, characters."""
+SHORTEST_SECRET, LONGEST_SECRET = 16, 64
+"""The lengths that a slave's secret may have, bytes. A slave without a secret can never replace its registration."""
 
 _SHOWN_UUID = 80
 _SHOWN_RULE = 60
@@ -25,7 +23,8 @@ _SHOWN_RULE = 60
 def check_registration(request: pb.RegisterRequest) -> str:
     """Check a slave's registration, and return the slave's UUID in lower case with hyphens.
 
-    Raises OptionError for server id 0, for a UUID that cannot be parsed, and for names that are too long.
+    Raises OptionError for server id 0, for a UUID that cannot be parsed, for names that are too long, and for a secret
+    of an unusable length.
     """
     if not request.server_id:
         raise OptionError("server_id 0: a slave needs a server id from 1 to 4294967295")
@@ -37,16 +36,41 @@ def check_registration(request: pb.RegisterRequest) -> str:
         value = getattr(request, name)
         if len(value) > MAX_NAME:
             raise OptionError(f"{name}: longer than {MAX_NAME} characters")
+    if request.secret and not SHORTEST_SECRET <= len(request.secret) <= LONGEST_SECRET:
+        raise OptionError(
+            f"secret: {len(request.secret)} bytes; give {SHORTEST_SECRET} to {LONGEST_SECRET} random bytes, or none"
+        )
     return uuid
 
 
-def check_rules(definition: pb.FilterDefinition) -> None:
-    """Check the size of a filter that a slave sent. Raises OptionError for too many or too long rules."""
+def check_filter(definition: pb.FilterDefinition) -> None:
+    """Check the size of a filter that a slave sent. Raises OptionError for too many or too long rules or id lists."""
     if len(definition.rules) > MAX_RULES:
         raise OptionError(f"{len(definition.rules)} rules: at most {MAX_RULES}")
+    total = 0
     for rule in definition.rules:
-        if len(rule.value) > MAX_NAME:
+        length = len(rule.value)
+        if length > MAX_NAME:
             raise OptionError(f"rule {rule.value[:_SHOWN_RULE]!r}…: longer than {MAX_NAME} characters")
+        total += length
+    if total > MAX_RULES_TEXT:
+        raise OptionError(
+            f"the rules have {total} characters together: at most {MAX_RULES_TEXT}; use wild rules, which stand for "
+            "many tables"
+        )
+    for name in ("ignore_server_ids", "do_domain_ids", "ignore_domain_ids"):
+        number = len(getattr(definition.origin, name))
+        if number > MAX_IDS:
+            raise OptionError(f"{name}: {number} ids: at most {MAX_IDS}")
+
+
+def check_dump_request(request: pb.DumpRequest) -> None:
+    """Check the size of the GTID set in a request for a dump. Raises OptionError for one that is too long."""
+    length = len(request.gtid_set)
+    if length > MAX_GTID_TEXT:
+        raise OptionError(
+            f"gtid_set: {length} characters: at most {MAX_GTID_TEXT}; start the slave with a file and a position"
+        )
 
 
 def imposed_to_proto(imposed: Iterable[ImposedFilter]) -> list[pb.ImposedFilter]:
@@ -54,13 +78,9 @@ def imposed_to_proto(imposed: Iterable[ImposedFilter]) -> list[pb.ImposedFilter]
     return [pb.ImposedFilter(name=each.name, filter=filter_to_proto(each.filter)) for each in imposed]
 
 
-def slave_to_proto(slave: RegisteredSlave, *, with_id: bool) -> pb.Slave:
-    """Return the gRPC message that describes a registered slave to other clients.
-
-    ``with_id``: whether the message tells the slave's registration id, with which a client can act as this slave.
-    """
+def slave_to_proto(slave: RegisteredSlave) -> pb.Slave:
+    """Return the gRPC message that describes a registered slave. It does not tell the slave's id or secret."""
     return pb.Slave(
-        slave_id=slave.slave_id if with_id else "",
         server_id=slave.server_id,
         uuid=slave.uuid,
         host=slave.host,

@@ -309,8 +309,6 @@ class _Chunks:
             if k < stop:
                 begin, end = int(self._begin[k]), int(transactions.end[k])
                 event = source.read(begin, end - begin)
-                if len(event) < end - begin:
-                    raise SplitGone(f"{source.name}: is shorter than it was")
                 pieces.append(event)
                 self._named.at_end = event[4] in (EventType.ROTATE, EventType.STOP)
         if not transactions.of_file[stop - 1]:
@@ -435,12 +433,12 @@ def _prolog(file: BinlogFile) -> bytes:
     """Return the Previous_gtids or Gtid_list event at the beginning of a binlog file, empty without such an event."""
     offset = file.first_event
     for _ in range(4):
-        head = file.read(offset, HEADER_LENGTH)
+        head = file.read_up_to(offset, HEADER_LENGTH)
         if len(head) < HEADER_LENGTH:
             break
         header = EventHeader.unpack(head)
         if header.type in (EventType.PREVIOUS_GTIDS, EventType.GTID_LIST):
-            return file.read(offset, header.size)
+            return file.read_up_to(offset, header.size)
         if header.type not in OF_FILES:
             break
         offset += header.size

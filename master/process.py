@@ -5,23 +5,31 @@ from __future__ import annotations
 import resource
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from dumpfilter.console.endpoint import ConsoleEndpoint, serving, write_port
+from dumpfilter.console.roles import Role
+from dumpfilter.errors import OptionError
 from dumpfilter.filter import ReplicationFilter, Rule, WriteSemantics
 from dumpfilter.filter.factory import make_write_filter
+from dumpfilter.index.scanner import MAX_OPENED
 from dumpfilter.master.config import MasterConfig, load_config
 from dumpfilter.master.console import MasterConsole
+from dumpfilter.master.limits import MAX_DUMPS, ServerLimits
 from dumpfilter.master.listen import ListenAddress
+from dumpfilter.master.reload import Reload, warn_of_plain_passwords
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.printable import printable
+from dumpfilter.security.audit import audit, open_audit_log, reopen_audit_log
+from dumpfilter.security.passwords import ConsolePassword
 from dumpfilter.security.tls import TlsSource, temporary_tls
 
 # At run time this import would load pyarrow, which only a master with pre-filtered binlogs (splits) needs.
@@ -43,13 +51,19 @@ class MasterOptions:
     port_file: Path | None = None
     """The file to which the master writes its port number once it accepts connections."""
     config_file: Path | None = None
+    audit_file: Path | None = None
+    """The file of the audit log. Without it the audit log is part of the ordinary log."""
     console: ConsoleEndpoint | None = None
     verify: bool = True
     cache_bytes: int = 32 << 20
+    max_opened: int = MAX_OPENED
+    """The uncompressed size up to which compressed transactions are filtered, bytes. Larger ones are sent whole."""
     write_rules: Sequence[Rule] = ()
     """Rules like ``--binlog-do-db``. The master serves the binlog as if a server with these rules had written it."""
     write_semantics: WriteSemantics = WriteSemantics.SERVER
     lower_case_table_names: int = 0
+    max_dumps: int = MAX_DUMPS
+    """The largest number of slaves that can receive events at once."""
     splits: Sequence[Path] = field(default_factory=tuple)
     """Directories with splits of the set, which are binlogs that a job has filtered in advance.
 
@@ -60,33 +74,41 @@ class MasterOptions:
 def run_master(options: MasterOptions, terminal: Console) -> None:
     """Serve a binlog set to slaves until SIGINT or SIGTERM, and print the set and the addresses on the terminal.
 
-    Raises DumpfilterError when the set or the configuration cannot be used, or when a port is taken.
+    Raises DumpfilterError when the set or the configuration cannot be used, when a port is taken, or when the gRPC
+    server ends by itself.
     """
+    open_audit_log(options.audit_file)
     presplit = _open_splits(options.splits)
     _allow_open_files()
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
-    store = BinlogStore(options.source, verify=options.verify, cache_bytes=options.cache_bytes)
+    signals = _Signals()
+    store = BinlogStore(
+        options.source, verify=options.verify, cache_bytes=options.cache_bytes, max_opened=options.max_opened
+    )
     write_filter = make_write_filter(
         options.write_semantics,
         options.write_rules,
         names=store.names._replace(lower_case_table_names=options.lower_case_table_names),
     )
     config = _load_config(options, store)
+    warn_of_plain_passwords(config)
     users = options.console.users(config.console_users) if options.console else {}
+    roles = options.console.roles(config.console_roles) if options.console else {}
     server = MasterServer(
         store,
         listen=options.listen,
         write_filter=write_filter,
         config=config,
         presplit=presplit,
+        limits=ServerLimits(max_dumps=options.max_dumps),
     )
     # The console's certificate is made before slaves can connect, so that a bad --tls-ca stops the start.
     tls = _console_tls(options)
     server.start()
     try:
-        with _console(options, server, users, tls) as console_port:
+        reload = Reload(
+            server.service, (lambda: _load_config(options, store)) if options.config_file else None
+        )
+        with _console(options, server, users, roles, tls, reload) as console_port:
             names = store.binlogs.names
             terminal.print(
                 f"serving {names[0]} to {names[-1]} ({len(names)} files, "
@@ -98,13 +120,58 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
                 terminal.print(f"console on {options.listen.host}:{console_port}")
             if options.port_file is not None:
                 write_port(options.port_file, server.port)
-            while not stop.wait(1.0):
+            while not signals.stop:
+                if signals.take_hangup():
+                    reopen_audit_log()
+                    _reload(reload)
+                signals.wait(1.0)
+                server.check()
                 # A certificate that changed and cannot be used shall be in the log before a slave connects.
                 if options.listen.tls is not None:
                     options.listen.tls.current()
             terminal.print("stopping")
     finally:
         server.stop()
+
+
+def _reload(reload: Reload) -> None:
+    """Read the configuration again because of SIGHUP, if there is a file, and write the result to the audit log."""
+    if reload.load is None:
+        return
+    result = "ok"
+    try:
+        reload.run()
+    except OptionError as error:
+        result = str(error)
+    audit("SIGHUP", account="", peer="localhost", result=result)
+
+
+class _Signals:
+    """The signals that the process has received: SIGINT and SIGTERM end it, SIGHUP has its files read again."""
+
+    def __init__(self) -> None:
+        self.stop = False
+        self._hangup = False
+        self._received = threading.Event()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, self._receive)
+
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            self._hangup = True
+        else:
+            self.stop = True
+        self._received.set()
+
+    def take_hangup(self) -> bool:
+        """Tell whether SIGHUP has come since the last call."""
+        hangup, self._hangup = self._hangup, False
+        return hangup
+
+    def wait(self, seconds: float) -> None:
+        """Wait for the next signal, but no longer than ``seconds``."""
+        self._received.wait(seconds)
+        self._received.clear()
 
 
 def _open_splits(splits: Sequence[Path]) -> Presplit | None:
@@ -139,7 +206,12 @@ def _console_tls(options: MasterOptions) -> TlsSource | None:
 
 @contextmanager
 def _console(
-    options: MasterOptions, server: MasterServer, users: dict[str, str], tls: TlsSource | None
+    options: MasterOptions,
+    server: MasterServer,
+    users: Mapping[str, ConsolePassword],
+    roles: Mapping[str, Role],
+    tls: TlsSource | None,
+    reload: Reload,
 ) -> Iterator[int | None]:
     """Serve the SQL console while the ``with`` block runs, and yield its port, or None when no console is wanted."""
     endpoint = options.console
@@ -147,10 +219,18 @@ def _console(
         yield None
         return
     executor = MasterConsole(
-        server.service, port=server.port, lower_case_table_names=options.lower_case_table_names
+        server.service,
+        port=server.port,
+        lower_case_table_names=options.lower_case_table_names,
+        reload=reload.run,
     )
-    with serving(endpoint, executor, users, tls) as console_port:
-        yield console_port
+
+    def take_over(config: MasterConfig) -> None:
+        console.change_users(endpoint.users(config.console_users), endpoint.roles(config.console_roles))
+
+    with serving(endpoint, executor, users, tls, roles) as console:
+        reload.on_change.append(take_over)
+        yield console.port
 
 
 def _descriptions(

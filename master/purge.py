@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import stat
 from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 
+from dumpfilter.binlog.writer import create_new
+from dumpfilter.errors import BinlogError
 from dumpfilter.index.fileset import BinlogSet, gtid_index_of
 from dumpfilter.master.identity import keep_uuid
 from dumpfilter.master.writers import writer_of
@@ -32,20 +36,24 @@ def purge(
     index is deleted with the file.
 
     Raises SqlError. 1373: the set has no file ``to``. 1375: a server is writing the set, or the set has no index file.
-    1377: the system refused, for example because of missing permissions. An error before the replacement of the index
-    changes nothing.
+    1375, too: a file to delete stands outside of the index file's directory, or is no binlog file. 1377: the
+    system refused, for example because of missing permissions. An error before the replacement of the index changes
+    nothing.
     """
     index = binlogs.index
     if index is None:
         raise _prohibited("the set is served file by file, without an index")
-    binlogs.refresh()
+    try:
+        binlogs.refresh()
+    except BinlogError as error:
+        raise _failed(error) from error
     names = binlogs.names
     if to is not None and Path(to).name not in names:
         raise ER_UNKNOWN_TARGET_BINLOG()
     try:
         marked = _check_unused(binlogs)
         wanted, notes = _wanted(binlogs, None if to is None else Path(to).name, before)
-    except OSError as error:
+    except (OSError, BinlogError) as error:
         raise _failed(error) from error
     in_use = Counter(reading)
     going: list[str] = []
@@ -65,13 +73,14 @@ def purge(
         return [], notes
     paths = [binlogs.path(name) for name in going]
     try:
+        _check_inside(index, paths)
         keep_uuid(binlogs)
         _take_out(index, set(going))
         binlogs.refresh()
         for path in paths:
             gtid_index_of(path).unlink(missing_ok=True)
             path.unlink(missing_ok=True)
-    except OSError as error:
+    except (OSError, BinlogError) as error:
         raise _failed(error) from error
     return going, notes
 
@@ -117,12 +126,40 @@ def _check_unused(binlogs: BinlogSet) -> list[Note]:
     ]
 
 
+_BINLOG_NAME = re.compile(r".+\.\d+", re.DOTALL)
+
+
+def _check_inside(index: Path, paths: Iterable[Path]) -> None:
+    """Check that a purge deletes only binlog files in the index file's directory or below it. Raises SqlError 1375.
+
+    An index file may name files anywhere, and dumps read these files. But the operator of the master has named only the
+    index file, so a purge deletes nothing in another directory. Symbolic links in a file's directory are followed
+    before the comparison. A symbolic link in place of a binlog file is deleted itself, and the file that the link names
+    stays.
+    """
+    if index.is_symlink():
+        raise _prohibited(
+            f"the index file {index} is a symbolic link; start the master with {index.resolve()} instead"
+        )
+    directory = index.parent.resolve()
+    for path in paths:
+        where = path.parent.resolve()
+        if not where.is_relative_to(directory):
+            raise _prohibited(
+                f"{path.name} is in {where}, outside of the index file's directory {directory}; purge it on the server"
+            )
+        if not _BINLOG_NAME.fullmatch(path.name):
+            raise _prohibited(f"{path.name} is no name of a binlog file; correct the index file {index}")
+        if path.exists() and not stat.S_ISREG(path.stat().st_mode):
+            raise _prohibited(f"{path} is no file; correct the index file {index}")
+
+
 def _take_out(index: Path, going: set[str]) -> None:
     """Remove binlog files from an index file, by an atomic rename that keeps the index file's owner and mode."""
     old = index.read_bytes()
     lines = [line for line in old.splitlines(keepends=True) if _name(line) not in going]
     beside = index.with_name(index.name + ".purge")
-    with open(beside, "wb") as file:
+    with create_new(beside) as file:
         file.write(b"".join(lines))
         file.flush()
         shutil.copymode(index, beside)
@@ -149,7 +186,7 @@ def _prohibited(why: str) -> SqlError:
     return SqlError(1375, "HY000", f"Server configuration does not permit binlog purge: {why}")
 
 
-def _failed(error: OSError) -> SqlError:
+def _failed(error: Exception) -> SqlError:
     return SqlError(1377, "HY000", f"Fatal error during log purge: {error}")
 
 

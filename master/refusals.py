@@ -9,13 +9,15 @@ import grpc
 from dumpfilter.errors import (
     BinlogError,
     BinlogMissing,
+    BinlogUnreadable,
     DumpfilterError,
     GtidError,
     OptionError,
     PositionError,
 )
-from dumpfilter.master.access import AccessDenied
-from dumpfilter.master.register import AlreadyRegistered, NotRegistered
+from dumpfilter.master.access import AccessDenied, TryLater
+from dumpfilter.master.limits import Overloaded
+from dumpfilter.master.register import AlreadyRegistered, NotRegistered, Unregistered
 
 MAX_ERROR = 1800
 """The longest error text that the master sends to a slave, characters. gRPC limits the text's header to 8 KiB."""
@@ -29,7 +31,10 @@ gRPC may need 12 bytes for such a character, because it escapes each byte.
 _CODES: list[tuple[type[DumpfilterError], grpc.StatusCode]] = [
     (NotRegistered, grpc.StatusCode.NOT_FOUND),
     (AlreadyRegistered, grpc.StatusCode.ALREADY_EXISTS),
+    (Overloaded, grpc.StatusCode.RESOURCE_EXHAUSTED),
+    (Unregistered, grpc.StatusCode.ABORTED),
     (AccessDenied, grpc.StatusCode.UNAUTHENTICATED),
+    (TryLater, grpc.StatusCode.RESOURCE_EXHAUSTED),
     (OptionError, grpc.StatusCode.INVALID_ARGUMENT),
     (GtidError, grpc.StatusCode.INVALID_ARGUMENT),
     (PositionError, grpc.StatusCode.OUT_OF_RANGE),
@@ -42,6 +47,9 @@ _CODES: list[tuple[type[DumpfilterError], grpc.StatusCode]] = [
 def abort(context: grpc.ServicerContext, error: DumpfilterError) -> NoReturn:
     """End a gRPC call with the status code and the text that belong to an error."""
     code = next((code for kind, code in _CODES if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
+    if isinstance(error, BinlogUnreadable) and error.momentary:
+        # Slaves retry after this status code. They end after DATA_LOSS.
+        code = grpc.StatusCode.UNAVAILABLE
     text = str(error)
     most = MAX_ERROR if text.isascii() else MAX_ERROR // _ESCAPED_SHARE
     context.abort(code, text if len(text) <= most else text[:most] + "…")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hmac
+import secrets
 import threading
 import time
-import uuid as uuids
+from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from dumpfilter.dump import Counts
 from dumpfilter.errors import DumpfilterError
@@ -14,11 +18,30 @@ from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.master.imposed import ImposedFilter
+from dumpfilter.master.limits import Overloaded
+from dumpfilter.security.passwords import StoredPassword
 
 MOST_IDLE = 10_000
 """The most slaves without a running dump that the master remembers, which limits the memory of the register."""
 MOST_IDLE_WEIGHT = 256 << 20
 """The most memory that the filter rules of slaves without a running dump may take, bytes."""
+MOST_DUMPING_WEIGHT = 1 << 30
+"""The most memory that the filter rules of slaves with a running dump may take together, bytes."""
+
+_SLAVE_WEIGHT = 2000
+_RULE_WEIGHT = 3000
+_CHARACTER_WEIGHT = 4
+_ID_WEIGHT = 100
+"""The approximate memory of a registration, of one rule, of one character of a rule, and of one id of a list, bytes."""
+
+
+_ID_BYTES = 32
+"""The random bytes of a slave's id. A client that knows the id can change and end the registration."""
+
+_WAIT_OR_UNREGISTER = (
+    "wait until the master has noticed that its connection is gone (half a minute), or let the master's operator "
+    "give UNREGISTER REPLICA on the master's console"
+)
 
 
 class NotRegistered(DumpfilterError):
@@ -26,7 +49,11 @@ class NotRegistered(DumpfilterError):
 
 
 class AlreadyRegistered(DumpfilterError):
-    """The error for a slave whose server id belongs to another slave that is dumping on the same channel."""
+    """The error for a slave whose server id or UUID belongs to another slave that is dumping on the same channel."""
+
+
+class Unregistered(DumpfilterError):
+    """The error for a dump whose registration the master's operator has ended."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +83,17 @@ class FilterChange:
         """The filter version that the slave knows: 1 at its registration, then the version of its own newest change."""
         return self.place_version or 1
 
+    @cached_property
+    def weight(self) -> int:
+        """The approximate memory that the filter takes, bytes."""
+        rules = self.flags.filter.rules
+        text = sum(len(rule.value) for rule in rules)
+        ids = 0
+        if self.origin is not None:
+            lists = (self.origin.ignore_server_ids, self.origin.do_domain_ids, self.origin.ignore_domain_ids)
+            ids = sum(map(len, lists))
+        return _RULE_WEIGHT * len(rules) + _CHARACTER_WEIGHT * text + _ID_WEIGHT * ids
+
     def place_after(self, version: int) -> tuple[str, int] | None:
         """Return the binlog file and position to which a dump that still uses filter ``version`` must go back.
 
@@ -68,7 +106,7 @@ class FilterChange:
 class RegisteredSlave:
     """A registered slave as the master knows it: one row of SHOW REPLICAS."""
 
-    slave_id: str
+    slave_id: str = field(repr=False)
     server_id: int
     uuid: str
     host: str
@@ -76,6 +114,12 @@ class RegisteredSlave:
     channel: str
     change: FilterChange
     user: str = ""
+    password: StoredPassword | None = field(default=None, repr=False)
+    """The user's password as the master kept it when the slave registered. None if the master had no users."""
+    owner: bytes = field(default=b"", repr=False)
+    """A digest of the slave's secret. Only a slave with the same digest takes over this slave's registration."""
+    peer: str = ""
+    """The address from which the slave registered, as gRPC spells it."""
     imposed: tuple[ImposedFilter, ...] = ()
     """The filters that the master's operator imposes on the slave, besides the slave's own filter."""
     counts: Counts = field(default_factory=Counts)
@@ -85,6 +129,23 @@ class RegisteredSlave:
     last_seen_at: float = field(default_factory=time.time)
     dump: int = 0
     """The number of the dump that is sending events to the slave; 0 when no dump is running."""
+    ended_by: DumpfilterError | None = None
+    """The error with which a running dump ends, because the master's operator ended the registration."""
+
+    @property
+    def owned_key(self) -> tuple[str, str, str, bytes]:
+        """User, channel, UUID and owner. A second registration with an equal key replaces this one."""
+        return self.user, self.channel, self.uuid, self.owner
+
+    @property
+    def uuid_key(self) -> tuple[str, str, str]:
+        """User, channel and UUID, which belong to one slave that dumps."""
+        return self.user, self.channel, self.uuid
+
+    @property
+    def server_id_key(self) -> tuple[str, str, int]:
+        """User, channel and server id, which belong to one slave that dumps."""
+        return self.user, self.channel, self.server_id
 
     @property
     def flags(self) -> TableFlags:
@@ -103,7 +164,7 @@ class RegisteredSlave:
     @property
     def weight(self) -> int:
         """The approximate memory that the slave's registration takes, bytes."""
-        return 1000 + 1000 * len(self.filter.rules)
+        return _SLAVE_WEIGHT + self.change.weight
 
 
 class Register:
@@ -113,6 +174,10 @@ class Register:
     server with these rules would have written it. ``most_idle`` is the largest number of slaves without a running dump,
     and ``most_idle_weight`` bounds the bytes of their rules. Beyond these bounds the register forgets the slaves that
     have been idle the longest. A forgotten slave registers again when it connects.
+
+    A slave's UUID and server id belong to the slave while it dumps. Another slave of the same user is then refused,
+    unless it has the same UUID and the same secret. A slave that does not dump blocks nobody, and nobody but its owner
+    replaces its registration. Slaves of different users never block each other.
     """
 
     def __init__(
@@ -122,12 +187,24 @@ class Register:
         *,
         most_idle: int = MOST_IDLE,
         most_idle_weight: int = MOST_IDLE_WEIGHT,
+        most_dumping_weight: int = MOST_DUMPING_WEIGHT,
     ) -> None:
         self._subjects = subjects
         self._most_idle = most_idle
         self._most_idle_weight = most_idle_weight
+        self._most_dumping_weight = most_dumping_weight
         self._write_filter = write_filter
+        self._key = secrets.token_bytes(32)
         self._slaves: dict[str, RegisteredSlave] = {}
+        self._owned: dict[tuple[str, str, str, bytes], RegisteredSlave] = {}
+        """The slaves by user, channel, UUID and owner. A slave that registers again is found here."""
+        self._dumping_uuids: dict[tuple[str, str, str], RegisteredSlave] = {}
+        """The slaves that dump, by user, channel and UUID."""
+        self._dumping_ids: dict[tuple[str, str, int], RegisteredSlave] = {}
+        """The slaves that dump, by user, channel and server id."""
+        self._idle: OrderedDict[str, int] = OrderedDict()
+        """The weights of the slaves without a running dump, by id. The slave that is idle the longest comes first."""
+        self._idle_weight = 0
         self._lock = threading.Lock()
         self._dumps = 0
 
@@ -142,71 +219,123 @@ class Register:
         rule_filter: ReplicationFilter,
         origin: OriginFilter | None = None,
         user: str = "",
+        password: StoredPassword | None = None,
+        secret: bytes = b"",
+        peer: str = "",
         imposed: tuple[ImposedFilter, ...] = (),
     ) -> RegisteredSlave:
         """Register a slave with its filter, and return its entry in the register.
 
-        A slave that registers again, with the same UUID and channel, replaces its old entry and ends its old dump. A
-        slave with another UUID but the same server id is refused while the first slave is dumping. Otherwise the two
-        slaves would end each other's dumps for ever. Raises AlreadyRegistered.
+        A slave that registers again, with the same user, UUID, channel and secret, replaces its old entry and ends its
+        old dump. Raises AlreadyRegistered when the UUID or the server id belongs to another slave that is dumping.
         """
+        # A digest with a random key makes look-ups by it safe: their time tells nothing about the secret.
+        owner = hmac.digest(self._key, secret, "sha256") if secret else secrets.token_bytes(32)
+        flags = self._flags(rule_filter, imposed)
+        slave = RegisteredSlave(
+            slave_id=secrets.token_urlsafe(_ID_BYTES),
+            server_id=server_id,
+            uuid=uuid,
+            host=host,
+            port=port,
+            channel=channel,
+            change=FilterChange(flags, 1, origin),
+            user=user,
+            password=password,
+            owner=owner,
+            peer=peer,
+            imposed=imposed,
+        )
         with self._lock:
-            for other in list(self._slaves.values()):
-                if other.channel != channel:
-                    continue
-                if other.uuid == uuid:
-                    del self._slaves[other.slave_id]
-                elif other.server_id == server_id:
-                    if other.dump:
-                        raise AlreadyRegistered(
-                            f"a slave with server id {server_id} and uuid {other.uuid} "
-                            f"({other.host or 'host not told'}) "
-                            f"is connected on channel {channel!r}; give this one another --server-id"
-                        )
-                    del self._slaves[other.slave_id]
-            slave = RegisteredSlave(
-                str(uuids.uuid4()),
-                server_id,
-                uuid,
-                host,
-                port,
-                channel,
-                FilterChange(self._flags(rule_filter, imposed), 1, origin),
-                user,
-                imposed,
-            )
+            self._check_free(slave)
+            old = self._owned.get(slave.owned_key)
+            if old is not None:
+                self._forget(old)
             self._slaves[slave.slave_id] = slave
+            self._owned[slave.owned_key] = slave
+            self._become_idle(slave)
             self._forget_idle()
             return slave
 
+    def _check_free(self, slave: RegisteredSlave) -> None:
+        """Raise AlreadyRegistered when the slave's UUID or server id belongs to another slave that is dumping."""
+        holder = self._dumping_uuids.get(slave.uuid_key)
+        if holder is not None and holder.owner != slave.owner:
+            raise AlreadyRegistered(
+                f"the server uuid {slave.uuid} is in use on channel {slave.channel!r} by {_described(holder)}, which "
+                "registered with another secret. If that is this slave, with a relay directory that is lost, "
+                f"{_WAIT_OR_UNREGISTER}; if not, give this one a server uuid of its own"
+            )
+        holder = self._dumping_ids.get(slave.server_id_key)
+        if holder is not None and holder.uuid != slave.uuid:
+            raise AlreadyRegistered(
+                f"the server id {slave.server_id} is in use on channel {slave.channel!r} by {_described(holder)}; "
+                f"give this one another --server-id. If that is this slave, with a relay directory that is lost, "
+                f"{_WAIT_OR_UNREGISTER}"
+            )
+
+    def _become_idle(self, slave: RegisteredSlave) -> None:
+        """Note that the slave has no running dump, since now."""
+        self._idle_weight += slave.weight - self._idle.pop(slave.slave_id, 0)
+        self._idle[slave.slave_id] = slave.weight
+
     def _forget_idle(self) -> None:
-        idle = [slave for slave in self._slaves.values() if not slave.dump]
-        number, weight = len(idle), sum(slave.weight for slave in idle)
-        if number <= self._most_idle and weight <= self._most_idle_weight:
-            return
-        # The last slave in this order has just registered. The register must not forget that slave.
-        *others, _ = sorted(idle, key=lambda slave: slave.last_seen_at)
-        for slave in others:
-            if number <= self._most_idle and weight <= self._most_idle_weight:
-                break
-            del self._slaves[slave.slave_id]
-            number, weight = number - 1, weight - slave.weight
+        # The last slave has just registered or ended its dump. The register must not forget that slave.
+        while len(self._idle) > 1 and (
+            len(self._idle) > self._most_idle or self._idle_weight > self._most_idle_weight
+        ):
+            self._forget(self._slaves[next(iter(self._idle))])
+
+    def _forget(self, slave: RegisteredSlave) -> None:
+        """Remove a slave, whose dump then ends."""
+        del self._slaves[slave.slave_id]
+        self._owned.pop(slave.owned_key, None)
+        self._idle_weight -= self._idle.pop(slave.slave_id, 0)
+        self._release(slave)
+
+    def _release(self, slave: RegisteredSlave) -> None:
+        """Note that the slave's UUID and server id no longer belong to a slave that dumps."""
+        if self._dumping_uuids.get(slave.uuid_key) is slave:
+            del self._dumping_uuids[slave.uuid_key]
+        if self._dumping_ids.get(slave.server_id_key) is slave:
+            del self._dumping_ids[slave.server_id_key]
 
     def get(self, slave_id: str) -> RegisteredSlave:
         """Return the registered slave with this id. Raises NotRegistered."""
         with self._lock:
-            try:
-                return self._slaves[slave_id]
-            except KeyError:
-                raise NotRegistered(
-                    f"no slave is registered as {slave_id!r} (the master may have restarted): register again"
-                ) from None
+            return self._known(slave_id)
 
-    def remove(self, slave_id: str) -> None:
-        """Forget a slave and end its dump. Raises NotRegistered."""
-        self.get(slave_id)
+    def _known(self, slave_id: str) -> RegisteredSlave:
+        try:
+            return self._slaves[slave_id]
+        except KeyError:
+            raise NotRegistered(
+                "no slave is registered under this id (the master may have restarted): register again"
+            ) from None
+
+    def remove(self, slave_id: str) -> RegisteredSlave:
+        """Forget a slave and end its dump. Return the slave. Raises NotRegistered."""
+        slave = self.get(slave_id)
         with self._lock:
-            self._slaves.pop(slave_id, None)
+            if slave_id in self._slaves:
+                self._forget(slave)
+        return slave
+
+    def remove_all(
+        self, reason: Callable[[RegisteredSlave], DumpfilterError | None]
+    ) -> list[RegisteredSlave]:
+        """Forget each slave for which ``reason`` returns an error, and return these slaves.
+
+        A running dump of such a slave ends with the error.
+        """
+        with self._lock:
+            gone = []
+            for slave in list(self._slaves.values()):
+                slave.ended_by = reason(slave)
+                if slave.ended_by is not None:
+                    self._forget(slave)
+                    gone.append(slave)
+            return gone
 
     def change_filter(
         self,
@@ -225,7 +354,13 @@ class Register:
         with self._lock:
             version = slave.filter_version + 1
             flags = self._flags(rule_filter, slave.imposed)
-            slave.change = FilterChange(flags, version, origin, place, place_version=version)
+            change = FilterChange(flags, version, origin, place, place_version=version)
+            if slave.dump:
+                self._check_weight(slave, change)
+            slave.change = change
+            if slave_id in self._idle:
+                self._become_idle(slave)
+                self._forget_idle()
             return slave
 
     @property
@@ -253,17 +388,41 @@ class Register:
         )
 
     def begin_dump(self, slave: RegisteredSlave) -> int:
-        """Register a new dump for a slave and return its number. An earlier dump of the same slave then ends."""
+        """Register a new dump for a slave and return its number. An earlier dump of the same slave then ends.
+
+        Raises NotRegistered when the slave has been forgotten meanwhile, and AlreadyRegistered when another slave with
+        its UUID or server id has begun to dump.
+        """
         with self._lock:
+            self._known(slave.slave_id)
+            self._check_free(slave)
+            self._check_weight(slave, slave.change)
             self._dumps += 1
             slave.dump = self._dumps
+            self._idle_weight -= self._idle.pop(slave.slave_id, 0)
+            self._dumping_uuids[slave.uuid_key] = slave
+            self._dumping_ids[slave.server_id_key] = slave
             return self._dumps
+
+    def _check_weight(self, slave: RegisteredSlave, change: FilterChange) -> None:
+        """Raise Overloaded when the slave's filter and those of the other slaves that dump take too much memory."""
+        others = sum(one.change.weight for one in self._dumping_uuids.values() if one is not slave)
+        if others and others + change.weight > self._most_dumping_weight:
+            raise Overloaded(
+                f"the filters of the slaves that dump take {others >> 20} MiB, and this slave's filter would exceed "
+                f"the bound of {self._most_dumping_weight >> 20} MiB; give the slave fewer rules (it has "
+                f"{len(change.flags.filter.rules)}), for example wild rules"
+            )
 
     def end_dump(self, slave: RegisteredSlave, dump: int) -> None:
         """Mark the slave as not dumping, unless a newer dump of the slave has begun."""
         with self._lock:
             if slave.dump == dump:
                 slave.dump = 0
+                self._release(slave)
+                if slave.slave_id in self._slaves:
+                    self._become_idle(slave)
+                    self._forget_idle()
 
     def holds(self, slave: RegisteredSlave, dump: int) -> bool:
         """Tell whether the slave is still registered and ``dump`` is the number of its newest dump."""
@@ -281,3 +440,19 @@ class Register:
         """Return the registered slaves, in the order of their registration."""
         with self._lock:
             return list(self._slaves.values())
+
+    @property
+    def idle(self) -> tuple[int, int]:
+        """The number of slaves without a running dump, and the memory that their registrations take, bytes."""
+        return len(self._idle), self._idle_weight
+
+    def of_user(self, user: str) -> list[RegisteredSlave]:
+        """Return the registered slaves of a user, in the order of their registration."""
+        return [slave for slave in self.all() if slave.user == user]
+
+
+def _described(slave: RegisteredSlave) -> str:
+    host = f"{slave.host}:{slave.port}" if slave.host else "host not told"
+    return (
+        f"a slave that is dumping (server id {slave.server_id}, uuid {slave.uuid}, {host}, from {slave.peer})"
+    )

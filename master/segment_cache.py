@@ -11,8 +11,11 @@ from dumpfilter.index.segment import Segment
 CACHE_BYTES = 32 << 20
 """The default limit on the memory of the segment cache, bytes."""
 
-Key = tuple[str, int]
-"""The key of a cached segment: the name of its binlog file, and the position at which the segment begins."""
+Key = tuple[int, int]
+"""The key of a cached segment: the number of its binlog file, and the position at which the segment begins.
+
+The number belongs to one file on the disk. A file that replaces another file under the same name has another number.
+"""
 
 
 class SegmentCache:
@@ -50,9 +53,9 @@ class SegmentCache:
             if segment is not None:
                 self._bytes -= segment.nbytes
 
-    def remove_files(self, names: Iterable[str]) -> None:
-        """Remove the segments of the given binlog files, for example because a purge deleted the files."""
-        gone = set(names)
+    def remove_files(self, numbers: Iterable[int]) -> None:
+        """Remove the segments of the binlog files with these numbers, for example because a purge deleted the files."""
+        gone = set(numbers)
         with self._lock:
             for key in [key for key in self._segments if key[0] in gone]:
                 self._bytes -= self._segments.pop(key).nbytes

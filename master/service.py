@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 import grpc
 import structlog
 
-from dumpfilter.errors import DumpfilterError, OptionError
+from dumpfilter.errors import BinlogError, DumpfilterError, OptionError
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.convert import (
     family_to_proto,
@@ -16,29 +18,25 @@ from dumpfilter.filter.convert import (
     filter_to_proto,
     origin_from_proto,
 )
-from dumpfilter.master.access import check_password
+from dumpfilter.master.access import Access, AccessDenied, TryLater
 from dumpfilter.master.ahead import Ahead
 from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.dump import Dump, DumpOptions
 from dumpfilter.master.dump_start import check_boundary, start_at, start_of
 from dumpfilter.master.identity import uuid_of
-from dumpfilter.master.imposed import imposed_on
-from dumpfilter.master.messages import check_registration, check_rules, imposed_to_proto, slave_to_proto
+from dumpfilter.master.imposed import ImposedFilter, imposed_on
+from dumpfilter.master.limits import BYTES_AHEAD, CHUNKS_AHEAD, MAX_CHUNK_SIZE, ServerLimits
+from dumpfilter.master.messages import check_filter, check_registration, imposed_to_proto, slave_to_proto
 from dumpfilter.master.refusals import abort
-from dumpfilter.master.register import Register, RegisteredSlave
+from dumpfilter.master.register import NotRegistered, Register, RegisteredSlave
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.printable import printable
+from dumpfilter.security.audit import audit
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
 
 if TYPE_CHECKING:
     from dumpfilter.master.presplit import Presplit
-
-MAX_CHUNK_SIZE = 16 << 20
-"""The largest chunk (message with events) that a slave may ask for, bytes."""
-
-CHUNKS_AHEAD = 3
-"""The most chunks that a dump prepares in advance while gRPC is still sending earlier chunks."""
 
 T = TypeVar("T")
 
@@ -61,12 +59,17 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         write_filter: ReplicationFilter | None = None,
         config: MasterConfig | None = None,
         presplit: Presplit | None = None,
+        limits: ServerLimits | None = None,
     ) -> None:
         self.store = store
         self.presplit = presplit
         self.register = Register(store.subjects, write_filter)
         self.master_uuid = master_uuid or uuid_of(store.binlogs)
         self.config = config or MasterConfig()
+        self.limits = limits or ServerLimits()
+        """The configuration in force. :meth:`reconfigure` replaces it."""
+        self.access = Access(self.config.users)
+        self._reconfiguring = threading.Lock()
         self.stopping = False
         """Whether the master is shutting down. Dumps then end with UNAVAILABLE, so that the slaves reconnect."""
 
@@ -76,14 +79,23 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         try:
             slave = self._register(request, peer)
         except DumpfilterError as error:
-            log.warning(
-                "registration refused",
-                peer=peer,
-                server_id=request.server_id,
-                rules=len(request.filter.rules),
-                reason=printable(str(error)),
-            )
+            if not isinstance(error, TryLater) or not error.quiet:
+                log.warning(
+                    "registration refused",
+                    peer=peer,
+                    server_id=request.server_id,
+                    rules=len(request.filter.rules),
+                    reason=printable(str(error)),
+                )
+                audit(
+                    "Register",
+                    account=request.user,
+                    peer=peer,
+                    result=str(error),
+                    server_id=request.server_id,
+                )
             abort(context, error)
+        _audit_change("Register", slave, peer)
         self.store.wake()
         log.info(
             "registered",
@@ -107,10 +119,11 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         )
 
     def _register(self, request: pb.RegisterRequest, peer: str) -> RegisteredSlave:
-        check_password(self.config.users, request.user, request.password, peer=peer)
         uuid = check_registration(request)
-        imposed = imposed_on(self.config.imposed, server_id=request.server_id, user=request.user, peer=peer)
-        return self.register.add(
+        config = self.config
+        password = self.access.check(request.user, request.password, peer=peer, secret=request.secret)
+        imposed = imposed_on(config.imposed, server_id=request.server_id, user=request.user, peer=peer)
+        slave = self.register.add(
             server_id=request.server_id,
             uuid=uuid,
             host=request.host,
@@ -119,14 +132,70 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             rule_filter=self._filter(request.filter),
             origin=origin_from_proto(request.filter.origin),
             user=request.user,
+            password=password,
+            secret=request.secret,
+            peer=peer,
             imposed=imposed,
         )
+        if self.config is not config and self._no_longer_valid(slave) is not None:
+            # The configuration changed between the check and the entry into the register.
+            with contextlib.suppress(NotRegistered):
+                self.register.remove(slave.slave_id)
+            return self._register(request, peer)
+        return slave
+
+    def check_reconfigurable(self, config: MasterConfig) -> None:
+        """Raise OptionError for a configuration that a running master cannot take over: one without the last user."""
+        if self.config.users and not config.users:
+            raise OptionError(
+                "no [[user]] is left, and every slave could connect: to open this master, restart it"
+            )
+
+    def reconfigure(self, config: MasterConfig) -> int:
+        """Use another configuration: users and imposed filters.
+
+        Dumps of slaves whose user is gone or has another password end with UNAUTHENTICATED. Dumps of slaves on which
+        other filters are imposed now end with NOT_FOUND. These slaves register again, are told the filters, and go on
+        from the transaction boundary up to which they have received everything. Return the number of registrations
+        that have ended.
+        """
+        with self._reconfiguring:
+            self.access.change(config.users)
+            self.config = config
+            ended = self.register.remove_all(self._no_longer_valid)
+            for slave in ended:
+                _audit_change(f"end of the registration: {slave.ended_by}", slave, slave.peer)
+                log.info(
+                    "registration ended",
+                    peer=slave.peer,
+                    server_id=slave.server_id,
+                    channel=printable(slave.channel),
+                    user=printable(slave.user),
+                    reason=printable(str(slave.ended_by)),
+                )
+        self.store.wake()
+        return len(ended)
+
+    def _no_longer_valid(self, slave: RegisteredSlave) -> DumpfilterError | None:
+        """Return why a registration must end after a change of the configuration, or None when it may stay."""
+        config = self.config
+        if config.users and (slave.password is None or config.users.get(slave.user) != slave.password):
+            return AccessDenied(
+                f"the master's configuration no longer has this password for user {printable(slave.user)!r}"
+            )
+        now = imposed_on(config.imposed, server_id=slave.server_id, user=slave.user, peer=slave.peer)
+        if len(now) != len(slave.imposed) or not all(map(ImposedFilter.sends_as, now, slave.imposed)):
+            return NotRegistered("the filters imposed on this slave have changed: register again")
+        return None
 
     def Unregister(
         self, request: pb.UnregisterRequest, context: grpc.ServicerContext
     ) -> pb.UnregisterResponse:
         """Forget a slave and end its dump."""
-        _answer(context, lambda: self.register.remove(request.slave_id))
+        _answer(
+            context,
+            lambda: _audited("Unregister", context, lambda: self.register.remove(request.slave_id)),
+        )
         self.store.wake()
         return pb.UnregisterResponse()
 
@@ -144,7 +213,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
                 place=self._place(place) if place.file else None,
             )
 
-        slave = _answer(context, change)
+        slave = _answer(context, lambda: _audited("ChangeFilter", context, change))
         self.store.wake()
         return pb.ChangeFilterResponse(
             filter=filter_to_proto(slave.filter),
@@ -158,68 +227,114 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         dump = _answer(context, lambda: _begin_dump(self, request, context, slave))
         # When the slave disconnects, a dump that waits for new events is woken and ends at once.
         context.add_callback(self.store.wake)
-        chunks = Ahead(dump.chunks(), CHUNKS_AHEAD)
+        chunks: Ahead[pb.Chunk] | None = None
         try:
+            chunks = Ahead(dump.chunks(), max(1, min(CHUNKS_AHEAD, BYTES_AHEAD // dump.chunk_size)))
             yield from chunks
         except DumpfilterError as error:
-            log.warning("dump stopped", slave=printable(request.slave_id), error=printable(str(error)))
+            log.warning(
+                "dump stopped",
+                server_id=slave.server_id,
+                channel=printable(slave.channel),
+                error=printable(str(error)),
+            )
             abort(context, error)
         finally:
-            chunks.close()
+            if chunks is not None:
+                chunks.close()
+            else:
+                dump.close()
             self.store.wake()
             _log_counts(slave)
         if dump.taken_over and context.is_active():
+            if slave.ended_by is not None:
+                abort(context, slave.ended_by)
             if self.stopping:
                 context.abort(grpc.StatusCode.UNAVAILABLE, "the master is shutting down")
             context.abort(
                 grpc.StatusCode.ABORTED,
-                "this dump is over: the slave registered or began a dump anew, or was unregistered",
+                "this dump is over: the slave registered or began a dump anew, or was unregistered "
+                "(is another slave running with a copy of this slave's relay directory?)",
             )
 
     def ListSlaves(
         self, request: pb.ListSlavesRequest, context: grpc.ServicerContext
     ) -> pb.ListSlavesResponse:
-        """Return the registered slaves, as SHOW REPLICAS does."""
-        return pb.ListSlavesResponse(slaves=self._slaves())
-
-    def _slaves(self) -> list[pb.Slave]:
-        """Return messages that describe the registered slaves.
-
-        A master with users or imposed filters leaves out the slaves' registration ids. With a slave's id another client
-        could change the slave's filter or read its events.
-        """
-        with_id = not (self.config.users or self.config.imposed)
-        return [slave_to_proto(slave, with_id=with_id) for slave in self.register.all()]
+        """Return the registered slaves that the client may know, as SHOW REPLICAS does."""
+        slaves = self._answer_about(request, context)
+        return pb.ListSlavesResponse(slaves=map(slave_to_proto, slaves))
 
     def Status(self, request: pb.StatusRequest, context: grpc.ServicerContext) -> pb.StatusResponse:
-        """Return the master's binlog files, its registered slaves, and how much of the binlog it has scanned."""
-        return _answer(context, self._status)
+        """Return the master's binlog files, and the registered slaves that the client may know.
 
-    def _status(self) -> pb.StatusResponse:
-        self.store.binlogs.refresh()
+        A client with a user also gets the rules of the binlog, and how much of the binlog has been scanned.
+        """
+        slaves = self._answer_about(request, context)
+        return _answer(context, lambda: self._status(slaves, whole=not request.slave_id))
+
+    def _answer_about(
+        self, request: pb.ListSlavesRequest | pb.StatusRequest, context: grpc.ServicerContext
+    ) -> list[RegisteredSlave]:
+        """Return the slaves that a client may know, or end the call of a stranger with UNAUTHENTICATED."""
+        peer = context.peer()
+        try:
+            return self._known_to(request, peer)
+        except DumpfilterError as error:
+            if not isinstance(error, TryLater) or not error.quiet:
+                log.warning("status refused", peer=peer, reason=printable(str(error)))
+            abort(context, error)
+
+    def _known_to(self, request: pb.ListSlavesRequest | pb.StatusRequest, peer: str) -> list[RegisteredSlave]:
+        """Return the slaves that a client may know: the slave with its id, or all slaves of its user.
+
+        Raises AccessDenied for a stranger, and TryLater for a client that must wait after wrong passwords.
+        """
+        if request.slave_id:
+            try:
+                return [self.register.get(request.slave_id)]
+            except NotRegistered as error:
+                raise AccessDenied(str(error)) from None
+        if self.access.is_open:
+            raise AccessDenied(
+                "this master has no users: ask with the slave_id of a registration, or look at the master's console"
+            )
+        self.access.check(request.user, request.password, peer=peer)
+        return self.register.of_user(request.user)
+
+    def _status(self, slaves: list[RegisteredSlave], *, whole: bool) -> pb.StatusResponse:
+        self.store.refresh()
         names = self.store.binlogs.names
-        files = [
-            pb.BinlogFile(name=name, size=self.store.binlogs.path(name).stat().st_size) for name in names
-        ]
-        segments, cached = self.store.cache_status()
-        bytes_scanned, events_scanned = self.store.scanned
+        files = [pb.BinlogFile(name=printable(name), size=self._size(name)) for name in names]
         fd = self.store.format_description
-        write_filter = self.register.write_filter
-        return pb.StatusResponse(
+        status = pb.StatusResponse(
             master_uuid=self.master_uuid,
             family=family_to_proto(fd.family),
             server_version=fd.server_version,
-            position=pb.BinlogPosition(file=names[-1], position=files[-1].size),
+            position=pb.BinlogPosition(file=printable(names[-1]), position=files[-1].size),
             files=files,
-            slaves=self._slaves(),
-            index=pb.IndexStatus(
-                bytes_scanned=bytes_scanned,
-                events_scanned=events_scanned,
-                segments_cached=segments,
-                bytes_cached=cached,
-            ),
-            write_rules=map(str, write_filter.rules) if write_filter is not None else (),
+            slaves=map(slave_to_proto, slaves),
         )
+        if whole:
+            segments, cached = self.store.cache_status()
+            bytes_scanned, events_scanned = self.store.scanned
+            write_filter = self.register.write_filter
+            status.write_rules.extend(map(str, write_filter.rules) if write_filter is not None else ())
+            status.index.CopyFrom(
+                pb.IndexStatus(
+                    bytes_scanned=bytes_scanned,
+                    events_scanned=events_scanned,
+                    segments_cached=segments,
+                    bytes_cached=cached,
+                )
+            )
+        return status
+
+    def _size(self, name: str) -> int:
+        try:
+            return self.store.binlogs.size(name)
+        except BinlogError:
+            # A server shows size 0 for a file that the index file names and that is missing.
+            return 0
 
     def _place(self, place: pb.BinlogPosition) -> tuple[str, int]:
         """Check the binlog file and position from which a slave wants its new filter, and return them.
@@ -231,7 +346,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         return start.file, start.position
 
     def _filter(self, definition: pb.FilterDefinition) -> ReplicationFilter:
-        check_rules(definition)
+        check_filter(definition)
         return filter_from_proto(definition, default=self.store.names)
 
 
@@ -242,8 +357,9 @@ def _begin_dump(
         raise OptionError(f"chunk_size {request.chunk_size}: at most {MAX_CHUNK_SIZE}")
     options = DumpOptions(
         once=request.once,
-        chunk_size=request.chunk_size,
-        heartbeat_period=request.heartbeat_period_ms / 1000,
+        chunk_size=request.chunk_size and max(request.chunk_size, service.limits.min_chunk_size),
+        heartbeat_period=request.heartbeat_period_ms
+        and max(request.heartbeat_period_ms / 1000, service.limits.min_heartbeat_period),
         filter_version=request.filter_version,
         other_filters_before=request.other_filters_before,
     )
@@ -256,6 +372,23 @@ def _begin_dump(
         active=context.is_active,
         presplit=service.presplit,
     )
+
+
+def _audited(
+    what: str, context: grpc.ServicerContext, change: Callable[[], RegisteredSlave]
+) -> RegisteredSlave:
+    """Carry out a change that a slave asks for, and write the change or the refusal to the audit log."""
+    try:
+        slave = change()
+    except DumpfilterError as error:
+        audit(what, account="", peer=context.peer(), result=str(error))
+        raise
+    _audit_change(what, slave, context.peer())
+    return slave
+
+
+def _audit_change(what: str, slave: RegisteredSlave, peer: str) -> None:
+    audit(what, account=slave.user, peer=peer, server_id=slave.server_id, channel=slave.channel)
 
 
 def _answer(context: grpc.ServicerContext, call: Callable[[], T]) -> T:

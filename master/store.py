@@ -12,19 +12,25 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import structlog
+
+from dumpfilter.binlog.file_reads import unreadable
 from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.gtid_sources import SourceNumbers, add_numbers
-from dumpfilter.errors import BinlogTruncated, DumpfilterError
-from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.errors import BinlogMissing, BinlogTruncated, BinlogUnsupported, DumpfilterError
+from dumpfilter.index.fileset import BinlogSet, identity_of
 from dumpfilter.index.previous_gtids import previous_gtids
-from dumpfilter.index.scanner import SEGMENT_SIZE
+from dumpfilter.index.scanner import MAX_OPENED, SEGMENT_SIZE
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.index.xa import ALWAYS
 from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.segment_cache import CACHE_BYTES, SegmentCache
 from dumpfilter.master.watcher import Watcher
+from dumpfilter.printable import printable
+
+log = structlog.get_logger("dumpfilter.master")
 
 
 class BinlogStore:
@@ -34,6 +40,8 @@ class BinlogStore:
         source: the set's index file, its directory, or a list of binlog files (see BinlogSet.open).
         verify: whether the checksums of events are verified when the files are read.
         cache_bytes: the limit on the memory for scan results, bytes.
+        max_opened: the uncompressed size up to which compressed transactions are opened and filtered, bytes. Larger
+            ones are sent whole.
     """
 
     def __init__(
@@ -42,13 +50,16 @@ class BinlogStore:
         *,
         verify: bool = True,
         cache_bytes: int = CACHE_BYTES,
+        max_opened: int = MAX_OPENED,
     ) -> None:
         self.binlogs = BinlogSet.open(source)
         self.subjects = Subjects()
         self.sources = SourceNumbers()
         self._verify = verify
+        self._max_opened = max_opened
         self._files: dict[str, IndexedFile] = {}
         self._lock = threading.Lock()
+        self._opening = threading.Lock()
         self._cache = SegmentCache(cache_bytes)
         self._watcher = Watcher(self._size)
         self._ahead = ThreadPoolExecutor(1, "binlog-scan-ahead")
@@ -70,16 +81,50 @@ class BinlogStore:
     def open_file(self, name: str) -> IndexedFile:
         """Return an open binlog file with its index of scanned segments.
 
-        The file stays open for later callers until :meth:`forget_files`.
+        The file stays open for later callers until :meth:`forget_files`. When another file has taken the name, the
+        caller gets the other file. Raises BinlogError.
         """
-        with self._lock:
-            found = self._files.get(name)
-            if found is None:
-                found = IndexedFile(
-                    self.binlogs.file(name), self.subjects, self.sources, self._cache, verify=self._verify
-                )
-                self._files[name] = found
+        found = self._files.get(name)
+        if found is not None and self._is_current(found):
             return found
+        # A lock of its own, because the comparison of two large files must not make dumps of other files wait.
+        with self._opening:
+            found = self._files.get(name)
+            if found is not None and self._is_current(found):
+                return found
+            check_name(name)
+            file = self.binlogs.file(name)
+            if found is not None and found.adopt(file):
+                log.info("binlog replaced by a newer copy of it", file=printable(name))
+                return found
+            if found is not None:
+                log.warning("binlog replaced by another one", file=printable(name))
+                self.forget_files([name])
+            opened = IndexedFile(
+                file,
+                self.subjects,
+                self.sources,
+                self._cache,
+                verify=self._verify,
+                max_opened=self._max_opened,
+            )
+            with self._lock:
+                self._files[name] = opened
+            return opened
+
+    def _is_current(self, indexed: IndexedFile) -> bool:
+        """Tell whether an open file is still the file under its name, or the name has no file.
+
+        Dumps may read an open file to its end after the file was deleted.
+        """
+        if indexed.gone:
+            return False
+        try:
+            return identity_of(self.binlogs.path(indexed.name).stat()) == indexed.identity
+        except FileNotFoundError:
+            return True
+        except OSError as error:
+            raise unreadable(error, file=indexed.name, doing="found") from None
 
     def first_position(self, name: str) -> int:
         """Return the position of a file's first event after the format description event."""
@@ -91,10 +136,21 @@ class BinlogStore:
         Return None when no whole transaction has been written at ``position`` yet. Raises BinlogError, with file and
         position, where the file is damaged, and PositionError for a position past the end.
         """
-        segment = self.open_file(name).segment_at(position)
-        return segment if segment is None else self._with_known_ends(name, segment)
+        return self.segment_of(self.open_file(name), position)
 
-    def _with_known_ends(self, name: str, segment: Segment) -> Segment:
+    def segment_of(self, indexed: IndexedFile, position: int) -> Segment | None:
+        """Return the segment of an open binlog file that contains the event at ``position``, as :meth:`segment_at`.
+
+        Raises BinlogReplaced when another file with other events has taken the file's name.
+        """
+        if indexed.name in self.binlogs:
+            current = self.open_file(indexed.name)
+            if current is not indexed and current.identity != indexed.identity:
+                raise indexed.lost()
+        segment = indexed.segment_at(position)
+        return segment if segment is None else self._with_known_ends(indexed, segment)
+
+    def _with_known_ends(self, indexed: IndexedFile, segment: Segment) -> Segment:
         """Return the segment with the subjects of XA transactions that were prepared in an earlier file.
 
         The subject stands for the tables that a transaction changed. By the subject a filter decides whether a slave
@@ -103,7 +159,7 @@ class BinlogStore:
         """
         if not segment.unknown_ends:
             return segment
-        held = self.open_file(name).held
+        name, held = indexed.name, indexed.held
         missing = set(segment.unknown_ends.values()) - held.keys()
         names = self.binlogs.names
         earlier = names[: names.index(name)] if missing and name in names else []
@@ -118,19 +174,18 @@ class BinlogStore:
         held.update(dict.fromkeys(missing, ALWAYS))
         return segment.with_known_ends(held)
 
-    def scan_ahead(self, name: str, position: int) -> None:
+    def scan_ahead(self, indexed: IndexedFile, position: int) -> None:
         """Start to scan the segment at ``position`` in the background, so that it is ready when a dump needs it.
 
         Nothing is scanned ahead near the end of a file, where a server may be writing. Errors are ignored here, because
         :meth:`segment_at` meets and raises them later.
         """
-        indexed = self.open_file(name)
         if position < indexed.scanned_to or position + 2 * SEGMENT_SIZE > indexed.file.size:
             return
 
         def scan() -> None:
             with contextlib.suppress(DumpfilterError):
-                self.segment_at(name, position)
+                self.segment_of(indexed, position)
 
         # The thread pool raises RuntimeError when another thread closes the store meanwhile.
         with contextlib.suppress(RuntimeError):
@@ -141,24 +196,19 @@ class BinlogStore:
 
         A purged file is closed, and its disk space freed, when no dump reads from it any more.
         """
-        names = list(names)
         with self._lock:
-            for name in names:
-                gone = self._files.pop(name, None)
-                if gone is not None:
-                    self._forgotten_bytes += gone.bytes_scanned
-                    self._forgotten_events += gone.events_scanned
-        self._cache.remove_files(names)
+            gone = [indexed for name in names if (indexed := self._files.pop(name, None)) is not None]
+            self._forgotten_bytes += sum(indexed.bytes_scanned for indexed in gone)
+            self._forgotten_events += sum(indexed.events_scanned for indexed in gone)
+        self._cache.remove_files(indexed.number for indexed in gone)
 
     def refresh(self) -> bool:
         """Read the set's index file again, and return whether the list of files has changed.
 
         Files that another process has purged are removed from the store and the cache.
         """
-        before = self.binlogs.names
         changed = self.binlogs.refresh()
-        if changed:
-            self.forget_files(set(before) - set(self.binlogs.names))
+        self.forget_files([name for name in list(self._files) if name not in self.binlogs])
         return changed
 
     def gtids(self) -> GtidSet | None:
@@ -168,35 +218,42 @@ class BinlogStore:
         when the newest file does not begin with a GTID set. Raises BinlogError where that file is damaged.
         """
         name = self.binlogs.names[-1]
-        found = self.previous_gtids(name)
+        indexed = self.open_file(name)
+        found = previous_gtids(indexed.file)
         if found is None:
             return None
-        position = self.first_position(name)
-        while (segment := self.segment_at(name, position)) is not None:
+        position = indexed.file.first_event
+        while (segment := self.segment_of(indexed, position)) is not None:
             add_transactions(found, segment, self.sources)
             position = segment.end
         return found
 
     def next_file(self, name: str, position: int | None = None) -> str | None:
-        """Return the file that follows ``name``, when a dump has read ``name`` up to its end.
+        """Return the name of the file after the file ``name``, as :meth:`file_following`."""
+        return self.file_following(self.open_file(name), position)
 
-        Return None when ``name`` is the last file, or has more events at ``position``. With None for ``position`` the
-        check begins where scanning has ended. Raises BinlogTruncated when the end of ``name`` is missing,
-        for example because the file was copied in part.
+    def file_following(self, indexed: IndexedFile, position: int | None = None) -> str | None:
+        """Return the name of the file that follows an open file, when a dump has read the open file up to its end.
+
+        Return None when the open file is the last file, or has more events at ``position``. With None for ``position``
+        the check begins where scanning has ended. Raises BinlogTruncated when the end of the open file is missing,
+        for example because the file was copied in part. Raises BinlogMissing when neither the open file nor a later
+        file is in the set.
         """
+        name = indexed.name
         following = self.binlogs.after(name)
         if following is None:
-            self.binlogs.refresh()
+            self.refresh()
             following = self.binlogs.after(name)
             if following is None:
+                self._check_in_place(indexed)
                 return None
-        indexed = self.open_file(name)
-        if self.segment_at(name, indexed.scanned_to if position is None else position) is not None:
+        if self.segment_of(indexed, indexed.scanned_to if position is None else position) is not None:
             # The server had written more events to the file before it began the next file.
             return None
         indexed.check_end(last=False)
         if not indexed.is_rotated:
-            self._check_gtids(name, following)
+            self._check_gtids(indexed, following)
         indexed.release()
         return following
 
@@ -208,28 +265,38 @@ class BinlogStore:
             following = self.binlogs.after(name)
         return following
 
-    def check_last(self, name: str) -> None:
-        """Check the end of the set's last file. Raises BinlogTruncated when it is cut and no server writes to it."""
-        self.open_file(name).check_end(last=True)
+    def _check_in_place(self, indexed: IndexedFile) -> None:
+        """Check that the set's last file is still in the set and on the disk. A dump would wait for ever otherwise.
 
-    def _check_gtids(self, name: str, following: str) -> None:
+        Raises BinlogMissing.
+        """
+        if indexed.name not in self.binlogs:
+            names = self.binlogs.names
+            raise BinlogMissing(
+                f"the binlog set no longer has this file nor a later one; it has {names[0]} to {names[-1]}. If the "
+                "server began its binlogs anew (RESET MASTER), set the slave up again from a backup",
+                file=indexed.name,
+                position=indexed.scanned_to,
+            )
+        self.binlogs.size(indexed.name)
+
+    def _check_gtids(self, indexed: IndexedFile, following: str) -> None:
         """Check that a file has all GTIDs which, according to the following file, come before the following file.
 
         The check is for a file that ends without Rotate or Stop event, because it was cut or its server crashed. Raises
         BinlogTruncated.
         """
         before = self.previous_gtids(following)
-        have = self.previous_gtids(name)
+        have = previous_gtids(indexed.file)
         if before is None or have is None:
             return
-        indexed = self.open_file(name)
         for segment in indexed.segments():
             add_transactions(have, segment, self.sources)
         if not have.issuperset(before):
             raise BinlogTruncated(
                 f"the file ends before {before - have}, which {following} says came before it; "
                 "fetch it again from the server",
-                file=name,
+                file=indexed.name,
                 position=indexed.scanned_to,
             )
 
@@ -279,11 +346,15 @@ class BinlogStore:
         return self._cache.status()
 
     def _size(self) -> tuple[int, ...]:
-        """Return sizes and times of the newest file and the index file, which change when the set grows."""
-        sizes = [self.binlogs.path(self.binlogs.names[-1]).stat().st_size]
+        """Return sizes and times of the newest file and the index file, which change when the set grows.
+
+        The inode of the newest file changes when another file takes its name.
+        """
+        newest = self.binlogs.path(self.binlogs.names[-1]).stat()
+        sizes = [newest.st_size, newest.st_mtime_ns, *identity_of(newest)]
         if self.binlogs.index is not None:
             index = self.binlogs.index.stat()
-            sizes += [index.st_size, index.st_mtime_ns]
+            sizes += [index.st_size, index.st_mtime_ns, *identity_of(index)]
         return tuple(sizes)
 
     def close(self) -> None:
@@ -294,6 +365,17 @@ class BinlogStore:
             for indexed in self._files.values():
                 indexed.file.close()
             self._files.clear()
+
+
+def check_name(name: str) -> None:
+    """Check that slaves can be told a binlog file's name. Raises BinlogUnsupported otherwise."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise BinlogUnsupported(
+            "the file's name is not UTF-8, which the protocol for slaves needs; give the file another name",
+            file=printable(name),
+        ) from None
 
 
 def add_transactions(gtids: GtidSet, segment: Segment, sources: SourceNumbers) -> None:

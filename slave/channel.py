@@ -29,6 +29,7 @@ from dumpfilter.slave.state.durable import DirectoryLock
 from dumpfilter.slave.state.master_info import MasterInfo, MasterInfoFile
 from dumpfilter.slave.state.relay_log import RelayLog
 from dumpfilter.slave.state.relay_log_info import RelayLogInfo, RelayLogInfoFile
+from dumpfilter.slave.state.secret import registration_secret
 from dumpfilter.slave.state.server_uuid import server_uuid
 from dumpfilter.slave.threads.io_thread import IoThread
 from dumpfilter.slave.threads.master_options import MasterOptions
@@ -124,6 +125,7 @@ class Channel:
         try:
             self._imposed = imposed_info.load(options.relay_dir)
             self._uuid = options.master.uuid or server_uuid(options.relay_dir)
+            self._secret = registration_secret(options.relay_dir)
             self._open()
         except BaseException:
             self.close()
@@ -458,7 +460,9 @@ class Channel:
         )
 
     def _new_io_thread(self, user: str | None = None, password: str | None = None) -> IoThread:
-        master = replace(self._options.master, uuid=self._uuid, filter=self._registered_filter())
+        master = replace(
+            self._options.master, uuid=self._uuid, secret=self._secret, filter=self._registered_filter()
+        )
         if user is not None:
             master = replace(master, user=user, password=password or "")
         return IoThread(master, self._receiver, on_chunk=self._on_chunk, on_connect=self._connected)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 
 import structlog
@@ -17,6 +18,8 @@ import structlog
 from dumpfilter.console.endpoint import ConsoleEndpoint, serving
 from dumpfilter.errors import OptionError
 from dumpfilter.filter.channels import ChannelFilters
+from dumpfilter.security.audit import open_audit_log, reopen_audit_log
+from dumpfilter.security.passwords import ConsolePassword
 from dumpfilter.slave.certificate import kept_tls
 from dumpfilter.slave.console import SlaveConsole
 from dumpfilter.slave.slave import Configured, Slave, SlaveOptions, Watching
@@ -34,6 +37,8 @@ class RunOptions:
     """The channels that the command line configures. The slave also runs the channels that it finds in its
     relay directory from an earlier run."""
     console: ConsoleEndpoint | None = None
+    audit_file: Path | None = None
+    """The file of the audit log. Without it the audit log is part of the ordinary log."""
     start: bool = True
     """Whether the slave starts its threads at once. If not, they stay stopped until a user gives START REPLICA
     on the console (``--skip-replica-start``)."""
@@ -51,6 +56,8 @@ def run_slave(options: SlaveOptions, run: RunOptions, watching: Watching) -> Seq
     exception is a slave with ``options.once`` and ``run.start``: it ends when its threads have ended. Raises
     OptionError for impossible options, and otherwise the DumpfilterError that ended a thread first.
     """
+    open_audit_log(run.audit_file)
+    signal.signal(signal.SIGHUP, lambda *_: reopen_audit_log())
     signal.signal(signal.SIGTERM, _terminate)
     console = run.console
     users = {} if console is None else console.users()
@@ -95,12 +102,14 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 
 @contextmanager
-def _console(slave: Slave, endpoint: ConsoleEndpoint | None, users: Mapping[str, str]) -> Iterator[None]:
+def _console(
+    slave: Slave, endpoint: ConsoleEndpoint | None, users: Mapping[str, ConsolePassword]
+) -> Iterator[None]:
     if endpoint is None:
         yield
         return
     executor = SlaveConsole(slave)
     tls = endpoint.tls or kept_tls(slave.options.relay_dir, endpoint.host, endpoint.ca)
-    with serving(endpoint, executor, users, tls) as port:
-        executor.port = port
+    with serving(endpoint, executor, users, tls, endpoint.roles()) as server:
+        executor.port = server.port
         yield

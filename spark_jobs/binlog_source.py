@@ -28,7 +28,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 from pyspark.sql.types import StructType
 
-from dumpfilter.errors import BinlogError, OptionError
+from dumpfilter.errors import BinlogError, BinlogUnreadable, OptionError
 from dumpfilter.spark_jobs.source.columns import TYPES
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.planning import SetCuts, index_with_spark, plan_ranges
@@ -123,7 +123,7 @@ class BinlogReader(DataSourceReader):
         try:
             yield from batches
         except BinlogError as error:
-            if not self._options.skip_corrupt:
+            if not self._options.skip_corrupt or isinstance(error, BinlogUnreadable):
                 raise error.with_traceback(None) from None
             logging.getLogger(__name__).warning("%s; the rest of its range is skipped", error)
 

@@ -44,7 +44,7 @@ class MemoryFile(BinlogFile):
     def size(self) -> int:
         return len(self.data)
 
-    def read(self, offset: int, length: int) -> bytes:
+    def read_up_to(self, offset: int, length: int) -> bytes:
         return self.data[offset : offset + length]
 
     def read_into(self, buffer: npt.NDArray[np.uint8], offset: int) -> int:

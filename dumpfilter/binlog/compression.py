@@ -1,17 +1,21 @@
 """Compressed parts of a binlog: MariaDB's rows and statements, and MySQL's whole transactions.
 
 Decompression stops at the size that the compressed part announces, and :data:`MAX_UNCOMPRESSED` bounds that size.
-So a malformed event of a few bytes cannot fill the memory.
+Whole transactions are uncompressed in pieces, and the events in a piece are checked before the next piece. So a
+malformed event of a few bytes cannot fill the memory.
 """
 
 from __future__ import annotations
 
+import io
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import zstandard
 
+from dumpfilter.binlog._payload_kernels import IMPOSSIBLE, whole_events
 from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader
 from dumpfilter.binlog.rows import Cursor, RowsHeader, packed_integer
 from dumpfilter.errors import BinlogCorrupt
@@ -27,30 +31,20 @@ MAX_UNCOMPRESSED = 1 << 32
 A larger size is corruption, because servers write at most 4 GiB - 1.
 """
 
+MAX_UNCOMPRESSED_EVENT = 1 << 30
+"""The largest uncompressed size that MariaDB's compressed rows or statement may announce, bytes.
+
+No server makes a larger event, because 1 GiB is the most that ``max_allowed_packet`` can be.
+"""
+
+_PIECE = 1 << 20
+"""The size of the pieces in which a transaction is uncompressed, bytes."""
+
 # The type codes of the fields in a Transaction_payload event (libs/mysql/binlog/event/codecs/binary.cpp).
 _OTW_PAYLOAD_HEADER_END_MARK = 0
 _OTW_PAYLOAD_SIZE_FIELD = 1
 _OTW_PAYLOAD_COMPRESSION_TYPE_FIELD = 2
 _OTW_PAYLOAD_UNCOMPRESSED_SIZE_FIELD = 3
-
-
-def events_inside(opened: bytes) -> Iterator[tuple[EventHeader, bytes]]:
-    """Yield header and bytes of each event in an uncompressed payload (the events of one compressed transaction).
-
-    ``opened`` is the result of :meth:`TransactionPayload.open`. The events of a payload have no checksums. Raises
-    BinlogCorrupt at an incomplete event.
-    """
-    at = 0
-    while at < len(opened):
-        if len(opened) - at < HEADER_LENGTH:
-            raise BinlogCorrupt("a compressed transaction ends inside an event's header")
-        header = EventHeader.unpack(opened, at)
-        if not HEADER_LENGTH <= header.size <= len(opened) - at:
-            raise BinlogCorrupt(
-                f"a compressed transaction has an event with the impossible length {header.size}"
-            )
-        yield header, opened[at : at + header.size]
-        at += header.size
 
 
 def uncompress(data: bytes | memoryview) -> bytes:
@@ -72,6 +66,8 @@ def uncompress(data: bytes | memoryview) -> bytes:
     if algorithm != 0:
         raise BinlogCorrupt(f"compressed data have the unknown algorithm {algorithm}")
     length = int.from_bytes(data[1 : 1 + width], "big")
+    if length > MAX_UNCOMPRESSED_EVENT:
+        raise BinlogCorrupt(f"compressed data announce {length} bytes, more than {MAX_UNCOMPRESSED_EVENT}")
     opener = zlib.decompressobj()
     try:
         # Ask zlib for one byte more than the event announces. A stream that delivers this byte is longer than
@@ -118,45 +114,91 @@ class TransactionPayload:
     payload: bytes | memoryview
     """The transaction's events as the Transaction_payload event stores them, usually compressed."""
 
-    def open(self) -> bytes:
+    def open(self, *, check_events: bool = False) -> bytes:
         """Return the uncompressed events as one byte string.
 
-        Each event has its common header, and none has a checksum. Raises BinlogCorrupt when the payload does not have
-        the size that the event announces, or cannot be uncompressed.
+        Each event has its common header, and none has a checksum. With ``check_events`` the lengths of the events are
+        checked after each piece. Thus a payload that holds no events is refused before it fills the memory. Raises
+        BinlogCorrupt when the payload does not have the size that the event announces, or cannot be uncompressed.
         """
+        out = io.BytesIO()
+        checked = 0
+        for piece in self._pieces():
+            out.write(piece)
+            if check_events:
+                with out.getbuffer() as data:
+                    checked = whole_events(
+                        np.frombuffer(data, np.uint8), checked, self.uncompressed_size - checked
+                    )
+                if checked == IMPOSSIBLE:
+                    raise BinlogCorrupt("a compressed transaction has an event with an impossible length")
+        # The buffer's bytes become the result without a copy.
+        return out.getvalue()
+
+    def events(self) -> Iterator[tuple[EventHeader, bytes]]:
+        """Yield header and bytes of each event in the payload. The events of a payload have no checksums.
+
+        The memory depends on the largest event, and not on the size of the payload. Raises BinlogCorrupt at an
+        incomplete event, and as :meth:`open` does. The events before the damage have then been yielded.
+        """
+        data = bytearray()
+        left = self.uncompressed_size
+        for piece in self._pieces():
+            data += piece
+            at = 0
+            while len(data) - at >= HEADER_LENGTH:
+                header = EventHeader.unpack(bytes(data[at : at + HEADER_LENGTH]))
+                if not HEADER_LENGTH <= header.size <= left:
+                    raise BinlogCorrupt(
+                        f"a compressed transaction has an event with the impossible length {header.size}"
+                    )
+                if header.size > len(data) - at:
+                    break
+                with memoryview(data) as view:
+                    event = bytes(view[at : at + header.size])
+                yield header, event
+                at += header.size
+                left -= header.size
+            del data[:at]
+        if data:
+            raise BinlogCorrupt("a compressed transaction ends inside an event's header")
+
+    def _pieces(self) -> Iterator[bytes | memoryview]:
+        """Yield the uncompressed payload in pieces of at most 1 MiB, and check its size. Raises BinlogCorrupt."""
         if self.uncompressed_size > MAX_UNCOMPRESSED:
             raise BinlogCorrupt(
                 f"Transaction_payload event announces {self.uncompressed_size} bytes, more than {MAX_UNCOMPRESSED}"
             )
-        if self.compression == NONE:
-            out = bytes(self.payload)
-        elif self.compression == ZSTD:
-            out = self._open_zstd()
-        else:
-            raise BinlogCorrupt(f"Transaction_payload event has the unknown compression {self.compression}")
-        if len(out) != self.uncompressed_size:
+        have = 0
+        for piece in self._raw_pieces():
+            have += len(piece)
+            if have > self.uncompressed_size:
+                break
+            yield piece
+        if have != self.uncompressed_size:
             raise BinlogCorrupt(
                 f"Transaction_payload event announces {self.uncompressed_size} bytes and holds "
-                f"{_amount(len(out), self.uncompressed_size)}"
+                f"{_amount(have, self.uncompressed_size)}"
             )
-        return out
 
-    def _open_zstd(self) -> bytes:
-        # Uncompress in pieces of bounded size. A malformed zstd frame may announce gigabytes, and a payload may have
-        # several frames.
-        parts: list[bytes] = []
-        have = 0
-        try:
-            reader = zstandard.ZstdDecompressor().stream_reader(self.payload, read_across_frames=True)
-            while have <= self.uncompressed_size:
-                part = reader.read(min(self.uncompressed_size + 1 - have, 1 << 24))
-                if not part:
-                    break
-                parts.append(part)
-                have += len(part)
-        except zstandard.ZstdError as error:
-            raise BinlogCorrupt(f"Transaction_payload event cannot be opened: {error}") from error
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+    def _raw_pieces(self) -> Iterator[bytes | memoryview]:
+        if self.compression == NONE:
+            payload = memoryview(self.payload)
+            for at in range(0, len(payload), _PIECE):
+                yield payload[at : at + _PIECE]
+            return
+        if self.compression != ZSTD:
+            raise BinlogCorrupt(f"Transaction_payload event has the unknown compression {self.compression}")
+        # A malformed zstd frame may announce gigabytes, and a payload may have several frames.
+        reader = zstandard.ZstdDecompressor().stream_reader(self.payload, read_across_frames=True)
+        while True:
+            try:
+                piece = reader.read(_PIECE)
+            except zstandard.ZstdError as error:
+                raise BinlogCorrupt(f"Transaction_payload event cannot be opened: {error}") from error
+            if not piece:
+                return
+            yield piece
 
 
 def decode_transaction_payload(body: bytes | memoryview) -> TransactionPayload:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventHeader, EventType, event_name
+from dumpfilter.binlog.file_reads import unreadable
 from dumpfilter.binlog.format import FormatDescription, check_magic
 from dumpfilter.errors import BinlogCorrupt, BinlogTruncated
 
@@ -56,9 +57,9 @@ def read_format_description(source: BinaryIO, *, file: str) -> FormatDescription
     """Check the magic number of a file and return its format description event.
 
     ``source`` is a binary file opened at its start, and ``file`` is its name for errors. Raises BinlogCorrupt,
-    BinlogTruncated or BinlogUnsupported.
+    BinlogTruncated, BinlogUnreadable or BinlogUnsupported.
     """
-    check_magic(source.read(4), file=file)
+    check_magic(_read(source, 4, 0, file), file=file)
     raw = _read_event(source, 4, file)
     if raw is None:
         raise BinlogTruncated("the file ends after the magic number", file=file, position=4)
@@ -79,8 +80,8 @@ def iter_events(
     ``end`` the reading goes on to the end of the file.
 
     ``source`` is a seekable binary file, and ``file`` is its name for errors. Without ``verify`` the checksums are not
-    checked. Raises BinlogCorrupt, BinlogTruncated or BinlogUnsupported with file and position. An incomplete event at
-    the end is BinlogTruncated.
+    checked. Raises BinlogCorrupt, BinlogTruncated, BinlogUnreadable or BinlogUnsupported with file and position. An
+    incomplete event at the end is BinlogTruncated.
     """
     source.seek(0)
     fd = read_format_description(source, file=file)
@@ -115,7 +116,7 @@ def iter_events(
 
 
 def _read_event(source: BinaryIO, offset: int, file: str) -> bytes | None:
-    head = source.read(HEADER_LENGTH)
+    head = _read(source, HEADER_LENGTH, offset, file)
     if not head:
         return None
     if len(head) < HEADER_LENGTH:
@@ -129,7 +130,7 @@ def _read_event(source: BinaryIO, offset: int, file: str) -> bytes | None:
         raise BinlogCorrupt(
             f"an event's length is {size}, more than any event has", file=file, position=offset
         )
-    rest = source.read(size - HEADER_LENGTH)
+    rest = _read(source, size - HEADER_LENGTH, offset + HEADER_LENGTH, file)
     if len(rest) < size - HEADER_LENGTH:
         raise BinlogTruncated(
             f"the file ends {HEADER_LENGTH + len(rest)} bytes into an event of {size}",
@@ -137,3 +138,17 @@ def _read_event(source: BinaryIO, offset: int, file: str) -> bytes | None:
             position=offset,
         )
     return head + rest
+
+
+def _read(source: BinaryIO, length: int, offset: int, file: str) -> bytes:
+    """Read ``length`` bytes, or fewer at the end of the file. ``offset`` is the position for errors.
+
+    A source without a buffer may return fewer bytes than the file has, so the function reads on.
+    """
+    try:
+        data = source.read(length)
+        while len(data) < length and (more := source.read(length - len(data))):
+            data += more
+    except OSError as error:
+        raise unreadable(error, file=file, position=offset) from None
+    return data

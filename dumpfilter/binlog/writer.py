@@ -128,7 +128,7 @@ class BinlogSetWriter:
         if fd.ends_in_checksum:
             head[-CHECKSUM_LENGTH:] = zlib.crc32(head[:-CHECKSUM_LENGTH]).to_bytes(CHECKSUM_LENGTH, "little")
         with writing(self._beside):
-            self._file = open(self._beside, "wb")  # noqa: SIM115 (closed by end() or __exit__)
+            self._file = create_new(self._beside)
             self._file.write(MAGIC + head)
         self._position = 4 + len(head)
 
@@ -185,8 +185,8 @@ class BinlogSetWriter:
             self.end()
         beside = self._beside_index
         with writing(self.index):
-            with open(beside, "w", encoding="utf-8", errors="surrogateescape") as file:
-                file.write("".join(f"./{name}\n" for name in self.names))
+            with create_new(beside) as file:
+                file.write("".join(f"./{name}\n" for name in self.names).encode("utf-8", "surrogateescape"))
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(beside, self.index)
@@ -224,6 +224,15 @@ class BinlogSetWriter:
         for path in [*begun, self._beside_index, *self._done]:
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
+
+
+def create_new(path: Path) -> BinaryIO:
+    """Create a file for writing, in place of a file that a killed process left under this name.
+
+    A symbolic link under the name is removed, so that nothing is written to the file that the link names.
+    """
+    path.unlink(missing_ok=True)
+    return open(path, "xb")
 
 
 @contextlib.contextmanager

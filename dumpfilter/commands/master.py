@@ -14,6 +14,7 @@ from dumpfilter.commands.option_groups.listen import ListenOptions
 from dumpfilter.commands.option_groups.option_files import OptionFiles
 from dumpfilter.commands.option_groups.protection import ProtectionOptions
 from dumpfilter.commands.option_groups.write_rules import MasterRuleOptions
+from dumpfilter.master.limits import MAX_DUMPS
 
 
 @with_option_groups
@@ -30,6 +31,21 @@ def master_command(
     cache_size: Annotated[
         int, typer.Option(help="Memory for the index of scanned binlogs, MiB.", min=1)
     ] = 32,
+    max_transaction: Annotated[
+        int,
+        typer.Option(
+            help="Filter compressed transactions of up to this size, MiB before compression. Larger ones are sent "
+            "whole, and counted as undecided.",
+            min=1,
+        ),
+    ] = 512,
+    max_dumps: Annotated[
+        int,
+        typer.Option(
+            help="The most slaves that can receive events at once. Each takes two threads of the master.",
+            min=1,
+        ),
+    ] = MAX_DUMPS,
     config: Annotated[
         Path | None,
         typer.Option(
@@ -81,9 +97,12 @@ def master_command(
         listen=listen.address(protection, tls),
         port_file=listen.port_file,
         config_file=config,
+        audit_file=console.audit_log,
         console=console.endpoint(listen.host, console_user, protection, tls),
         verify=verify_checksum,
         cache_bytes=cache_size << 20,
+        max_opened=max_transaction << 20,
+        max_dumps=max_dumps,
         write_rules=make_rules(rules.values),
         write_semantics=rules.semantics,
         lower_case_table_names=rules.lower_case_table_names,

@@ -88,6 +88,7 @@ def slave_command(
         filters=rules.channel_filters(),
         sources=source.infos(origin, source_tls),
         console=endpoint,
+        audit_file=console.audit_log,
         start=not relay.skip_replica_start,
     )
     terminal = Console(stderr=True)

@@ -74,7 +74,7 @@ def sql_command(
     elif script == "-":
         text = sys.stdin.read()
     else:
-        text = Path(script).read_text("utf-8")
+        text = _script(Path(script))
     tls = None if tls_ca is None else client_context(tls_ca)
     login = ConsoleLogin(host, port, user, password, tls)
     try:
@@ -85,3 +85,10 @@ def sql_command(
     except StatementFailed as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from None
+
+
+def _script(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise OptionError(f"{path}: cannot be read: {error}; save the script as UTF-8") from None

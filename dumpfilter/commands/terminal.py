@@ -64,7 +64,7 @@ class CatchUpBar:
         if self._bar.disable:
             return
         try:
-            status = stub.Status(pb.StatusRequest(), timeout=_STATUS_SECONDS)
+            status = stub.Status(pb.StatusRequest(slave_id=answer.slave_id), timeout=_STATUS_SECONDS)
         except grpc.RpcError:
             return
         self._files[channel] = [(file.name, file.size) for file in status.files]

@@ -4,8 +4,9 @@ MySQL's clients use ``caching_sha2_password`` since 8.0 (9.x has no other plugin
 ``mysql_native_password``. With both plugins, the server sends random bytes (the nonce), and the client answers with a
 digest of the password and the nonce. The password itself is never sent.
 
-A real server stores only a hash of the password. With caching_sha2_password it needs the password itself over TLS or
-RSA when the hash is not in its cache. The console knows the password, so it never needs this longer exchange.
+Like a real server, the console keeps only hashes of passwords. The hash of mysql_native_password suffices to check a
+login. The hash that caching_sha2_password stores (``$A$005$…``) does not: at the first login the console asks for the
+password itself, over TLS, and keeps a digest in memory. Later logins need only that digest.
 """
 
 from __future__ import annotations
@@ -13,19 +14,20 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Protocol
 
 import structlog
 
 from dumpfilter.security.exposure import Lack, check_listener
+from dumpfilter.security.passwords import CACHING_SHA2 as CACHING_SHA2
+from dumpfilter.security.passwords import NATIVE as NATIVE
+from dumpfilter.security.passwords import ConsolePassword, Sha2Crypt
 
 log = structlog.get_logger()
 
 DEFAULT_USER = "root"
 """The name of the user who may log in to the console if no option or configuration file names a user."""
-
-NATIVE = "mysql_native_password"
-CACHING_SHA2 = "caching_sha2_password"
 
 FAST_AUTH_SUCCESS = b"\x03"
 """The data of the packet by which caching_sha2_password tells the client that its digest was right.
@@ -33,18 +35,74 @@ FAST_AUTH_SUCCESS = b"\x03"
 The OK packet follows. The server's source calls this byte ``fast_auth_success`` (sha2_password.cc).
 """
 
+PERFORM_FULL_AUTHENTICATION = b"\x04"
+"""The data of the packet by which caching_sha2_password asks the client for the password itself.
+
+The server's source calls this byte ``perform_full_authentication`` (sha2_password.cc).
+"""
+
 _NONCE_LENGTH = 20
-_ABSENT_PASSWORD = secrets.token_hex(16)
+_KEY = secrets.token_bytes(16)
 
 
-def check_users(host: str, users: Mapping[str, str], *, insecure: bool = False) -> None:
+class Accounts:
+    """The users who may log in to a console, with their stored passwords. Thread-safe.
+
+    ``users`` has a password for each user name. A text is a password in the clear.
+    """
+
+    def __init__(self, users: Mapping[str, str | ConsolePassword]) -> None:
+        self._users = stored(users)
+        self._digests: dict[Sha2Crypt, bytes] = {}
+
+    @property
+    def users(self) -> Mapping[str, ConsolePassword]:
+        """The stored passwords of all users, by user name."""
+        return self._users
+
+    def change(self, users: Mapping[str, ConsolePassword]) -> set[str]:
+        """Replace the users, and return the names of users who are gone or have another password now."""
+        old, self._users = self._users, dict(users)
+        self._digests = {}
+        return {name for name, password in old.items() if users.get(name) != password}
+
+    def password_of(self, user: str) -> ConsolePassword:
+        """Return a user's stored password.
+
+        For an unknown user return the entry of another user, which is the same each time. The login then takes the
+        same course as for a known user, so that an attacker cannot find user names by trying.
+        """
+        users = self._users
+        if user in users or not users:
+            return users.get(user, ConsolePassword())
+        number = hmac.digest(_KEY, user.encode("utf-8", "surrogatepass"), "sha256")
+        return list(users.values())[int.from_bytes(number) % len(users)]
+
+    def digest_of(self, crypt: Sha2Crypt) -> bytes | None:
+        """Return the digest of a password that an earlier login proved against its SHA-crypt hash."""
+        return self._digests.get(crypt)
+
+    def remember(self, crypt: Sha2Crypt, password: str) -> None:
+        """Keep the digest of a password that a login has proved, so that the next login need not send the password."""
+        if any(known.crypt == crypt for known in self._users.values()):
+            self._digests[crypt] = sha2_digest(password)
+
+
+def stored(users: Mapping[str, str | ConsolePassword]) -> dict[str, ConsolePassword]:
+    """Return the stored password of each user. A text is a password in the clear."""
+    return {
+        name: ConsolePassword.plain(password) if isinstance(password, str) else password
+        for name, password in users.items()
+    }
+
+
+def check_users(host: str, users: Mapping[str, ConsolePassword], *, insecure: bool = False) -> None:
     """Raise Exposed if a user has no password although other machines can reach the console.
 
-    ``host`` is the address that the console listens on. ``users`` has a password for each user name, and an empty text
-    means no password. On a loopback address, users need no password. ``insecure`` turns the error into a warning in
+    ``host`` is the address that the console listens on. ``users`` has a password for each user name. On a loopback address, users need no password. ``insecure`` turns the error into a warning in
     the log.
 
-    >>> check_users("127.0.0.1", {"root": ""})
+    >>> check_users("127.0.0.1", {"root": ConsolePassword()})
     """
     lacks = [
         Lack(
@@ -52,7 +110,7 @@ def check_users(host: str, users: Mapping[str, str], *, insecure: bool = False) 
             "set DUMPFILTER_CONSOLE_PASSWORD or --console-password-file",
         )
         for user, password in users.items()
-        if not password
+        if password.is_empty
     ]
     warning = check_listener("the console", "--host or --console-host", host, lacks[:1], insecure=insecure)
     if warning is not None:
@@ -69,6 +127,10 @@ def new_nonce() -> bytes:
 
 def _xor(left: bytes, right: bytes) -> bytes:
     return bytes(a ^ b for a, b in zip(left, right, strict=True))
+
+
+class _Hash(Protocol):
+    def digest(self) -> bytes: ...
 
 
 def native_scramble(password: str, nonce: bytes) -> bytes:
@@ -93,27 +155,57 @@ def sha2_scramble(password: str, nonce: bytes) -> bytes:
     return _xor(once, hashlib.sha256(hashlib.sha256(once).digest() + nonce).digest())
 
 
-_SCRAMBLES = {NATIVE: native_scramble, CACHING_SHA2: sha2_scramble}
+def sha2_digest(password: str) -> bytes:
+    """Return the digest with which a console checks logins with caching_sha2_password: ``SHA256(SHA256(password))``."""
+    sha2 = ConsolePassword.plain(password).sha2
+    assert sha2 is not None, "only a password that is not empty is remembered"
+    return sha2
 
 
 def is_known_plugin(plugin: str | None) -> bool:
     """Tell whether the console can verify passwords with this authentication plugin of the client."""
-    return plugin in _SCRAMBLES
+    return plugin in (NATIVE, CACHING_SHA2)
 
 
-def proves_password(users: Mapping[str, str], user: str, plugin: str, nonce: bytes, response: bytes) -> bool:
-    """Tell whether the user exists and the client's ``response`` is the right digest of password and ``nonce``.
+def plugins_for(password: ConsolePassword) -> tuple[str, ...]:
+    """Return the authentication plugins by which a user with this password can log in, the preferred one first."""
+    if password.is_empty:
+        return NATIVE, CACHING_SHA2
+    native = (NATIVE,) if password.native is not None else ()
+    return native if password.sha2 is None and password.crypt is None else (*native, CACHING_SHA2)
 
-    ``users`` has a password for each user name. An unknown user takes the same time as a known one, so that an attacker
-    cannot find user names by measuring.
+
+def proves_password(
+    password: ConsolePassword, plugin: str, nonce: bytes, response: bytes, *, digest: bytes | None = None
+) -> bool:
+    """Tell whether the client's ``response`` is the right digest of the user's password and ``nonce``.
+
+    ``digest`` is the digest of the password that an earlier login proved against the hash of caching_sha2_password.
     """
-    expected = _SCRAMBLES[plugin](users.get(user, _ABSENT_PASSWORD), nonce)
     # Without a password, some clients send a single NUL instead of an empty response.
     given = b"" if response == b"\0" else response
-    return hmac.compare_digest(expected, given) and user in users
+    if password.is_empty or not given:
+        return password.is_empty and not given
+    if plugin == NATIVE:
+        return _proves(given, password.native, hashlib.sha1, lambda stored: nonce + stored)
+    return _proves(given, password.sha2 or digest, hashlib.sha256, lambda stored: stored + nonce)
 
 
-def certificate_proof(password: str, plugin: str, nonce: bytes, fingerprint: bytes) -> bytes:
+def _proves(
+    response: bytes,
+    stored: bytes | None,
+    hashed: Callable[[bytes], _Hash],
+    salted: Callable[[bytes], bytes],
+) -> bool:
+    """Tell whether the response reveals a text with the hash ``stored``, under a mask that the nonce determines."""
+    known = stored or _KEY
+    mask = hashed(salted(known)).digest()
+    if len(response) != len(mask):
+        return False
+    return hmac.compare_digest(hashed(_xor(response, mask)).digest(), known)
+
+
+def certificate_proof(password: ConsolePassword, plugin: str, nonce: bytes, fingerprint: bytes) -> bytes:
     """Return the text by which a MariaDB client since 11.4 verifies the console's self-signed certificate.
 
     The console sends the text in the OK packet that ends the login. It is a digest of the password's hash, the login's
@@ -123,8 +215,7 @@ def certificate_proof(password: str, plugin: str, nonce: bytes, fingerprint: byt
     The result is empty if the user has no password or the plugin is not mysql_native_password, because the client
     cannot verify then.
     """
-    if plugin != NATIVE or not password:
+    if plugin != NATIVE or password.native is None:
         return b""
-    password_hash = hashlib.sha1(hashlib.sha1(password.encode()).digest()).digest()
-    proof = hashlib.sha256(password_hash + nonce + fingerprint).hexdigest()
+    proof = hashlib.sha256(password.native + nonce + fingerprint).hexdigest()
     return b"\x01" + proof.upper().encode()

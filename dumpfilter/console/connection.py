@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import enum
+import functools
 import struct
+import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor as ThreadPool
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 from mysql_mimic.charset import CharacterSet, Collation
@@ -21,6 +23,8 @@ from mysql_mimic.types import Capabilities, ServerStatus
 from dumpfilter.console import answers
 from dumpfilter.console.executor import Interrupt
 from dumpfilter.console.login import CAPABILITIES, Doorkeeper, Refused
+from dumpfilter.console.masking import without_passwords
+from dumpfilter.console.memory import CONSOLE_MEMORY, RESULT_MEMORY, Memory, Share, size_of
 from dumpfilter.console.prepared import MAX_PREPARED_STATEMENTS, Prepared, read_execute
 from dumpfilter.console.session import Session
 from dumpfilter.console.statements import execute_statement
@@ -45,10 +49,35 @@ LOGIN_SECONDS = 10.0
 """The time limit of a login, seconds (the default of a server's ``connect_timeout``)."""
 
 
+IDLE_SECONDS = 28_800.0
+"""The time in which a client must send its next command, seconds (the default of a server's ``wait_timeout``)."""
+
+LARGE_STATEMENT = 64 << 10
+"""The length from which a statement counts as large, characters."""
+MOST_LARGE_STATEMENTS = 2
+"""The number of large statements of all clients that are parsed and carried out at a time."""
+
+_LARGE_POLL_SECONDS = 0.1
+_LONG_DATA_TOO_LONG = (
+    "Parameter of prepared statement which is set through mysql_send_long_data() is longer than "
+    "'max_allowed_packet' bytes"
+)
 _SHOWN_BYTES = 6
 """The number of bytes that error 1300 quotes from a statement that is not valid in the client's character set."""
 _LOGGED_CHARACTERS = 200
 """The number of characters that the log quotes of a statement that failed by a defect of the console."""
+
+
+T = TypeVar("T")
+
+
+class Limits:
+    """The limits that all connections of a console share."""
+
+    def __init__(self) -> None:
+        self.kept = Memory(CONSOLE_MEMORY, "prepared statements and variables of all connections")
+        self.results = Memory(RESULT_MEMORY, "results that clients have not read yet")
+        self.large = threading.BoundedSemaphore(MOST_LARGE_STATEMENTS)
 
 
 class SetOption(enum.IntEnum):
@@ -86,7 +115,8 @@ class Connection:
     """The connection of one client to the console.
 
     ``stream`` carries the packets, and ``door`` carries out the login. ``pool`` runs the statements. After a login,
-    ``open_session`` makes the session from the connection's number, the user name and the client's host.
+    ``admit`` gets the user name, and raises SqlError if the console has too many connections. Then ``open_session``
+    makes the session. ``limits`` are what all clients of the console share.
     """
 
     def __init__(
@@ -95,7 +125,9 @@ class Connection:
         door: Doorkeeper,
         *,
         pool: ThreadPool,
-        open_session: Callable[[int, str, str], Session],
+        admit: Callable[[str], None],
+        open_session: Callable[[Share, int, str, str], Session],
+        limits: Limits,
     ) -> None:
         self.id = door.connection_id
         self.peer = door.peer
@@ -106,7 +138,10 @@ class Connection:
         self._stream = stream
         self._door = door
         self._pool = pool
+        self._admit = admit
         self._open_session = open_session
+        self._limits = limits
+        self._share = Share(limits.kept)
         self._capabilities = CAPABILITIES
         self._multi_statements = False
         self._interrupt: Interrupt | None = None
@@ -147,6 +182,7 @@ class Connection:
             pass
         finally:
             self.kill_query()
+            self._share.close()
             if self._ahead:
                 self._ahead.cancel()
                 with contextlib.suppress(asyncio.CancelledError, ClientGone, SqlError):
@@ -160,15 +196,16 @@ class Connection:
             self._interrupt.set()
             self._killed.set()
 
-    async def refuse(self, error: SqlError) -> None:
-        """Send an error in place of the greeting, for example when there are too many connections."""
-        await self._door.refuse(error)
-
     async def _log_in(self, login: Login) -> None:
         self._capabilities = login.capabilities
         self._multi_statements = Capabilities.CLIENT_MULTI_STATEMENTS in login.capabilities
         info = await self._door.verify(login)
-        session = self._open_session(self.id, login.user, self.peer)
+        try:
+            self._admit(login.user)
+        except SqlError as full:
+            await self._send_error(full)
+            raise Refused from full
+        session = self._open_session(self._share, self.id, login.user, self.peer)
         session.character_set = _character_set(login.collation)
         if self._stream.tls is not None:
             session.tls_version, session.tls_cipher = self._stream.tls.version, self._stream.tls.cipher
@@ -191,7 +228,12 @@ class Connection:
     async def _serve_commands(self) -> None:
         while True:
             try:
-                data = await self._next_command()
+                try:
+                    async with asyncio.timeout(IDLE_SECONDS):
+                        data = await self._next_command()
+                except TimeoutError:
+                    log.info("console.idle", connection=self.id, peer=self.peer)
+                    return
                 self._ahead = None
                 self._stream.begin_answer()
                 if not data:
@@ -208,6 +250,7 @@ class Connection:
                 await self._send_error(failed)
                 if failed.number == server_errors.ER_NET_PACKET_TOO_LARGE.number:
                     # The rest of the too large packet is still in the stream, so the next command cannot be found.
+                    await self._stream.discard()
                     return
 
     def _next_command(self) -> asyncio.Task[bytes]:
@@ -220,11 +263,14 @@ class Connection:
         # An interrupted statement raises error 1317 at once. A command that cannot stop half-way runs on in its
         # thread, and its result is discarded. When the client leaves, the statement is interrupted, too.
         assert self.session is not None
+        return await self._in_thread(text, functools.partial(execute_statement, self.session, text))
+
+    async def _in_thread(self, text: str, call: Callable[[Interrupt], T]) -> T:
         interrupt = self._interrupt = Interrupt()
         self._killed.clear()
         self.running = text
         work = asyncio.get_running_loop().run_in_executor(
-            self._pool, execute_statement, self.session, text, interrupt
+            self._pool, self._call_bounded, text, call, interrupt
         )
         killed = asyncio.create_task(self._killed.wait())
         try:
@@ -246,7 +292,8 @@ class Connection:
             raise
         except Exception as failed:
             # A defect of the console is logged, and the client's session goes on.
-            log.exception("console.statement_failed", connection=self.id, statement=text[:_LOGGED_CHARACTERS])
+            statement = without_passwords(text, _LOGGED_CHARACTERS)
+            log.exception("console.statement_failed", connection=self.id, statement=statement)
             raise server_errors.ER_UNKNOWN_ERROR(
                 f"Unknown error: {type(failed).__name__}: {failed}"
             ) from failed
@@ -257,6 +304,18 @@ class Connection:
                 work.add_done_callback(_forget)
             self._interrupt = None
             self.running = None
+
+    def _call_bounded(self, text: str, call: Callable[[Interrupt], T], interrupt: Interrupt) -> T:
+        # The tokens of a statement need up to 170 times its length. Therefore only few large statements run at a time.
+        if len(text) < LARGE_STATEMENT:
+            return call(interrupt)
+        while not self._limits.large.acquire(timeout=_LARGE_POLL_SECONDS):
+            if interrupt.is_set():
+                raise server_errors.ER_QUERY_INTERRUPTED()
+        try:
+            return call(interrupt)
+        finally:
+            self._limits.large.release()
 
     async def _query(self, data: bytes) -> None:
         text = self._text(data)
@@ -298,14 +357,17 @@ class Connection:
 
     async def _change_user(self, data: bytes) -> None:
         login = parse_change_user(data, self._capabilities)
+        self._forget_statements()
+        if self.session:
+            self.session.reset()
         self.session = None
-        self._prepared.clear()
-        await self._log_in(login)
+        async with asyncio.timeout(LOGIN_SECONDS):
+            await self._log_in(login)
 
     async def _reset_connection(self, data: bytes) -> None:
         del data
         assert self.session is not None
-        self._prepared.clear()
+        self._forget_statements()
         self.session.reset()
         await self._send_ok()
 
@@ -319,7 +381,9 @@ class Connection:
     async def _stmt_prepare(self, data: bytes) -> None:
         if len(self._prepared) >= MAX_PREPARED_STATEMENTS:
             raise server_errors.ER_MAX_PREPARED_STMT_COUNT_REACHED(MAX_PREPARED_STATEMENTS)
-        statement = Prepared.of(self._text(data))
+        text = self._text(data)
+        statement = await self._in_thread(text, lambda _: Prepared.of(text))
+        self._share.take(statement.size)
         self._last_prepared += 1
         self._prepared[self._last_prepared] = statement
         # The columns of the result are announced when the statement is executed, as a server does for SHOW.
@@ -327,6 +391,7 @@ class Connection:
         if statement.parameters:
             for _ in range(statement.parameters):
                 self._stream.put(answers.column_definition(Column("?"), self._charset()))
+                await self._stream.relieve()
             if Capabilities.CLIENT_DEPRECATE_EOF not in self._capabilities:
                 self._stream.put(answers.end_of_rows(self._capabilities, self._status(), Result()))
         await self._stream.drain()
@@ -336,8 +401,13 @@ class Connection:
         statement = self._statement(fields.uint(4))
         # The flags and the iteration count are skipped. A client that asks for a cursor by a flag need not get one.
         fields.take(1 + 4)
-        values = read_execute(fields, statement, self._charset().codec)
-        statement.long_data.clear()
+        refused = statement.refused
+        try:
+            if refused is not None:
+                raise refused
+            values = read_execute(fields, statement, self._charset().codec)
+        finally:
+            self._forget_long_data(statement)
         result = await self._run_noted(statement.with_values(values))
         await self._send_result(result, ServerStatus(0), binary=True)
 
@@ -346,18 +416,41 @@ class Connection:
         with contextlib.suppress(SqlError, MalformedPacket):
             fields = Fields(data)
             statement, parameter = self._statement(fields.uint(4)), fields.uint(2)
-            held = sum(map(len, statement.long_data.values()))
-            if parameter < statement.parameters and held + len(data) <= MAX_ALLOWED_PACKET:
-                statement.long_data.setdefault(parameter, bytearray()).extend(fields.rest())
+            if parameter >= statement.parameters or statement.refused is not None:
+                return
+            piece = fields.rest()
+            try:
+                if statement.long_size + len(piece) > MAX_ALLOWED_PACKET:
+                    raise server_errors.ER_UNKNOWN_ERROR(_LONG_DATA_TOO_LONG)
+                self._share.take(len(piece))
+            except SqlError as refused:
+                self._forget_long_data(statement)
+                statement.refused = refused
+            else:
+                statement.long_data.setdefault(parameter, bytearray()).extend(piece)
 
     async def _stmt_close(self, data: bytes) -> None:
         # The protocol has no answer to COM_STMT_CLOSE, not even an error.
         with contextlib.suppress(MalformedPacket):
-            self._prepared.pop(Fields(data).uint(4), None)
+            statement = self._prepared.pop(Fields(data).uint(4), None)
+            if statement is not None:
+                self._forget_long_data(statement)
+                self._share.give_back(statement.size)
 
     async def _stmt_reset(self, data: bytes) -> None:
-        self._statement(Fields(data).uint(4)).long_data.clear()
+        self._forget_long_data(self._statement(Fields(data).uint(4)))
         await self._send_ok()
+
+    def _forget_long_data(self, statement: Prepared) -> None:
+        self._share.give_back(statement.long_size)
+        statement.long_data.clear()
+        statement.refused = None
+
+    def _forget_statements(self) -> None:
+        for statement in self._prepared.values():
+            self._forget_long_data(statement)
+            self._share.give_back(statement.size)
+        self._prepared.clear()
 
     def _statement(self, number: int) -> Prepared:
         try:
@@ -386,10 +479,17 @@ class Connection:
         if not result.columns:
             await self._stream.send(answers.ok(self._capabilities, status, result))
             return
-        for packet in answers.result_set(self._capabilities, status, result, self._charset(), binary=binary):
-            self._stream.put(packet)
-            await self._stream.relieve()
-        await self._stream.drain()
+        size = size_of(result)
+        self._limits.results.take(size)
+        try:
+            for packet in answers.result_set(
+                self._capabilities, status, result, self._charset(), binary=binary
+            ):
+                self._stream.put(packet)
+                await self._stream.relieve()
+            await self._stream.drain()
+        finally:
+            self._limits.results.give_back(size)
 
     async def _send_ok(self) -> None:
         await self._stream.send(answers.ok(self._capabilities, self._status(), Result()))
@@ -407,7 +507,7 @@ def _character_set(collation: int | None) -> CharacterSet:
     return CharacterSet.utf8mb4
 
 
-def _forget(work: asyncio.Future[Result]) -> None:
+def _forget(work: asyncio.Future[Any]) -> None:
     # asyncio would log the error of an abandoned statement as "never retrieved".
     if not work.cancelled():
         work.exception()

@@ -8,11 +8,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import structlog
+
 from dumpfilter.binlog.writer import writing
 from dumpfilter.console.auth import DEFAULT_USER, check_users
 from dumpfilter.console.executor import Executor
+from dumpfilter.console.roles import Role
 from dumpfilter.console.server import ConsoleServer
+from dumpfilter.security.passwords import ConsolePassword
 from dumpfilter.security.tls import TlsSource
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,8 @@ class ConsoleEndpoint:
     With None, ``root`` may log in if the configuration file names no user.
     """
     password: str = field(default="", repr=False)
+    new_password_file: Path | None = None
+    """The file into which a random password has just been written, if there was no file."""
     tls: TlsSource | None = None
     """The console's certificate and key. None: the master or slave makes a certificate."""
     ca: Path | None = None
@@ -37,36 +45,69 @@ class ConsoleEndpoint:
     insecure: bool = False
     """Whether other machines may use the console without TLS or without a password (``--insecure``)."""
 
-    def users(self, configured: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Return the password of each user who may log in, by user name.
+    def users(self, configured: Mapping[str, ConsolePassword] | None = None) -> dict[str, ConsolePassword]:
+        """Return the stored password of each user who may log in, by user name.
 
         ``configured`` has the users of the configuration file. The endpoint's own user replaces a configured user of
         the same name. Raises Exposed if a user has no password although other machines can reach the console.
         """
         users = dict(configured or {})
         if self.user is not None or not users:
-            users[self.user or DEFAULT_USER] = self.password
+            users[self.user or DEFAULT_USER] = ConsolePassword.plain(self.password)
         check_users(self.host, users, insecure=self.insecure)
         return users
+
+    def roles(self, configured: Mapping[str, Role] | None = None) -> dict[str, Role]:
+        """Return the role of each user who may log in, by user name.
+
+        ``configured`` has the roles of the configuration file's users. The endpoint's own user has the role ``all`` if
+        the user has a password, and the role ``read`` otherwise.
+        """
+        roles = dict(configured or {})
+        if self.user is not None or not roles:
+            roles[self.user or DEFAULT_USER] = Role.ALL if self.password else Role.READ
+        return roles
 
 
 @contextmanager
 def serving(
-    endpoint: ConsoleEndpoint, executor: Executor, users: Mapping[str, str], tls: TlsSource
-) -> Iterator[int]:
-    """Serve a console as long as the ``with`` block runs, and yield the console's port.
+    endpoint: ConsoleEndpoint,
+    executor: Executor,
+    users: Mapping[str, ConsolePassword],
+    tls: TlsSource,
+    roles: Mapping[str, Role],
+) -> Iterator[ConsoleServer]:
+    """Serve a console as long as the ``with`` block runs, and yield its server.
 
-    ``executor`` is the master or slave that carries out the statements. ``users`` has a password for each user name.
-    Raises OptionError if the address cannot be used, and OutputError if the port file cannot be written.
+    ``executor`` is the master or slave that carries out the statements. ``users`` has a password for each user name,
+    and ``roles`` a role. Raises OptionError if the address cannot be used, and OutputError if the port file cannot be
+    written.
     """
     server = ConsoleServer(
-        executor, endpoint.host, endpoint.port, users, tls=tls, demand_tls=not endpoint.insecure
+        executor,
+        endpoint.host,
+        endpoint.port,
+        users,
+        roles=roles,
+        tls=tls,
+        demand_tls=not endpoint.insecure,
     )
+    if endpoint.new_password_file is not None:
+        log.warning(
+            "console.password_made", user=endpoint.user or DEFAULT_USER, file=str(endpoint.new_password_file)
+        )
+    for user in sorted(user for user, password in users.items() if password.is_empty):
+        log.warning(
+            "console.read_only",
+            user=user,
+            role=roles.get(user, Role.READ).value,
+            hint="the user has no password; with --console-password-file the user gets the role all",
+        )
     server.start()
     try:
         if endpoint.port_file is not None:
             write_port(endpoint.port_file, server.port)
-        yield server.port
+        yield server
     finally:
         server.stop()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
 from dataclasses import dataclass
 
 import structlog
@@ -20,6 +20,8 @@ from dumpfilter.console.wire import (
     asks_for_tls,
     parse_login,
 )
+from dumpfilter.security.audit import audit
+from dumpfilter.security.passwords import MOST_PASSWORD, ConsolePassword
 from dumpfilter.security.tls import ServerTls
 from dumpfilter.sql.server_errors import (
     ER_ACCESS_DENIED_ERROR,
@@ -69,13 +71,14 @@ class Doorkeeper:
     stream: PacketStream
     connection_id: int
     peer: str
-    users: Mapping[str, str]
-    """The password of each user who may log in, by user name."""
+    accounts: auth.Accounts
     server_version: str
     tls: ServerTls
     nonce: bytes
     demands_tls: bool = False
     """Whether the console refuses this client unless the client uses TLS."""
+    denial_seconds: float = 1.0
+    """The time that a client with a wrong password must wait for its error. It slows down the guessing of passwords."""
 
     async def greet(self) -> Login:
         """Send the greeting, start TLS if the client asks for it, and return the login that the client sends.
@@ -123,20 +126,55 @@ class Doorkeeper:
         The text lets MariaDB's clients verify the console's certificate, and can be empty. Raises Refused for a wrong
         password, after sending error 1045 to the client.
         """
+        password = self.accounts.password_of(login.user)
+        plugins = auth.plugins_for(password)
         plugin, response = login.plugin or auth.NATIVE, login.response
-        if not auth.is_known_plugin(plugin) or not response:
+        if plugin not in plugins or not response:
             # The client may prefer another authentication plugin than the one in the greeting. Then its first response
             # is empty, and the console asks again with the client's plugin.
-            plugin, response = await self._ask(plugin if auth.is_known_plugin(plugin) else auth.NATIVE)
+            plugin, response = await self._ask(plugin if plugin in plugins else plugins[0])
         # The password is checked before all other parts of the login. So a client with a wrong password does not learn,
         # for example, whether a database exists.
-        if not auth.proves_password(self.users, login.user, plugin, self.nonce, response):
+        if not await self._prove(login.user, password, plugin, response):
             await self._deny(login.user, with_password=bool(response.strip(b"\0")))
-        if plugin == auth.CACHING_SHA2 and response.strip(b"\0"):
-            self.stream.put(bytes(packets.make_auth_more_data(auth.FAST_AUTH_SUCCESS)))
         if self.stream.tls is None:
             return b""
-        return auth.certificate_proof(self.users[login.user], plugin, self.nonce, self.tls.fingerprint)
+        return auth.certificate_proof(password, plugin, self.nonce, self.tls.fingerprint)
+
+    async def _prove(self, user: str, password: ConsolePassword, plugin: str, response: bytes) -> bool:
+        """Tell whether the client knows the user's password, and ask for the password itself if that is needed.
+
+        For an unknown user ``password`` is another user's, and the answer is always False.
+        """
+        known = user in self.accounts.users
+        with_password = bool(response.strip(b"\0"))
+        crypt = password.crypt if plugin == auth.CACHING_SHA2 else None
+        digest = self.accounts.digest_of(crypt) if crypt is not None else None
+        if auth.proves_password(password, plugin, self.nonce, response, digest=digest):
+            if not known:
+                return False
+            if plugin == auth.CACHING_SHA2 and with_password:
+                self.stream.put(bytes(packets.make_auth_more_data(auth.FAST_AUTH_SUCCESS)))
+            return True
+        if crypt is None or not with_password or password.sha2 is not None:
+            return False
+        await self.stream.send(bytes(packets.make_auth_more_data(auth.PERFORM_FULL_AUTHENTICATION)))
+        given = await self._reply()
+        if self.stream.tls is None:
+            log.warning(
+                "console.password_needs_tls",
+                connection=self.connection_id,
+                peer=self.peer,
+                hint="the first login with a caching_sha2_password hash needs TLS",
+            )
+            return False
+        if not given.endswith(b"\0") or len(given) > MOST_PASSWORD + 1:
+            return False
+        text = given[:-1].decode("utf-8", "surrogateescape")
+        proved = await asyncio.to_thread(crypt.matches, text) and known
+        if proved:
+            self.accounts.remember(crypt, text)
+        return proved
 
     def _say_tls_failed(self, reason: str) -> None:
         log.warning("console.tls_failed", connection=self.connection_id, peer=self.peer, reason=reason)
@@ -148,13 +186,19 @@ class Doorkeeper:
     async def _ask(self, plugin: str) -> tuple[str, bytes]:
         switch = packets.make_auth_switch_request(CharacterSet.utf8mb4, plugin, self.nonce + b"\0")
         await self.stream.send(bytes(switch))
+        return plugin, await self._reply()
+
+    async def _reply(self) -> bytes:
         try:
-            return plugin, await self.stream.read_reply(_LOGIN_PACKET)
+            return await self.stream.read_reply(_LOGIN_PACKET)
         except SqlError as failed:
             raise Refused from failed
 
     async def _deny(self, user: str, *, with_password: bool) -> None:
         log.warning("console.access_denied", connection=self.connection_id, user=user[:80], peer=self.peer)
         using = "YES" if with_password else "NO"
-        await self.refuse(ER_ACCESS_DENIED_ERROR(user, self.peer, using))
+        error = ER_ACCESS_DENIED_ERROR(user, self.peer, using)
+        audit("login", account=user, peer=self.peer, result=str(error))
+        await asyncio.sleep(self.denial_seconds)
+        await self.refuse(error)
         raise Refused

@@ -6,13 +6,14 @@ The console executes a prepared statement by writing the values of its parameter
 from __future__ import annotations
 
 import datetime
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from mysql_mimic.types import ColumnType as WireType
 
 from dumpfilter.console.wire import Fields, MalformedPacket
-from dumpfilter.sql.server_errors import ER_PS_MANY_PARAM, ER_WRONG_ARGUMENTS
+from dumpfilter.sql.server_errors import ER_PS_MANY_PARAM, ER_WRONG_ARGUMENTS, SqlError
 from dumpfilter.statement.tokens import TokenKind, tokens
 
 Value = str | int | float | bytes | None
@@ -22,6 +23,8 @@ MAX_PREPARED_STATEMENTS = 1024
 
 A server's max_prepared_stmt_count limits the sum over all sessions.
 """
+
+_SIZE_PER_PARAMETER = 128
 
 _INTEGERS = {
     WireType.TINY: 1,
@@ -46,10 +49,22 @@ class Prepared:
     """
     long_data: dict[int, bytearray] = field(default_factory=dict)
     """The values that the client sent in pieces (COM_STMT_SEND_LONG_DATA), by the parameter's number from 0."""
+    refused: SqlError | None = None
+    """The error of a piece that the console could not keep. The next execution raises it."""
 
     @property
     def parameters(self) -> int:
         return len(self.parts) - 1
+
+    @property
+    def size(self) -> int:
+        """About how many bytes of memory the statement has, without long values."""
+        return sum(map(sys.getsizeof, self.parts)) + _SIZE_PER_PARAMETER * self.parameters
+
+    @property
+    def long_size(self) -> int:
+        """The length of all long values that the client has sent, bytes."""
+        return sum(map(len, self.long_data.values()))
 
     @classmethod
     def of(cls, text: str) -> Prepared:

@@ -6,6 +6,7 @@ done, and do no network I/O.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
@@ -13,10 +14,13 @@ from mysql_mimic.charset import CharacterSet
 
 from dumpfilter.console.executor import Executor, Interrupt
 from dumpfilter.console.information_schema import SCHEMA, information_schema_table, schemas_of
+from dumpfilter.console.memory import Share
+from dumpfilter.console.roles import Role
 from dumpfilter.console.variables import Value, Variables
 from dumpfilter.sql import server_errors
 from dumpfilter.sql.result import Column, Note, Result, Table
-from dumpfilter.sql.select import DEFAULT_SECONDS, Environment, no_such_table, select
+from dumpfilter.sql.select import DEFAULT_SECONDS, Environment, no_such_table
+from dumpfilter.sql.worker_pool import shared_workers
 
 SHOWN_SCHEMA = "@"
 """The name of the schema that holds temporary tables while the console answers a SHOW statement.
@@ -46,17 +50,32 @@ class Processes(Protocol):
         """Return the status variables that describe the whole console, such as Threads_connected, by name."""
         ...
 
+    def user_of(self, connection_id: int) -> str | None:
+        """Return the user of a connection, or None if there is no such connection or its client is not logged in."""
+        ...
+
+    def role_of(self, user: str) -> Role:
+        """Return the present role of a user."""
+        ...
+
 
 class Session:
     """The state that a client keeps between its statements, such as current database, variables and warnings.
 
     ``executor`` is the master or slave that the console belongs to. ``processes`` are the console's connections.
-    ``user`` and ``host`` are the account that has logged in.
+    ``user`` and ``host`` are the account that has logged in. ``share`` counts the memory of the user variables.
     """
 
     def __init__(
-        self, executor: Executor, processes: Processes, connection_id: int, user: str, host: str
+        self,
+        executor: Executor,
+        processes: Processes,
+        share: Share,
+        connection_id: int,
+        user: str,
+        host: str,
     ) -> None:
+        self._share = share
         self.user = user
         self.host = host
         self.connection_id = connection_id
@@ -73,10 +92,29 @@ class Session:
         self.questions = 0
         """The number of statements that the session has executed (the status variable Questions)."""
 
+    @property
+    def role(self) -> Role:
+        """The present role of the session's user, which decides about the allowed statements."""
+        return self.processes.role_of(self.user)
+
+    def set_user_variable(self, name: str, value: Value) -> None:
+        """Set ``@name``. Raises SqlError 1041 if the client keeps too much on the console."""
+        name = name.lower()
+        old = self._variable_size(name, self.user_variables[name]) if name in self.user_variables else 0
+        self._share.take(self._variable_size(name, value))
+        self._share.give_back(old)
+        self.user_variables[name] = value
+
+    @staticmethod
+    def _variable_size(name: str, value: Value) -> int:
+        return sys.getsizeof(name) + sys.getsizeof(value)
+
     def reset(self) -> None:
         """Forget the session's variables and warnings, as COM_RESET_CONNECTION demands. Keep the current database."""
         self.diagnostics = ()
         self.variables.reset()
+        for name, value in self.user_variables.items():
+            self._share.give_back(self._variable_size(name, value))
         self.user_variables.clear()
 
     def use(self, database: str) -> None:
@@ -99,7 +137,14 @@ class Session:
 
         limit = self.variables.all()["max_execution_time"]
         seconds = int(limit) / _MILLISECONDS if isinstance(limit, int) and limit > 0 else DEFAULT_SECONDS
-        return select(text, self._environment(find), stop=interrupt, seconds=seconds)
+        return shared_workers.select(
+            text,
+            self._environment(find),
+            stop=interrupt,
+            seconds=seconds,
+            account=self.user,
+            privileged=self.role.includes(Role.ALL),
+        )
 
     def _environment(self, find: Callable[[str, str], Table | None]) -> Environment:
         variables = self.variables.all()

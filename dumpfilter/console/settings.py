@@ -54,7 +54,7 @@ def apply_set(session: Session, text: str, words: Sequence[Token], interrupt: In
         assignments.append(_assignment(session, text, part, interrupt))
     for assignment in assignments:
         if assignment.is_user_variable:
-            session.user_variables[assignment.name.lower()] = assignment.value
+            session.set_user_variable(assignment.name, assignment.value)
         else:
             _set_variable(session, assignment)
 

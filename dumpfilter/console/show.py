@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from dumpfilter.console.executor import Interrupt
 from dumpfilter.console.information_schema import COLLATION, COLUMN_TYPES, ENGINE, SCHEMA, schemas_of
+from dumpfilter.console.roles import grants, may_see_user
 from dumpfilter.console.session import SHOWN_SCHEMA, Session
 from dumpfilter.sql import server_errors
 from dumpfilter.sql.result import Column, ColumnType, Note, Result, Table
@@ -268,6 +269,7 @@ def _processlist(session: Session, words: _Words, full: bool, interrupt: Interru
     rows = [
         (*row[:-1], row[-1] if full or row[-1] is None else str(row[-1])[:_INFO_LENGTH])
         for row in session.processes.processes()
+        if may_see_user(session.role, session.user, str(row[1]))
     ]
     return Result(_PROCESSLIST, rows)
 
@@ -278,11 +280,8 @@ def _engines(session: Session, words: _Words, full: bool, interrupt: Interrupt) 
 
 
 def _grants(session: Session, words: _Words, full: bool, interrupt: Interrupt) -> Result:
-    account = f"`{session.user}`@`{session.host}`"
-    privileges = "SELECT, PROCESS, SUPER, REPLICATION SLAVE, REPLICATION CLIENT"
-    return Result(
-        [Column(f"Grants for {session.user}@{session.host}")], [(f"GRANT {privileges} ON *.* TO {account}",)]
-    )
+    rows = [(grant,) for grant in grants(session.role, session.user, session.host)]
+    return Result([Column(f"Grants for {session.user}@{session.host}")], rows)
 
 
 def _character_sets(session: Session, words: _Words, full: bool, interrupt: Interrupt) -> Result:

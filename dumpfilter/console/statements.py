@@ -7,20 +7,28 @@ refuses all other statements with a server's errors.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from dumpfilter.console import show
 from dumpfilter.console.executor import Interrupt
 from dumpfilter.console.information_schema import SCHEMA, schemas_of
+from dumpfilter.console.masking import without_passwords
+from dumpfilter.console.roles import COMMANDS, STATEMENTS, Need, Role, check_role, may_see_user
 from dumpfilter.console.session import Session
 from dumpfilter.console.settings import apply_set
+from dumpfilter.security.audit import audit
 from dumpfilter.sql import server_errors
 from dumpfilter.sql.commands import Query
+from dumpfilter.sql.interruption import interruptible
 from dumpfilter.sql.parser import parse_statement
 from dumpfilter.sql.result import OK, Result
+from dumpfilter.sql.rewriting import MAX_STATEMENT
 from dumpfilter.sql.select import no_such_table
 from dumpfilter.sql.server_errors import SqlError
 from dumpfilter.statement.tokens import Token, TokenKind, tokens
+
+LONGEST_IN_AUDIT_LOG = 1000
+"""The length at which the audit log cuts a statement, characters."""
 
 _MOST_ID_DIGITS = 20
 """The number of digits that KILL reads of a connection's number, enough for 2**64 - 1. More digits are ignored."""
@@ -33,23 +41,62 @@ def execute_statement(session: Session, text: str, interrupt: Interrupt) -> Resu
     """
     session.questions += 1
     command = parse_statement(text)
-    if not isinstance(command, Query):
+    if isinstance(command, Query):
+        return _execute_query(session, command.text, interrupt)
+    need = COMMANDS.get(type(command), Need(type(command).__name__, Role.ALL, changes=True))
+    with _audited(session, text, need), interruptible(interrupt):
+        check_role(session.role, need)
         result = session.executor.execute(command)
-        if not interrupt.is_set():
-            # The client of an interrupted statement has received error 1317. The late result must not replace the
-            # warnings that SHOW WARNINGS returns.
-            session.diagnostics = result.notes
-        return result
-    words = list(tokens(command.text))
-    first = words[0].word or words[0].value if words else ""
+    if not interrupt.is_set():
+        # The client of an interrupted statement has received error 1317. The late result must not replace the
+        # warnings that SHOW WARNINGS returns.
+        session.diagnostics = result.notes
+    return result
+
+
+def _execute_query(session: Session, text: str, interrupt: Interrupt) -> Result:
+    opening = next(tokens(text), None)
+    first = opening.word or opening.value if opening else ""
+    if first in _QUERIES:
+        session.diagnostics = ()
+        check_role(session.role, STATEMENTS[first])
+        return session.select(text, interrupt)
+    if len(text) > MAX_STATEMENT:
+        raise server_errors.ER_CAPACITY_EXCEEDED(
+            MAX_STATEMENT, "parser_max_mem_size", "Parser bailed out for this query."
+        )
+    words = list(tokens(text))
     if show.is_about_diagnostics(words):
         return show.diagnostics(words, session.diagnostics)
     session.diagnostics = ()
-    if first in _HANDLERS:
-        return _HANDLERS[first](session, command.text, words, interrupt)
-    if first in _QUERIES:
-        return session.select(command.text, interrupt)
-    raise _refusal(session, words)
+    if first not in _HANDLERS:
+        raise _refusal(session, words)
+    need = STATEMENTS[first]
+    with _audited(session, text, need):
+        check_role(session.role, need)
+        return _HANDLERS[first](session, text, words, interrupt)
+
+
+@contextlib.contextmanager
+def _audited(session: Session, text: str, need: Need) -> Iterator[None]:
+    """Record a statement that changes anything, or that the user may not use, in the audit log with its result."""
+    result = "ok"
+    try:
+        yield
+    except SqlError as failed:
+        result = str(failed)
+        raise
+    except BaseException as failed:
+        result = f"{type(failed).__name__}: {failed}"
+        raise
+    finally:
+        if need.changes or not session.role.includes(need.role):
+            audit(
+                without_passwords(text, LONGEST_IN_AUDIT_LOG),
+                account=session.user,
+                peer=session.host,
+                result=result,
+            )
 
 
 def _use(session: Session, text: str, words: Sequence[Token], interrupt: Interrupt) -> Result:
@@ -65,6 +112,12 @@ def _kill(session: Session, text: str, words: Sequence[Token], interrupt: Interr
     if number.kind is not TokenKind.INTEGER or kinds not in ([], ["QUERY"], ["CONNECTION"]):
         raise server_errors.syntax_error(text, number.start if len(words) > 1 else len(text))
     connection_id = int(number.value[:_MOST_ID_DIGITS])
+    user = session.processes.user_of(connection_id)
+    if user is None and not session.role.includes(Role.ALL):
+        # Only an administrator learns whether somebody is just logging in under this number.
+        raise server_errors.ER_NO_SUCH_THREAD(connection_id)
+    if not may_see_user(session.role, session.user, user):
+        raise server_errors.ER_KILL_DENIED_ERROR(connection_id)
     if not session.processes.kill(connection_id, query_only=kinds == ["QUERY"]):
         raise server_errors.ER_NO_SUCH_THREAD(connection_id)
     return OK

@@ -73,6 +73,9 @@ GLOBAL_VARIABLES: Mapping[str, Value] = {
 """The system variables that no client can set, with their values."""
 
 
+_LONGEST_VALUE = 1024
+
+
 class Variables:
     """The system variables (``@@x``) of one client's session, with the values that the client has set."""
 
@@ -97,7 +100,8 @@ class Variables:
         """Set a system variable for this session. A ``value`` of None sets the default.
 
         Raises SqlError 1193 for an unknown variable, and 1227 if ``globally`` is true (SET GLOBAL). Raises 1229 for a
-        variable of the master or slave, and 1238 for any other variable that cannot be set.
+        variable of the master or slave, and 1238 for any other variable that cannot be set. Raises 1231 for a very long
+        text.
         """
         name = name.lower()
         if name not in self.all():
@@ -108,6 +112,8 @@ class Variables:
             raise server_errors.ER_GLOBAL_VARIABLE(name)
         if name not in SESSION_VARIABLES:
             raise server_errors.ER_INCORRECT_GLOBAL_LOCAL_VAR(name, "read only")
+        if isinstance(value, str) and len(value) > _LONGEST_VALUE:
+            raise server_errors.ER_WRONG_VALUE_FOR_VAR(name, value)
         self._session[name] = SESSION_VARIABLES[name] if value is None else value
 
     def reset(self) -> None:

@@ -7,6 +7,7 @@ because a false length or a missing NUL from a client would keep them reading fo
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 import struct
 from dataclasses import dataclass
@@ -16,8 +17,17 @@ from mysql_mimic.types import Capabilities
 from dumpfilter.console.tls_channel import TlsChannel
 from dumpfilter.sql.server_errors import ER_NET_PACKET_TOO_LARGE
 
-MAX_ALLOWED_PACKET = 16 << 20
+MAX_ALLOWED_PACKET = 1 << 20
 """The limit of the length of one command from a client, bytes (a server's ``max_allowed_packet``)."""
+
+NET_READ_SECONDS = 30.0
+"""The time in which a client must send the rest of a packet that it has begun (a server's ``net_read_timeout``)."""
+CLOSE_SECONDS = 0.5
+"""The time in which a client must accept the last packets when the console ends the connection."""
+DISCARD_SECONDS = 2.0
+"""The time in which the console discards the rest of a too large packet, so that the client gets the error."""
+NET_WRITE_SECONDS = 60.0
+"""The time in which a client must accept more of a result (a server's ``net_write_timeout``)."""
 
 _FULL = 0xFFFFFF
 _DRAIN_ABOVE = 1 << 16
@@ -44,6 +54,7 @@ class PacketStream:
         self._sequence = 0
         self._received = 0
         self._pending = bytearray()
+        self._write_seconds = NET_WRITE_SECONDS
         self.tls: TlsChannel | None = None
         """The encrypted connection, or None as long as the connection is not encrypted."""
 
@@ -53,8 +64,18 @@ class PacketStream:
         await channel.handshake()
         self._reader = self._writer = self.tls = channel
 
-    def close(self) -> None:
-        self._writer.close()
+    async def close(self) -> None:
+        """Close the connection. A client that does not accept the last packets in time loses them."""
+        with contextlib.suppress(OSError):
+            self._writer.close()
+        plain = self._unencrypted[1]
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await plain.wait_closed()
+        except (OSError, TimeoutError, asyncio.CancelledError):
+            pass
+        finally:
+            plain.transport.abort()
 
     async def read_reply(self, limit: int) -> bytes:
         """Return the packet with which the client answers the console's last packet, during the login.
@@ -74,6 +95,16 @@ class PacketStream:
         """
         return await self._read(limit, 0)
 
+    async def discard(self) -> None:
+        """Read and discard what the client is still sending, for a short time.
+
+        A connection that is closed before its input has been read loses the last packets to the client.
+        """
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(DISCARD_SECONDS):
+                while await self._unencrypted[0].read(_DRAIN_ABOVE):
+                    pass
+
     def begin_answer(self) -> None:
         """Set the sequence number of the next sent packet, so that it answers the packet that was read last.
 
@@ -92,8 +123,9 @@ class PacketStream:
                 self._received = number = (number + 1) & 0xFF
                 if len(payload) + length > limit:
                     raise ER_NET_PACKET_TOO_LARGE()
-                payload += await self._reader.readexactly(length)
-            except (asyncio.IncompleteReadError, ConnectionError) as error:
+                async with asyncio.timeout(NET_READ_SECONDS):
+                    payload += await self._reader.readexactly(length)
+            except (asyncio.IncompleteReadError, ConnectionError, TimeoutError) as error:
                 raise ClientGone("closed") from error
             if length < _FULL:
                 return bytes(payload)
@@ -110,15 +142,17 @@ class PacketStream:
     async def drain(self, *, above: int = 0) -> None:
         """Send the queued packets if they have more than ``above`` bytes.
 
-        Waits while the client reads more slowly than the console writes. Raises ClientGone when the client leaves.
+        Waits while the client reads more slowly than the console writes. Raises ClientGone when the client leaves or
+        accepts nothing for :data:`NET_WRITE_SECONDS`.
         """
         if len(self._pending) > above:
             data = bytes(self._pending)
             self._pending.clear()
             try:
                 self._writer.write(data)
-                await self._writer.drain()
-            except ConnectionError as error:
+                async with asyncio.timeout(self._write_seconds):
+                    await self._writer.drain()
+            except (ConnectionError, TimeoutError) as error:
                 raise ClientGone("closed") from error
 
     async def send(self, payload: bytes) -> None:
@@ -127,7 +161,10 @@ class PacketStream:
 
     async def relieve(self) -> None:
         """Send the queued packets of a result if they exceed 64 KiB, to limit the memory of a large result."""
-        await self.drain(above=_DRAIN_ABOVE)
+        if len(self._pending) > _DRAIN_ABOVE:
+            await self.drain()
+            # A client that reads fast never makes the drain wait. Other clients get their turn here.
+            await asyncio.sleep(0)
 
 
 class Fields:

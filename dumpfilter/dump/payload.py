@@ -5,8 +5,10 @@ The master opens a compressed transaction, drops a part of its events and compre
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -32,6 +34,12 @@ from dumpfilter.index.segment import Segment
 _LEVELS = (3, 19)
 """The zstd levels for compressing a filtered transaction again. Level 3 is the server's default. Level 19 is tried if
 the result of level 3 is not smaller than the original event."""
+
+_LARGE = 16 << 20
+"""The uncompressed size above which a transaction counts as large, bytes."""
+
+_turns = threading.BoundedSemaphore(2)
+"""The turns to open large transactions. Thus their memory does not grow with the number of dumps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +136,18 @@ class PayloadFilter:
         fd = segment.format_description
         no_runs = np.empty((0, 3), np.int64)
         plan = ChunkPlan(segment.file, decided.ranges, inner.end, 0, 0, no_runs)
-        kept = render(plan, open_payload(event, fd), 0, _no_file, inner.format_description)
-        closed = close_payload(kept, event, fd)
+        with _turn(inner.end):
+            kept = render(plan, open_payload(event, fd), 0, _no_file, inner.format_description)
+            closed = close_payload(kept, event, fd)
         if closed is None:
             # No smaller form of the event was found. The slave gets the whole transaction, so no event is dropped.
             return KeptPayload(size, undecided)
         return KeptPayload(len(closed), undecided, closed, hits)
+
+
+def _turn(size: int) -> AbstractContextManager[object]:
+    """Return a context manager that waits for a turn to open a transaction of ``size`` uncompressed bytes."""
+    return _turns if size > _LARGE else nullcontext()
 
 
 def _no_file(offset: int, length: int) -> bytes:

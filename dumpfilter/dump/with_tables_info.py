@@ -19,7 +19,6 @@ from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.compression import (
     decode_transaction_payload,
     encode_transaction_payload,
-    events_inside,
 )
 from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.binlog.format import FormatDescription
@@ -316,7 +315,7 @@ class _Converter:
         inner = _Converter(_unchecked(self._old), self.extended, self.counts)
         events = [
             inner.query(one) if one[4] in _QUERIES else inner.release() + one
-            for _, one in events_inside(decode_transaction_payload(self._old.body(event)).open())
+            for _, one in decode_transaction_payload(self._old.body(event)).events()
         ]
         made = encode_transaction_payload(b"".join([*events, inner.release()]))
         return with_body(header, made, checksum=self.new.checksum)

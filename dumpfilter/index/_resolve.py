@@ -88,14 +88,20 @@ class Resolver:
             transactions and opens no compressed transactions.
         scan_inside: the function that scans a compressed transaction. It is None for the resolver of such a
             transaction's own events, because compressed transactions are not nested.
+        max_opened: the uncompressed size up to which compressed transactions are opened, bytes.
     """
 
     def __init__(
-        self, subjects: Subjects, prepared: Prepared | None, scan_inside: ScanInside | None = None
+        self,
+        subjects: Subjects,
+        prepared: Prepared | None,
+        scan_inside: ScanInside | None = None,
+        max_opened: int = 0,
     ) -> None:
         self._subjects = subjects
         self._xa = None if prepared is None else XaTransactions(prepared)
         self._scan_inside = scan_inside
+        self._max_opened = max_opened
         self._held = _Held()
         """The tables and statements found so far in the XA transaction that goes on in the next segment."""
 
@@ -200,7 +206,11 @@ class Resolver:
         if self._scan_inside is None:
             return
         try:
-            segment = self._scan_inside(decode_transaction_payload(fd.body(event)).open(), self.prepared)
+            payload = decode_transaction_payload(fd.body(event))
+            if payload.uncompressed_size > self._max_opened:
+                # The master sends the event whole, and counts it as undecided.
+                return
+            segment = self._scan_inside(payload.open(check_events=True), self.prepared)
         except BinlogError as error:
             raise type(error)(f"in a compressed transaction: {error.what}") from None
         if segment is not None:

@@ -16,14 +16,22 @@ from dumpfilter.binlog.events import (
     EventHeader,
     EventType,
 )
+from dumpfilter.binlog.file_reads import check_whole, open_regular, read_into, read_up_to, unreadable
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.reader import MAX_EVENT, read_format_description
 from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogMissing, BinlogTruncated
-from dumpfilter.index.scanner import SEGMENT_SIZE, FileScanner
+from dumpfilter.index.index_file import read_index
+from dumpfilter.index.scanner import MAX_OPENED, SEGMENT_SIZE, FileScanner
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.index.xa import NONE_PREPARED, Prepared
+
+FileIdentity = tuple[int, int]
+"""The file system (``st_dev``) and the inode (``st_ino``) of a file."""
+
+FLAGS_OFFSET = 4 + 17
+"""The offset of the flags of the format description event, whose lowest byte has LOG_EVENT_BINLOG_IN_USE_F."""
 
 
 class BinlogFile:
@@ -35,12 +43,7 @@ class BinlogFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.name = path.name
-        try:
-            self._file = open(path, "rb", buffering=0)  # noqa: SIM115 (closed by close())
-        except FileNotFoundError:
-            raise BinlogMissing("the index names this file, but it is not there", file=str(path)) from None
-        except OSError as error:
-            raise BinlogMissing(f"cannot be opened: {error.strerror}", file=str(path)) from None
+        self._file = open_regular(path)
         try:
             self.format_description: FormatDescription = read_format_description(self._file, file=self.name)
         except BaseException:
@@ -55,37 +58,60 @@ class BinlogFile:
     @property
     def size(self) -> int:
         """The file's size now, bytes."""
-        return os.fstat(self._file.fileno()).st_size
+        return self._status().st_size
 
     @property
     def modified(self) -> int:
         """The time of the last write to the file, nanoseconds since 1970."""
-        return os.fstat(self._file.fileno()).st_mtime_ns
+        return self._status().st_mtime_ns
+
+    @property
+    def identity(self) -> FileIdentity:
+        """The file system and the inode of the open file. Another file under the same path has another identity."""
+        return identity_of(self._status())
 
     @property
     def in_use(self) -> bool:
         """Whether a server has the file open for writing, or crashed while it had the file open
         (LOG_EVENT_BINLOG_IN_USE_F).
         """
-        return bool(self.read(21, 1)[0] & LOG_EVENT_BINLOG_IN_USE_F)
+        return bool(self.read(FLAGS_OFFSET, 1)[0] & LOG_EVENT_BINLOG_IN_USE_F)
 
     def read(self, offset: int, length: int) -> bytes:
-        """Return ``length`` bytes of the file from ``offset`` on, or fewer at the end of the file."""
-        return os.pread(self._file.fileno(), length, offset)
+        """Return exactly ``length`` bytes of the file from ``offset`` on.
+
+        Raises BinlogTruncated when the file ends before, and BinlogUnreadable when the system reports an error.
+        """
+        data = self.read_up_to(offset, length)
+        check_whole(len(data), length, offset, file=self.name)
+        return data
+
+    def read_up_to(self, offset: int, length: int) -> bytes:
+        """Return ``length`` bytes of the file from ``offset`` on, or fewer at the end of the file.
+
+        Raises BinlogUnreadable when the system reports an error.
+        """
+        return read_up_to(self._file.fileno(), offset, length, file=self.name)
 
     def read_into(self, buffer: npt.NDArray[np.uint8], offset: int) -> int:
         """Read the file from ``offset`` on into ``buffer`` (uint8), and return the number of bytes read.
 
-        The number is less than the buffer's size only at the end of the file.
+        The number is less than the buffer's size only at the end of the file. Raises BinlogUnreadable.
         """
-        done = 0
-        view = buffer.data
-        while done < len(view):
-            got = os.preadv(self._file.fileno(), [view[done:]], offset + done)
-            if not got:
-                break
-            done += got
-        return done
+        return read_into(self._file.fileno(), buffer.data, offset, file=self.name)
+
+    def read_whole(self, buffer: npt.NDArray[np.uint8], offset: int) -> None:
+        """Fill ``buffer`` (uint8) with the file's bytes from ``offset`` on.
+
+        Raises BinlogTruncated when the file ends before, and BinlogUnreadable when the system reports an error.
+        """
+        check_whole(self.read_into(buffer, offset), buffer.size, offset, file=self.name)
+
+    def _status(self) -> os.stat_result:
+        try:
+            return os.fstat(self._file.fileno())
+        except OSError as error:
+            raise unreadable(error, file=self.name) from None
 
     def close(self) -> None:
         self._file.close()
@@ -102,7 +128,7 @@ class SegmentReader:
 
     ``data`` holds the bytes of the last segment, from file offset :attr:`data_offset` on. ``prepared`` are the XA
     transactions that earlier files of the set prepared. Without ``statements`` the scan follows no XA transactions and
-    opens no compressed transactions.
+    opens no compressed transactions. Transactions above ``max_opened`` uncompressed bytes are never opened.
     """
 
     def __init__(
@@ -115,6 +141,7 @@ class SegmentReader:
         statements: bool = True,
         segment_size: int = SEGMENT_SIZE,
         prepared: Prepared = NONE_PREPARED,
+        max_opened: int = MAX_OPENED,
     ) -> None:
         self.file = file
         self.scanner = FileScanner(
@@ -125,6 +152,7 @@ class SegmentReader:
             verify=verify,
             statements=statements,
             prepared=prepared if statements else None,
+            max_opened=max_opened,
         )
         self.position = file.first_event
         self._segment_size = max(segment_size, HEADER_LENGTH)
@@ -182,7 +210,7 @@ class SegmentReader:
         size = self.file.size
         at = self.position
         while at < size:
-            head = self.file.read(at, HEADER_LENGTH)
+            head = self.file.read_up_to(at, HEADER_LENGTH)
             if len(head) < HEADER_LENGTH:
                 raise self._truncated(at, f"{len(head)} bytes into an event's header")
             length = EventHeader.unpack(head).size
@@ -247,8 +275,8 @@ class BinlogSet:
         if not paths:
             raise BinlogMissing("no binlog is named")
         for path in paths:
-            if not path.is_file():
-                raise BinlogMissing("no such file", file=str(path))
+            # Opening the file is the check: the error says what is wrong with the path.
+            open_regular(path).close()
         return cls(paths)
 
     @classmethod
@@ -274,28 +302,39 @@ class BinlogSet:
         if self.index is None:
             return False
         try:
-            lines = self.index.read_text("utf-8", "surrogateescape").split("\n")
-        except OSError as error:
-            if isinstance(error, FileNotFoundError) and self._paths:
+            lines = read_index(self.index)
+        except BinlogMissing:
+            if self._paths and not self.index.is_symlink() and not self.index.exists():
                 # A server deletes its index file before it writes the new one. A missing index file therefore appears
                 # again.
                 return False
-            raise BinlogMissing(f"cannot read the index: {error.strerror}", file=str(self.index)) from None
-        paths = {}
-        for number, line in enumerate(lines):
-            name = line.strip()
+            raise
+        paths: dict[str, Path] = {}
+        for number, name in enumerate(lines):
+            if not name:
+                continue
             path = self.index.parent / name
             if not path.exists():
                 path = self.index.parent / Path(name).name
             # A server may still be writing the last line of the index file. Without its line end, the line counts only
             # if its file exists.
-            if name and (number < len(lines) - 1 or path.is_file()):
-                paths[path.name] = path
+            if number == len(lines) - 1 and not path.is_file():
+                continue
+            if paths.setdefault(path.name, path) != path:
+                raise BinlogCorrupt(
+                    f"the index names two files {path.name}: {paths[path.name]} and {path}; "
+                    "a binlog set needs a different name for each file",
+                    file=str(self.index),
+                )
         if not paths:
             return False
         changed = list(paths) != list(self._paths)
         self._paths = paths
         return changed
+
+    def __contains__(self, name: object) -> bool:
+        """Tell whether the set has a binlog file of this name."""
+        return name in self._paths
 
     @property
     def names(self) -> list[str]:
@@ -318,11 +357,27 @@ class BinlogSet:
         names = self.names
         if name in self._paths:
             return next(iter(names[names.index(name) + 1 :]), None)
-        return next((later for later in names if later > name), None)
+        return next((later for later in names if _order(later) > _order(name)), None)
+
+    def size(self, name: str) -> int:
+        """Return the size of a binlog file of the set, bytes. Raises BinlogMissing when the file is not there."""
+        path = self.path(name)
+        try:
+            return path.stat().st_size
+        except FileNotFoundError:
+            raise _not_there(path) from None
+        except OSError as error:
+            raise unreadable(error, file=str(path)) from None
 
     def file(self, name: str) -> BinlogFile:
-        """Open a binlog file of the set, given its name."""
-        return BinlogFile(self.path(name))
+        """Open a binlog file of the set, given its name. Raises BinlogError."""
+        path = self.path(name)
+        try:
+            return BinlogFile(path)
+        except BinlogMissing:
+            if self.index is not None and not path.is_symlink() and not path.exists():
+                raise _not_there(path) from None
+            raise
 
     def segments(
         self, subjects: Subjects, sources: SourceNumbers, *, verify: bool = True
@@ -340,6 +395,27 @@ class BinlogSet:
                     yield reader, segment
                 prepared = reader.prepared
                 reader.check_end(last=name == names[-1])
+
+
+def identity_of(status: os.stat_result) -> FileIdentity:
+    """Return the file system and the inode of a file."""
+    return status.st_dev, status.st_ino
+
+
+def _not_there(path: Path) -> BinlogMissing:
+    return BinlogMissing(
+        "the index names this file, but it is not there; copy it from the server, or remove its line",
+        file=str(path),
+    )
+
+
+def _order(name: str) -> tuple[int, str]:
+    """Return a key by which the names of a server's binlog files have the order in which the server wrote them.
+
+    >>> _order("bin.999999") < _order("bin.1000000")
+    True
+    """
+    return len(name), name
 
 
 def gtid_index_of(binlog: Path) -> Path:

@@ -118,7 +118,7 @@ def inspect_set(binlogs: BinlogSet, *, verify: bool = True, progress: Console | 
         fd = first.format_description
         before = previous_gtids(first)
     found = Inspection(fd.server_version, fd.family)
-    found.files = [(name, binlogs.path(name).stat().st_size) for name in names]
+    found.files = [(name, binlogs.size(name)) for name in names]
     gtids = empty_set(fd.family)
     bar = Progress(
         TextColumn("{task.description}"),

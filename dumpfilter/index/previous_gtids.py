@@ -21,7 +21,7 @@ def previous_gtids(file: BinlogFile) -> GtidSet | None:
     offset = file.first_event
     fd = file.format_description
     for _ in range(4):
-        head = file.read(offset, HEADER_LENGTH)
+        head = file.read_up_to(offset, HEADER_LENGTH)
         if len(head) < HEADER_LENGTH:
             return None
         header = EventHeader.unpack(head)

@@ -33,12 +33,22 @@ A part of this size stays in the CPU's cache while it is read, scanned and sent.
 Python calls between two scans cost little (measured in bench/scan.py).
 """
 
+MAX_OPENED = 512 << 20
+"""The default of the uncompressed size up to which compressed transactions are opened, bytes.
+
+A larger transaction is sent to every slave, and counted as undecided. A server's max_allowed_packet (64 MiB, at most
+1 GiB) bounds the compressed size only.
+"""
+
 _TABLE_IDS = 4096
 """The first size of the hash table that finds a table's number by its table id, entries.
 
 The scan forgets old table ids when a quarter of the entries is used. A small hash table would make the scan look up
 the same tables by name again and again.
 """
+
+_COLUMNS_KEPT = 1 << 16
+"""The most events of a compressed transaction after which the arrays of its scan are kept for the next one."""
 
 
 class FileScanner:
@@ -55,6 +65,8 @@ class FileScanner:
             transactions pass False, which saves time. The subject of each statement is then PENDING.
         prepared: the XA transactions that are prepared where the scan begins. With None, the scan follows no XA
             transactions (XA statements have the role XA) and opens no compressed transactions (role KEEP).
+        max_opened: the uncompressed size up to which compressed transactions are opened, bytes. Larger ones have the
+            role KEEP.
     """
 
     def __init__(
@@ -67,11 +79,13 @@ class FileScanner:
         verify: bool = True,
         statements: bool = True,
         prepared: Prepared | None = None,
+        max_opened: int = MAX_OPENED,
     ) -> None:
         self.file = file
+        self._max_opened = max_opened
         self.format_description = format_description
         self._statements = statements
-        self._resolver = Resolver(subjects, prepared, self._scan_inside)
+        self._resolver = Resolver(subjects, prepared, self._scan_inside, max_opened)
         self._inside: FileScanner | None = None
         self._subjects = subjects
         self._sources = sources
@@ -111,7 +125,7 @@ class FileScanner:
         """
         self._state["place"] = 0
         if self._state["resolve"][0]:
-            self._resolver = Resolver(self._subjects, prepared, self._scan_inside)
+            self._resolver = Resolver(self._subjects, prepared, self._scan_inside, self._max_opened)
 
     def _use(self, fd: FormatDescription) -> None:
         self.format_description = fd
@@ -309,6 +323,8 @@ class FileScanner:
         ):
             return None
         # The scanner ended outside a transaction, so it is kept to scan the next compressed transaction.
+        if len(segment.offset) > _COLUMNS_KEPT:
+            inside.release()
         self._inside = inside
         return segment
 

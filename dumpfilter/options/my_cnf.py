@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dumpfilter.errors import OptionError
+from dumpfilter.options.small_file import read_small_file
 
 MAX_DEPTH = 10
 """The most levels of option files that include each other with ``!include``, as in the servers."""
@@ -126,7 +127,7 @@ def _text(path: str, included: Include | None) -> str:
     try:
         file = Path(path)
         mode = file.stat().st_mode
-        text = file.read_bytes().decode("utf-8", "surrogateescape")
+        text = read_small_file(file).decode("utf-8", "surrogateescape")
     except OSError as error:
         what = f"cannot read the option file: {error.strerror}"
         raise included.error(f"{path}: {what}") if included else OptionFileError(what, file=path) from None

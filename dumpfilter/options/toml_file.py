@@ -9,6 +9,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from dumpfilter.errors import OptionError
+from dumpfilter.options.small_file import read_small_file
 
 
 class Model(BaseModel):
@@ -29,7 +30,7 @@ def load_toml(path: Path, model: type[_Model]) -> _Model:
     Raises OptionError that names the file and the bad key, and never shows a value.
     """
     try:
-        return model.model_validate(tomllib.loads(path.read_text("utf-8")))
+        return model.model_validate(tomllib.loads(read_small_file(path).decode("utf-8")))
     except (OSError, UnicodeDecodeError) as error:
         raise OptionError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     except tomllib.TOMLDecodeError as error:

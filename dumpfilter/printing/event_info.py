@@ -15,7 +15,6 @@ from dumpfilter.binlog.compression import (
     NONE,
     TransactionPayload,
     decode_transaction_payload,
-    events_inside,
 )
 from dumpfilter.binlog.decode import decode_event
 from dumpfilter.binlog.events import LOG_EVENT_SUPPRESS_USE_F, MYSQL_GTIDS, ROWS, STMT_END_F, EventType
@@ -67,7 +66,7 @@ def shown_events(event: Event) -> Iterator[Event]:
         return
     end = event.header.end_log_pos
     inner = replace(event.fd, checksum=False)
-    for header, raw in events_inside(decode_transaction_payload(event.body).open()):
+    for header, raw in decode_transaction_payload(event.body).events():
         yield Event(end, header._replace(end_log_pos=end), raw, inner)
 
 

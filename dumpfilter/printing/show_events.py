@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from io import BufferedReader
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader, shown_name
+from dumpfilter.binlog.file_reads import open_regular
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogTruncated
 from dumpfilter.printing.event_info import event_info, shown_events
+from dumpfilter.sql.interruption import check_interrupted
 from dumpfilter.sql.result import Column, ColumnType, Note, Result
 from dumpfilter.sql.server_errors import ER_ERROR_WHEN_EXECUTING_COMMAND, SqlError
 
@@ -26,6 +29,9 @@ COLUMNS = (
 
 MOST_ROWS = 100_000
 """The most events that one statement shows. The limit bounds memory, since all rows of an answer are in memory."""
+
+MOST_INFO = 16 << 20
+"""The most characters in the column Info of one answer. The limit bounds memory, too."""
 
 _MAX_INFO = 1 << 20
 """The number of characters to which the column Info is cut.
@@ -48,10 +54,17 @@ def show_events(
         count = None if family == "mysql" else 1
     wanted = MOST_ROWS if count is None else min(count, MOST_ROWS)
     events = _events(path, family, position)
-    rows = [_row(path.name, event) for event in islice(events, offset, offset + wanted)]
+    rows: list[list[Any]] = []
+    info = 0
+    for event in islice(events, offset, offset + wanted):
+        rows.append(_row(path.name, event))
+        info += len(rows[-1][-1])
+        if info > MOST_INFO:
+            break
     notes: tuple[Note, ...] = ()
-    if len(rows) == MOST_ROWS and (count is None or count > MOST_ROWS) and next(events, None) is not None:
-        more = f"only {MOST_ROWS} events are shown; go on with FROM {rows[-1][4]}"
+    cut = info > MOST_INFO or len(rows) == MOST_ROWS
+    if cut and (count is None or count > len(rows)) and next(events, None) is not None:
+        more = f"only {len(rows)} events are shown; go on with FROM {rows[-1][4]}"
         notes = (Note("Warning", 1105, more),)
     return Result(COLUMNS, rows, notes=notes)
 
@@ -82,8 +95,8 @@ def _row(name: str, event: Event) -> list[Any]:
 
 def _events(path: Path, family: Family, position: int) -> Iterator[Event]:
     try:
-        source = open(path, "rb")  # noqa: SIM115 (closed below)
-    except OSError:
+        source = BufferedReader(open_regular(path))  # type: ignore[type-var]  # a FileIO
+    except BinlogError:
         raise no_events("Could not find target log") from None
     with source:
         size = source.seek(0, 2)
@@ -97,6 +110,7 @@ def _events(path: Path, family: Family, position: int) -> Iterator[Event]:
                 source.seek(0)
                 _check_place(source.read(4 + HEADER_LENGTH), position, family)
             for event in iter_events(source, file=path.name, start=max(position, 4)):
+                check_interrupted()
                 if first and 4 < event.offset == position and not _believable(event):
                     raise BinlogCorrupt("no event stands here")
                 first = False

@@ -13,7 +13,7 @@ from dataclasses import replace
 from tempfile import SpooledTemporaryFile
 
 from dumpfilter.binlog import context_events as C
-from dumpfilter.binlog.compression import decode_transaction_payload, events_inside, rows_data
+from dumpfilter.binlog.compression import decode_transaction_payload, rows_data
 from dumpfilter.binlog.events import (
     CHECKSUM_LENGTH,
     HEADER_LENGTH,
@@ -347,10 +347,9 @@ class TextPrinter:
 
     def _payload(self, body: bytes | memoryview, offset: int, fd: FormatDescription) -> None:
         payload = decode_transaction_payload(body)
-        events = payload.open()
-        self._tail(f"payload_size={len(payload.payload)}\tuncompressed_size={len(events)}")
+        self._tail(f"payload_size={len(payload.payload)}\tuncompressed_size={payload.uncompressed_size}")
         inner = replace(fd, checksum=False)
-        for _, event in events_inside(events):
+        for _, event in payload.events():
             self._event(event, offset, inner)
         self._flush_rows()
 

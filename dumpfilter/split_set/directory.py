@@ -262,8 +262,10 @@ def read_stretches(
     for first, last in zip([0, *cuts.tolist()], [*cuts.tolist(), len(sizes)], strict=True):
         length = int(sizes[first:last].sum())
         file = files[int(wanted.file[first])]
-        if file.read_into(out[at : at + length], int(wanted.start[first])) < length:
-            raise SplitGone(f"{file.name}: at {int(wanted.start[first])}: the file has become shorter")
+        try:
+            file.read_whole(out[at : at + length], int(wanted.start[first]))
+        except BinlogError as error:
+            raise SplitGone(str(error)) from None
         at += length
     # A binlog may have only a part of a compressed transaction. Such an event is shorter than in the source but keeps
     # the source's end_log_pos, so a stretch's position is computed from its end in the source and its size in the

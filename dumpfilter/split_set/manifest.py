@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from dumpfilter.binlog.format import NameCollation
 from dumpfilter.binlog.gtid_sources import SourceKey
-from dumpfilter.binlog.writer import sync_path, writing
+from dumpfilter.binlog.writer import create_new, sync_path, writing
 from dumpfilter.errors import OutputError
 
 MANIFEST = "manifest.json"
@@ -203,6 +203,15 @@ class NamedBinlog(_Model):
     """Whether this binlog collects the events that belong to no other binlog of the split."""
     parts: list[BinlogPart]
 
+    @model_validator(mode="after")
+    def _check_names(self) -> NamedBinlog:
+        """Check that each file name is one that a split makes, so that no name leads out of the directory."""
+        for part in self.parts:
+            base, _, number = part.name.rpartition(".")
+            if "/" in part.name or "\0" in part.name or base != f"{self.name}-bin" or not number.isdigit():
+                raise ValueError(f"{part.name!r} is no file name of the binlog {self.name!r}")
+        return self
+
     @property
     def index(self) -> str:
         """The name of this binlog set's index file, which lists the names of its binlog files."""
@@ -257,8 +266,8 @@ class Manifest(_Model):
         beside = directory / f".{MANIFEST}.tmp"
         with writing(target):
             try:
-                with open(beside, "w", encoding="utf-8", errors="surrogateescape") as file:
-                    file.write(self.model_dump_json(indent=1) + "\n")
+                with create_new(beside) as file:
+                    file.write(f"{self.model_dump_json(indent=1)}\n".encode("utf-8", "surrogateescape"))
                     file.flush()
                     os.fsync(file.fileno())
                 os.replace(beside, target)

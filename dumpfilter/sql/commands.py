@@ -199,6 +199,24 @@ class PurgeBinaryLogs(Command):
 
 
 @dataclass(frozen=True)
+class FlushPrivileges(Command):
+    """The statement ``FLUSH [LOCAL | NO_WRITE_TO_BINLOG] PRIVILEGES``, which reads the configuration of users again."""
+
+
+@dataclass(frozen=True)
+class UnregisterReplica(Command):
+    """The statement ``UNREGISTER REPLICA {server_id | 'uuid'} [FOR CHANNEL 'name']`` of this product.
+
+    It ends the registrations of a slave with a master. Either ``server_id`` or ``uuid`` is set. A channel of None means
+    all channels.
+    """
+
+    server_id: int | None = None
+    uuid: str | None = None
+    channel: str | None = None
+
+
+@dataclass(frozen=True)
 class Query(Command):
     """A statement that is not about replication, such as SELECT, SET, USE or SHOW VARIABLES.
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from dumpfilter.filter.collation import weight
 
-MAX_TEXT = 16 << 20
+MAX_TEXT = 1 << 20
 """The length limit of a function's text, in characters (``max_allowed_packet``). A longer text becomes NULL."""
 
 _MAX_PLACES = 30

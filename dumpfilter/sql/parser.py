@@ -15,6 +15,7 @@ from dumpfilter.sql.commands import (
     ChangeReplicationFilter,
     ChangeSource,
     Command,
+    FlushPrivileges,
     PurgeBinaryLogs,
     Query,
     ResetReplica,
@@ -26,6 +27,7 @@ from dumpfilter.sql.commands import (
     StartReplica,
     StopReplica,
     Threads,
+    UnregisterReplica,
     Until,
 )
 from dumpfilter.sql.cursor import Cursor
@@ -300,6 +302,21 @@ def _purge(cursor: Cursor, now: datetime | None) -> Command:
     return PurgeBinaryLogs(before=before or _LONG_AGO, warnings=tuple(warnings))
 
 
+def _flush(cursor: Cursor, now: datetime | None) -> Command | None:
+    cursor.accept("LOCAL", "NO_WRITE_TO_BINLOG")
+    if cursor.accept("PRIVILEGES") and cursor.at_end:
+        return FlushPrivileges()
+    return None
+
+
+def _unregister(cursor: Cursor, now: datetime | None) -> Command:
+    cursor.expect(*_REPLICA)
+    if cursor.at_string():
+        uuid = cursor.line()
+        return UnregisterReplica(uuid=uuid, channel=_for_channel(cursor))
+    return UnregisterReplica(cursor.integer(), channel=_for_channel(cursor))
+
+
 _STATEMENTS: dict[str, Callable[[Cursor, datetime | None], Command | None]] = {
     "CHANGE": _change,
     "START": _start,
@@ -307,6 +324,8 @@ _STATEMENTS: dict[str, Callable[[Cursor, datetime | None], Command | None]] = {
     "RESET": _reset,
     "SHOW": _show,
     "PURGE": _purge,
+    "FLUSH": _flush,
+    "UNREGISTER": _unregister,
 }
 """The parsing functions by the statement's first word.
 

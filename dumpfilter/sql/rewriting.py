@@ -479,6 +479,7 @@ class Rewriting:
 _REFUSED: dict[type, str] = {
     exp.Collate: "COLLATE",
     exp.Extract: "EXTRACT()",
+    exp.Glob: "GLOB",
     exp.Interval: "INTERVAL",
     exp.JSONExtract: "->",
     exp.JSONExtractScalar: "->>",

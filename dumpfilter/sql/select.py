@@ -39,7 +39,7 @@ DEFAULT_SECONDS = 60.0
 """The time limit of a SELECT in a session that has not set ``max_execution_time``, seconds."""
 
 MAX_ROWS = 1_000_000
-MAX_RESULT_SIZE = 64 << 20
+MAX_RESULT_SIZE = 16 << 20
 """The limit of the total length of all texts in a result, characters."""
 
 ZERO_TIMESTAMP = "0000-00-00 00:00:00.000000"
@@ -48,7 +48,9 @@ ZERO_TIMESTAMP = "0000-00-00 00:00:00.000000"
 For example, the time of the last error has this value before the first error.
 """
 
-_MAX_HEAP = 256 << 20
+_MAX_HEAP = 128 << 20
+_MAX_LIKE_PATTERN = 4096
+"""The limit of the length of a LIKE pattern, bytes. The time of LIKE grows with the product of text and pattern."""
 _INSTRUCTIONS_BETWEEN_CHECKS = 2000
 _INT64 = 1 << 63
 _TIME_COLLATION = "MYSQL_TIME"
@@ -126,6 +128,7 @@ def _prepare(connection: sqlite3.Connection, stop: threading.Event, deadline: fl
         connection.create_function(FUNCTION_PREFIX + name, -1, function)
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_RESULT_SIZE)
     connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, _MAX_LIKE_PATTERN)
     connection.execute(f"PRAGMA hard_heap_limit = {_MAX_HEAP}")
     connection.execute("PRAGMA temp_store = MEMORY")
 
@@ -208,6 +211,10 @@ def _translated(failed: Exception, rewriting: Rewriting, stop: threading.Event) 
     too_much = ("too big", "memory", "is full", "'step' method")
     if isinstance(failed, MemoryError) or any(words in text for words in too_much):
         return server_errors.ER_OUT_OF_RESOURCES()
+    if text.startswith("Expression tree is too large"):
+        return server_errors.ER_STACK_OVERRUN_NEED_MORE()
+    if text == "LIKE or GLOB pattern too complex":
+        return server_errors.ER_NOT_SUPPORTED_YET(f"a LIKE pattern of more than {_MAX_LIKE_PATTERN} bytes")
     for pattern, answer in _TRANSLATIONS.items():
         if found := re.match(pattern, text):
             return answer(rewriting.tree, found)

@@ -79,6 +79,7 @@ ER_CON_COUNT_ERROR = Message(1040, "08004", "Too many connections")
 ER_HANDSHAKE_ERROR = Message(1043, "08S01", "Bad handshake")
 ER_UNKNOWN_COM_ERROR = Message(1047, "08S01", "Unknown command")
 ER_NO_SUCH_THREAD = Message(1094, "HY000", "Unknown thread id: %d")
+ER_KILL_DENIED_ERROR = Message(1095, "HY000", "You are not owner of thread %d")
 ER_NET_PACKET_TOO_LARGE = Message(1153, "08S01", "Got a packet bigger than 'max_allowed_packet' bytes")
 ER_MALFORMED_PACKET = Message(1835, "HY000", "Malformed communication packet.")
 
@@ -105,12 +106,22 @@ ER_MAX_PREPARED_STMT_COUNT_REACHED = Message(
 
 # The following errors end a statement that exceeds a limit or is interrupted.
 ER_OUT_OF_RESOURCES = Message(
-    1041, "HY000", "Out of memory; the statement needs more than a console's SELECT may have"
+    1041,
+    "HY000",
+    "Out of memory; the statement needs more than a console's SELECT may have; select fewer rows or shorter texts",
 )
 """The error of a SELECT that needs too much memory.
 
 The text is the product's, because the server's text gives advice about mysqld and ulimit.
 """
+ER_OUT_OF_CONSOLE_MEMORY = Message(1041, "HY000", "Out of memory; %s")
+"""The error 1041 of a client that would hold too much memory of the console in other ways than by a SELECT."""
+ER_CANT_CREATE_THREAD = Message(
+    1135,
+    "HY000",
+    "Can't create a new thread (errno %d); if you are not out of available memory, you can consult the manual for a "
+    "possible OS-dependent bug",
+)
 ER_QUERY_INTERRUPTED = Message(1317, "70100", "Query execution was interrupted")
 ER_STACK_OVERRUN_NEED_MORE = Message(
     1436, "HY000", "Thread stack overrun: the statement is nested too deeply"

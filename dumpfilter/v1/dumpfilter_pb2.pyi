@@ -324,8 +324,7 @@ class ListSlavesRequest(_message.Message):
     def __init__(self, slave_id: _Optional[str] = ..., user: _Optional[str] = ..., password: _Optional[str] = ...) -> None: ...
 
 class Slave(_message.Message):
-    __slots__ = ("slave_id", "server_id", "uuid", "host", "port", "channel", "filter", "filter_version", "dumping", "position", "counts", "registered_at", "last_seen_at", "imposed", "user")
-    SLAVE_ID_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("server_id", "uuid", "host", "port", "channel", "filter", "filter_version", "dumping", "position", "counts", "registered_at", "last_seen_at", "imposed", "user")
     SERVER_ID_FIELD_NUMBER: _ClassVar[int]
     UUID_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
@@ -340,7 +339,6 @@ class Slave(_message.Message):
     LAST_SEEN_AT_FIELD_NUMBER: _ClassVar[int]
     IMPOSED_FIELD_NUMBER: _ClassVar[int]
     USER_FIELD_NUMBER: _ClassVar[int]
-    slave_id: str
     server_id: int
     uuid: str
     host: str
@@ -355,7 +353,7 @@ class Slave(_message.Message):
     last_seen_at: float
     imposed: _containers.RepeatedCompositeFieldContainer[ImposedFilter]
     user: str
-    def __init__(self, slave_id: _Optional[str] = ..., server_id: _Optional[int] = ..., uuid: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., channel: _Optional[str] = ..., filter: _Optional[_Union[FilterDefinition, _Mapping]] = ..., filter_version: _Optional[int] = ..., dumping: _Optional[bool] = ..., position: _Optional[_Union[BinlogPosition, _Mapping]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., registered_at: _Optional[float] = ..., last_seen_at: _Optional[float] = ..., imposed: _Optional[_Iterable[_Union[ImposedFilter, _Mapping]]] = ..., user: _Optional[str] = ...) -> None: ...
+    def __init__(self, server_id: _Optional[int] = ..., uuid: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., channel: _Optional[str] = ..., filter: _Optional[_Union[FilterDefinition, _Mapping]] = ..., filter_version: _Optional[int] = ..., dumping: _Optional[bool] = ..., position: _Optional[_Union[BinlogPosition, _Mapping]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., registered_at: _Optional[float] = ..., last_seen_at: _Optional[float] = ..., imposed: _Optional[_Iterable[_Union[ImposedFilter, _Mapping]]] = ..., user: _Optional[str] = ...) -> None: ...
 
 class ListSlavesResponse(_message.Message):
     __slots__ = ("slaves",)

@@ -73,7 +73,7 @@ class DumpFilterServicer:
 
     def Register(self, request, context):
         """Registers a slave with its filter (COM_REGISTER_SLAVE and WL#2387's part 1). A second registration
-        of the same server uuid and channel replaces the first registration and ends its dump.
+        of the same user, server uuid, channel and secret replaces the first registration and ends its dump.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -7,13 +7,14 @@ raises OutputError, which names the file, when the operating system reports an e
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import time
 from pathlib import Path
 
 from dumpfilter.binlog.writer import sync_path, writing
-from dumpfilter.errors import DirectoryBusy
+from dumpfilter.errors import DirectoryBusy, OutputError
 
 
 def create(path: Path, mode: int = 0o640) -> int:
@@ -79,12 +80,18 @@ def replace(path: Path, data: bytes, *, synced: bool, mode: int = 0o640) -> None
     beside = path.with_name(path.name + ".new")
     fd = create(beside, mode)
     try:
-        write(beside, fd, data)
-        if synced:
-            sync(beside, fd)
-    finally:
-        os.close(fd)
-    rename(beside, path)
+        try:
+            write(beside, fd, data)
+            if synced:
+                sync(beside, fd)
+        finally:
+            os.close(fd)
+        rename(beside, path)
+    except OutputError:
+        # On a full disk the half-written file must not take the space that another file needs.
+        with contextlib.suppress(OSError):
+            beside.unlink()
+        raise
     if synced:
         sync_directory(path.parent)
 

@@ -249,11 +249,17 @@ class RelayLog:
             self.sync()
         self.close()
         path = self.path(name)
-        self._fd = durable.create(path)
-        durable.write(path, self._fd, head)
-        if self._sync_every:
-            durable.sync(path, self._fd)
-        self._write_index([*self._files, name])
+        fd = durable.create(path)
+        try:
+            durable.write(path, fd, head)
+            if self._sync_every:
+                durable.sync(path, fd)
+            self._write_index([*self._files, name])
+        except BaseException:
+            # The file is not in the index. Nothing may be appended to it, and :meth:`recover` removes it.
+            os.close(fd)
+            raise
+        self._fd = fd
         self._files.append(name)
         self._offset = len(head)
 

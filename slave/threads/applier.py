@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from dumpfilter.binlog.compression import decode_transaction_payload, events_inside, rows_data
+from dumpfilter.binlog.compression import decode_transaction_payload, rows_data
 from dumpfilter.binlog.context_events import decode_incident, decode_rotate
 from dumpfilter.binlog.events import GTIDS, LOG_EVENT_ARTIFICIAL_F, ROWS, STATEMENTS, EventHeader, EventType
 from dumpfilter.binlog.format import FormatDescription
@@ -255,7 +255,7 @@ class EventApplier:
     def _payload(self, body: bytes | memoryview, description: FormatDescription) -> None:
         """Decompress a Transaction_payload event, and apply the events in it, which have no checksums."""
         inner = replace(description, checksum=False)
-        for header, raw in events_inside(decode_transaction_payload(body).open()):
+        for header, raw in decode_transaction_payload(body).events():
             self._apply(header, raw, inner.body(raw), inner)
 
 

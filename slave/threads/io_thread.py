@@ -327,6 +327,7 @@ class IoThread:
             filter=self._with_names(options.filter),
             user=options.user,
             password=options.password,
+            secret=options.secret,
         )
         try:
             call = stub.Register.future(request, timeout=_REGISTER_TIMEOUT)
@@ -404,6 +405,11 @@ class IoThread:
         where = f"master {self._options.address}"
         if code in _RETRIED:
             return f"{code.name}: {details}"
+        if code == grpc.StatusCode.UNAUTHENTICATED:
+            # The master's users changed during the dump. The next call Register tells whether the slave may go on.
+            return f"the master ended the dump: {details}"
+        if code == grpc.StatusCode.ALREADY_EXISTS:
+            raise RegistrationRefused(f"{where}: {details}") from error
         if code == grpc.StatusCode.NOT_FOUND:
             self._unknown_registrations += 1
             if self._unknown_registrations < _MOST_UNKNOWN_REGISTRATIONS:
@@ -415,8 +421,7 @@ class IoThread:
             raise BinlogCorrupt(f"{where}: {details}") from error
         if code == grpc.StatusCode.ABORTED:
             raise DumpTakenOver(
-                f"{where}: {details or 'a newer dump of the same slave took over'} "
-                "(is another slave running with this server uuid?)"
+                f"{where}: {details or 'a newer dump of the same slave took over'}"
             ) from error
         raise StreamError(f"{where}: {code.name}: {details}") from error
 

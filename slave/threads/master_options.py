@@ -23,6 +23,8 @@ class MasterOptions:
     """The slave's ``--server-id``."""
     uuid: str
     """The slave's server UUID."""
+    secret: bytes = field(default=b"", repr=False)
+    """The slave's secret. Only a slave with the same secret replaces a registration with this server UUID."""
     channel: str = ""
     """The channel's name. The default channel has the empty name."""
     filter: pb.FilterDefinition = field(default_factory=pb.FilterDefinition)

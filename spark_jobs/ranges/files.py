@@ -24,6 +24,7 @@ import numpy.typing as npt
 from dumpfilter.binlog.reader import read_format_description
 from dumpfilter.errors import BinlogMissing, ConnectionLost, OptionError
 from dumpfilter.index.fileset import BinlogFile, BinlogSet, kept_beside
+from dumpfilter.index.index_file import MAX_INDEX, parse_index
 
 HEAD = 64 << 10
 """The number of bytes that the first request to a remote file reads. The program reads the first events of a file one
@@ -128,7 +129,7 @@ class RemoteFile(BinlogFile):
         except OSError as error:
             raise _missing(self._uri, error) from None
 
-    def read(self, offset: int, length: int) -> bytes:
+    def read_up_to(self, offset: int, length: int) -> bytes:
         if offset + length <= len(self._head):
             return self._head[offset : offset + length]
         return self._read(offset, length)
@@ -168,12 +169,12 @@ def _remote_set(uri: str) -> list[str]:
     system, key = _file_system(uri)
     try:
         with system.open_input_stream(key) as stream:
-            lines = bytes(stream.read()).decode("utf-8", "surrogateescape").split("\n")
+            lines = parse_index(bytes(stream.read(MAX_INDEX)), file=uri)
     except OSError as error:
         raise BinlogMissing(f"cannot read the index: {_reason(error)}", file=uri) from None
     # An absolute name in the index file is a path on the server that wrote the set. In a copy of the set on a remote
     # file system, the binlog stands beside the index file.
-    found = [_beside(uri, _relative(line.strip())) for line in lines if line.strip()]
+    found = [_beside(uri, _relative(line)) for line in lines if line]
     if not found:
         raise BinlogMissing("the index names no binlog", file=uri)
     return found

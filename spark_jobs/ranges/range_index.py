@@ -21,7 +21,7 @@ from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.errors import BinlogError, BinlogUnsupported
+from dumpfilter.errors import BinlogError, BinlogUnreadable, BinlogUnsupported
 from dumpfilter.index.fileset import BinlogFile, SegmentReader
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects
@@ -115,12 +115,13 @@ def index_file(
         verify: whether checksums are checked. A wrong checksum counts as damage.
         skip: whether a damaged file is indexed up to the damage, without an error.
 
-    Raises BinlogError with file and position for a damaged file, unless ``skip`` is true.
+    Raises BinlogError with file and position for a damaged file, unless ``skip`` is true. A file that the system cannot
+    read is not damaged, so BinlogUnreadable is raised even with ``skip``.
     """
     try:
         file = open_file(path)
     except BinlogError as error:
-        if not skip:
+        if not skip or isinstance(error, BinlogUnreadable):
             raise
         name = path.rpartition("/")[2]
         return FileIndex(number, path, name, 0, 0, b"", damage=Damage(name, None, error.what))
@@ -130,7 +131,7 @@ def index_file(
         try:
             found.run(verify=verify, block_size=block_size, last=last)
         except BinlogError as error:
-            if not skip:
+            if not skip or isinstance(error, BinlogUnreadable):
                 raise
             damage = Damage(file.name, max(found.boundary, error.position or 0), error.what)
         return FileIndex(

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader
 from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.errors import BinlogCorrupt, BinlogTruncated
+from dumpfilter.errors import BinlogCorrupt
 from dumpfilter.index.fileset import BinlogFile
 from dumpfilter.index.scanner import FileScanner
 from dumpfilter.index.segment import Segment
@@ -149,8 +149,7 @@ def _blocks(
     while position < wanted.end:
         length = min(buffer.size, wanted.end - position)
         data = buffer[:length]
-        if file.read_into(data, position) < length:
-            raise BinlogTruncated("the file got shorter while it was read", file=file.name, position=position)
+        file.read_whole(data, position)
         segment = scanner.scan(data, position)
         if segment is None:
             # The scan found no complete event, so the next event is larger than the buffer, which must grow.

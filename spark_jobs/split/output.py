@@ -75,7 +75,9 @@ class OutputDirectory:
                     self._remove_abandoned(self._working_directories())
         except OSError as error:
             self._unlock()
-            raise OutputError(f"{error.filename or self.directory}: {error.strerror}") from None
+            raise OutputError(
+                f"{error.filename or self.directory}: cannot be written: {error.strerror}"
+            ) from None
         return self
 
     def _working_directories(self) -> list[Path]:
@@ -113,10 +115,17 @@ class OutputDirectory:
         self._remove_abandoned(
             left for left in self._working_directories() if left != self._work or not (left / "out").is_dir()
         )
-        self._work.mkdir(exist_ok=True)
-        self._lock = self._locked(self._work)
-        for name in _PARTS:
-            (self._work / name).mkdir(exist_ok=True)
+        is_new = not self._work.exists()
+        try:
+            self._work.mkdir(exist_ok=True)
+            self._lock = self._locked(self._work)
+            for name in _PARTS:
+                (self._work / name).mkdir(exist_ok=True)
+        except OSError:
+            if is_new:
+                # On a full disk an incomplete working directory must not stay. No job could continue in it.
+                shutil.rmtree(self._work, ignore_errors=True)
+            raise
 
     def _locked(self, path: Path) -> int:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from dumpfilter.binlog.writer import sync_path, writing
+from dumpfilter.binlog.writer import create_new, sync_path, writing
 from dumpfilter.errors import OptionError, OutputError
 from dumpfilter.split_set.manifest import MANIFEST, BinlogPart, Manifest, NamedBinlog, Place, now
 
@@ -173,7 +173,7 @@ def _take_out(index: Path, gone: Sequence[str]) -> None:
         if left == lines:
             return
         beside = index.with_name(f"{index.name}.purge")
-        with open(beside, "wb") as file:
+        with create_new(beside) as file:
             file.write(b"".join(left))
             file.flush()
             shutil.copymode(index, beside)

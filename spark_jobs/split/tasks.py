@@ -27,7 +27,6 @@ from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.writer import rebase_array, writing
 from dumpfilter.dump.chunk import ChunkPlan, render_into
-from dumpfilter.errors import BinlogTruncated
 from dumpfilter.index.fileset import BinlogFile
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.spark_jobs.ranges.files import open_file
@@ -240,10 +239,7 @@ def _rendered_shares(file: BinlogFile, plan: RangePlan) -> Iterator[tuple[str, n
         for share in plan.shares.tolist():
             start, end = plan.blocks[share[S_BLOCK]].tolist()
             if loaded != share[S_BLOCK]:
-                if file.read_into(buffer[: end - start], start) < end - start:
-                    raise BinlogTruncated(
-                        "the file got shorter while it was read", file=file.name, position=start
-                    )
+                file.read_whole(buffer[: end - start], start)
                 loaded = share[S_BLOCK]
             runs = plan.runs[run : run + share[S_RUNS]]
             replaced = {

@@ -1,6 +1,7 @@
 """Tests of compression and decompression: MariaDB's compressed rows and MySQL's compressed transactions."""
 
 import struct
+import tracemalloc
 import zlib
 from contextlib import suppress
 from pathlib import Path
@@ -88,11 +89,79 @@ def test_a_bomb_is_not_opened():
     bomb = b"\x81\x10" + zlib.compress(bytes(1 << 26))
     with pytest.raises(BinlogCorrupt, match="hold more"):
         uncompress(bomb)
+    with pytest.raises(BinlogCorrupt, match="announce 1073741825 bytes, more than 1073741824"):
+        uncompress(b"\x84\x40\0\0\x01" + zlib.compress(b"x"))
     frame = zstandard.ZstdCompressor().compress(bytes(1 << 26))
     with pytest.raises(BinlogCorrupt, match="holds more"):
         TransactionPayload(ZSTD, 16, frame).open()
     with pytest.raises(BinlogCorrupt, match="announces"):
         TransactionPayload(ZSTD, MAX_UNCOMPRESSED + 1, frame).open()
+
+
+def event(size: int, fill: bytes = b"x") -> bytes:
+    return struct.pack("<IBIIIH", 0, 5, 1, 19 + size, 0, 0) + fill * size
+
+
+def peak_memory(run) -> int:
+    tracemalloc.start()
+    run()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return peak
+
+
+def test_a_payload_without_events_is_refused_after_its_first_piece():
+    size = 256 << 20
+    frame = zstandard.ZstdCompressor().compress(bytes(size))
+    bomb = TransactionPayload(ZSTD, size, frame)
+
+    def run() -> None:
+        with pytest.raises(BinlogCorrupt, match="impossible length"):
+            bomb.open(check_events=True)
+        with pytest.raises(BinlogCorrupt, match="impossible length 0"):
+            list(bomb.events())
+
+    run()  # the first call compiles a kernel
+    assert peak_memory(run) < 8 << 20
+
+
+def test_events_are_yielded_with_bounded_memory():
+    """100 MiB of events pass, and memory holds a piece of them at a time."""
+    one = event(1000)
+    events = one * ((100 << 20) // len(one))
+    body = encode_transaction_payload(events)
+    number = len(events) // len(one)
+    del events
+
+    def run() -> None:
+        assert sum(raw == one for _, raw in decode_transaction_payload(body).events()) == number
+
+    assert peak_memory(run) < 8 << 20
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from([0, 1, 100, (1 << 20) - 19, 1 << 20, 3 << 20]), max_size=6), st.booleans())
+def test_events_are_those_of_the_whole_payload(sizes, plain):
+    events = [event(size) for size in sizes]
+    body = encode_transaction_payload(b"".join(events), compression=NONE if plain else ZSTD)
+    opened = decode_transaction_payload(body)
+    assert [raw for _, raw in opened.events()] == events
+    assert opened.open(check_events=True) == b"".join(events)
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (event(5)[:18], "inside an event's header"),
+        (event(5)[:-1], "impossible length 24"),
+        (event(5) + struct.pack("<IBIIIH", 0, 5, 1, 18, 0, 0), "impossible length 18"),
+        (event(5) + struct.pack("<IBIIIH", 0, 5, 1, 0xFFFFFFFF, 0, 0), "impossible length 4294967295"),
+    ],
+)
+def test_events_that_are_not_whole_are_said(data, text):
+    found = []
+    with pytest.raises(BinlogCorrupt, match=text):
+        found.extend(decode_transaction_payload(encode_transaction_payload(data)).events())
 
 
 @settings(deadline=None)

@@ -13,7 +13,7 @@ from unittest import mock
 
 from dumpfilter.cli import main
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Finished(NamedTuple):

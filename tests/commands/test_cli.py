@@ -15,7 +15,19 @@ LONELY_SLAVE = ("slave", "--master", "127.0.0.1:1", "--relay-dir", "{tmp}", "--s
 
 @pytest.mark.parametrize(
     "command",
-    ["master", "slave", "split", "manifest", "purge", "inspect", "explain", "binlog", "sql", "demo"],
+    [
+        "master",
+        "slave",
+        "split",
+        "manifest",
+        "purge",
+        "inspect",
+        "explain",
+        "binlog",
+        "sql",
+        "demo",
+        "password-hash",
+    ],
 )
 def test_help_has_an_example(command: str) -> None:
     done = run(command, "--help")

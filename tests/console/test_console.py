@@ -16,8 +16,9 @@ from pymysql.constants import CLIENT, COMMAND
 
 from dumpfilter.console import auth
 from dumpfilter.console.prepared import Prepared, literal
-from dumpfilter.console.server import ConsoleServer
+from dumpfilter.console.server import RESERVED_CONNECTIONS, ConsoleServer
 from dumpfilter.errors import OptionError
+from dumpfilter.security.passwords import ConsolePassword, Sha2Crypt, native_hash
 from dumpfilter.statement.tokens import Lexer, TokenKind
 from tests.console.small_executor import SmallExecutor
 
@@ -33,7 +34,7 @@ def executor() -> Iterator[SmallExecutor]:
 
 @pytest.fixture
 def console(executor: SmallExecutor) -> Iterator[ConsoleServer]:
-    with ConsoleServer(executor, users=USERS, max_connections=8) as server:
+    with ConsoleServer(executor, users=USERS, max_connections=8, denial_seconds=0) as server:
         yield server
 
 
@@ -144,12 +145,91 @@ def test_change_user(console: ConsoleServer) -> None:
 def test_only_the_password_proves_it(password: str, other: str, nonce: bytes) -> None:
     for plugin, scramble in ((auth.NATIVE, auth.native_scramble), (auth.CACHING_SHA2, auth.sha2_scramble)):
         response = scramble(other, nonce)
-        assert auth.proves_password({"u": password}, "u", plugin, nonce, response) == (password == other)
-        assert not auth.proves_password({"u": password}, "v", plugin, nonce, response)
+        kept = ConsolePassword.plain(password)
+        assert auth.proves_password(kept, plugin, nonce, response) == (password == other)
+
+
+HASHES = {
+    "native": ConsolePassword.parse(native_hash("secret")),
+    "sha2": ConsolePassword.parse(str(Sha2Crypt.of("secret"))),
+    "both": ConsolePassword.parse(native_hash("secret"), str(Sha2Crypt.of("secret"))),
+}
+
+
+@pytest.fixture
+def hashed(executor: SmallExecutor) -> Iterator[ConsoleServer]:
+    with ConsoleServer(executor, users=HASHES) as server:
+        yield server
+
+
+@pytest.mark.parametrize("user", HASHES)
+def test_login_against_a_hash(hashed: ConsoleServer, user: str) -> None:
+    for _ in range(2):
+        with connect(hashed, user=user, ssl={"verify_mode": False}) as connection:
+            assert answer(connection, "SELECT 1") == ((1,),)
+    for password in ("wrong", ""):
+        with pytest.raises(pymysql.err.OperationalError) as caught:
+            connect(hashed, user=user, password=password, ssl={"verify_mode": False})
+        assert caught.value.args[0] == 1045
+
+
+def test_a_client_of_the_other_plugin_is_switched_to_the_one_that_the_hash_has(hashed: ConsoleServer) -> None:
+    with Raw(hashed) as client:
+        client.greet()
+        reply = client.respond("native", "secret", auth.CACHING_SHA2)
+        assert reply.startswith(b"\xfe" + auth.NATIVE.encode() + b"\0")
+        client.send(auth.native_scramble("secret", client.nonce))
+        assert client.receive()[:1] == b"\0"
+
+
+def test_a_password_is_not_asked_for_without_tls_and_needed_once_only(hashed: ConsoleServer) -> None:
+    with Raw(hashed) as client:
+        client.greet()
+        assert client.respond("sha2", "secret", auth.CACHING_SHA2) == b"\x01\x04"
+        client.send(b"secret\0")
+        assert client.receive()[:3] == b"\xff" + struct.pack("<H", 1045)
+    connect(hashed, user="sha2", ssl={"verify_mode": False}).close()
+    with Raw(hashed) as client:
+        client.login("sha2", "secret", plugin=auth.CACHING_SHA2)
+        assert client.query("SELECT 1") == "rows"
+
+
+@pytest.mark.parametrize("plugin", [auth.NATIVE, auth.CACHING_SHA2])
+def test_an_unknown_user_sees_what_a_known_one_sees(executor: SmallExecutor, plugin: str) -> None:
+    for kind in HASHES:
+        with ConsoleServer(executor, users={"known": HASHES[kind]}) as server:
+            replies = []
+            for user in ("known", "unknown"):
+                with Raw(server) as client:
+                    client.greet()
+                    reply = client.respond(user, "wrong", plugin)
+                    replies.append(reply.replace(client.nonce, b"").replace(user.encode(), b""))
+            assert replies[0] == replies[1]
+
+
+def test_changed_users_are_closed_and_others_stay(executor: SmallExecutor) -> None:
+    users = {name: ConsolePassword.plain(name) for name in ("stays", "goes", "changes")}
+    with ConsoleServer(executor, users=users) as server:
+        clients = {name: connect(server, user=name, password=name) for name in users}
+        server.change_users(
+            {
+                "stays": users["stays"],
+                "changes": ConsolePassword.plain("new"),
+                "comes": ConsolePassword.plain("x"),
+            }
+        )
+        assert answer(clients["stays"], "SELECT 1") == ((1,),)
+        for name in ("goes", "changes"):
+            with pytest.raises(pymysql.err.OperationalError):
+                answer(clients[name], "SELECT 1")
+            with pytest.raises(pymysql.err.OperationalError):
+                connect(server, user=name, password=name)
+        connect(server, user="changes", password="new").close()
+        connect(server, user="comes", password="x").close()
 
 
 def test_too_many_connections(console: ConsoleServer) -> None:
-    held = [connect(console) for _ in range(8)]
+    held = [connect(console) for _ in range(8 + RESERVED_CONNECTIONS)]
     with pytest.raises(pymysql.err.OperationalError) as caught:
         connect(console)
     assert (caught.value.args, caught.value.sqlstate) == ((1040, "Too many connections"), "08004")
@@ -660,8 +740,9 @@ def test_huge_packet(console: ConsoleServer) -> None:
 def test_long_statement_and_long_row(console: ConsoleServer) -> None:
     with connect(console, max_allowed_packet=1 << 25) as connection:
         assert failure(connection, f"SELECT '{'x' * 1_000_000}'")[0] == 3170
-        ((text,),) = answer(connection, "SELECT REPEAT('x', 16777216)")
-        assert len(text) == 16777216
+        ((text,),) = answer(connection, "SELECT REPEAT('x', 1048576)")
+        assert len(text) == 1048576
+        assert answer(connection, "SELECT REPEAT('x', 1048577)") == ((None,),)
 
 
 def test_deep_nesting_is_an_error(console: ConsoleServer) -> None:

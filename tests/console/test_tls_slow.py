@@ -28,6 +28,7 @@ from dumpfilter.console import server as console_server
 from dumpfilter.console.server import ConsoleServer
 from dumpfilter.console.tls_channel import TlsChannel, TlsFailed
 from dumpfilter.console.wire import PacketStream
+from dumpfilter.security.passwords import ConsolePassword
 from dumpfilter.security.reloading import ReloadingTls
 from dumpfilter.security.tls import ServerTls, TlsFiles, client_context, load_tls, make_key_pair
 from tests.certificates import Authority
@@ -352,9 +353,14 @@ def test_no_proof_that_no_client_could_verify(console: Served, user: str, passwo
 def test_another_password_is_another_proof(
     password: str, other: str, nonce: bytes, fingerprint: bytes
 ) -> None:
-    ours = auth.certificate_proof(password, auth.NATIVE, nonce, fingerprint)
-    assert (auth.certificate_proof(other, auth.NATIVE, nonce, fingerprint) == ours) == (other == password)
-    assert auth.certificate_proof(password, auth.NATIVE, nonce, fingerprint + b"x") != ours
+    ours = auth.certificate_proof(ConsolePassword.plain(password), auth.NATIVE, nonce, fingerprint)
+    assert (
+        auth.certificate_proof(ConsolePassword.plain(other), auth.NATIVE, nonce, fingerprint) == ours
+    ) == (other == password)
+    assert (
+        auth.certificate_proof(ConsolePassword.plain(password), auth.NATIVE, nonce, fingerprint + b"x")
+        != ours
+    )
 
 
 # Strangers

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dumpfilter.binlog.compression import decode_transaction_payload, events_inside
+from dumpfilter.binlog.compression import decode_transaction_payload
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.reader import iter_events
@@ -50,7 +50,7 @@ def _subjects() -> Iterator[tuple[int, Subject]]:
             end = event.offset + len(event.raw)
             found = []
             if event.header.type == EventType.TRANSACTION_PAYLOAD:
-                for header, raw in events_inside(decode_transaction_payload(event.body).open()):
+                for header, raw in decode_transaction_payload(event.body).events():
                     found.append(_subject(header.type, raw[19:], event.fd))
             else:
                 found.append(_subject(event.header.type, event.body, event.fd))

@@ -177,7 +177,7 @@ class TestIndex:
 
     def test_a_file_that_cannot_be_read(self, tmp_path: Path) -> None:
         (tmp_path / "bin.000001").mkdir()
-        with pytest.raises(BinlogMissing, match="cannot be opened"):
+        with pytest.raises(BinlogMissing, match="is a directory, not a file; name a binlog file"):
             BinlogFile(tmp_path / "bin.000001")
 
 
@@ -188,7 +188,9 @@ class TestFile:
         with BinlogFile(path) as file:
             assert file.size == len(data)
             assert file.read(10, 5) == data[10:15]
-            assert file.read(len(data) - 1, 5) == data[-1:]
+            assert file.read_up_to(len(data) - 1, 5) == data[-1:]
+            with pytest.raises(BinlogTruncated, match="it has 1 of the 5 bytes"):
+                file.read(len(data) - 1, 5)
             buffer = np.zeros(100, np.uint8)
             assert file.read_into(buffer, len(data) - 40) == 40
             assert buffer[:40].tobytes() == data[-40:]

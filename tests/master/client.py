@@ -13,14 +13,19 @@ from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.filter import Filter
 from dumpfilter.filter.convert import filter_to_proto
 from dumpfilter.filter.hits import Hits
+from dumpfilter.master.limits import ServerLimits
 from dumpfilter.master.server import MasterServer
 from dumpfilter.stream.gaps import gaps_from_proto, hits_from_numbers
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
 
+TINY = ServerLimits(min_chunk_size=1, min_heartbeat_period=0.01)
+"""The limits of masters in tests that use small chunks, so that a stream is cut in many places."""
+
 
 class Client:
     def __init__(self, server: MasterServer) -> None:
+        self.service = server.service
         self.channel = grpc.insecure_channel(
             f"127.0.0.1:{server.port}", options=[("grpc.max_receive_message_length", -1)]
         )
@@ -30,6 +35,11 @@ class Client:
         definition = filter_to_proto(Filter.from_options(list(options)))
         more.setdefault("uuid", str(uuid.uuid4()))
         return self.stub.Register(pb.RegisterRequest(server_id=server_id, filter=definition, **more))
+
+    def listed(self, slave_id: str) -> pb.Slave:
+        """Return the entry of the slave with this id, which only the slave itself can ask for."""
+        (slave,) = self.stub.ListSlaves(pb.ListSlavesRequest(slave_id=slave_id)).slaves
+        return slave
 
     def dump(self, slave_id: str, **request: object) -> Iterator[pb.Chunk]:
         request.setdefault("once", True)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
-from tests.master.client import Client
+from tests.master.client import TINY, Client
 from tests.support import DATA
 
 
 @pytest.fixture
 def server() -> Iterator[MasterServer]:
     """Serve the recording mysql-row. A module may have a fixture ``server`` of its own."""
-    server = MasterServer(BinlogStore(DATA / "oracle" / "mysql-row"))
+    server = MasterServer(BinlogStore(DATA / "oracle" / "mysql-row"), limits=TINY)
     server.start()
     yield server
     server.stop(0)
@@ -27,3 +28,16 @@ def client(server: MasterServer) -> Iterator[Client]:
     client = Client(server)
     yield client
     client.channel.close()
+
+
+@pytest.fixture
+def wait_for() -> Callable[[Callable[[], object]], None]:
+    """Return a function that waits until a condition is true."""
+
+    def wait(condition: Callable[[], object]) -> None:
+        deadline = time.monotonic() + 30
+        while not condition():
+            assert time.monotonic() < deadline, "it never happened"
+            time.sleep(0.005)
+
+    return wait

@@ -16,6 +16,7 @@ from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.imposed import ImposedFilter
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
+from dumpfilter.security.passwords import PlainPassword
 from dumpfilter.sql.parser import parse_statement
 from dumpfilter.sql.result import Result
 from dumpfilter.sql.server_errors import SqlError
@@ -115,10 +116,11 @@ def test_executed_gtids_are_also_those_of_the_newest_file() -> None:
 
 def test_the_rules_of_the_binlog_are_in_the_status() -> None:
     rules = WriteFilter.from_options(["--binlog-do-db=d1", "--binlog-do-db=d2", "--binlog-ignore-db=x"])
-    with serving(MYSQL, write_filter=rules) as master:
-        assert master.client.stub.Status(pb.StatusRequest()).write_rules == [
-            str(rule) for rule in rules.rules
-        ]
+    config = MasterConfig(users={"repl": PlainPassword("secret")})
+    with serving(MYSQL, write_filter=rules, config=config) as master:
+        status = master.client.stub.Status(pb.StatusRequest(user="repl", password="secret"))
+        assert status.HasField("index")
+        assert status.write_rules == [str(rule) for rule in rules.rules]
         assert master.rows("SHOW BINARY LOG STATUS")[0][2:4] == ["d1,d2", "x"]
         assert [(row["semantics"], row["rule"]) for row in master.select("write_rules")] == [
             ("server", "--binlog-do-db=d1"),
@@ -336,7 +338,7 @@ def test_a_change_of_the_binlog_keeps_the_place_of_a_slaves_own_change(mysql: Ma
         (["--console-port", "0", "--host", "0.0.0.0"], "set DUMPFILTER_CONSOLE_PASSWORD"),
         (
             ["--console-port", "0", "--console-password-file", "/nowhere/password"],
-            "/nowhere/password: the password",
+            "/nowhere/password: the password file cannot be made: No such file or directory",
         ),
         (["--config", "/nowhere/master.toml"], "/nowhere/master.toml: cannot be read"),
         (["--console-port", "0", "--tls-key", "/nowhere/key"], "--tls-key needs --tls-cert"),

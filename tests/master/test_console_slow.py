@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import stat
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import grpc
 import pymysql
 import pytest
 
+from dumpfilter.security.passwords import Sha2Crypt, native_hash
 from dumpfilter.security.tls import client_context
+from dumpfilter.v1 import dumpfilter_pb2 as pb
+from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 from tests.certificates import Authority
 from tests.mariadb import MariaDb
 from tests.master.test_console import MYSQL, UUID, serving
@@ -85,8 +92,9 @@ def process(tmp_path: Path, *options: object, **environment: str) -> Iterator[in
 
 
 def test_a_real_client(tmp_path: Path) -> None:
+    hashes = [native_hash("hush"), str(Sha2Crypt.of("hush"))]
     (tmp_path / "master.toml").write_text(
-        '[[console_user]]\nname = "admin"\npassword = "hush"\n\n'
+        f'[[console_user]]\nname = "admin"\npassword_hash = {hashes}\nrole = "all"\n\n'
         '[[imposed]]\nname = "[no] logs"\nrules = ["replicate-ignore-db=logs"]\n'
     )
     with process(
@@ -142,3 +150,149 @@ def test_a_given_certificate(tmp_path: Path) -> None:
         with connection, connection.cursor() as cursor:
             cursor.execute("SHOW STATUS LIKE 'Ssl_version'")
             assert cursor.fetchall() == (("Ssl_version", "TLSv1.3"),)
+
+
+# Users, roles and the audit log
+
+
+def connect(port: int, user: str = "root", password: str = "") -> pymysql.Connection:
+    return pymysql.connect(host="127.0.0.1", port=port, user=user, password=password, autocommit=None)
+
+
+def number_of_error(connection: pymysql.Connection, statement: str) -> int:
+    """Return the number of the error that answers a statement, or 0."""
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(statement)
+    except pymysql.err.Error as error:
+        return int(error.args[0])
+    return 0
+
+
+def test_without_a_password_root_may_only_read(tmp_path: Path) -> None:
+    with process(tmp_path) as port, connect(port) as root:
+        assert number_of_error(root, "SHOW BINARY LOGS") == 0
+        assert number_of_error(root, "SELECT * FROM dumpfilter.slaves") == 0
+        for statement in (
+            "PURGE BINARY LOGS TO 'bin.000003'",
+            "CHANGE BINLOG 'bin' TO IGNORE = 'logs.%'",
+            "SHOW BINLOG EVENTS",
+        ):
+            assert number_of_error(root, statement) == 1227
+
+
+def test_a_random_password_and_the_audit_log(tmp_path: Path) -> None:
+    file, audit = tmp_path / "root.password", tmp_path / "audit.log"
+    with process(tmp_path, "--console-password-file", file, "--audit-log", audit) as port:
+        assert stat.S_IMODE(file.stat().st_mode) == stat.S_IMODE(audit.stat().st_mode) == 0o600
+        password = file.read_text().strip()
+        assert len(password) >= 20
+        with pytest.raises(pymysql.err.OperationalError, match="1045"):
+            connect(port)
+        with connect(port, password=password) as root:
+            assert number_of_error(root, "PURGE BINARY LOGS TO 'bin.000009'") == 1373
+            assert number_of_error(root, "CHANGE MASTER TO MASTER_PASSWORD = 'hush'") == 1794
+            assert number_of_error(root, "CHANGE BINLOG 'bin' TO IGNORE = 'logs.%'") == 0
+            assert number_of_error(root, "SHOW BINARY LOGS") == 0
+            audit.rename(tmp_path / "audit.log.1")
+            (master,) = processes_of(port)
+            os.kill(master, signal.SIGHUP)
+            while not audit.exists():
+                time.sleep(0.01)
+            assert number_of_error(root, "KILL 999") == 1094
+    lines = [json.loads(line) for line in (tmp_path / "audit.log.1").read_text().splitlines()]
+    assert [(line["account"], line["peer"], line["what"], line["result"][:10]) for line in lines] == [
+        ("root", "localhost", "login", "ERROR 1045"),
+        ("root", "localhost", "PURGE BINARY LOGS TO 'bin.000009'", "ERROR 1373"),
+        ("root", "localhost", "CHANGE MASTER TO MASTER_PASSWORD <secret>", "ERROR 1794"),
+        ("root", "localhost", "CHANGE BINLOG 'bin' TO IGNORE = 'logs.%'", "ok"),
+    ]
+    assert [json.loads(line)["what"] for line in audit.read_text().splitlines()] == ["KILL 999"]
+    # A second start keeps the password.
+    (tmp_path / "port").unlink()
+    with (
+        process(tmp_path, "--console-password-file", file) as port,
+        connect(port, password=password) as root,
+    ):
+        assert number_of_error(root, "SELECT 1") == 0
+
+
+def processes_of(port: int) -> list[int]:
+    """Return the process ids of this test's masters."""
+    del port
+    children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+    return [int(child) for child in children if b"master" in Path(f"/proc/{child}/cmdline").read_bytes()]
+
+
+# One call of SQLite's LIKE takes seconds, and cannot be interrupted.
+LONG_CALL = (
+    "SELECT REPEAT('a', 1000000) LIKE CONCAT('%', REPEAT('a', 4000), 'b') FROM information_schema.columns"
+)
+
+
+def test_kill_and_sigterm_end_any_statement(tmp_path: Path) -> None:
+    """Neither ended a single call of LIKE, and one such call had more than a gigabyte."""
+    with process(tmp_path) as port:
+        (master,) = processes_of(port)
+        victim, admin = connect(port), connect(port)
+        numbers: list[int] = []
+        thread = threading.Thread(target=lambda: numbers.append(number_of_error(victim, LONG_CALL)))
+        thread.start()
+        workers = wait_for_busy_worker(master)
+        begun = time.monotonic()
+        assert number_of_error(admin, f"KILL QUERY {victim.thread_id()}") == 0
+        thread.join()
+        assert numbers == [1317]
+        while any(Path(f"/proc/{worker}").exists() for worker in workers):
+            assert time.monotonic() - begun < 5
+            time.sleep(0.01)
+        thread = threading.Thread(target=lambda: numbers.append(number_of_error(victim, LONG_CALL)))
+        thread.start()
+        workers = wait_for_busy_worker(master)
+        begun = time.monotonic()
+    # The end of the block has sent SIGTERM, and waited for the process.
+    assert time.monotonic() - begun < 10
+    thread.join()
+    assert numbers[1] in (1317, 2013)
+    while any(Path(f"/proc/{worker}").exists() for worker in workers):
+        assert time.monotonic() - begun < 10
+        time.sleep(0.01)
+
+
+def wait_for_busy_worker(master: int) -> list[int]:
+    """Wait until a worker process of the master has used processor time for its statement. Return all workers."""
+    ticks: dict[int, int] = {}
+    while True:
+        for task in Path(f"/proc/{master}/task").iterdir():
+            for child in (task / "children").read_text().split():
+                fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
+                used = int(fields[11]) + int(fields[12])
+                if used > ticks.setdefault(int(child), used) + os.sysconf("SC_CLK_TCK"):
+                    return list(ticks)
+        time.sleep(0.02)
+
+
+def test_the_audit_log_has_what_slaves_ask_for(tmp_path: Path) -> None:
+    audit = tmp_path / "audit.log"
+    with process(tmp_path, "--audit-log", audit) as port:
+        del port
+        address = f"127.0.0.1:{int((tmp_path / 'port').read_text())}"
+        with grpc.insecure_channel(address) as channel:
+            stub = rpc.DumpFilterStub(channel)
+            slave = stub.Register(pb.RegisterRequest(server_id=7, uuid=UUID, secret=b"s" * 32, user="u"))
+            stub.ChangeFilter(pb.ChangeFilterRequest(slave_id=slave.slave_id))
+            stub.Unregister(pb.UnregisterRequest(slave_id=slave.slave_id))
+            with pytest.raises(grpc.RpcError):
+                stub.ChangeFilter(pb.ChangeFilterRequest(slave_id=slave.slave_id))
+            with pytest.raises(grpc.RpcError):
+                stub.Register(pb.RegisterRequest(server_id=0))
+    lines = [json.loads(line) for line in audit.read_text().splitlines()]
+    assert [(line["what"], line["account"], line.get("server_id")) for line in lines] == [
+        ("Register", "u", 7),
+        ("ChangeFilter", "u", 7),
+        ("Unregister", "u", 7),
+        ("ChangeFilter", "", None),
+        ("Register", "", 0),
+    ]
+    assert [line["result"] == "ok" for line in lines] == [True, True, True, False, False]
+    assert {line["peer"].partition(":")[0] for line in lines} == {"ipv4"}

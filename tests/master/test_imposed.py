@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,16 +14,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.binlog.format import NameRules
+from dumpfilter.console.roles import Role
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import EffectiveFilter, Filter, ReplicationFilter
 from dumpfilter.filter.convert import filter_from_proto, filter_to_proto
 from dumpfilter.filter.decision import Verdict
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
 from dumpfilter.filter.kinds import AllFilters
+from dumpfilter.master.access import Access
 from dumpfilter.master.config import MasterConfig, load_config
 from dumpfilter.master.imposed import ImposedFilter, imposed_on, peer_address
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
+from dumpfilter.security.passwords import ConsolePassword, PlainPassword, ScryptHash
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.client import Client
 from tests.master.test_service import code_of, files_of
@@ -74,7 +78,7 @@ def test_it_is_told_and_cannot_be_widened() -> None:
     wanted = dump(files(MYSQL_ROW), AllFilters([Filter(), NO_LOGS, effective])).files
     with master(imposing(NO_LOGS, effective)) as client:
         slave = client.register(["--replicate-do-db=shop"])
-        for imposed in (slave.imposed, client.stub.ListSlaves(pb.ListSlavesRequest()).slaves[0].imposed):
+        for imposed in (slave.imposed, client.listed(slave.slave_id).imposed):
             assert [one.name for one in imposed] == ["rule0", "rule1"]
             assert [filter_from_proto(one.filter).rules for one in imposed] == [
                 NO_LOGS.rules,
@@ -199,12 +203,14 @@ def test_by_server_id_and_network_over_the_wire() -> None:
 
 def test_users() -> None:
     config = MasterConfig(
-        users={"repl": "secret", "other": "geheim"},
+        users={"repl": ScryptHash.of("secret"), "other": PlainPassword("geheim")},
         imposed=(ImposedFilter("no logs", NO_LOGS, users=frozenset({"other"})),),
     )
     with master(config) as client:
         assert not client.register(user="repl", password="secret").imposed
         assert client.register(user="other", password="geheim", server_id=8).imposed
+        # Wrong passwords cost time, which this test does not want to wait for.
+        client.service.access = Access(config.users, clock=itertools.count(step=1000).__next__)
         for user, password in [
             ("repl", ""),
             ("repl", "geheim"),
@@ -219,26 +225,20 @@ def test_users() -> None:
             assert f"Access denied for user {user!r}" in details
             assert f"using password: {'YES' if password else 'NO'}" in details
             assert "geheim" not in details
-        slaves = client.stub.Status(pb.StatusRequest()).slaves
-        assert [(slave.server_id, slave.user) for slave in slaves] == [(7, "repl"), (8, "other")]
-
-
-def test_nobody_uses_anothers_registration() -> None:
-    with master(imposing(NO_LOGS, server_ids=frozenset({7}))) as client:
-        client.register(server_id=8)
-        slaves = [
-            *client.stub.ListSlaves(pb.ListSlavesRequest()).slaves,
-            *client.stub.Status(pb.StatusRequest()).slaves,
+        request = pb.StatusRequest(user="repl", password="secret")
+        assert [(slave.server_id, slave.user) for slave in client.stub.Status(request).slaves] == [
+            (7, "repl")
         ]
-        assert [slave.slave_id for slave in slaves] == ["", ""]
-    with master(MasterConfig()) as client:
-        slave = client.register()
-        assert client.stub.ListSlaves(pb.ListSlavesRequest()).slaves[0].slave_id == slave.slave_id
 
 
 def test_the_answer_has_the_servers_id() -> None:
     with master(MasterConfig()) as client:
         assert client.register().server_id == 11
+
+
+def write_private(path: Path, text: str) -> None:
+    path.touch(0o600)
+    path.write_text(text)
 
 
 GOOD = """
@@ -249,6 +249,11 @@ password = "secret"
 [[console_user]]
 name = "admin"
 password = "hush"
+role = "replicate-admin"
+
+[[console_user]]
+password = "hush, hush"
+name = "monitor"
 
 [[imposed]]
 name = "no personnel abroad"
@@ -265,10 +270,15 @@ rules = ["ignore=%.pii"]
 
 
 def test_a_configuration_file(tmp_path: Path) -> None:
-    (tmp_path / "master.toml").write_text(GOOD)
+    write_private(tmp_path / "master.toml", GOOD)
     config = load_config(tmp_path / "master.toml", names=NameRules("mariadb", lower_case_table_names=1))
-    assert dict(config.users) == {"repl": "secret"}
-    assert dict(config.console_users) == {"admin": "hush"}
+    assert dict(config.users) == {"repl": PlainPassword("secret")}
+    assert dict(config.console_users) == {
+        "admin": ConsolePassword.plain("hush"),
+        "monitor": ConsolePassword.plain("hush, hush"),
+    }
+    assert config.console_roles == {"admin": Role.REPLICATE_ADMIN, "monitor": Role.READ}
+    assert config.plain == ("user[1].password", "console_user[1].password", "console_user[2].password")
     first, second = config.imposed
     assert first.server_ids == {101, 102}
     assert first.users == {"repl"}
@@ -287,7 +297,10 @@ def test_a_configuration_file(tmp_path: Path) -> None:
     [
         (('name = "repl"\n', 'name = "repl"\nrole = "x"\n'), "user[1].role: there is no such key"),
         (("[[user]]", "[[users]]"), "users: there is no such key"),
-        (('password = "secret"\n', ""), "user[1].password: is missing"),
+        (('password = "secret"\n', ""), "user[1].password_hash: is missing"),
+        (('password = "secret"', 'password = "secret"\npassword_hash = "x"'), "stands beside password"),
+        (('password = "secret"', 'password_hash = "secret"'), "user[1].password_hash: is no hash"),
+        (('password = "hush"', 'password_hash = "hush"'), "console_user[1].password_hash: is no hash"),
         (('password = "secret"', "password = 5"), "user[1].password: input should be a valid string"),
         (
             ('"10.0.0.0/8"', '"10.0.0.1/8"'),
@@ -312,7 +325,7 @@ def test_a_configuration_file(tmp_path: Path) -> None:
 )
 def test_what_is_wrong_with_it_is_named(tmp_path: Path, change: tuple[str, str], named: str) -> None:
     assert GOOD.count(change[0]) == 1
-    (tmp_path / "master.toml").write_text(GOOD.replace(*change))
+    write_private(tmp_path / "master.toml", GOOD.replace(*change))
     with pytest.raises(OptionError) as caught:
         load_config(tmp_path / "master.toml", names=NameRules("mysql"))
     assert str(caught.value).startswith(f"{tmp_path / 'master.toml'}: ")

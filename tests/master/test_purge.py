@@ -154,6 +154,70 @@ def test_files_that_are_read_are_kept(directory: Path, reading: str, left: int) 
     )
 
 
+def test_nothing_outside_of_the_indexs_directory_is_deleted(directory: Path, tmp_path: Path) -> None:
+    """An index file may name files anywhere. Only the index file's directory was named by the operator."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (directory / NAMES[0]).rename(elsewhere / NAMES[0])
+    (directory / "link").symlink_to(elsewhere)
+    index = directory / "bin.index"
+    for line in (f"../elsewhere/{NAMES[0]}", str(elsewhere / NAMES[0]), f"./link/{NAMES[0]}"):
+        text = f"{line}\n./{NAMES[1]}\n./{NAMES[2]}\n"
+        index.write_text(text)
+        binlogs = BinlogSet.open(directory)
+        assert binlogs.file(NAMES[0]).size  # reading is allowed
+        with pytest.raises(
+            SqlError, match=rf"1375 .*{NAMES[0]} is in {elsewhere}, outside of the index file's"
+        ):
+            purge(binlogs, to=NAMES[2])
+        assert index.read_text() == text
+    assert (elsewhere / NAMES[0]).exists()
+    assert files(directory) == NAMES[1:]
+
+
+def test_a_symbolic_link_is_deleted_and_its_file_stays(directory: Path, tmp_path: Path) -> None:
+    (directory / NAMES[0]).rename(tmp_path / "kept")
+    (directory / NAMES[0]).symlink_to(tmp_path / "kept")
+    assert purge(BinlogSet.open(directory), to=NAMES[1]) == (NAMES[:1], [])
+    assert (tmp_path / "kept").exists()
+    assert not (directory / NAMES[0]).is_symlink()
+
+
+def test_what_is_no_binlog_is_not_deleted(directory: Path) -> None:
+    index = directory / "bin.index"
+    (directory / "precious.txt").write_text("precious")
+    (directory / "bin.000000").mkdir()
+    for name, why in (("precious.txt", "is no name of a binlog file"), ("bin.000000", "is no file")):
+        index.write_text(f"./{name}\n./{NAMES[1]}\n./{NAMES[2]}\n")
+        with pytest.raises(SqlError, match=rf"1375 .*{name} {why}"):
+            purge(BinlogSet.open(directory), to=NAMES[2])
+    assert (directory / "precious.txt").read_text() == "precious"
+
+
+def test_an_index_that_is_a_link_is_not_replaced(directory: Path) -> None:
+    (directory / "bin.index").rename(directory / "real.index")
+    (directory / "bin.index").symlink_to("real.index")
+    with pytest.raises(SqlError, match=r"1375 .*is a symbolic link; start the master with .*real.index"):
+        purge(BinlogSet.open(directory / "bin.index"), to=NAMES[1])
+    assert files(directory) == NAMES
+
+
+def test_a_planted_link_is_not_written_through(directory: Path, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    for name in ("bin.index.purge", "bin.uuid.new"):
+        (directory / name).symlink_to(victim)
+    purge(BinlogSet.open(directory), to=NAMES[1])
+    assert victim.read_text() == "precious"
+
+
+def test_a_damaged_index_is_an_error_of_the_statement(directory: Path) -> None:
+    binlogs = BinlogSet.open(directory)
+    (directory / "bin.index").write_bytes(b"./bin\0.000001\n")
+    with pytest.raises(SqlError, match=r"1377 .*line 1 of the index has a NUL byte"):
+        purge(binlogs, to=NAMES[1])
+
+
 CRASHING = """
 import os, shutil, sys
 from datetime import datetime
@@ -224,7 +288,9 @@ def test_the_store_goes_on_with_what_is_left(server: MasterServer, client: Clien
     whole = files_of(client.dump(slave.slave_id))
     execute(server, "PURGE BINARY LOGS TO 'bin.000002'")
     assert files_of(client.dump(slave.slave_id)) == {name: whole[name] for name in NAMES[1:]}
-    assert [file.name for file in client.stub.Status(pb.StatusRequest()).files] == NAMES[1:]
+    assert [
+        file.name for file in client.stub.Status(pb.StatusRequest(slave_id=slave.slave_id)).files
+    ] == NAMES[1:]
     for start in (
         {"from": pb.BinlogPosition(file="bin.000001", position=4)},
         {"gtid_set": ""},

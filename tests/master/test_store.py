@@ -77,7 +77,7 @@ def test_a_file_that_grows_a_byte_at_a_time_gives_whole_transactions(tmp_path: P
                 assert segment.transaction_at(position) is not None
                 seen += segment.offset[segment.offset >= position].tolist()
                 position = segment.end
-            store.check_last("bin.000001")
+            store.open_file("bin.000001").check_end(last=True)
     assert seen == expected
     # a transaction at a time must not become a segment a transaction
     assert len(store.open_file("bin.000001")._places) == 1

@@ -33,6 +33,7 @@ from dumpfilter.slave.targets import SummaryTarget
 from dumpfilter.slave.threads.applier import EventApplier
 from dumpfilter.sql.parser import parse_statement
 from dumpfilter.sql.result import Result
+from tests.master.client import TINY
 
 DEADLINE = 60.0
 """The longest wait for a state, seconds. A test whose state does not come fails."""
@@ -60,7 +61,10 @@ class Master:
 
     def start(self) -> None:
         self._server = MasterServer(
-            BinlogStore(self.binlogs), listen=ListenAddress(port=self.port), config=self.config
+            BinlogStore(self.binlogs),
+            listen=ListenAddress(port=self.port),
+            config=self.config,
+            limits=TINY,
         )
         self.port = self._server.port
         self._server.start()
@@ -75,6 +79,12 @@ class Master:
         """The end of the newest file."""
         binlogs = BinlogSet.open(self.binlogs)
         return binlogs.names[-1], binlogs.path(binlogs.names[-1]).stat().st_size
+
+    def reconfigure(self, config: MasterConfig) -> None:
+        """Change users and imposed filters without a restart."""
+        assert self._server is not None
+        self.config = config
+        self._server.service.reconfigure(config)
 
     def slaves(self) -> list[tuple[int, str]]:
         """Return server id and channel of the slaves with a running dump."""

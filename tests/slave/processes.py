@@ -134,6 +134,10 @@ class Launcher:
         """Return the content of a slave's relay logs and their index, by file name."""
         return contents(self.directory / name)
 
+    def relay_log_sizes(self, name: str) -> dict[str, int]:
+        """Return the sizes of a slave's relay logs, by file name."""
+        return {path.name: path.stat().st_size for path in (self.directory / name).glob("relay-bin.0*")}
+
     def close(self) -> None:
         """Kill all processes."""
         self.kill_all()

@@ -4,7 +4,7 @@ import pytest
 
 from dumpfilter.binlog.events import EventHeader
 from dumpfilter.binlog.gap_events import Head, parse_gap_event
-from dumpfilter.errors import RelayLogDamaged, StateCorrupt
+from dumpfilter.errors import OutputError, RelayLogDamaged, StateCorrupt
 from dumpfilter.slave.state.relay_log import RelayLog, RelayPosition, header_bytes, read_index
 from tests.slave.receiving import write_recording
 
@@ -78,3 +78,26 @@ def test_sync_relay_log(tmp_path, masters, monkeypatch, every, expected):
         log.append(transaction.events[0], events=1)
     assert len(synced) == expected
     log.close()
+
+
+def test_a_file_that_cannot_be_put_into_the_index_receives_nothing(tmp_path, masters, monkeypatch):
+    """A disk without free inodes lets the file be made and the index not."""
+    first, second = masters.recorded("mysql-row")[:2]
+    log = RelayLog(tmp_path)
+    log.recover(None)
+
+    def full(*_: object, **__: object) -> None:
+        raise OutputError("relay-bin.index.new: cannot be written: No space left on device")
+
+    for before, file in ((None, first), ("relay-bin.000001", second)):
+        with monkeypatch.context() as patch:
+            patch.setattr("dumpfilter.slave.state.durable.replace", full)
+            with pytest.raises(OutputError, match="No space left on device"):
+                log.rotate(file.name, 4, file.format_description, {})
+            log.sync()
+            with pytest.raises(AssertionError):
+                log.append(b"lost", events=1)
+            assert list(log.files) == ([] if before is None else [before])
+        log.rotate(file.name, 4, file.format_description, {})
+    log.close()
+    assert read_index(tmp_path) == ["relay-bin.000001", "relay-bin.000002"]

@@ -16,6 +16,7 @@ from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.imposed import ImposedFilter
+from dumpfilter.security.passwords import ScryptHash
 from dumpfilter.slave.report import report
 from dumpfilter.slave.targets import SummaryTarget
 from dumpfilter.slave.threads.applier import EventApplier
@@ -94,10 +95,21 @@ def test_an_imposed_filter_stays_in_force_without_the_master(tmp_path: Path, aga
         assert slave.table("dumpfilter", "channels")[0]["IMPOSED_RULES"] == ""
 
 
+@pytest.mark.parametrize("restarted", [True, False])
 @pytest.mark.parametrize("filter_on", ["MASTER", "SLAVE", "BOTH"])
-def test_a_master_that_comes_back_with_another_configuration(
-    data: Path, tmp_path: Path, filter_on: str
+def test_a_master_with_another_configuration(
+    data: Path, tmp_path: Path, filter_on: str, restarted: bool
 ) -> None:
+    """The master restarts, or reads the configuration again during the slave's dump. Nothing is lost."""
+
+    def change(config: MasterConfig) -> None:
+        if not restarted:
+            master.reconfigure(config)
+            return
+        master.stop()
+        master.config = config
+        master.start()
+
     growing = GrowingCopy(data / "mysql-row", tmp_path / "live", seed=1)
     growing.more(20)
     own, imposed = "--replicate-ignore-db=scratch", "--replicate-ignore-db=hr"
@@ -107,16 +119,12 @@ def test_a_master_that_comes_back_with_another_configuration(
         slave.catch_up(master)
         first = slave.place()
         assert slave.table("dumpfilter", "channels")[0]["IMPOSED_BY"] == ""
-        master.stop()
-        master.config = imposing(imposed)
-        master.start()
+        change(imposing(imposed))
         wait_until(lambda: slave.table("dumpfilter", "channels")[0]["IMPOSED_RULES"] == imposed)
         growing.more(25)
         slave.catch_up(master)
         second = slave.place()
-        master.stop()
-        master.config = None
-        master.start()
+        change(MasterConfig())
         wait_until(lambda: slave.table("dumpfilter", "channels")[0]["IMPOSED_RULES"] == "")
         growing.more(growing.transactions)
         slave.catch_up(master)
@@ -124,6 +132,63 @@ def test_a_master_that_comes_back_with_another_configuration(
         wanted = whole(growing.index, (("", 0), alone), (first, both([own], [imposed])), (second, alone))
         assert slave.summary() == wanted
         assert wanted != whole(growing.index, (("", 0), alone))
+
+
+@pytest.mark.parametrize("restarted", [True, False])
+@pytest.mark.parametrize("change", ["added", "removed"])
+def test_a_changed_imposed_filter_and_transactions_that_are_received_and_not_applied(
+    data: Path, tmp_path: Path, change: str, restarted: bool
+) -> None:
+    """A new filter is in force from the applier's place on, and the end of a filter from the I/O thread's place on."""
+    growing = GrowingCopy(data / "mysql-row", tmp_path / "live", seed=3)
+    growing.more(growing.transactions // 2)
+    imposed = imposing("--replicate-ignore-db=hr"), both([], ["--replicate-ignore-db=hr"])
+    nothing = MasterConfig(), both([], [])
+    (before, old), (after, new) = (nothing, imposed) if change == "added" else (imposed, nothing)
+    with serving(growing.index, before) as master, driven(tmp_path / "s") as slave:
+        slave.follow(master)
+        slave.sql("START REPLICA IO_THREAD")
+        slave.catch_up(master, executed=False)
+        place = slave.received() if change == "removed" else ("", 0)
+        master.reconfigure(after)
+        wait_until(lambda: slave.channel().received.connections == 2)
+        growing.more(growing.transactions)
+        slave.catch_up(master, executed=False)
+        if restarted:
+            slave.sql("STOP REPLICA")
+            slave.restart()
+        slave.sql("START REPLICA SQL_THREAD")
+        slave.catch_up(master)
+        wanted = whole(growing.index, (("", 0), old), (place, new))
+        assert wanted != whole(growing.index, (("", 0), old))
+        assert slave.summary() == wanted
+
+
+def test_a_slave_whose_password_changes_goes_on_with_the_new_one(data: Path, tmp_path: Path) -> None:
+    growing = GrowingCopy(data / "mysql-row", tmp_path / "live", seed=2)
+    growing.more(20)
+
+    def users(password: str) -> MasterConfig:
+        return MasterConfig(users={"repl": ScryptHash.of(password)})
+
+    with serving(growing.index, users("old")) as master, driven(tmp_path / "s") as slave:
+        slave.follow(master, SOURCE_USER="'repl'", SOURCE_PASSWORD="'old'")
+        slave.sql("START REPLICA")
+        slave.catch_up(master)
+        # The hash is new and the password is the same: the slave registers again by itself.
+        connections = slave.channel().received.connections
+        master.reconfigure(users("old"))
+        wait_until(lambda: slave.channel().received.connections > connections)
+        growing.more(20)
+        slave.catch_up(master)
+        master.reconfigure(users("new"))
+        wait_until(lambda: slave.status()["Replica_IO_Running"] == "No")
+        assert "Access denied for user 'repl'" in slave.status()["Last_IO_Error"]
+        growing.more(growing.transactions)
+        slave.sql("STOP REPLICA")
+        slave.sql("CHANGE REPLICATION SOURCE TO SOURCE_PASSWORD = 'new' FOR CHANNEL ''")
+        slave.sql("START REPLICA")
+        slave.expect_law(master)
 
 
 def test_a_change_of_the_slaves_filter_does_not_lift_an_imposed_one(data: Path, tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ class Console:
             host="127.0.0.1",
             port=int(note.read_text()),
             user="root",
+            password=(launcher.directory / f"{name}.password").read_text().strip(),
             autocommit=None,
             cursorclass=pymysql.cursors.DictCursor,
         )
@@ -65,7 +66,8 @@ class Console:
 def with_console(launcher: Launcher, *options: str, name: str = "s") -> Console:
     note = launcher.directory / f"{name}.port"
     note.unlink(missing_ok=True)
-    start(launcher, "--console-port", "0", "--console-port-file", str(note), *options, name=name)
+    password = ("--console-password-file", str(launcher.directory / f"{name}.password"))
+    start(launcher, "--console-port", "0", "--console-port-file", str(note), *password, *options, name=name)
     return Console(launcher, name)
 
 
@@ -174,6 +176,23 @@ def test_a_slave_that_only_has_a_console(launcher: Launcher, masters: dict[str, 
     launcher.kill("s", signal.SIGTERM)
     assert launcher.wait("s") == 0
     assert launcher.report("s")["gtid_set"] == f"{UUID}:1-74"
+
+
+def test_without_a_password_root_may_only_read(launcher: Launcher) -> None:
+    note = launcher.directory / "s.port"
+    start(launcher, "--console-port", "0", "--console-port-file", str(note))
+    wait_until(note.exists, lambda: launcher.log("s"))
+    connection = pymysql.connect(host="127.0.0.1", port=int(note.read_text()), user="root", autocommit=None)
+    with connection, connection.cursor() as cursor:
+        cursor.execute("SHOW REPLICA STATUS")
+        for statement in ("STOP REPLICA", "CHANGE REPLICATION SOURCE TO SOURCE_HOST = 'hush'"):
+            with pytest.raises(pymysql.err.OperationalError, match="1227"):
+                cursor.execute(statement)
+    launcher.kill("s", signal.SIGHUP)
+    launcher.kill("s", signal.SIGTERM)
+    assert launcher.wait("s") == 0
+    assert "console.read_only" in launcher.log("s")
+    assert "ERROR 1227" in launcher.log("s")
 
 
 def test_an_error_of_a_thread_leaves_the_console(launcher: Launcher) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from dumpfilter.errors import DirectoryBusy, OutputError, StateCorrupt
 from dumpfilter.slave.state import durable, state_file
 from dumpfilter.slave.state.master_info import NAME, MasterInfo
+from dumpfilter.slave.state.secret import registration_secret
 from dumpfilter.slave.state.server_uuid import server_uuid
 from dumpfilter.slave.threads.backoff import Backoff
 
@@ -70,6 +72,21 @@ def test_unusable_member(tmp_path):
         state_file.decode(state_file.encode(NAME, Other()), NAME, MasterInfo, tmp_path)
 
 
+def test_the_secret_is_kept_and_nobody_else_can_read_it(tmp_path):
+    made = registration_secret(tmp_path)
+    assert registration_secret(tmp_path) == made != registration_secret(tmp_path.parent)
+    (tmp_path.parent / "registration.key").unlink()
+    path = tmp_path / "registration.key"
+    assert len(made) == 32
+    assert path.stat().st_mode & 0o777 == 0o600
+    for damaged in ("", "what", made.hex()[:-2]):
+        path.write_text(damaged)
+        with pytest.raises(StateCorrupt, match=r"registration.key: .*remove the file"):
+            registration_secret(tmp_path)
+    path.unlink()
+    assert registration_secret(tmp_path) != made
+
+
 def test_server_uuid_is_kept(tmp_path):
     made = server_uuid(tmp_path)
     assert server_uuid(tmp_path) == made
@@ -97,6 +114,25 @@ def test_disk_errors_name_the_file(tmp_path):
         durable.replace(tmp_path / "no" / "master.info", b"", synced=False)
     with pytest.raises(OutputError, match="/dev/full: cannot be written: No space left"):
         durable.write("/dev/full", os.open("/dev/full", os.O_WRONLY), b"x")
+
+
+def test_a_full_disk_leaves_no_half_written_file(tmp_path, monkeypatch):
+    path = tmp_path / NAME
+    state_file.save(path, NAME, INFO, synced=False)
+    before = path.read_bytes()
+
+    def full(fd: int, data: bytes) -> int:
+        if len(data) > 10:
+            return write(fd, data[:10])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    write = os.write
+    monkeypatch.setattr(durable.os, "write", lambda fd, data: full(fd, data[: max(len(data) // 2, 1)]))
+    with pytest.raises(OutputError, match=r"master.info.new: cannot be written: No space left on device"):
+        state_file.save(path, NAME, INFO, synced=False)
+    monkeypatch.undo()
+    assert [p.name for p in tmp_path.iterdir()] == [NAME]
+    assert path.read_bytes() == before
 
 
 def test_backoff_grows_to_its_bound():

@@ -169,6 +169,7 @@ def connect(launcher: Launcher) -> pymysql.Connection:
         host="127.0.0.1",
         port=int(note.read_text()),
         user="root",
+        password="hush",
         autocommit=None,
         cursorclass=pymysql.cursors.DictCursor,
     )
@@ -176,9 +177,10 @@ def connect(launcher: Launcher) -> pymysql.Connection:
 
 def test_statements(launcher: Launcher, issued: Issued, authority: Authority) -> None:
     launcher.start_master(BINLOGS, *with_certificate(issued))
-    launcher.start_slave(
-        "s", "--console-port", "0", "--console-port-file", str(launcher.directory / "console")
-    )
+    password = launcher.directory / "console-password"
+    password.write_text("hush\n")
+    console = ("--console-port", "0", "--console-port-file", str(launcher.directory / "console"))
+    launcher.start_slave("s", *console, "--console-password-file", str(password))
     with connect(launcher) as connection, connection.cursor() as cursor:
 
         def status() -> dict[str, object]:
@@ -229,6 +231,7 @@ def test_the_master_s_console_has_the_same_certificate(
 def test_a_master_for_other_machines(launcher: Launcher, issued: Issued, authority: Authority) -> None:
     everywhere = ("--host", "0.0.0.0")
     config = launcher.directory / "master.toml"
+    config.touch(mode=0o600)
     config.write_text('[[user]]\nname = "repl"\npassword = "secret"\n')
     for options, said in (
         ((), "without TLS and without a login"),

@@ -115,7 +115,7 @@ def test_a_corrupt_file_is_skipped_when_that_is_asked_for(binlog: Any, damaged: 
 def test_what_is_not_there_is_told_in_a_sentence(binlog: Any, tmp_path: Path) -> None:
     missing = tmp_path / "bin.index"
     with pytest.raises(
-        Exception, match=f"BinlogMissing: {missing}: cannot read the index: No such file"
+        Exception, match=f"BinlogMissing: {missing}: cannot read the index: no such file"
     ) as caught:
         binlog.read.format("binlog").load(str(missing)).count()
     assert "planning.py" not in str(caught.value)  # no traceback

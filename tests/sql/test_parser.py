@@ -13,6 +13,7 @@ from dumpfilter.sql.commands import (
     ChangeSource,
     Command,
     FilterClause,
+    FlushPrivileges,
     PurgeBinaryLogs,
     Query,
     ResetReplica,
@@ -24,6 +25,7 @@ from dumpfilter.sql.commands import (
     StartReplica,
     StopReplica,
     Threads,
+    UnregisterReplica,
     Until,
 )
 from dumpfilter.sql.parser import parse_statement
@@ -195,6 +197,12 @@ THREADS: dict[str, Command] = {
     "stop all slaves": StopReplica(every=True),
     "reset slave": ResetReplica(),
     "RESET REPLICA ALL FOR CHANNEL 'x'": ResetReplica(all=True, channel="x"),
+    "FLUSH PRIVILEGES": FlushPrivileges(),
+    "flush no_write_to_binlog privileges;": FlushPrivileges(),
+    "FLUSH PRIVILEGES, STATUS": Query("FLUSH PRIVILEGES, STATUS"),
+    "FLUSH TABLES": Query("FLUSH TABLES"),
+    "UNREGISTER REPLICA 101": UnregisterReplica(101),
+    "unregister slave 'A-b' for channel 'Ch1'": UnregisterReplica(uuid="A-b", channel="ch1"),
     "reset replica for channel ''": ResetReplica(channel=""),
     "reset slave 'A' all": ResetReplica(all=True, channel="a"),
 }

@@ -146,6 +146,9 @@ def test_a_relay_log_knows_the_gtids_at_each_place(
     made: MadeBinlog, given_rules: list[Rule], chunk_size: int, segment_size: int, idle: bool
 ) -> None:
     dumped = dump(made.data, given_rules, chunk_size=chunk_size, segment_size=segment_size)
+    counted: Counter[int] = Counter()
+    for plan in dumped.plans:
+        counted.update({kind_number(kind): count for kind, count in plan.hits.items()})
     relay = relayed(dumped, made.fd, idle=idle)
     done: dict[int, frozenset[str]] = {}
     for position, gtids, _ in progress(made.data, made.fd, is_source=True):
@@ -163,9 +166,6 @@ def test_a_relay_log_knows_the_gtids_at_each_place(
     of_parts = {position: hits for position, _, hits in progress(relay, made.fd)}
     for position in of_whole.keys() & of_parts.keys() - {0}:
         assert of_whole[position] == of_parts[position]
-    counted: Counter[int] = Counter()
-    for plan in dumped.plans:
-        counted.update({kind_number(kind): count for kind, count in plan.hits.items()})
     assert hits_at_end(relay, made.fd) == +counted
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dumpfilter.commands.option_groups.group import OptionGroup
-from dumpfilter.commands.option_groups.passwords import CONSOLE_VARIABLE, read_password
+from dumpfilter.commands.option_groups.passwords import CONSOLE_VARIABLE, make_password, read_password
 
 if TYPE_CHECKING:
     from dumpfilter.commands.option_groups.protection import ProtectionOptions
@@ -41,8 +41,19 @@ class ConsoleOptions(OptionGroup):
     console_password_file: Annotated[
         Path | None,
         typer.Option(
-            help="A file whose first line is the console user's password. Without it the password is that of the "
-            f"environment variable {CONSOLE_VARIABLE}.",
+            help="A file whose first line is the console user's password. If the file does not exist, it is made, "
+            f"with a random password. Without this option the password is that of {CONSOLE_VARIABLE}. A user "
+            "without a password may only read.",
+            rich_help_panel=PANEL,
+        ),
+    ] = None
+
+    audit_log: Annotated[
+        Path | None,
+        typer.Option(
+            help="Append a line of JSON to this file for each change that a console or a slave asks for. Without this "
+            "option the lines are in the ordinary log. SIGHUP opens the file anew.",
+            metavar="FILE",
             rich_help_panel=PANEL,
         ),
     ] = None
@@ -52,18 +63,22 @@ class ConsoleOptions(OptionGroup):
     ) -> ConsoleEndpoint | None:
         """Return address, login and TLS settings of the console, or None without ``--console-port``.
 
-        ``tls`` are the settings of ``protection``'s files. Raises OptionError for a password file that cannot be read.
+        ``tls`` are the settings of ``protection``'s files. Raises OptionError for a password file that
+        cannot be read or made.
         """
         from dumpfilter.console.endpoint import ConsoleEndpoint
 
         if self.console_port is None:
             return None
+        path = self.console_password_file
+        made = path is not None and make_password(path)
         return ConsoleEndpoint(
             host=host,
             port=self.console_port,
             port_file=self.console_port_file,
             user=user,
-            password=read_password(self.console_password_file, CONSOLE_VARIABLE),
+            password=read_password(path, CONSOLE_VARIABLE),
+            new_password_file=path if made else None,
             tls=tls,
             ca=protection.tls_ca,
             insecure=protection.insecure,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import shutil
@@ -130,7 +131,7 @@ def test_the_newest_file_may_be_growing(copied: Path, tmp_path: Path) -> None:
 
 def test_a_file_is_missing(copied: Path, tmp_path: Path) -> None:
     copied.with_name("bin.000002").unlink()
-    with pytest.raises(BinlogMissing, match="not there"):
+    with pytest.raises(BinlogMissing, match="no such file"):
         split_here(copied, tmp_path / "out")
     made = split_here(copied, tmp_path / "out", SplitOptions(on_corrupt="skip"))
     assert [one.damage is not None for one in made.manifest.source] == [False, True, False]
@@ -167,6 +168,30 @@ def test_the_disk_is_full(copied: Path, tmp_path: Path) -> None:
     with small_files(), pytest.raises(OutputError, match="File too large"):
         split_here(copied, tmp_path / "out")
     assert nothing_but(tmp_path, "set")
+
+
+def test_a_disk_without_free_inodes(copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No directory can be made any more. The incomplete working directory does not stay."""
+    mkdir = os.mkdir
+
+    for number in range(1, 8):
+        made: list[str] = []
+
+        def full(
+            path: str, *more: object, last: int = number, made: list[str] = made, **named: object
+        ) -> None:
+            if len(made) == last:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+            mkdir(path, *more, **named)  # type: ignore[arg-type]
+            made.append(str(path))
+
+        monkeypatch.setattr(os, "mkdir", full)
+        with pytest.raises(OutputError, match=r"cannot be written: No space left on device"):
+            split_here(copied, tmp_path / "new" / "parts", SplitOptions())
+        monkeypatch.undo()
+        assert len(made) == number
+        assert not list((tmp_path / "new").iterdir())
+        (tmp_path / "new").rmdir()
 
 
 def test_what_is_there_is_replaced_only_when_asked(copied: Path, tmp_path: Path) -> None:

@@ -195,6 +195,32 @@ def test_the_same_split_again_finds_it_done(parts: Path) -> None:
     assert not (parts / names[0]).exists()
 
 
+@pytest.mark.parametrize(
+    "name", ["../victim", "victim", "/etc/passwd", "shop-bin.x", "../shop-bin.000001", "shop-bin.000001/.."]
+)
+def test_a_manifest_cannot_lead_out_of_its_directory(parts: Path, name: str) -> None:
+    victim = parts.parent / "victim"
+    victim.write_text("precious")
+    manifest = json.loads((parts / "manifest.json").read_text())
+    parts_of_shop = next(one for one in manifest["binlogs"] if one["name"] == "shop")["parts"]
+    parts_of_shop[0]["name"] = name
+    (parts / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(
+        OutputError, match=r"is not a split's manifest: .* is no file name of the binlog 'shop'"
+    ):
+        purge_split(parts, "shop", "2100-01-01")
+    assert victim.read_text() == "precious"
+
+
+def test_a_planted_link_is_not_written_through(parts: Path) -> None:
+    victim = parts.parent / "victim"
+    victim.write_text("precious")
+    for name in (".manifest.json.tmp", "shop-bin.index.purge"):
+        (parts / name).symlink_to(victim)
+    assert purge_split(parts, "shop", "2100-01-01").files
+    assert victim.read_text() == "precious"
+
+
 def test_two_at_once(parts: Path) -> None:
     import fcntl
 

@@ -1,0 +1,105 @@
+"""The cost of one registration among ten slaves and among ten thousand, in the register and over gRPC."""
+
+from __future__ import annotations
+
+import secrets
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import grpc
+
+from bench._common import OUT, Options, Report, interleaved
+from dumpfilter.filter import Filter
+from dumpfilter.index.subjects import Subjects
+from dumpfilter.master.register import Register
+from dumpfilter.master.server import MasterServer
+from dumpfilter.master.store import BinlogStore
+from dumpfilter.v1 import dumpfilter_pb2 as pb
+from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
+from dumpfilter.workload.generate import generate
+
+FEW, MANY = 10, 10_000
+NUMBER = 200
+"""The registrations that one run times."""
+
+
+def _processor_time(work: Callable[[], object]) -> float:
+    """Return the processor time that work takes, seconds. Other processes of a busy machine do not count."""
+    before = time.process_time()
+    work()
+    return time.process_time() - before
+
+
+def _add(register: Register, number: int, secret: bytes) -> None:
+    register.add(
+        server_id=number,
+        uuid=str(uuid.UUID(int=number)),
+        host="",
+        port=0,
+        channel="",
+        rule_filter=Filter(),
+        secret=secret,
+    )
+
+
+def _in_register(others: int) -> float:
+    """Return the processor time of registrations by new slaves. The register forgets an idle slave for each of them."""
+    register = Register(Subjects(), most_idle=others)
+    for number in range(1, others + 1):
+        _add(register, number, secrets.token_bytes(32))
+    secret = secrets.token_bytes(32)
+    return _processor_time(
+        lambda: [_add(register, others + number, secret) for number in range(1, NUMBER + 1)]
+    )
+
+
+def _over_grpc(stub: rpc.DumpFilterStub) -> float:
+    """Return the processor time of registrations over gRPC, master and client together."""
+    secret = secrets.token_bytes(32)
+    requests = [
+        pb.RegisterRequest(server_id=number, uuid=str(uuid.uuid4()), channel="bench", secret=secret)
+        for number in range(1, NUMBER + 1)
+    ]
+    return _processor_time(lambda: [stub.Register(request) for request in requests])
+
+
+def _set() -> Path:
+    directory = OUT / "registrations"
+    if not (directory / "bin.index").exists():
+        generate(directory, 1 << 20)
+    return directory
+
+
+def run(options: Options) -> bool:
+    report = Report(
+        "registrations", "a registration costs the same among ten others and among ten thousand", 0
+    )
+    few, many = (MasterServer(BinlogStore(_set())) for _ in range(2))
+    channels = [grpc.insecure_channel(f"127.0.0.1:{server.port}") for server in (few, many)]
+    stubs = [rpc.DumpFilterStub(channel) for channel in channels]
+    for server, others in ((few, FEW), (many, MANY)):
+        server.start()
+        for number in range(1, others + 1):
+            _add(server.service.register, number, secrets.token_bytes(32))
+    try:
+        m = report.times(
+            interleaved(
+                {
+                    f"{NUMBER} in the register, among {FEW}": lambda: _in_register(FEW),
+                    f"{NUMBER} in the register, among {MANY}": lambda: _in_register(MANY),
+                    f"{NUMBER} over gRPC, among {FEW}": lambda: _over_grpc(stubs[0]),
+                    f"{NUMBER} over gRPC, among {MANY}": lambda: _over_grpc(stubs[1]),
+                },
+                options.runs,
+            )
+        )
+    finally:
+        for channel, server in zip(channels, (few, many), strict=True):
+            channel.close()
+            server.stop(0)
+    for where in ("in the register", "over gRPC"):
+        ratio = m[f"{NUMBER} {where}, among {MANY}"] / m[f"{NUMBER} {where}, among {FEW}"]
+        report.target(f"{where}: among {MANY} / among {FEW}", ratio, 1.5, at_most=True)
+    return report.print()

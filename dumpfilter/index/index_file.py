@@ -1,0 +1,64 @@
+"""The index file of a binlog set: a text file that names the set's binlog files, one on each line."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from dumpfilter.binlog.file_reads import open_regular, read_up_to
+from dumpfilter.errors import BinlogCorrupt, BinlogMissing
+
+MAX_INDEX = 16 << 20
+"""The largest index file that is read, bytes. It has room for more than 100,000 names, even with long directories."""
+
+MAX_NAME = 4096
+"""The longest line of an index file, bytes. Linux has no longer paths. Servers write at most 512 bytes."""
+
+
+def read_index(index: Path) -> list[str]:
+    """Return the lines of an index file without white space around them.
+
+    The last element is the text after the last line end: the empty text, or a line that a server is still writing.
+    Raises BinlogMissing, BinlogUnreadable, or BinlogCorrupt for an index file that no server writes.
+    """
+    return parse_index(read_index_bytes(index), file=str(index))
+
+
+def read_index_bytes(index: Path) -> bytes:
+    """Return the content of an index file. Raises BinlogMissing, BinlogUnreadable or BinlogCorrupt."""
+    try:
+        source = open_regular(index)
+    except BinlogMissing as error:
+        raise BinlogMissing(f"cannot read the index: {error.what}", file=error.file) from None
+    with source:
+        data = read_up_to(source.fileno(), 0, MAX_INDEX + 1, file=str(index))
+        if len(data) > MAX_INDEX:
+            size = os.fstat(source.fileno()).st_size
+            raise BinlogCorrupt(
+                f"the index has {size} bytes, more than the limit of {MAX_INDEX}; name the right file, "
+                "or purge old binlogs on the server",
+                file=str(index),
+            )
+    return data
+
+
+def parse_index(data: bytes, *, file: str) -> list[str]:
+    r"""Return the lines of an index file's content, as :func:`read_index` does. ``file`` is the name for errors.
+
+    >>> parse_index(b"./bin.000001\n./bin.00", file="bin.index")
+    ['./bin.000001', './bin.00']
+    """
+    lines = data.split(b"\n")
+    if b"\0" in data or max(map(len, lines)) > MAX_NAME:
+        for number, line in enumerate(lines, 1):
+            if b"\0" in line:
+                raise BinlogCorrupt(f"line {number} of the index has a NUL byte; {_CURE}", file=file)
+            if len(line) > MAX_NAME:
+                raise BinlogCorrupt(
+                    f"line {number} of the index has {len(line)} bytes, more than any path; {_CURE}",
+                    file=file,
+                )
+    return [line.decode("utf-8", "surrogateescape").strip() for line in lines]
+
+
+_CURE = "copy the index again from the server, or correct the line"

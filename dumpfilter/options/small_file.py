@@ -1,0 +1,19 @@
+"""The reading of configuration files, with a limit on their size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dumpfilter.errors import OptionError
+
+MAX_SIZE = 16 << 20
+"""The largest configuration file that is read, bytes. Without a limit, /dev/zero would take all memory."""
+
+
+def read_small_file(path: Path) -> bytes:
+    """Return the content of a file. Raises OSError, and OptionError for a file above the limit."""
+    with open(path, "rb") as file:
+        data = file.read(MAX_SIZE + 1)
+    if len(data) > MAX_SIZE:
+        raise OptionError(f"{path}: has more than the limit of {MAX_SIZE} bytes; name the right file")
+    return data

@@ -1,0 +1,67 @@
+"""The second and later reading of the master's configuration file, at SIGHUP and at the statement FLUSH PRIVILEGES."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import structlog
+
+from dumpfilter.errors import OptionError
+from dumpfilter.master.config import MasterConfig
+from dumpfilter.master.service import DumpFilterService
+from dumpfilter.printable import printable
+
+log = structlog.get_logger("dumpfilter.master")
+
+
+@dataclass
+class Reload:
+    """The reading of the configuration file by a running master. Thread-safe."""
+
+    service: DumpFilterService
+    load: Callable[[], MasterConfig] | None
+    """Reads and checks the file. None: the master was started without a file."""
+    on_change: list[Callable[[MasterConfig], None]] = field(default_factory=list)
+    """Functions that take over the new configuration besides the service. They may raise OptionError beforehand."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def run(self) -> None:
+        """Read the configuration file, and use its users and imposed filters from now on, also in running dumps.
+
+        The master keeps its present configuration if the file cannot be used. Raises OptionError then, and when the
+        master has no configuration file.
+        """
+        if self.load is None:
+            raise OptionError("there is nothing to read again: the master was started without --config")
+        with self._lock:
+            try:
+                config = self.load()
+                self.service.check_reconfigurable(config)
+                for change in self.on_change:
+                    change(config)
+                ended = self.service.reconfigure(config)
+            except OptionError as error:
+                log.error(
+                    "the configuration was not read again; the old one stays", reason=printable(str(error))
+                )
+                raise
+            log.info(
+                "the configuration was read again",
+                users=len(config.users),
+                console_users=len(config.console_users),
+                imposed=len(config.imposed),
+                registrations_ended=ended,
+            )
+            warn_of_plain_passwords(config)
+
+
+def warn_of_plain_passwords(config: MasterConfig) -> None:
+    """Log a warning about passwords that the configuration file holds in the clear."""
+    if config.plain:
+        log.warning(
+            "the configuration holds passwords in the clear",
+            keys=list(config.plain),
+            hint="dumpfilter password-hash makes hashes",
+        )

@@ -1,0 +1,347 @@
+"""The limits of what clients can make a console hold, do and wait for, over the console's port."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pymysql
+import pytest
+import structlog
+
+from dumpfilter.console import connection as connections
+from dumpfilter.console import memory, wire
+from dumpfilter.console.memory import Memory, Share, size_of
+from dumpfilter.console.roles import Role
+from dumpfilter.console.server import MAX_UNAUTHENTICATED, RESERVED_CONNECTIONS, ConsoleServer
+from dumpfilter.sql.result import Column, Result
+from dumpfilter.sql.server_errors import SqlError
+from tests.console.small_executor import SmallExecutor
+from tests.console.test_console import Raw
+
+USERS = {"root": "secret", "reader": "r"}
+ROLES = {"root": Role.ALL, "reader": Role.READ}
+LONG_VALUE = 15 << 20
+
+
+@pytest.fixture
+def console() -> Iterator[ConsoleServer]:
+    executor = SmallExecutor()
+    executor.release.set()
+    with ConsoleServer(executor, users=USERS, roles=ROLES, max_connections=4, denial_seconds=0) as server:
+        yield server
+
+
+def connect(console: ConsoleServer, user: str = "root", **options: object) -> pymysql.Connection:
+    return pymysql.connect(
+        host="127.0.0.1", port=console.port, user=user, password=USERS[user], autocommit=None, **options
+    )
+
+
+def answer(connection: pymysql.Connection, statement: str) -> object:
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+        return cursor.fetchall()
+
+
+def failure(connection: pymysql.Connection, statement: str) -> tuple[int, str]:
+    with pytest.raises(pymysql.err.Error) as caught:
+        answer(connection, statement)
+    return caught.value.args[0], caught.value.args[1]
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def closed(client: socket.socket) -> bool:
+    """Tell whether the console has closed the connection."""
+    client.setblocking(False)
+    try:
+        while client.recv(4096):
+            pass
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        pass
+    return True
+
+
+# Connections
+
+
+def test_silent_connections_lock_nobody_out(console: ConsoleServer) -> None:
+    silent = [socket.create_connection(("127.0.0.1", console.port)) for _ in range(151)]
+    try:
+        with connect(console) as admin:
+            assert answer(admin, "SELECT 1") == ((1,),)
+        # The console has closed the oldest ones. One more has gone for the administrator's login.
+        wait_until(lambda: sum(map(closed, silent)) == 151 - MAX_UNAUTHENTICATED + 1)
+        assert all(closed(client) for client in silent[: 151 - MAX_UNAUTHENTICATED])
+        assert not closed(silent[-1])
+    finally:
+        for client in silent:
+            client.close()
+
+
+def test_reserved_connections(console: ConsoleServer) -> None:
+    with contextlib.ExitStack() as held:
+        for _ in range(4):
+            held.enter_context(connect(console, "reader"))
+        with pytest.raises(pymysql.err.OperationalError, match="1040"):
+            connect(console, "reader")
+        for _ in range(RESERVED_CONNECTIONS):
+            admin = held.enter_context(connect(console))
+        with pytest.raises(pymysql.err.OperationalError, match="1040"):
+            connect(console)
+        assert answer(admin, "SELECT 1") == ((1,),)
+
+
+def test_a_silent_change_of_user(console: ConsoleServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Raw(console) as client:
+        client.login("root", "secret")
+        monkeypatch.setattr(connections, "LOGIN_SECONDS", 0.1)
+        client.command(b"\x11root\0\0\0\x2d\0" + b"unknown_plugin\0")
+        assert client.receive()[:1] == b"\xfe"
+        assert client.receive() == b""
+
+
+def test_a_wrong_password_costs_time() -> None:
+    with (
+        ConsoleServer(SmallExecutor(), users=USERS, denial_seconds=0.3) as console,
+        structlog.testing.capture_logs() as logged,
+    ):
+        begun = time.monotonic()
+        with pytest.raises(pymysql.err.OperationalError, match="1045"):
+            pymysql.connect(host="127.0.0.1", port=console.port, user="root", password="guess")
+        assert time.monotonic() - begun >= 0.3
+    assert [entry["what"] for entry in logged if entry["event"] == "audit"] == ["login"]
+    assert "guess" not in str(logged)
+
+
+def test_idle_client(console: ConsoleServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "IDLE_SECONDS", 0.1)
+    with Raw(console) as client:
+        client.login("root", "secret")
+        assert client.receive() == b""
+
+
+def test_half_a_packet(console: ConsoleServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Raw(console) as client:
+        client.login("root", "secret")
+        monkeypatch.setattr(wire, "NET_READ_SECONDS", 0.1)
+        client.bytes(struct.pack("<I", 1000) + b"\x03half")
+        assert client.receive() == b""
+
+
+def test_no_file_descriptors(console: ConsoleServer) -> None:
+    """The console says so once, and goes on when there are descriptors again."""
+    with structlog.testing.capture_logs() as logged:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        client = socket.socket()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (client.fileno(), hard))
+        try:
+            client.connect(("127.0.0.1", console.port))
+            wait_until(lambda: any(entry["event"] == "console.not_accepted" for entry in logged))
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            client.close()
+    (entry,) = [entry for entry in logged if entry["event"] == "console.not_accepted"]
+    assert "ulimit -n" in entry["hint"]
+    assert "Traceback" not in str(logged)
+    with connect(console) as again:
+        assert answer(again, "SELECT 1") == ((1,),)
+
+
+# Memory
+
+
+def prepare(client: Raw, statement: str) -> int:
+    client.command(b"\x16" + statement.encode())
+    first = client.receive()
+    if first[:1] == b"\xff":
+        raise SqlError(struct.unpack("<H", first[1:3])[0], "", first[9:].decode())
+    number, _, parameters = struct.unpack("<IHH", first[1:9])
+    for _ in range(parameters + 1 if parameters else 0):
+        client.receive()
+    return int(number)
+
+
+def execute_text(client: Raw, number: int) -> bytes:
+    """Execute a statement with one long text, and return the first packet of the answer."""
+    client.command(struct.pack("<BIBI", 0x17, number, 0, 1) + b"\0\x01\xfd\0")
+    return client.receive()
+
+
+def test_long_values(console: ConsoleServer) -> None:
+    """1,024 statements with 15 MB each: COM_STMT_SEND_LONG_DATA has no answer, so the execution tells the error."""
+    with Raw(console) as client:
+        client.login("root", "secret")
+        numbers = [prepare(client, "SELECT ?") for _ in range(20)]
+        piece = b"x" * 900_000
+        for number in numbers:
+            client.command(struct.pack("<BIH", 0x18, number, 0) + piece)
+        answers = [execute_text(client, number) for number in numbers[:5]]
+        assert [struct.unpack("<H", answer[1:3])[0] for answer in answers] == [3170] * 4 + [1041]
+        assert b"close statements, or reconnect" in answers[-1]
+        assert console._limits.kept.held <= memory.CLIENT_MEMORY
+    wait_until(lambda: console._limits.kept.held == 0)
+    with Raw(console) as client:
+        client.login("root", "secret")
+        number = prepare(client, "SELECT LENGTH(?)")
+        for _ in range(2):
+            client.command(struct.pack("<BIH", 0x18, number, 0) + piece)
+        assert struct.unpack("<H", execute_text(client, number)[1:3])[0] == 1105
+        # The error is told once. A packet of 15 MB ends the connection.
+        client.command(struct.pack("<BIH", 0x18, number, 0) + b"short")
+        assert execute_text(client, number)[:1] == b"\x01"
+    with Raw(console) as client:
+        client.login("root", "secret")
+        number = prepare(client, "SELECT ?")
+        client.bytes(struct.pack("<I", LONG_VALUE)[:3] + b"\0")
+        assert struct.unpack("<H", client.receive()[1:3])[0] == 1153
+        assert client.receive() == b""
+
+
+def test_many_prepared_statements(console: ConsoleServer) -> None:
+    with Raw(console) as client:
+        client.login("root", "secret")
+        statement = "SELECT " + ", ".join("?" * 5000)
+        numbers: list[int] = []
+
+        def prepare_until_refused() -> None:
+            while True:
+                numbers.append(prepare(client, statement))
+
+        with pytest.raises(SqlError, match="close statements, or reconnect") as caught:
+            prepare_until_refused()
+        assert caught.value.number == 1041
+        assert len(numbers) > 3
+        client.command(struct.pack("<BI", 0x19, numbers[0]))
+        prepare(client, statement)
+        client.command(b"\x1f")
+        assert client.receive()[:1] == b"\0"
+        assert console._limits.kept.held == 0
+
+
+def test_user_variables(console: ConsoleServer) -> None:
+    with connect(console) as connection:
+        answer(connection, "SET @a = REPEAT('x', 1000000), @a = REPEAT('y', 1000000)")
+        for name in "bcd":
+            answer(connection, f"SET @{name} = REPEAT('x', 1000000)")
+        number, text = failure(connection, "SET @e = REPEAT('x', 1000000)")
+        assert (number, text[:13]) == (1041, "Out of memory")
+        answer(connection, "SET @d = NULL")
+        answer(connection, "SET @e = REPEAT('x', 1000000)")
+        assert failure(connection, "SET sql_mode = REPEAT('x', 1000000)")[0] == 1231
+    wait_until(lambda: console._limits.kept.held == 0)
+
+
+def test_all_clients_together(console: ConsoleServer) -> None:
+    kept = Memory(memory.CLIENT_MEMORY * 2, "everything")
+    console._limits.kept = kept
+    with connect(console) as first, connect(console) as second, connect(console) as third:
+        for connection in (first, second, third):
+            for name in "abcd":
+                with contextlib.suppress(pymysql.err.Error):
+                    answer(connection, f"SET @{name} = REPEAT('x', 1000000)")
+        assert kept.held <= kept.most
+        assert "everything may have 8 MiB" in failure(third, "SET @d = REPEAT('x', 1000000)")[1]
+
+
+BIG_RESULT = "SELECT " + ", ".join(["REPEAT('x', 1000000)"] * 14)
+
+
+def ask_and_do_not_read(console: ConsoleServer) -> Raw:
+    client = Raw(console)
+    client._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.login("root", "secret")
+    client.command(b"\x03" + BIG_RESULT.encode())
+    return client
+
+
+def test_results_that_nobody_reads(console: ConsoleServer) -> None:
+    console._limits.results = Memory(30 << 20, "results")
+    with ask_and_do_not_read(console), ask_and_do_not_read(console):
+        wait_until(lambda: console._limits.results.held > 28_000_000)
+        with connect(console) as third:
+            number, text = failure(third, BIG_RESULT)
+            assert (number, text) == (
+                1041,
+                "Out of memory; results may have 30 MiB; try again later, or with less",
+            )
+            assert answer(third, "SELECT 1") == ((1,),)
+    wait_until(lambda: console._limits.results.held == 0)
+    with connect(console) as third:
+        assert len(answer(third, BIG_RESULT)) == 1  # type: ignore[arg-type]
+
+
+def test_a_client_that_does_not_read_is_disconnected(
+    console: ConsoleServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "NET_WRITE_SECONDS", 0.3)
+    with ask_and_do_not_read(console):
+        wait_until(lambda: console._limits.results.held > 0)
+        wait_until(lambda: console._limits.results.held == 0)
+        wait_until(lambda: not console.processes())
+
+
+def test_kill_ends_a_client_that_does_not_read(console: ConsoleServer) -> None:
+    with Raw(console) as client, connect(console) as admin:
+        client.login("root", "secret")
+        client.command(b"\x03SELECT " + b", ".join([b"REPEAT('x', 1000000)"] * 14))
+        wait_until(lambda: console._limits.results.held > 0)
+        (number,) = {row[0] for row in answer(admin, "SHOW PROCESSLIST")} - {admin.thread_id()}  # type: ignore[attr-defined]
+        answer(admin, f"KILL {number}")
+        wait_until(lambda: console._limits.results.held == 0)
+        wait_until(lambda: len(console.processes()) == 1)
+
+
+def test_sizes() -> None:
+    result = Result([Column("a")], [("x" * 1000,), (None,), (5,), ("é" * 1000,)])
+    assert 5000 < size_of(result) < 5000 + 4 * 200
+    share = Share(Memory(100, "all"), 60)
+    share.take(50)
+    with pytest.raises(SqlError):
+        share.take(11)
+    share.give_back(50)
+    share.take(60)
+    share.close()
+
+
+# Time
+
+
+def test_large_statements_wait_for_each_other(console: ConsoleServer) -> None:
+    large = "SET @a = " + "1+" * connections.LARGE_STATEMENT + "1"
+    slots = console._limits.large
+    while slots.acquire(blocking=False):
+        pass
+    with connect(console) as waiting, connect(console) as admin:
+        failures: list[int] = []
+        thread = threading.Thread(target=lambda: failures.append(failure(waiting, large)[0]))
+        thread.start()
+        wait_until(lambda: any(row[-1] == large for row in console.processes()))
+        assert answer(admin, "SELECT 1") == ((1,),)
+        answer(admin, f"KILL QUERY {waiting.thread_id()}")
+        thread.join()
+        assert failures == [1317]
+    for _ in range(connections.MOST_LARGE_STATEMENTS):
+        slots.release()
+
+
+def test_a_long_statement_that_is_no_select(console: ConsoleServer) -> None:
+    with connect(console) as connection:
+        assert failure(connection, "SET @a = '" + "x" * 300_000 + "'")[0] == 3170
+        number, _ = failure(
+            connection, "CHANGE REPLICATION FILTER REPLICATE_DO_DB = (" + "a," * 100_000 + ")"
+        )
+        assert number == 1064

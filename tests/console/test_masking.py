@@ -1,0 +1,52 @@
+"""Passwords do not leave the console in statements."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dumpfilter.console.masking import SECRET, without_passwords
+from dumpfilter.console.prepared import literal
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CHANGE REPLICATION SOURCE TO SOURCE_HOST='h', SOURCE_PASSWORD='hush'",
+        "CHANGE MASTER TO MASTER_PASSWORD = 'hush', MASTER_HOST='h'",
+        "CHANGE MASTER TO MASTER_PASSWORD = hush",
+        "CHANGE MASTER TO MASTER_PASSWORD = 'hush",
+        'START SLAVE USER="u" PASSWORD="hush"',
+        "START REPLICA PASSWORD = 'a' 'hush' FOR CHANNEL 'c'",
+        "START REPLICA PASSWORD /* hush */ = 'hush'",
+        "/* 'hush' */ START REPLICA PASSWORD = 'x'",
+        "SET PASSWORD FOR u = 'hush'",
+        "START REPLICA PASSWORD = ',' 'hush'",
+        "SET @x = 'the password is hush', PASSWORD = 'hush'",
+        "CREATE USER u IDENTIFIED BY 'hush'",
+        "START REPLICA `PASSWORD` = 'hush'",
+        "/*!99999 PASSWORD = 'hush' */",
+    ],
+)
+def test_no_password_is_left(statement: str) -> None:
+    masked = without_passwords(statement, 1000)
+    assert "hush" not in masked.replace("the password is hush", "")
+
+
+def test_the_rest_is_left() -> None:
+    statement = "CHANGE MASTER TO MASTER_PASSWORD = 'hush', MASTER_HOST = 'h', MASTER_PORT = 3307"
+    assert without_passwords(statement, 1000) == (
+        f"CHANGE MASTER TO MASTER_PASSWORD {SECRET} , MASTER_HOST = 'h' , MASTER_PORT = 3307"
+    )
+    assert without_passwords("STOP  REPLICA -- 'x'", 1000) == "STOP  REPLICA -- 'x'"
+    assert without_passwords("STOP REPLICA", 4) == "STOP"
+
+
+@given(st.text().map(lambda text: f"hush{text}hush"), st.sampled_from(["'", '"']))
+def test_any_password(password: str, quote: str) -> None:
+    doubled = password.replace("\\", "\\\\").replace(quote, quote * 2)
+    written = literal(password) if quote == "'" else f'"{doubled}"'
+    masked = without_passwords(f"CHANGE MASTER TO MASTER_PASSWORD = {written}, MASTER_HOST = 'h'", 10_000)
+    assert "hush" not in masked
+    assert "'h'" in masked

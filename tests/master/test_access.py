@@ -1,0 +1,165 @@
+"""Users and passwords of slaves, with a clock that the tests set. Over the wire: test_owners.py."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from dumpfilter.master import access as access_module
+from dumpfilter.master.access import (
+    CHECKS_AT_ONCE,
+    FREE_GUESSES,
+    MOST_WAITING,
+    Access,
+    AccessDenied,
+    TryLater,
+)
+from dumpfilter.security.passwords import PlainPassword, ScryptHash
+from tests.security.test_throttle import Clock
+
+GUESSER, RIGHTFUL = "ipv4:192.0.2.1:1", "ipv4:10.0.0.7:1"
+SECRET = b"s" * 32
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def access(clock: Clock) -> Access:
+    return Access({"a": PlainPassword("right"), "b": PlainPassword("other")}, clock=clock)
+
+
+def guess(
+    access: Access, times: int, user: str = "a", peer: str = GUESSER, secret: bytes = b""
+) -> list[type]:
+    outcomes = []
+    for number in range(times):
+        try:
+            access.check(user, f"wrong {number}", peer=peer, secret=secret)
+        except (AccessDenied, TryLater) as error:
+            outcomes.append(type(error))
+    return outcomes
+
+
+def test_wrong_passwords_of_one_address_cost_time(access: Access, clock: Clock) -> None:
+    assert guess(access, 10) == [AccessDenied] * (FREE_GUESSES + 1) + [TryLater] * (9 - FREE_GUESSES)
+    with pytest.raises(TryLater, match="in 1 s"):
+        access.check("a", "right", peer=GUESSER)
+    clock.now += 1
+    assert guess(access, 3) == [AccessDenied, TryLater, TryLater]
+    with pytest.raises(TryLater, match="in 2 s"):
+        access.check("b", "other", peer="ipv4:192.0.2.1:999")
+    checked = 0
+    for _ in range(3600):
+        clock.now += 1
+        checked += guess(access, 1) == [AccessDenied]
+    assert checked < 70
+
+
+def test_the_rightful_user_is_not_locked_out(access: Access, clock: Clock) -> None:
+    """Neither from another address, nor from the guesser's own address once his slave is known."""
+    access.check("a", "right", peer=GUESSER, secret=SECRET)
+    guess(access, 100)
+    for number in range(100):
+        guess(access, 1, peer=f"ipv4:198.51.100.{number}:1")
+    access.check("a", "right", peer=RIGHTFUL)
+    access.check("a", "right", peer=GUESSER, secret=SECRET)
+    with pytest.raises(TryLater):
+        access.check("a", "right", peer=GUESSER, secret=b"x" * 32)
+    with pytest.raises(TryLater):
+        access.check("b", "other", peer=GUESSER, secret=SECRET)
+
+
+def test_a_known_slave_must_wait_for_its_own_wrong_passwords(access: Access) -> None:
+    access.check("a", "right", peer=GUESSER, secret=SECRET)
+    assert guess(access, 10, secret=SECRET).count(AccessDenied) == FREE_GUESSES + 1
+    access.check("a", "right", peer=GUESSER)
+
+
+def test_many_addresses_that_guess_one_users_password_wait_together(access: Access, clock: Clock) -> None:
+    peers = [f"ipv4:198.51.100.{number}:1" for number in range(30)]
+    for peer in peers:
+        assert guess(access, 1, peer=peer) == [AccessDenied]
+    for peer in peers:
+        assert guess(access, 1, peer=peer) == [TryLater]
+    assert guess(access, 1, user="b", peer=peers[0]) == [AccessDenied]
+
+
+def test_an_ipv6_network_is_one_guesser(access: Access) -> None:
+    outcomes = [
+        outcome for n in range(10) for outcome in guess(access, 1, peer=f"ipv6:%5B2001:db8::{n:x}%5D:1")
+    ]
+    assert outcomes.count(AccessDenied) == FREE_GUESSES + 1
+    assert guess(access, 1, peer="ipv6:%5B2001:db8:0:1::1%5D:1") == [AccessDenied]
+
+
+def test_a_refusal_for_the_wait_is_logged_once(access: Access) -> None:
+    guess(access, FREE_GUESSES + 1)
+    quiet = []
+    for _ in range(3):
+        with pytest.raises(TryLater) as caught:
+            access.check("a", "x", peer=GUESSER)
+        quiet.append(caught.value.quiet)
+    assert quiet == [False, True, True]
+
+
+def test_a_right_password_is_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed = []
+    matches = ScryptHash.matches
+    monkeypatch.setattr(
+        ScryptHash, "matches", lambda kept, password: hashed.append(password) or matches(kept, password)
+    )
+    access = Access({"a": ScryptHash.of("right")})
+    for _ in range(5):
+        access.check("a", "right", peer=RIGHTFUL)
+    assert hashed == ["right"]
+    for user in ("a", "nobody"):
+        with pytest.raises(AccessDenied):
+            access.check(user, "wrong", peer=RIGHTFUL)
+    assert hashed == ["right", "wrong", "wrong"]
+    access.change({"a": ScryptHash.of("new")})
+    with pytest.raises(AccessDenied):
+        access.check("a", "right", peer=RIGHTFUL)
+
+
+class Slow:
+    """A password whose check takes until the test ends it."""
+
+    def __init__(self) -> None:
+        self.running = 0
+        self.most = 0
+        self.release = threading.Event()
+        self._lock = threading.Lock()
+
+    def matches(self, password: str) -> bool:
+        with self._lock:
+            self.running += 1
+            self.most = max(self.most, self.running)
+        self.release.wait(30)
+        with self._lock:
+            self.running -= 1
+        return False
+
+
+def test_a_flood_is_hashed_a_few_at_a_time_and_holds_few_threads(
+    monkeypatch: pytest.MonkeyPatch, wait_for: Callable[[Callable[[], object]], None]
+) -> None:
+    monkeypatch.setattr(access_module, "LONGEST_TURN", 30.0)
+    slow = Slow()
+    access = Access({"a": slow})
+    threads = [
+        threading.Thread(target=guess, args=(access, 1), kwargs={"peer": f"ipv4:10.0.{n}.1:1"})
+        for n in range(CHECKS_AT_ONCE + MOST_WAITING)
+    ]
+    for thread in threads:
+        thread.start()
+    wait_for(lambda: slow.running == CHECKS_AT_ONCE and access.waiting == MOST_WAITING)
+    assert guess(access, 5, peer=RIGHTFUL) == [TryLater] * 5
+    slow.release.set()
+    for thread in threads:
+        thread.join(30)
+    assert slow.most == CHECKS_AT_ONCE

@@ -1,0 +1,203 @@
+"""The register of slaves: who holds a UUID and a server id, and what a registration costs."""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from types import FrameType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from dumpfilter.filter import Filter
+from dumpfilter.index.subjects import Subjects
+from dumpfilter.master.register import AlreadyRegistered, NotRegistered, Register, RegisteredSlave
+
+EVERYTHING = Filter()
+MINE, THEIRS = b"m" * 32, b"t" * 32
+
+
+def add(register: Register, number: int = 1, server_id: int = 0, **more: Any) -> RegisteredSlave:
+    return register.add(
+        server_id=server_id or number,
+        uuid=str(uuid.UUID(int=number)),
+        host="replica-1",
+        port=3306,
+        channel=more.pop("channel", ""),
+        rule_filter=EVERYTHING,
+        **more,
+    )
+
+
+@pytest.fixture
+def register() -> Register:
+    return Register(Subjects())
+
+
+def test_ids_cannot_be_guessed_and_are_not_shown(register: Register) -> None:
+    ids = {add(register, number).slave_id for number in range(100)}
+    assert len(ids) == 100
+    assert min(map(len, ids)) >= 43  # 32 bytes in base64
+    slave = add(register, secret=MINE)
+    assert slave.slave_id not in repr(slave)
+    assert slave.owner.hex() not in repr(slave)
+    with pytest.raises(NotRegistered) as caught:
+        register.get("guess")
+    assert "guess" not in str(caught.value)
+
+
+def test_only_user_and_secret_take_over(register: Register) -> None:
+    first = add(register, secret=MINE, user="a")
+    register.begin_dump(first)
+    for more in ({"secret": THEIRS}, {"secret": b""}):
+        with pytest.raises(
+            AlreadyRegistered, match=r"server id 1, uuid .* replica-1:3306.*UNREGISTER REPLICA"
+        ):
+            add(register, user="a", **more)
+    assert register.holds(first, first.dump)
+    second = add(register, secret=MINE, user="a")
+    assert not register.holds(first, first.dump)
+    assert register.all() == [second]
+
+
+def test_a_slave_without_a_secret_waits_for_its_own_old_dump(register: Register) -> None:
+    first = add(register)
+    dump = register.begin_dump(first)
+    with pytest.raises(AlreadyRegistered):
+        add(register)
+    register.end_dump(first, dump)
+    register.begin_dump(add(register))
+
+
+def test_users_do_not_block_each_other(register: Register) -> None:
+    """A user who knows another one's UUID and server id neither ends nor delays the other one's dump."""
+    theirs = add(register, secret=THEIRS, user="b")
+    register.begin_dump(theirs)
+    mine = add(register, secret=MINE, user="a")
+    register.begin_dump(mine)
+    assert register.holds(mine, mine.dump)
+    assert register.holds(theirs, theirs.dump)
+    assert register.of_user("a") == [mine]
+
+
+def test_who_does_not_dump_blocks_nobody_and_is_not_pushed_out(register: Register) -> None:
+    mine = add(register, secret=MINE)
+    theirs = add(register, secret=THEIRS)
+    same_id = add(register, 2, server_id=1, secret=THEIRS)
+    assert register.all() == [mine, theirs, same_id]
+    register.begin_dump(mine)
+    for late in (theirs, same_id):
+        with pytest.raises(AlreadyRegistered):
+            register.begin_dump(late)
+    assert register.holds(mine, mine.dump)
+    register.end_dump(mine, mine.dump)
+    register.begin_dump(same_id)
+    with pytest.raises(AlreadyRegistered, match="--server-id"):
+        add(register, secret=MINE)
+    add(register, secret=MINE, channel="other")
+
+
+def operations_of(register: Register, number: int) -> int:
+    """Return the number of bytecode operations of one registration, begin and end of a dump, and its removal."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal count
+        frame.f_trace_opcodes = True
+        count += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        slave = add(register, number, secret=MINE)
+        register.end_dump(slave, register.begin_dump(slave))
+        register.remove(slave.slave_id)
+    finally:
+        sys.settrace(before)
+    return count
+
+
+@pytest.mark.parametrize("dumping", [False, True])
+def test_a_registration_costs_the_same_among_ten_and_among_thousands(dumping: bool) -> None:
+    costs = []
+    for others in (10, 5000):
+        register = Register(Subjects(), most_idle=others)
+        for number in range(1, others + 1):
+            slave = add(register, number)
+            if dumping:
+                register.begin_dump(slave)
+        costs.append(operations_of(register, 1_000_000))
+    assert costs[1] <= costs[0] + 5
+
+
+@given(st.lists(st.sampled_from([1, 2, 3]), max_size=20), st.integers(1, 5))
+def test_the_idle_ones_are_forgotten_in_the_order_of_their_last_dump(dumps: list[int], most: int) -> None:
+    register = Register(Subjects(), most_idle=most)
+    slaves: dict[int, RegisteredSlave] = {}
+    order: list[int] = []
+    for number in dumps:
+        slave = slaves.get(number)
+        if slave is None or number not in order:
+            slave = slaves[number] = add(register, number, secret=MINE)
+        register.end_dump(slave, register.begin_dump(slave))
+        order = ([one for one in order if one != number] + [number])[-most:]
+    assert {slave.server_id for slave in register.all()} == set(order)
+
+
+class Registrations(RuleBasedStateMachine):
+    """Slaves register, dump and leave in any order. The register's tables stay consistent."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.register = Register(Subjects(), most_idle=4)
+        self.known: list[RegisteredSlave] = []
+
+    @rule(
+        number=st.integers(1, 3),
+        server_id=st.integers(1, 3),
+        user=st.sampled_from("ab"),
+        secret=st.sampled_from([b"", MINE, THEIRS]),
+    )
+    def add(self, number: int, server_id: int, user: str, secret: bytes) -> None:
+        try:
+            self.known.append(add(self.register, number, server_id, user=user, secret=secret))
+        except AlreadyRegistered:
+            holders = [slave for slave in self.register.all() if slave.dump and slave.user == user]
+            assert any(slave.server_id == server_id or slave.uuid.endswith(str(number)) for slave in holders)
+
+    @rule(data=st.data(), what=st.sampled_from(["begin", "end", "remove", "change"]))
+    def act(self, data: st.DataObject, what: str) -> None:
+        if not self.known:
+            return
+        slave = data.draw(st.sampled_from(self.known))
+        try:
+            match what:
+                case "begin":
+                    self.register.begin_dump(slave)
+                case "end":
+                    self.register.end_dump(slave, slave.dump)
+                case "remove":
+                    self.register.remove(slave.slave_id)
+                case "change":
+                    self.register.change_filter(slave.slave_id, EVERYTHING)
+        except (NotRegistered, AlreadyRegistered):
+            pass
+
+    @invariant()
+    def one_dump_for_each_uuid_and_server_id(self) -> None:
+        slaves = self.register.all()
+        dumping = [slave for slave in slaves if self.register.holds(slave, slave.dump) and slave.dump]
+        assert len({slave.uuid_key for slave in dumping}) == len(dumping)
+        assert len({slave.server_id_key for slave in dumping}) == len(dumping)
+        assert len(slaves) - len(dumping) <= 4
+        assert self.register.idle == (
+            len(slaves) - len(dumping),
+            sum(slave.weight for slave in slaves if not slave.dump),
+        )
+
+
+TestRegistrations = Registrations.TestCase
