@@ -113,6 +113,10 @@ class ConnectionLost(DumpfilterError):
     exit_code = 3
 
 
+class TlsError(ConnectionLost):
+    """An error about a slave and a master that cannot agree on TLS. The text names the cure."""
+
+
 class DirectoryBusy(DumpfilterError):
     """An error for a slave whose relay log directory is in use by another slave process."""
 

@@ -23,13 +23,14 @@ from dumpfilter.index.scanner import MAX_OPENED
 from dumpfilter.master.config import MasterConfig, load_config
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.limits import MAX_DUMPS, ServerLimits
+from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.reload import Reload, warn_of_plain_passwords
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.printable import printable
 from dumpfilter.security.audit import audit, open_audit_log, reopen_audit_log
 from dumpfilter.security.passwords import ConsolePassword
-from dumpfilter.security.tls import ServerTls, temporary_tls
+from dumpfilter.security.tls import TlsSource, temporary_tls
 
 # At run time this import would load pyarrow, which only a master with pre-filtered binlogs (splits) needs.
 if TYPE_CHECKING:
@@ -45,9 +46,8 @@ class MasterOptions:
 
     source: Path | Sequence[Path]
     """The binlog set to serve: its index file, its directory, or a list of binlog files."""
-    host: str = "127.0.0.1"
-    port: int = 0
-    """The port that slaves connect to. With 0 the system chooses a free port."""
+    listen: ListenAddress = field(default_factory=ListenAddress)
+    """The address that slaves connect to, with the master's certificate."""
     port_file: Path | None = None
     """The file to which the master writes its port number once it accepts connections."""
     config_file: Path | None = None
@@ -95,15 +95,14 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
     roles = options.console.roles(config.console_roles) if options.console else {}
     server = MasterServer(
         store,
-        host=options.host,
-        port=options.port,
+        listen=options.listen,
         write_filter=write_filter,
         config=config,
         presplit=presplit,
         limits=ServerLimits(max_dumps=options.max_dumps),
     )
-    # The console's certificate is loaded before slaves can connect, so that a bad certificate stops the start.
-    tls = _console_tls(options.console)
+    # The console's certificate is made before slaves can connect, so that a bad --tls-ca stops the start.
+    tls = _console_tls(options)
     server.start()
     try:
         reload = Reload(
@@ -113,12 +112,12 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
             names = store.binlogs.names
             terminal.print(
                 f"serving {names[0]} to {names[-1]} ({len(names)} files, "
-                f"{store.format_description.server_version}) on {options.host}:{server.port}"
+                f"{store.format_description.server_version}) on {options.listen.host}:{server.port}"
             )
             for line in _descriptions(write_filter, presplit, config):
                 terminal.print(printable(line, _LONGEST_LINE), markup=False)
             if console_port is not None:
-                terminal.print(f"console on {options.host}:{console_port}")
+                terminal.print(f"console on {options.listen.host}:{console_port}")
             if options.port_file is not None:
                 write_port(options.port_file, server.port)
             while not signals.stop:
@@ -127,6 +126,9 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
                     _reload(reload)
                 signals.wait(1.0)
                 server.check()
+                # A certificate that changed and cannot be used shall be in the log before a slave connects.
+                if options.listen.tls is not None:
+                    options.listen.tls.current()
             terminal.print("stopping")
     finally:
         server.stop()
@@ -195,10 +197,11 @@ def _load_config(options: MasterOptions, store: BinlogStore) -> MasterConfig:
     )
 
 
-def _console_tls(endpoint: ConsoleEndpoint | None) -> ServerTls | None:
+def _console_tls(options: MasterOptions) -> TlsSource | None:
+    endpoint = options.console
     if endpoint is None:
         return None
-    return endpoint.load_tls(lambda: temporary_tls(endpoint.host, endpoint.tls.ca))
+    return endpoint.tls or temporary_tls(endpoint.host, endpoint.ca)
 
 
 @contextmanager
@@ -207,7 +210,7 @@ def _console(
     server: MasterServer,
     users: Mapping[str, ConsolePassword],
     roles: Mapping[str, Role],
-    tls: ServerTls | None,
+    tls: TlsSource | None,
     reload: Reload,
 ) -> Iterator[int | None]:
     """Serve the SQL console while the ``with`` block runs, and yield its port, or None when no console is wanted."""

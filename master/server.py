@@ -9,15 +9,17 @@ import threading
 from typing import TYPE_CHECKING
 
 import grpc
+import structlog
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from dumpfilter.errors import DumpfilterError, OptionError
+from dumpfilter.errors import DumpfilterError
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.gate import Gate, MethodBounds
 from dumpfilter.master.handlers import Handlers
 from dumpfilter.master.health import Health
 from dumpfilter.master.limits import MAX_REQUEST, MAX_STREAMS, Kind, ServerLimits
+from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.messages import check_dump_request, check_filter
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.store import BinlogStore
@@ -26,6 +28,8 @@ from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
 
 if TYPE_CHECKING:
     from dumpfilter.master.presplit import Presplit
+
+log = structlog.get_logger("dumpfilter.master")
 
 _SERVICE = pb.DESCRIPTOR.services_by_name["DumpFilter"].full_name
 _HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
@@ -69,27 +73,29 @@ class ServerDied(DumpfilterError):
 class MasterServer:
     """The gRPC server that serves one binlog set to slaves.
 
-    With ``port`` 0 the system chooses a free port, and :attr:`port` tells which. ``write_filter`` has rules like
-    ``--binlog-do-db`` that hide events from all slaves. ``presplit`` holds binlogs that were filtered in advance for
-    slaves with the same filter.
+    With port 0 in ``listen`` the system chooses a free port, and :attr:`port` tells which. ``write_filter`` has rules
+    like ``--binlog-do-db`` that hide events from all slaves. ``presplit`` holds binlogs that were filtered in advance
+    for slaves with the same filter. Raises Exposed when other machines could connect without TLS or without a login.
     """
 
     def __init__(
         self,
         store: BinlogStore,
         *,
-        host: str = "127.0.0.1",
-        port: int = 0,
+        listen: ListenAddress | None = None,
         write_filter: ReplicationFilter | None = None,
         config: MasterConfig | None = None,
         presplit: Presplit | None = None,
         limits: ServerLimits | None = None,
     ) -> None:
+        listen = listen or ListenAddress()
+        warning = listen.check_exposure((config or MasterConfig()).users)
+        if warning is not None:
+            log.warning(warning)
         limits = limits or ServerLimits()
         self.service = DumpFilterService(
             store, write_filter=write_filter, config=config, presplit=presplit, limits=limits
         )
-        self.host = host
         self.gate = Gate(limits, _BOUNDS)
         self._handlers = Handlers(limits.handlers)
         open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -104,15 +110,7 @@ class MasterServer:
         pb_grpc.add_DumpFilterServicer_to_server(self.service, self._server)
         self._health = Health(frozenset(("", _SERVICE)))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        try:
-            self.port = self._server.add_insecure_port(f"{host}:{port}")
-        except RuntimeError:
-            self.port = 0
-        if not self.port:
-            raise OptionError(
-                f"cannot listen on {host}:{port}: the port is taken, or the address is not this machine's; choose "
-                "others with --host and --port"
-            )
+        self.port = listen.open_port(self._server)
 
     def start(self) -> None:
         """Begin to accept connections, and report the service as healthy."""

@@ -522,6 +522,8 @@ def check(options: ChannelOptions) -> None:
         raise OptionError("--start-file and --auto-position: give one of them")
     if master.start_position != 4 and not master.start_file:
         raise OptionError("--start-position needs --start-file")
+    if master.tls is not None:
+        master.tls.check()
     # Making the filter checks its rules now. Otherwise an invalid rule would end a running thread later.
     make_filter(
         options.semantics,

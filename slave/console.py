@@ -7,7 +7,7 @@ tests/console/data. docs/console-differences.md lists the statements to which a 
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import singledispatchmethod
 from importlib.metadata import version
 from typing import Any
@@ -25,6 +25,7 @@ from dumpfilter.printing.show_events import COLUMNS as EVENT_COLUMNS
 from dumpfilter.printing.show_events import no_events, show_events
 from dumpfilter.slave import status
 from dumpfilter.slave.slave import Configured, Slave
+from dumpfilter.slave.source_tls import Verification
 from dumpfilter.slave.state.relay_log import read_index
 from dumpfilter.slave.state.source_info import SourceInfo
 from dumpfilter.slave.threads.until import Until, UntilGtids, UntilMasterPosition, UntilRelayPosition
@@ -56,12 +57,20 @@ _FIELDS: Mapping[str, str] = {
     "IGNORE_SERVER_IDS": "ignore_server_ids",
     "DO_DOMAIN_IDS": "do_domain_ids",
     "IGNORE_DOMAIN_IDS": "ignore_domain_ids",
+    "SSL": "ssl",
+    "SSL_CA": "ssl_ca",
+    "SSL_CERT": "ssl_cert",
+    "SSL_KEY": "ssl_key",
+    "SSL_VERIFY_SERVER_CERT": "ssl_verify_server_cert",
     "FILTER_ON": "filter_on",
 }
 """The member of :class:`SourceInfo` that each option of CHANGE REPLICATION SOURCE TO sets.
 
 The options are named without the prefix ``SOURCE_``, and SourceInfo is the channel's saved configuration.
 """
+
+_NO_MESSAGE_OF_A_SERVER = 1105
+"""The number of warnings that no server has (ER_UNKNOWN_ERROR)."""
 
 _AFRESH = frozenset({"HOST", "PORT", "LOG_FILE", "LOG_POS"})
 """Options of CHANGE REPLICATION SOURCE TO that name another master or another position in its binlog.
@@ -337,7 +346,8 @@ def _check_options(given: dict[str, Any], known: Configured | None, net_timeout:
     notes: list[Note] = []
     if given.get("HOST") == "":
         raise server_errors.ER_WRONG_ARGUMENTS("SOURCE_HOST")
-    for name in ("SSL", "DELAY"):
+    # Without these options of TLS the slave would verify less than the user asks for.
+    for name in ("DELAY", "SSL_CAPATH", "SSL_CRL", "SSL_CRLPATH"):
         if given.get(name):
             raise server_errors.ER_NOT_SUPPORTED_YET(f"SOURCE_{name}")
     if "USE_GTID" in given:
@@ -362,10 +372,28 @@ def _check_options(given: dict[str, Any], known: Configured | None, net_timeout:
         notes.append(Note("Warning", 1704, text))
     if {"USER", "PASSWORD"} & given.keys():
         notes.append(server_errors.ER_INSECURE_CHANGE_SOURCE.note())
+    notes += _tls_notes(given, known)
     for name in sorted(given.keys() - _FIELDS.keys()):
         if given[name] not in (0, "", None, ()):
             notes.append(Note("Warning", 1235, f"dumpfilter has no use for {name}; it is ignored"))
     return notes
+
+
+def _tls_notes(given: Mapping[str, Any], known: Configured | None) -> Iterator[Note]:
+    """Yield a warning when a statement about TLS leaves the connection without encryption or verification."""
+    named = sorted(f"SOURCE_{name}" for name in given if name.startswith("SSL"))
+    if not named:
+        return
+    info = (known.info if known is not None else SourceInfo()).model_copy(update=_updates(given))
+    if info.tls is None and any(given[name.removeprefix("SOURCE_")] for name in named):
+        text = f"SOURCE_SSL is 0: the connection to the master is not encrypted, and {', '.join(named)} has no effect"
+        yield Note("Warning", _NO_MESSAGE_OF_A_SERVER, text)
+    elif info.tls is not None and info.tls.verification is Verification.REQUIRED:
+        text = (
+            "There is no SOURCE_SSL_CA: the connection is encrypted, but the master's certificate is not verified. "
+            "Somebody in between can read and change everything."
+        )
+        yield Note("Warning", _NO_MESSAGE_OF_A_SERVER, text)
 
 
 def _updates(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -375,6 +403,9 @@ def _updates(given: Mapping[str, Any]) -> dict[str, Any]:
             updates[field] = sorted(set(updates[field]))
     if "auto_position" in updates:
         updates["auto_position"] = bool(updates["auto_position"])
+    for field in ("ssl", "ssl_verify_server_cert"):
+        if field in updates:
+            updates[field] = bool(updates[field])
     for field in ("connect_retry", "heartbeat_period"):
         if field in updates:
             updates[field] = float(updates[field])

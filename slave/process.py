@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from dumpfilter.console.endpoint import ConsoleEndpoint, serving
 from dumpfilter.errors import OptionError
 from dumpfilter.filter.channels import ChannelFilters
 from dumpfilter.security.audit import open_audit_log, reopen_audit_log
+from dumpfilter.security.passwords import ConsolePassword
 from dumpfilter.slave.certificate import kept_tls
 from dumpfilter.slave.console import SlaveConsole
 from dumpfilter.slave.slave import Configured, Slave, SlaveOptions, Watching
@@ -59,9 +60,8 @@ def run_slave(options: SlaveOptions, run: RunOptions, watching: Watching) -> Seq
     signal.signal(signal.SIGHUP, lambda *_: reopen_audit_log())
     signal.signal(signal.SIGTERM, _terminate)
     console = run.console
-    if console is not None:
-        console.users()
-    elif not run.start:
+    users = {} if console is None else console.users()
+    if console is None and not run.start:
         raise OptionError("--skip-replica-start: without --console-port nothing could ever start it")
     slave = Slave(options, run.filters, watching=watching)
     try:
@@ -73,7 +73,7 @@ def run_slave(options: SlaveOptions, run: RunOptions, watching: Watching) -> Seq
             raise OptionError(
                 "there is no channel: give --master, or --console-port and configure one by statements"
             )
-        with _console(slave, console):
+        with _console(slave, console, users):
             try:
                 if run.start:
                     slave.start()
@@ -84,6 +84,9 @@ def run_slave(options: SlaveOptions, run: RunOptions, watching: Watching) -> Seq
                     # the console start and stop the threads meanwhile.
                     while True:
                         time.sleep(1.0)
+                        # A certificate that changed and cannot be used shall be in the log before a client connects.
+                        if console is not None and console.tls is not None:
+                            console.tls.current()
             except KeyboardInterrupt:
                 slave.stop()
         channels = slave.channels
@@ -99,12 +102,14 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 
 @contextmanager
-def _console(slave: Slave, endpoint: ConsoleEndpoint | None) -> Iterator[None]:
+def _console(
+    slave: Slave, endpoint: ConsoleEndpoint | None, users: Mapping[str, ConsolePassword]
+) -> Iterator[None]:
     if endpoint is None:
         yield
         return
     executor = SlaveConsole(slave)
-    tls = endpoint.load_tls(lambda: kept_tls(slave.options.relay_dir, endpoint.host, endpoint.tls.ca))
-    with serving(endpoint, executor, endpoint.users(), tls, endpoint.roles()) as server:
+    tls = endpoint.tls or kept_tls(slave.options.relay_dir, endpoint.host, endpoint.ca)
+    with serving(endpoint, executor, users, tls, endpoint.roles()) as server:
         executor.port = server.port
         yield

@@ -56,6 +56,8 @@ class SlaveOptions:
     replicate_same_server_id: bool = False
     report_host: str = ""
     report_port: int = 0
+    plain_password: bool = False
+    """``--source-plain-password``: whether passwords may travel unencrypted to masters on other machines."""
     net_timeout: float = 60.0
     """``--replica-net-timeout``: the time without a message from the master after which the slave reconnects,
     seconds."""
@@ -311,6 +313,8 @@ class Slave:
             channel=info.channel,
             user=info.user,
             password=info.password,
+            plain_password=options.plain_password,
+            tls=info.tls,
             report_host=options.report_host,
             report_port=options.report_port,
             once=options.once,

@@ -18,6 +18,7 @@ from dumpfilter.errors import (
     DumpTakenOver,
     RegistrationRefused,
     SlaveIncident,
+    TlsError,
 )
 from dumpfilter.filter.channels import ChannelFilters, Setting
 from dumpfilter.filter.convert import filter_from_proto
@@ -41,6 +42,7 @@ ER_REPLICA_RELAY_LOG_READ_FAILURE = 1594
 ER_REPLICA_RELAY_LOG_WRITE_FAILURE = 1595
 ER_REPLICA_SOURCE_COM_FAILURE = 1597
 CR_CONN_HOST_ERROR = 2003
+CR_SSL_CONNECTION_ERROR = 2026
 
 
 def status_row(configured: Configured, filters: ChannelFilters, executed: str) -> list[Any]:
@@ -76,9 +78,12 @@ def status_row(configured: Configured, filters: ChannelFilters, executed: str) -
         "Relay_Log_Space": sum(path.stat().st_size for path in configured.directory.glob("relay-bin.[0-9]*")),
         "Until_Condition": "None",
         "Until_Log_Pos": 0,
-        "Source_SSL_Allowed": "No",
+        "Source_SSL_Allowed": "Yes" if info.ssl else "No",
+        "Source_SSL_CA_File": info.ssl_ca,
+        "Source_SSL_Cert": info.ssl_cert,
+        "Source_SSL_Key": info.ssl_key,
         "Seconds_Behind_Source": _seconds_behind(channel),
-        "Source_SSL_Verify_Server_Cert": "No",
+        "Source_SSL_Verify_Server_Cert": "Yes" if info.verifies_host else "No",
         "Last_IO_Errno": io_number,
         "Last_IO_Error": io_text,
         "Last_SQL_Errno": sql_number,
@@ -163,6 +168,8 @@ def sql_error(worker: Worker) -> tuple[int, str, float]:
 
 
 def _io_number(error: BaseException) -> int:
+    if isinstance(error, TlsError):
+        return CR_SSL_CONNECTION_ERROR
     if isinstance(error, ConnectionLost):
         return CR_CONN_HOST_ERROR
     if isinstance(error, RegistrationRefused):
@@ -281,7 +288,8 @@ def _configuration_row(configured: Configured) -> list[Any]:
     info = configured.info
     return [
         *(info.channel, info.host, info.port, info.user, "", str(int(info.auto_position))),
-        *("NO", "", "", "", "", "", "NO", "", ""),
+        *("YES" if info.ssl else "NO", info.ssl_ca, "", info.ssl_cert, "", info.ssl_key),
+        *("YES" if info.verifies_host else "NO", "", ""),
         *(math.ceil(info.connect_retry), info.retry_count, info.heartbeat_period),
         *("", "", "NO", "", "uncompressed", 3, None, "0", "0"),
     ]

@@ -10,10 +10,14 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPrivateKeyTypes
 from cryptography.x509.oid import NameOID
 
 _NOW = datetime.datetime.now(datetime.UTC)
 _DAY = datetime.timedelta(days=1)
+
+
+YESTERDAY = _NOW - _DAY
 
 
 @dataclass(frozen=True)
@@ -22,6 +26,13 @@ class Issued:
 
     certificate: Path
     key: Path
+
+    def replace(self, other: Issued) -> None:
+        """Write another certificate and its key into these files, as a renewal does."""
+        for ours, theirs in ((self.certificate, other.certificate), (self.key, other.key)):
+            beside = ours.with_name(ours.name + ".new")
+            beside.write_bytes(theirs.read_bytes())
+            beside.rename(ours)
 
 
 class Authority:
@@ -45,14 +56,17 @@ class Authority:
         begins: datetime.datetime = _NOW - _DAY,
         ends: datetime.datetime = _NOW + _DAY,
         password: bytes | None = None,
+        address: str | None = "127.0.0.1",
+        key: CertificateIssuerPrivateKeyTypes | None = None,
     ) -> Issued:
-        """Write a certificate for 127.0.0.1 and its key, which is encrypted when there is a password."""
-        key = rsa.generate_private_key(65537, 2048)
+        """Write a certificate for an address and its key, which is encrypted when there is a password."""
+        key = key or rsa.generate_private_key(65537, 2048)
         issued = Issued(self._directory / f"{name}.pem", self._directory / f"{name}-key.pem")
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        built = self._builder(subject, key, begins, ends).add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False
-        )
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)] if name else [])
+        built = self._builder(subject, key, begins, ends)
+        if address is not None:
+            names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))])
+            built = built.add_extension(names, critical=False)
         self._write(issued.certificate, built)
         issued.key.write_bytes(
             key.private_bytes(
@@ -64,7 +78,11 @@ class Authority:
         return issued
 
     def _builder(
-        self, subject: x509.Name, key: rsa.RSAPrivateKey, begins: datetime.datetime, ends: datetime.datetime
+        self,
+        subject: x509.Name,
+        key: CertificateIssuerPrivateKeyTypes,
+        begins: datetime.datetime,
+        ends: datetime.datetime,
     ) -> x509.CertificateBuilder:
         return (
             x509.CertificateBuilder()

@@ -12,6 +12,7 @@ from dumpfilter.commands.option_groups.group import with_option_groups
 from dumpfilter.commands.option_groups.inputs import Binlogs, source_of
 from dumpfilter.commands.option_groups.listen import ListenOptions
 from dumpfilter.commands.option_groups.option_files import OptionFiles
+from dumpfilter.commands.option_groups.protection import ProtectionOptions
 from dumpfilter.commands.option_groups.write_rules import MasterRuleOptions
 from dumpfilter.master.limits import MAX_DUMPS
 
@@ -21,6 +22,7 @@ def master_command(
     binlogs: Binlogs,
     listen: ListenOptions,
     console: ConsoleOptions,
+    protection: ProtectionOptions,
     rules: MasterRuleOptions,
     option_files: OptionFiles,
     verify_checksum: Annotated[
@@ -68,7 +70,7 @@ def master_command(
         ),
     ] = None,
 ) -> None:
-    """Serve a binlog set to slaves over gRPC, filtered for each.
+    r"""Serve a binlog set to slaves over gRPC, filtered for each.
 
     The last file may still be growing: the master follows a server that writes to it, also into the next file.
 
@@ -79,6 +81,9 @@ def master_command(
         dumpfilter master /var/lib/mysql/binlog.index --binlog-ignore-db=scratch
 
         dumpfilter master /var/lib/mysql/binlog.index --config master.toml --console-port 3308
+
+        dumpfilter master /var/lib/mysql/binlog.index --host 10.0.0.1 --config master.toml \
+            --tls-cert cert.pem --tls-key key.pem
     """
     from rich.console import Console
 
@@ -86,14 +91,14 @@ def master_command(
     from dumpfilter.filter.rules import make_rules
     from dumpfilter.master.process import MasterOptions, run_master
 
+    tls = protection.tls(for_grpc=True)
     options = MasterOptions(
         source=source_of(binlogs),
-        host=listen.host,
-        port=listen.port,
+        listen=listen.address(protection, tls),
         port_file=listen.port_file,
         config_file=config,
         audit_file=console.audit_log,
-        console=console.endpoint(listen.host, console_user),
+        console=console.endpoint(listen.host, console_user, protection, tls),
         verify=verify_checksum,
         cache_bytes=cache_size << 20,
         max_opened=max_transaction << 20,

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from dumpfilter.commands.option_groups.console import PANEL, ConsoleOptions
 from dumpfilter.commands.option_groups.group import with_option_groups
 from dumpfilter.commands.option_groups.option_files import OptionFiles
+from dumpfilter.commands.option_groups.protection import ProtectionOptions
 from dumpfilter.commands.option_groups.rules import SlaveFilterOptions
 from dumpfilter.commands.option_groups.slave import OriginOptions, RelayOptions
 from dumpfilter.commands.option_groups.source import SourceOptions
-
-if TYPE_CHECKING:
-    from dumpfilter.filter.channels import ChannelFilters
+from dumpfilter.commands.option_groups.source_tls import SourceTlsOptions
+from dumpfilter.commands.option_groups.target import TargetOptions
 
 
 @with_option_groups
 def slave_command(
     relay: RelayOptions,
     source: SourceOptions,
+    source_tls: SourceTlsOptions,
     rules: SlaveFilterOptions,
     origin: OriginOptions,
     console: ConsoleOptions,
+    protection: ProtectionOptions,
     option_files: OptionFiles,
+    target: TargetOptions,
     console_host: Annotated[
         str, typer.Option(help="Address the console listens on.", rich_help_panel=PANEL)
     ] = "127.0.0.1",
@@ -36,15 +38,6 @@ def slave_command(
             rich_help_panel=PANEL,
         ),
     ] = "root",
-    target: Annotated[
-        str, typer.Option(help="The name of the target that transactions are applied to.")
-    ] = "summary",
-    summary: Annotated[
-        Literal["table", "json", "none"], typer.Option(help="What to print at the end.")
-    ] = "table",
-    summary_file: Annotated[
-        Path | None, typer.Option(help="Write the summary to this file instead of standard output.")
-    ] = None,
 ) -> None:
     r"""Read filtered binlogs from masters, keep relay logs, and apply them to a summary.
 
@@ -73,7 +66,7 @@ def slave_command(
     from dumpfilter.slave.slave import SlaveOptions, Watching
 
     source.check()
-    endpoint = console.endpoint(console_host, console_user)
+    endpoint = console.endpoint(console_host, console_user, protection, protection.tls())
     options = SlaveOptions(
         relay_dir=relay.relay_dir,
         server_id=relay.server_id,
@@ -83,16 +76,17 @@ def slave_command(
         report_port=relay.report_port,
         net_timeout=source.replica_net_timeout,
         chunk_size=relay.chunk_size,
+        plain_password=source_tls.source_plain_password,
         once=relay.once,
         apply=not relay.io_thread_only,
         alone=endpoint is not None,
-        target=target,
+        target=target.target,
         sync_relay_log=relay.sync_relay_log,
         sync_master_info=relay.sync_master_info,
     )
     run = RunOptions(
-        filters=_channel_filters(rules),
-        sources=source.infos(origin),
+        filters=rules.channel_filters(),
+        sources=source.infos(origin, source_tls),
         console=endpoint,
         audit_file=console.audit_log,
         start=not relay.skip_replica_start,
@@ -101,19 +95,5 @@ def slave_command(
     with CatchUpBar(terminal) as bar:
         log_to_standard_error(colors=terminal.is_terminal)
         channels = run_slave(options, run, Watching(bar.on_chunk, bar.on_connect))
-    if summary != "none":
-        write_reports(channels, summary, summary_file)
-
-
-def _channel_filters(rules: SlaveFilterOptions) -> ChannelFilters:
-    """Return the filters of the replication channels. Raises OptionError for rules against ``--filter-semantics``."""
-    from dumpfilter.filter.channels import ChannelFilters, split_channel
-    from dumpfilter.filter.rules import make_rule
-
-    filters = ChannelFilters()
-    for kind, values in rules.values.items():
-        rules.semantics.check(kind)
-        for value in values:
-            channel, rule = split_channel(value)
-            filters.startup(channel, [make_rule(kind, rule)])
-    return filters
+    if target.summary != "none":
+        write_reports(channels, target.summary, target.summary_file)

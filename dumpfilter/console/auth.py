@@ -13,15 +13,18 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import ipaddress
 import secrets
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from dumpfilter.errors import OptionError
+import structlog
+
+from dumpfilter.security.exposure import Lack, check_listener
 from dumpfilter.security.passwords import CACHING_SHA2 as CACHING_SHA2
 from dumpfilter.security.passwords import NATIVE as NATIVE
 from dumpfilter.security.passwords import ConsolePassword, Sha2Crypt
+
+log = structlog.get_logger()
 
 DEFAULT_USER = "root"
 """The name of the user who may log in to the console if no option or configuration file names a user."""
@@ -93,22 +96,25 @@ def stored(users: Mapping[str, str | ConsolePassword]) -> dict[str, ConsolePassw
     }
 
 
-def check_users(host: str, users: Mapping[str, ConsolePassword]) -> None:
-    """Raise OptionError if a user has no password although other machines can reach the console.
+def check_users(host: str, users: Mapping[str, ConsolePassword], *, insecure: bool = False) -> None:
+    """Raise Exposed if a user has no password although other machines can reach the console.
 
-    ``host`` is the address that the console listens on. ``users`` has a password for each user name. On a loopback
-    address, users need no password.
+    ``host`` is the address that the console listens on. ``users`` has a password for each user name. On a loopback address, users need no password. ``insecure`` turns the error into a warning in
+    the log.
 
     >>> check_users("127.0.0.1", {"root": ConsolePassword()})
     """
-    try:
-        local = host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        local = False
-    if not local and any(password.is_empty for password in users.values()):
-        raise OptionError(
-            f"{host}: a console that others can reach needs a password: set DUMPFILTER_CONSOLE_PASSWORD"
+    lacks = [
+        Lack(
+            f"without a password of user {user!r}",
+            "set DUMPFILTER_CONSOLE_PASSWORD or --console-password-file",
         )
+        for user, password in users.items()
+        if password.is_empty
+    ]
+    warning = check_listener("the console", "--host or --console-host", host, lacks[:1], insecure=insecure)
+    if warning is not None:
+        log.warning(warning)
 
 
 def new_nonce() -> bytes:

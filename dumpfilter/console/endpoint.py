@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +16,7 @@ from dumpfilter.console.executor import Executor
 from dumpfilter.console.roles import Role
 from dumpfilter.console.server import ConsoleServer
 from dumpfilter.security.passwords import ConsolePassword
-from dumpfilter.security.tls import ServerTls, TlsFiles, load_tls
+from dumpfilter.security.tls import TlsSource
 
 log = structlog.get_logger()
 
@@ -38,18 +38,23 @@ class ConsoleEndpoint:
     password: str = field(default="", repr=False)
     new_password_file: Path | None = None
     """The file into which a random password has just been written, if there was no file."""
-    tls: TlsFiles = field(default_factory=TlsFiles)
+    tls: TlsSource | None = None
+    """The console's certificate and key. None: the master or slave makes a certificate."""
+    ca: Path | None = None
+    """The CA that must have signed a client's certificate, for a console that makes its own certificate."""
+    insecure: bool = False
+    """Whether other machines may use the console without TLS or without a password (``--insecure``)."""
 
     def users(self, configured: Mapping[str, ConsolePassword] | None = None) -> dict[str, ConsolePassword]:
         """Return the stored password of each user who may log in, by user name.
 
         ``configured`` has the users of the configuration file. The endpoint's own user replaces a configured user of
-        the same name. Raises OptionError if a user has no password although other machines can reach the console.
+        the same name. Raises Exposed if a user has no password although other machines can reach the console.
         """
         users = dict(configured or {})
         if self.user is not None or not users:
             users[self.user or DEFAULT_USER] = ConsolePassword.plain(self.password)
-        check_users(self.host, users)
+        check_users(self.host, users, insecure=self.insecure)
         return users
 
     def roles(self, configured: Mapping[str, Role] | None = None) -> dict[str, Role]:
@@ -63,21 +68,13 @@ class ConsoleEndpoint:
             roles[self.user or DEFAULT_USER] = Role.ALL if self.password else Role.READ
         return roles
 
-    def load_tls(self, make: Callable[[], ServerTls]) -> ServerTls:
-        """Return the TLS settings with the certificate from the endpoint's files.
-
-        If the endpoint has no such files, ``make`` is called to make a certificate. Raises OptionError for files that
-        cannot be used.
-        """
-        return load_tls(self.tls) if self.tls.has_certificate else make()
-
 
 @contextmanager
 def serving(
     endpoint: ConsoleEndpoint,
     executor: Executor,
     users: Mapping[str, ConsolePassword],
-    tls: ServerTls,
+    tls: TlsSource,
     roles: Mapping[str, Role],
 ) -> Iterator[ConsoleServer]:
     """Serve a console as long as the ``with`` block runs, and yield its server.
@@ -86,7 +83,15 @@ def serving(
     and ``roles`` a role. Raises OptionError if the address cannot be used, and OutputError if the port file cannot be
     written.
     """
-    server = ConsoleServer(executor, endpoint.host, endpoint.port, users, roles=roles, tls=tls)
+    server = ConsoleServer(
+        executor,
+        endpoint.host,
+        endpoint.port,
+        users,
+        roles=roles,
+        tls=tls,
+        demand_tls=not endpoint.insecure,
+    )
     if endpoint.new_password_file is not None:
         log.warning(
             "console.password_made", user=endpoint.user or DEFAULT_USER, file=str(endpoint.new_password_file)

@@ -23,7 +23,12 @@ from dumpfilter.console.wire import (
 from dumpfilter.security.audit import audit
 from dumpfilter.security.passwords import MOST_PASSWORD, ConsolePassword
 from dumpfilter.security.tls import ServerTls
-from dumpfilter.sql.server_errors import ER_ACCESS_DENIED_ERROR, ER_HANDSHAKE_ERROR, SqlError
+from dumpfilter.sql.server_errors import (
+    ER_ACCESS_DENIED_ERROR,
+    ER_HANDSHAKE_ERROR,
+    ER_SECURE_TRANSPORT_REQUIRED,
+    SqlError,
+)
 
 log = structlog.get_logger()
 
@@ -70,6 +75,8 @@ class Doorkeeper:
     server_version: str
     tls: ServerTls
     nonce: bytes
+    demands_tls: bool = False
+    """Whether the console refuses this client unless the client uses TLS."""
     denial_seconds: float = 1.0
     """The time that a client with a wrong password must wait for its error. It slows down the guessing of passwords."""
 
@@ -96,6 +103,10 @@ class Doorkeeper:
             if asks_for_tls(answer):
                 await self.stream.start_tls(self.tls.context)
                 answer = await self.stream.read_reply(_LOGIN_PACKET)
+            elif self.demands_tls:
+                log.warning("console.tls_demanded", connection=self.connection_id, peer=self.peer)
+                await self.refuse(ER_SECURE_TRANSPORT_REQUIRED())
+                raise Refused
             return parse_login(answer, CAPABILITIES)
         except TlsFailed as failed:
             self._say_tls_failed(str(failed))

@@ -26,8 +26,9 @@ from dumpfilter.console.roles import Role
 from dumpfilter.console.session import Session
 from dumpfilter.console.wire import ClientGone, PacketStream
 from dumpfilter.errors import OptionError
+from dumpfilter.security.exposure import is_loopback
 from dumpfilter.security.passwords import ConsolePassword
-from dumpfilter.security.tls import ServerTls, temporary_tls
+from dumpfilter.security.tls import TlsSource, temporary_tls
 from dumpfilter.sql.server_errors import ER_CON_COUNT_ERROR
 
 log = structlog.get_logger()
@@ -69,7 +70,7 @@ class ConsoleServer:
     name (a text is a password in the clear), and without users nobody can log in. ``roles`` has the role of each user,
     and a user without an entry has the role ``read``. Without ``roles``, every user has the role ``all``. With ``port``
     0, the operating system chooses a free port. Without ``tls``, the server makes a temporary self-signed certificate.
-    The method ``start`` or a ``with`` statement starts the server.
+    With ``demand_tls``, clients on other machines must use TLS. The method ``start`` or a ``with`` statement starts the server.
     """
 
     def __init__(
@@ -80,7 +81,8 @@ class ConsoleServer:
         users: Mapping[str, str | ConsolePassword] | None = None,
         *,
         roles: Mapping[str, Role] | None = None,
-        tls: ServerTls | None = None,
+        tls: TlsSource | None = None,
+        demand_tls: bool = True,
         max_connections: int = DEFAULT_MAX_CONNECTIONS,
         denial_seconds: float = DEFAULT_DENIAL_SECONDS,
     ) -> None:
@@ -92,7 +94,8 @@ class ConsoleServer:
         self._roles = None if roles is None else dict(roles)
         self._limits = Limits()
         self._complained = -_ACCEPT_COMPLAINT_SECONDS
-        self._tls = tls or temporary_tls(host)
+        self._tls: TlsSource = tls or temporary_tls(host)
+        self._demand_tls = demand_tls
         self._max_connections = max_connections
         self._denial_seconds = denial_seconds
         self._clients: dict[int, _Client] = {}
@@ -245,7 +248,8 @@ class ConsoleServer:
             peer=_account_host(address[0] if address else ""),
             accounts=self._accounts,
             server_version=str(self._executor.variables().get("version", "8.0.0-dumpfilter")),
-            tls=self._tls,
+            tls=self._tls.current(),
+            demands_tls=self._demand_tls and not (address and is_loopback(address[0])),
             nonce=new_nonce(),
             denial_seconds=self._denial_seconds,
         )

@@ -19,6 +19,11 @@ ALIASES = {
     "ssl-cert": "tls-cert",
     "ssl-key": "tls-key",
     "ssl-ca": "tls-ca",
+    "master-ssl": "source-ssl",
+    "master-ssl-ca": "source-ssl-ca",
+    "master-ssl-cert": "source-ssl-cert",
+    "master-ssl-key": "source-ssl-key",
+    "master-ssl-verify-server-cert": "source-ssl-verify-server-cert",
 }
 """The names of options in MySQL (before and after 8.0.26) and MariaDB, each with dumpfilter's name of the option."""
 

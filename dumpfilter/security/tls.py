@@ -10,19 +10,23 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, PublicKeyAlgorithmOID
 
 from dumpfilter.errors import OptionError
 
 CERTIFICATE_OPTION = "--tls-cert"
 KEY_OPTION = "--tls-key"
 CA_OPTION = "--tls-ca"
+
+GRPC_KEYS = "give an RSA key, or an EC key on the curve P-256 or P-384"
+"""The cure for a key that gRPC cannot use."""
 
 _VALID = datetime.timedelta(days=3650)
 _CLOCK_SKEW = datetime.timedelta(days=1)
@@ -76,6 +80,19 @@ class ServerTls:
     """The certificates of the CAs that must have signed clients' certificates, as PEM. None: no CA is given."""
     fingerprint: bytes
     """The SHA-256 digest of the server's certificate, 32 bytes."""
+    valid_until: datetime.datetime
+    """The time at which the server's certificate expires, in UTC."""
+
+    def current(self) -> ServerTls:
+        """Return these settings, which never change. ``ReloadingTls`` has the same method for files that change."""
+        return self
+
+
+class TlsSource(Protocol):
+    """The origin of a server's TLS settings. The server asks for the settings before each handshake."""
+
+    def current(self) -> ServerTls:
+        """Return the settings for a connection that begins now."""
 
 
 @dataclass(frozen=True)
@@ -86,10 +103,11 @@ class KeyPair:
     key: bytes = field(repr=False)
 
 
-def load_tls(files: TlsFiles) -> ServerTls:
+def load_tls(files: TlsFiles, *, for_grpc: bool = False) -> ServerTls:
     """Read and check the files of a server's certificate, its key and, if given, the CA of its clients.
 
-    Raises OptionError with the option, the file and the cure.
+    With ``for_grpc`` the key must be of a kind that gRPC can use. Raises OptionError with the option, the file and the
+    cure.
     """
     if files.certificate is None or files.key is None:
         given, missing = (KEY_OPTION, CERTIFICATE_OPTION) if files.key else (CERTIFICATE_OPTION, KEY_OPTION)
@@ -102,6 +120,8 @@ def load_tls(files: TlsFiles) -> ServerTls:
         raise TlsFileError(
             KEY_OPTION, files.key, f"is not the key of {files.certificate}, whose first certificate counts"
         )
+    if for_grpc and not suits_grpc(leaf):
+        raise TlsFileError(KEY_OPTION, files.key, "is of a kind that gRPC cannot use", GRPC_KEYS)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION
@@ -109,12 +129,33 @@ def load_tls(files: TlsFiles) -> ServerTls:
         context.load_cert_chain(files.certificate, files.key)
     except ssl.SSLError as error:
         raise TlsFileError(CERTIFICATE_OPTION, files.certificate, f"OpenSSL: {ssl_reason(error)}") from None
+    except OSError as error:
+        # A renewal may remove a file between the two times that it is read.
+        raise TlsFileError(
+            CERTIFICATE_OPTION, files.certificate, f"cannot be read: {error.strerror}"
+        ) from None
     ca = None
     if files.ca is not None:
         ca = _trust(context, files.ca)
         # Like MySQL and MariaDB, the server accepts clients without a certificate.
         context.verify_mode = ssl.CERT_OPTIONAL
-    return ServerTls(context, certificates, key, ca, leaf.fingerprint(hashes.SHA256()))
+    return ServerTls(
+        context, certificates, key, ca, leaf.fingerprint(hashes.SHA256()), leaf.not_valid_after_utc
+    )
+
+
+def suits_grpc(certificate: x509.Certificate) -> bool:
+    """Tell whether gRPC can use the certificate's key.
+
+    gRPC's TLS library, BoringSSL, knows fewer kinds of keys than OpenSSL.
+    """
+    algorithm = certificate.public_key_algorithm_oid
+    if algorithm == PublicKeyAlgorithmOID.EC_PUBLIC_KEY:
+        key = certificate.public_key()
+        return isinstance(key, ec.EllipticCurvePublicKey) and isinstance(
+            key.curve, ec.SECP256R1 | ec.SECP384R1
+        )
+    return algorithm == PublicKeyAlgorithmOID.RSAES_PKCS1_v1_5
 
 
 def temporary_tls(host: str, ca: Path | None = None) -> ServerTls:
@@ -198,9 +239,12 @@ _NO_CERTIFICATE = "holds no certificate in PEM, which begins with -----BEGIN CER
 
 def _certificates(option: str, path: Path, data: bytes) -> list[x509.Certificate]:
     try:
-        return x509.load_pem_x509_certificates(data)
-    except ValueError:
+        found = x509.load_pem_x509_certificates(data)
+        # The key of a certificate is parsed here, so that an unknown kind of key is an error about this file.
+        found[0].public_key()
+    except (ValueError, UnsupportedAlgorithm):
         raise TlsFileError(option, path, _NO_CERTIFICATE) from None
+    return found
 
 
 def _trust(context: ssl.SSLContext, ca: Path) -> bytes:

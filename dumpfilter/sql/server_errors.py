@@ -340,6 +340,11 @@ ER_REPLICA_CHANNEL_SQL_THREAD_MUST_STOP = Message(
 ER_REPLICA_CHANNEL_OPERATION_NOT_ALLOWED = Message(
     3139, "HY000", "%.192s cannot be performed on channel '%.192s'."
 )
+ER_SECURE_TRANSPORT_REQUIRED = Message(
+    3159,
+    "HY000",
+    "Connections using insecure transport are prohibited while --require_secure_transport=ON.",
+)
 
 _CHECK_THE_MANUAL = (
     "You have an error in your SQL syntax; check the manual that corresponds to your MySQL server version for the "

@@ -12,6 +12,7 @@ from typing import Literal
 from pydantic import Field
 
 from dumpfilter.options.defaults import HEARTBEAT_PERIOD
+from dumpfilter.slave.source_tls import SourceTls, Verification
 from dumpfilter.slave.state import state_file
 
 NAME = "source.info"
@@ -46,6 +47,19 @@ class SourceInfo(state_file.State):
     ignore_server_ids: list[int] = Field(default_factory=list)
     do_domain_ids: list[int] = Field(default_factory=list)
     ignore_domain_ids: list[int] = Field(default_factory=list)
+    ssl: bool = False
+    """Whether the connection to the master uses TLS (``SOURCE_SSL``)."""
+    ssl_ca: str = ""
+    """The file with the CA that must have signed the master's certificate, PEM (``SOURCE_SSL_CA``)."""
+    ssl_cert: str = ""
+    """The file with the slave's own certificate for masters that demand one, PEM (``SOURCE_SSL_CERT``)."""
+    ssl_key: str = ""
+    """The file with the private key of ``ssl_cert``, PEM (``SOURCE_SSL_KEY``)."""
+    ssl_verify_server_cert: bool | None = None
+    """Whether the master's certificate must name the master's host (``SOURCE_SSL_VERIFY_SERVER_CERT``).
+
+    None means that the certificate must do so if ``ssl_ca`` is given.
+    """
     filter_on: Literal["MASTER", "SLAVE", "BOTH"] = "BOTH"
     """The place where the channel's filter runs: on the master, on the slave, or on both."""
 
@@ -54,6 +68,18 @@ class SourceInfo(state_file.State):
         """The master's address as ``host:port``. An IPv6 address gets brackets, as in ``[::1]:3306``."""
         host = f"[{self.host}]" if ":" in self.host and not self.host.startswith("[") else self.host
         return f"{host}:{self.port}"
+
+    @property
+    def verifies_host(self) -> bool:
+        """Whether the master's certificate must name the master's host (``Source_SSL_Verify_Server_Cert``)."""
+        return self.tls is not None and self.tls.verification is Verification.VERIFY_IDENTITY
+
+    @property
+    def tls(self) -> SourceTls | None:
+        """The TLS settings of the connection to the master, or None for a connection without TLS."""
+        if not self.ssl:
+            return None
+        return SourceTls(self.ssl_ca, self.ssl_cert, self.ssl_key, self.ssl_verify_server_cert)
 
 
 def load(directory: Path) -> SourceInfo | None:

@@ -32,28 +32,20 @@ from dumpfilter.errors import (
     RegistrationRefused,
     StreamDamaged,
     StreamError,
+    TlsError,
 )
 from dumpfilter.filter.convert import names_from_proto, names_to_proto
 from dumpfilter.slave.state.master_info import MasterInfo
 from dumpfilter.slave.threads.backoff import Backoff
+from dumpfilter.slave.threads.connection import explain_failure, open_channel
 from dumpfilter.slave.threads.master_options import MasterOptions
 from dumpfilter.slave.threads.received import Received
 from dumpfilter.slave.threads.receiver import Receiver
+from dumpfilter.slave.tls_trial import Unreachable
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 
 log = structlog.get_logger("dumpfilter.slave")
-
-CHANNEL_OPTIONS = (
-    ("grpc.max_receive_message_length", -1),
-    ("grpc.keepalive_time_ms", 20_000),
-    ("grpc.keepalive_timeout_ms", 10_000),
-    ("grpc.http2.max_pings_without_data", 0),
-    # gRPC must not reuse connections or wait between attempts by itself, because the slave's class Backoff decides how
-    # long the slave waits before it connects again.
-    ("grpc.use_local_subchannel_pool", 1),
-    ("grpc.enable_retries", 0),
-)
 
 _RETRIED = frozenset(
     {
@@ -242,6 +234,13 @@ class IoThread:
                     self._lost("the master ended the stream")
                 except grpc.RpcError as error:
                     self._lost(self._reason_to_retry(error))
+                except Unreachable as error:
+                    self._lost(str(error))
+                except TlsError as error:
+                    # A certificate that is being renewed on the master must not end a slave that was connected.
+                    if not self.received.connections:
+                        raise
+                    self._lost(str(error))
                 except StreamDamaged as error:
                     self._damaged_in_a_row += 1
                     if self._damaged_in_a_row > _MOST_DAMAGED:
@@ -266,7 +265,7 @@ class IoThread:
         Return True when the stream has reached the end of the newest binlog, with the option ``once``.
         """
         self.state = _CONNECTING
-        with grpc.insecure_channel(self._options.address, options=CHANNEL_OPTIONS) as channel:
+        with open_channel(self._options, self._stop.is_set) as channel:
             stub = rpc.DumpFilterStub(channel)
             with self._registering:
                 answer = self._register(stub)
@@ -337,6 +336,7 @@ class IoThread:
             return answer
         except grpc.RpcError as error:
             if error.code() in _RETRIED:
+                explain_failure(options, error, self._stop.is_set)
                 raise
             raise RegistrationRefused(f"master {options.address}: {error.details()}") from error
 

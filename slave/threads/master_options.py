@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dumpfilter.options.defaults import HEARTBEAT_PERIOD
+from dumpfilter.slave.source_tls import SourceTls
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 
@@ -32,6 +33,10 @@ class MasterOptions:
     """The user name with which the slave logs in to the master."""
     password: str = field(default="", repr=False)
     """The password with which the slave logs in to the master."""
+    plain_password: bool = False
+    """``--source-plain-password``: whether the password may travel unencrypted to another machine."""
+    tls: SourceTls | None = None
+    """``SOURCE_SSL`` and its fellow options. None: the connection has no TLS."""
     report_host: str = ""
     """``--report-host``: the slave's host as the master shows it."""
     report_port: int = 0

@@ -42,7 +42,7 @@ _ACCEPTED = "error|affected|warnings"
 """The aspects of a statement that only one of both servers accepts."""
 
 RELAY_LOGS = "Relay logs"
-NO_TLS = "No TLS"
+TLS = "TLS"
 FILES = "State is kept in files"
 ERRORS_OF_CONNECTIONS = "Errors of connections"
 NO_GTID_MODE = "There is no gtid_mode"
@@ -64,9 +64,9 @@ CHANGE_BINLOG = "CHANGE BINLOG"
 DIFFERENCES = (
     Difference(RELAY_LOGS, _STATUS, "Relay_Log_File|Relay_Log_Pos|Relay_Log_Space"),
     Difference(RELAY_LOGS, "SHOW RELAYLOG EVENTS FOR CHANNEL 'ch1'", "rows", "relaylog-events"),
-    Difference(NO_TLS, _STATUS, "Source_SSL_Allowed|Get_Source_public_key"),
-    Difference(NO_TLS, ".* performance_schema.replication_connection_configuration", "SSL_ALLOWED"),
-    Difference(NO_TLS, "CHANGE .* GET_SOURCE_PUBLIC_KEY=1 .*", "warnings"),
+    Difference(TLS, _STATUS, "Source_SSL_Allowed|Get_Source_public_key"),
+    Difference(TLS, ".* performance_schema.replication_connection_configuration", "SSL_ALLOWED"),
+    Difference(TLS, "CHANGE .* GET_SOURCE_PUBLIC_KEY=1 .*", "warnings"),
     Difference(FILES, _STATUS, "Source_Info_File"),
     Difference(ERRORS_OF_CONNECTIONS, _STATUS, "Last_IO_Error|Replica_IO_State", "running"),
     Difference(

@@ -24,10 +24,12 @@ from pymysql.constants import CLIENT
 from structlog.testing import capture_logs
 
 from dumpfilter.console import auth, connection
+from dumpfilter.console import server as console_server
 from dumpfilter.console.server import ConsoleServer
 from dumpfilter.console.tls_channel import TlsChannel, TlsFailed
 from dumpfilter.console.wire import PacketStream
 from dumpfilter.security.passwords import ConsolePassword
+from dumpfilter.security.reloading import ReloadingTls
 from dumpfilter.security.tls import ServerTls, TlsFiles, client_context, load_tls, make_key_pair
 from tests.certificates import Authority
 from tests.console.programs import dumpfilter_sql
@@ -644,3 +646,57 @@ def test_client_that_leaves(console: Served) -> None:
 
     asyncio.run(asyncio.wait_for(orderly(), 60))
     asyncio.run(asyncio.wait_for(sudden(), 60))
+
+
+# Certificates that change, and clients of other machines
+
+
+def fingerprint_of(port: int) -> str:
+    """Return the SHA-256 digest of the certificate that a new client is shown."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    with connect(port, context) as client:
+        return hashlib.sha256(client._sock.getpeercert(binary_form=True)).hexdigest()
+
+
+def test_a_renewed_certificate_serves_new_clients(tmp_path: Path) -> None:
+    issued = Authority(tmp_path / "ca").issue("console")
+    renewed = Authority(tmp_path / "other").issue("renewed")
+    executor = SmallExecutor()
+    executor.release.set()
+    tls = ReloadingTls(TlsFiles(issued.certificate, issued.key))
+    with ConsoleServer(executor, users=USERS, tls=tls) as server:
+        before = tls.current().fingerprint.hex()
+        with connect(server.port, client_context(tmp_path / "ca" / "ca.pem")) as old:
+            assert fingerprint_of(server.port) == before
+            issued.replace(renewed)
+            assert fingerprint_of(server.port) == tls.current().fingerprint.hex() != before
+            issued.certificate.write_text("broken")
+            assert fingerprint_of(server.port) == tls.current().fingerprint.hex() != before
+            assert answer(old, "SELECT 1") == ((1,),)
+
+
+@pytest.mark.parametrize("demand_tls", [True, False])
+def test_other_machines_must_use_tls(monkeypatch: pytest.MonkeyPatch, demand_tls: bool) -> None:
+    """Clients of this machine stand for clients of another one."""
+    monkeypatch.setattr(console_server, "is_loopback", lambda host: False)
+    executor = SmallExecutor()
+    executor.release.set()
+    with ConsoleServer(executor, users=USERS, demand_tls=demand_tls) as server, capture_logs() as logs:
+        fingerprint_of(server.port)
+        login = {"host": "127.0.0.1", "port": server.port, "user": "root", "password": "secret"}
+        if not demand_tls:
+            pymysql.connect(**login, ssl_disabled=True).close()
+            return
+        with pytest.raises(pymysql.err.OperationalError) as caught:
+            pymysql.connect(**login, ssl_disabled=True)
+        assert caught.value.args[0] == 3159
+        assert "console.tls_demanded" in {line["event"] for line in logs}
+
+
+def test_clients_of_this_machine_need_no_tls(console: Served) -> None:
+    with pymysql.connect(
+        host="127.0.0.1", port=console.port, user="root", password="secret", ssl_disabled=True
+    ) as client:
+        assert answer(client, "SELECT 1") == ((1,),)

@@ -17,6 +17,7 @@ from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import Filter
 from dumpfilter.filter.convert import filter_to_proto
+from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.store import BinlogStore
@@ -384,7 +385,7 @@ def test_status(client: Client) -> None:
 
 def test_a_port_that_is_taken_is_an_error_that_says_so(server: MasterServer) -> None:
     with pytest.raises(OptionError, match=f"{server.port}"):
-        MasterServer(BinlogStore(ORACLE / "mysql-row"), port=server.port)
+        MasterServer(BinlogStore(ORACLE / "mysql-row"), listen=ListenAddress(port=server.port))
 
 
 def dumping(client: Client, slave_id: str) -> bool:

@@ -24,6 +24,7 @@ from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.filter.rules import EffectiveRuleKind, RuleKind, make_rule
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.config import MasterConfig
+from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.slave.console import SlaveConsole
@@ -66,7 +67,10 @@ class Master:
 
     def start(self) -> None:
         self._server = MasterServer(
-            BinlogStore(self.binlogs), port=self.port, config=self.config, limits=TINY
+            BinlogStore(self.binlogs),
+            listen=ListenAddress(port=self.port),
+            config=self.config,
+            limits=TINY,
         )
         self.port = self._server.port
         self._server.start()

@@ -72,11 +72,12 @@ class Launcher:
             self.running[name] = os.pidfd_open(pid)
         return pid
 
-    def start_master(self, binlogs: Path) -> None:
+    def start_master(self, binlogs: Path, *options: str) -> None:
         """Start a master, on the port of the one before, and wait until it listens."""
         note = self.directory / "port"
         note.unlink(missing_ok=True)
-        self.start("master", "master", str(binlogs), "--port", str(self.port), "--port-file", str(note))
+        listen = ("--port", str(self.port), "--port-file", str(note))
+        self.start("master", "master", str(binlogs), *listen, *options)
         wait_until(note.exists, lambda: self.log("master"))
         self.port = int(note.read_text())
 

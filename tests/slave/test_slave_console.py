@@ -1,4 +1,4 @@
-"""Filters that a master imposes, and errors of threads, as a slave's console shows them."""
+"""Filters that a master imposes, errors of threads, and TLS, as a slave's console shows them."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from dumpfilter.security.passwords import ScryptHash
 from dumpfilter.slave.report import report
 from dumpfilter.slave.targets import SummaryTarget
 from dumpfilter.slave.threads.applier import EventApplier
+from dumpfilter.sql.server_errors import SqlError
 from tests.slave.driven import Place, driven, expected, serving, wait_until
 from tests.slave.growing import GrowingCopy
 from tests.support import DATA
@@ -292,3 +293,94 @@ def test_an_error_of_the_applier_is_shown_until_the_next_start(data: Path, tmp_p
         slave.sql("START REPLICA")
         slave.expect_law(master)
         assert slave.status()["Last_SQL_Errno"] == 0
+
+
+# TLS
+
+
+FAR = "CHANGE REPLICATION SOURCE TO SOURCE_HOST='192.0.2.1'"
+"""A master on another machine. The address belongs to no machine (RFC 5737)."""
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("SOURCE_SSL=1", "the connection is encrypted, but the master's certificate is not verified"),
+        ("SOURCE_SSL=1, SOURCE_SSL_VERIFY_SERVER_CERT=0", "the master's certificate is not verified"),
+        (
+            "SOURCE_SSL_CA='/ca'",
+            "SOURCE_SSL is 0: the connection to the master is not encrypted, and SOURCE_SSL_CA",
+        ),
+        ("SOURCE_SSL=1, SOURCE_SSL_CA='/ca'", None),
+        ("SOURCE_SSL=1, SOURCE_SSL_CA='/ca', SOURCE_SSL_VERIFY_SERVER_CERT=0", None),
+        ("SOURCE_SSL=0", None),
+        ("SOURCE_SSL=0, SOURCE_SSL_CA=''", None),
+    ],
+)
+def test_a_connection_that_is_not_verified_has_a_warning(
+    tmp_path: Path, options: str, said: str | None
+) -> None:
+    with driven(tmp_path / "s") as slave:
+        notes = slave.sql(f"{FAR}, {options}").notes
+        assert len(notes) == (said is not None)
+        assert said is None or said in notes[0].message
+
+
+@pytest.mark.parametrize(
+    ("options", "number", "said"),
+    [
+        ("SOURCE_SSL=1, SOURCE_SSL_CERT='/c'", 1210, "SOURCE_SSL_CERT needs SOURCE_SSL_KEY"),
+        ("SOURCE_SSL=1, SOURCE_SSL_VERIFY_SERVER_CERT=1", 1210, "needs SOURCE_SSL_CA"),
+        ("SOURCE_SSL=1, SOURCE_SSL_CRL='/crl'", 1235, "SOURCE_SSL_CRL"),
+        ("SOURCE_SSL=1, SOURCE_SSL_CAPATH='/ca'", 1235, "SOURCE_SSL_CAPATH"),
+    ],
+)
+def test_tls_options_that_cannot_be_used_change_nothing(
+    tmp_path: Path, options: str, number: int, said: str
+) -> None:
+    with driven(tmp_path / "s") as slave:
+        slave.sql(f"{FAR}, SOURCE_USER='before'")
+        with pytest.raises(SqlError) as caught:
+            slave.sql(f"CHANGE REPLICATION SOURCE TO SOURCE_USER='after', {options}")
+        assert caught.value.number == number
+        assert said in caught.value.message
+        assert (slave.status()["Source_User"], slave.status()["Source_SSL_Allowed"]) == ("before", "No")
+
+
+@pytest.mark.parametrize("prefix", ["SOURCE", "MASTER"])
+def test_tls_options_are_shown_and_kept(tmp_path: Path, prefix: str) -> None:
+    with driven(tmp_path / "s") as slave:
+        slave.sql(
+            f"{FAR}, {prefix}_SSL=1, {prefix}_SSL_CA='/ca', {prefix}_SSL_CERT='/cert', {prefix}_SSL_KEY='/key'"
+        )
+        wanted = {
+            "Source_SSL_Allowed": "Yes",
+            "Source_SSL_CA_File": "/ca",
+            "Source_SSL_Cert": "/cert",
+            "Source_SSL_Key": "/key",
+            "Source_SSL_Verify_Server_Cert": "Yes",
+        }
+        slave.restart()
+        assert wanted.items() <= slave.status().items()
+        (row,) = slave.table("performance_schema", "replication_connection_configuration")
+        columns = ("ALLOWED", "CA_FILE", "CERTIFICATE", "KEY", "VERIFY_SERVER_CERTIFICATE")
+        assert [row[f"SSL_{column}"] for column in columns] == ["YES", "/ca", "/cert", "/key", "YES"]
+        slave.sql(f"CHANGE REPLICATION SOURCE TO {prefix}_SSL_VERIFY_SERVER_CERT=0")
+        assert slave.status()["Source_SSL_Verify_Server_Cert"] == "No"
+        slave.sql(f"CHANGE REPLICATION SOURCE TO {prefix}_SSL=0")
+        assert slave.status()["Source_SSL_Allowed"] == "No"
+
+
+@pytest.mark.parametrize("by_start", [True, False])
+def test_a_password_does_not_travel_in_the_clear(tmp_path: Path, by_start: bool) -> None:
+    with driven(tmp_path / "s") as slave:
+        if by_start:
+            slave.sql(FAR)
+            slave.sql("START REPLICA USER='repl' PASSWORD='secret'")
+        else:
+            slave.sql(f"{FAR}, SOURCE_USER='repl', SOURCE_PASSWORD='secret'")
+            slave.sql("START REPLICA")
+        wait_until(lambda: slave.status()["Last_IO_Errno"])
+        text = slave.status()["Last_IO_Error"]
+        assert "the password of user 'repl' would travel unencrypted to another machine" in text
+        assert "secret" not in text

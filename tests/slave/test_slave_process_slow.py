@@ -234,7 +234,10 @@ def last_line(launcher: Launcher) -> str:
         (["--master", "a=127.0.0.1:1", "--master", "A=127.0.0.1:2"], "there is another one for channel 'a'"),
         (["--master", "127.0.0.1:1", "--replicate-do-table=m1:x"], "--replicate-do-table=x"),
         (["--master", "127.0.0.1:1", "--replicate-rewrite-db=m1:x"], "--replicate-rewrite-db=x"),
-        (["--master", "127.0.0.1:1", "--console-port", "0", "--console-host", "0.0.0.0"], "needs a password"),
+        (
+            ["--master", "127.0.0.1:1", "--console-port", "0", "--console-host", "0.0.0.0"],
+            "without a password",
+        ),
         (
             ["--master", "127.0.0.1:1", "--console-port", "0", "--tls-cert", "/nowhere/c", "--tls-key", "/k"],
             "--tls-cert=/nowhere/c: cannot be read: No such file or directory",

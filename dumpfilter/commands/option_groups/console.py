@@ -12,14 +12,16 @@ from dumpfilter.commands.option_groups.group import OptionGroup
 from dumpfilter.commands.option_groups.passwords import CONSOLE_VARIABLE, make_password, read_password
 
 if TYPE_CHECKING:
+    from dumpfilter.commands.option_groups.protection import ProtectionOptions
     from dumpfilter.console.endpoint import ConsoleEndpoint
+    from dumpfilter.security.tls import TlsSource
 
 PANEL = "Console"
 
 
 @dataclass(frozen=True)
 class ConsoleOptions(OptionGroup):
-    """The options of an SQL console: its port, its user's password, and its TLS certificate."""
+    """The options of an SQL console: its port and its user's password."""
 
     console_port: Annotated[
         int | None,
@@ -45,27 +47,6 @@ class ConsoleOptions(OptionGroup):
             rich_help_panel=PANEL,
         ),
     ] = None
-    tls_cert: Annotated[
-        Path | None,
-        typer.Option(
-            help="The console's certificate, PEM, and after it those of its issuers. Without this option the console "
-            "makes a certificate.",
-            metavar="FILE",
-            rich_help_panel=PANEL,
-        ),
-    ] = None
-    tls_key: Annotated[
-        Path | None,
-        typer.Option(help="The certificate's private key, PEM.", metavar="FILE", rich_help_panel=PANEL),
-    ] = None
-    tls_ca: Annotated[
-        Path | None,
-        typer.Option(
-            help="A client of the console that shows a certificate must have one signed by this CA, PEM.",
-            metavar="FILE",
-            rich_help_panel=PANEL,
-        ),
-    ] = None
 
     audit_log: Annotated[
         Path | None,
@@ -77,13 +58,15 @@ class ConsoleOptions(OptionGroup):
         ),
     ] = None
 
-    def endpoint(self, host: str, user: str | None) -> ConsoleEndpoint | None:
-        """Return address, login and TLS files of the console, or None without ``--console-port``.
+    def endpoint(
+        self, host: str, user: str | None, protection: ProtectionOptions, tls: TlsSource | None
+    ) -> ConsoleEndpoint | None:
+        """Return address, login and TLS settings of the console, or None without ``--console-port``.
 
-        Raises OptionError for a password file that cannot be read or made.
+        ``tls`` are the settings of ``protection``'s files. Raises OptionError for a password file that
+        cannot be read or made.
         """
         from dumpfilter.console.endpoint import ConsoleEndpoint
-        from dumpfilter.security.tls import TlsFiles
 
         if self.console_port is None:
             return None
@@ -96,5 +79,7 @@ class ConsoleOptions(OptionGroup):
             user=user,
             password=read_password(path, CONSOLE_VARIABLE),
             new_password_file=path if made else None,
-            tls=TlsFiles(self.tls_cert, self.tls_key, self.tls_ca),
+            tls=tls,
+            ca=protection.tls_ca,
+            insecure=protection.insecure,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import Parameter
-from typing import Annotated, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 
 import typer
 
@@ -15,7 +15,11 @@ from dumpfilter.filter.rules import (
     EffectiveRuleKind,
     FilterSemantics,
     RuleKind,
+    make_rule,
 )
+
+if TYPE_CHECKING:
+    from dumpfilter.filter.channels import ChannelFilters
 
 PANEL = "Filter"
 
@@ -83,3 +87,15 @@ class SlaveFilterOptions(OptionGroup):
         """Return a group object for the values that Typer parsed, by parameter name."""
         rules = gather(values, cls._OPTIONS)
         return cls(rules, values["filter_semantics"], values["lower_case_table_names"])
+
+    def channel_filters(self) -> ChannelFilters:
+        """Return the filters of the channels. Raises OptionError for rules that contradict the semantics."""
+        from dumpfilter.filter.channels import ChannelFilters, split_channel
+
+        filters = ChannelFilters()
+        for kind, values in self.values.items():
+            self.semantics.check(kind)
+            for value in values:
+                channel, rule = split_channel(value)
+                filters.startup(channel, [make_rule(kind, rule)])
+        return filters

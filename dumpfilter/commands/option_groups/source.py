@@ -4,25 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dumpfilter.commands.option_groups.addresses import parse_masters
 from dumpfilter.commands.option_groups.group import OptionGroup
 from dumpfilter.commands.option_groups.passwords import SOURCE_VARIABLE, read_password
+from dumpfilter.commands.option_groups.source_tls import PANEL, SourceTlsOptions, source_option
 from dumpfilter.errors import OptionError
 from dumpfilter.options.defaults import CONNECT_RETRY, FIRST_EVENT, HEARTBEAT_PERIOD, NET_TIMEOUT
 
 if TYPE_CHECKING:
     from dumpfilter.commands.option_groups.slave import OriginOptions
     from dumpfilter.slave.state.source_info import SourceInfo
-
-PANEL = "Master"
-
-
-def _option(help: str, **more: Any) -> Any:
-    return typer.Option(help=help, rich_help_panel=PANEL, **more)
 
 
 @dataclass(frozen=True)
@@ -31,14 +26,14 @@ class SourceOptions(OptionGroup):
 
     master: Annotated[
         list[str] | None,
-        _option(
+        source_option(
             "Address of the master; with a name before it, of that channel's. Repeatable. Without it the "
             "channels are those that were configured before, or by statements.",
             metavar="[CHANNEL=]HOST:PORT",
         ),
     ] = None
     channel: Annotated[
-        str, _option("The channel of a --master without a name; empty is the default one.")
+        str, source_option("The channel of a --master without a name; empty is the default one.")
     ] = ""
     auto_position: Annotated[
         bool,
@@ -48,33 +43,35 @@ class SourceOptions(OptionGroup):
             rich_help_panel=PANEL,
         ),
     ] = False
-    start_file: Annotated[str, _option("Binlog to begin with the first time. Without it the oldest.")] = ""
+    start_file: Annotated[
+        str, source_option("Binlog to begin with the first time. Without it the oldest.")
+    ] = ""
     start_position: Annotated[
         int,
-        _option("Offset in --start-file to begin at the first time, bytes.", min=FIRST_EVENT),
+        source_option("Offset in --start-file to begin at the first time, bytes.", min=FIRST_EVENT),
     ] = FIRST_EVENT
-    source_user: Annotated[str, _option("The user to register as, where the master has a list of users.")] = (
-        ""
-    )
+    source_user: Annotated[
+        str, source_option("The user to register as, where the master has a list of users.")
+    ] = ""
     source_password_file: Annotated[
         Path | None,
-        _option(
+        source_option(
             "A file whose first line is the user's password. Without it the password is that of the environment "
             f"variable {SOURCE_VARIABLE}."
         ),
     ] = None
     connect_retry: Annotated[
-        float, _option("Longest wait between two attempts to connect, seconds.", min=0.05)
+        float, source_option("Longest wait between two attempts to connect, seconds.", min=0.05)
     ] = CONNECT_RETRY
     retry_count: Annotated[
-        int, _option("Give up after so many failed attempts in a row; 0: never.", min=0)
+        int, source_option("Give up after so many failed attempts in a row; 0: never.", min=0)
     ] = 86_400
     replica_net_timeout: Annotated[
-        float, _option("Seconds of silence after which the connection counts as lost.", min=0.1)
+        float, source_option("Seconds of silence after which the connection counts as lost.", min=0.1)
     ] = NET_TIMEOUT
     heartbeat_period: Annotated[
         float | None,
-        _option(
+        source_option(
             "Seconds of silence after which the master sends a heartbeat. Without it half of --replica-net-timeout "
             f"({HEARTBEAT_PERIOD:g}).",
             min=0.001,
@@ -92,7 +89,7 @@ class SourceOptions(OptionGroup):
                 f"period below --replica-net-timeout={self.replica_net_timeout:g}"
             )
 
-    def infos(self, origin: OriginOptions) -> list[SourceInfo]:
+    def infos(self, origin: OriginOptions, tls: SourceTlsOptions) -> list[SourceInfo]:
         """Return the configuration of one replication channel for each ``--master``. Raises OptionError."""
         from dumpfilter.slave.state.source_info import SourceInfo
 
@@ -114,6 +111,7 @@ class SourceOptions(OptionGroup):
                 ignore_server_ids=origin.ignore_server_ids or [],
                 do_domain_ids=origin.do_domain_ids or [],
                 ignore_domain_ids=origin.ignore_domain_ids or [],
+                **tls.members(),
                 filter_on=origin.filter_on.name,  # type: ignore[arg-type]  # pydantic checks it
             )
             for channel, host, port in parse_masters(self.master or [], self.channel)

@@ -1,0 +1,64 @@
+"""The options that protect a process's ports: its TLS certificate, and the permission to do without protection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dumpfilter.commands.option_groups.group import OptionGroup
+
+if TYPE_CHECKING:
+    from dumpfilter.security.reloading import ReloadingTls
+
+PANEL = "TLS"
+
+
+@dataclass(frozen=True)
+class ProtectionOptions(OptionGroup):
+    """The options of a process's TLS certificate, which all of its ports use."""
+
+    tls_cert: Annotated[
+        Path | None,
+        typer.Option(
+            help="The certificate of this process, PEM, and after it those of its issuers. With it a master serves "
+            "slaves over TLS alone. Without it a console makes a certificate. A changed file is read again.",
+            metavar="FILE",
+            rich_help_panel=PANEL,
+        ),
+    ] = None
+    tls_key: Annotated[
+        Path | None,
+        typer.Option(help="The certificate's private key, PEM.", metavar="FILE", rich_help_panel=PANEL),
+    ] = None
+    tls_ca: Annotated[
+        Path | None,
+        typer.Option(
+            help="The CA of clients' certificates, PEM. A client of the console that shows a certificate must have "
+            "one signed by this CA.",
+            metavar="FILE",
+            rich_help_panel=PANEL,
+        ),
+    ] = None
+    insecure: Annotated[
+        bool,
+        typer.Option(
+            "--insecure",
+            help="Serve other machines even without TLS or without users. Anybody on the network can then read and "
+            "change what this process serves.",
+            rich_help_panel=PANEL,
+        ),
+    ] = False
+
+    def tls(self, *, for_grpc: bool = False) -> ReloadingTls | None:
+        """Return the TLS settings of the files, or None without ``--tls-cert`` and ``--tls-key``.
+
+        With ``for_grpc`` the key must be of a kind that gRPC can use. Raises OptionError for files that cannot be used.
+        """
+        from dumpfilter.security.reloading import ReloadingTls
+        from dumpfilter.security.tls import TlsFiles
+
+        files = TlsFiles(self.tls_cert, self.tls_key, self.tls_ca)
+        return ReloadingTls(files, for_grpc=for_grpc) if files.has_certificate else None

@@ -1,0 +1,104 @@
+"""The address at which a master waits for slaves, with TLS and the check that strangers cannot use it."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import grpc
+
+from dumpfilter.errors import OptionError
+from dumpfilter.security.exposure import Lack, check_listener
+from dumpfilter.security.tls import ServerTls, TlsSource
+
+
+@dataclass(frozen=True)
+class ListenAddress:
+    """The address at which a master waits for slaves, and the protection of the connections."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    """The TCP port. With 0 the operating system chooses a free port."""
+    tls: TlsSource | None = None
+    """The certificate and key of the master. None: slaves connect without TLS."""
+    require_slave_certificate: bool = False
+    """Whether each slave must show a certificate that the CA of ``tls`` has signed (mutual TLS)."""
+    insecure: bool = False
+    """Whether the master may serve other machines without TLS or without a login (``--insecure``)."""
+
+    def __post_init__(self) -> None:
+        """Raise OptionError when slaves shall show certificates and there is no CA to check the certificates."""
+        if self.require_slave_certificate and (self.tls is None or self.tls.current().ca is None):
+            raise OptionError(
+                "--tls-require-slave-cert needs --tls-ca, the CA that signs the slaves' certificates, and --tls-cert "
+                "and --tls-key: give all of them"
+            )
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if _is_bare_ipv6(self.host) else self.host
+        return f"{host}:{self.port}"
+
+    def check_exposure(self, users: Mapping[str, object]) -> str | None:
+        """Check that a master with these ``users`` may listen here, and return a warning if only ``--insecure`` does.
+
+        Raises Exposed when the master would serve other machines without TLS or without a login.
+        """
+        lacks = []
+        if self.tls is None:
+            lacks.append(Lack("without TLS", "give --tls-cert and --tls-key"))
+        if not users and not self.require_slave_certificate:
+            lacks.append(
+                Lack(
+                    "without a login",
+                    "name users ([[user]] in the file of --config), or demand certificates with --tls-ca and "
+                    "--tls-require-slave-cert",
+                )
+            )
+        return check_listener("the master", "--host", self.host, lacks, insecure=self.insecure)
+
+    def open_port(self, server: grpc.Server) -> int:
+        """Make a gRPC server listen here, and return the port. Raises OptionError when the address cannot be used."""
+        try:
+            if self.tls is None:
+                port = server.add_insecure_port(str(self))
+            else:
+                port = server.add_secure_port(str(self), self._credentials(self.tls))
+        except RuntimeError:
+            port = 0
+        if not port:
+            unusable = "" if self.tls is None else ", or gRPC cannot use the certificate of --tls-cert"
+            raise OptionError(
+                f"cannot listen on {self}: the port is taken, or the address is not this machine's{unusable}; choose "
+                "others with --host and --port"
+            )
+        return port
+
+    def _credentials(self, tls: TlsSource) -> grpc.ServerCredentials:
+        """Return gRPC credentials that ask ``tls`` for the certificate before each handshake."""
+        used = tls.current()
+
+        def renewed() -> grpc.ServerCertificateConfiguration | None:
+            nonlocal used
+            now = tls.current()
+            if now is used:
+                return None
+            used = now
+            return self._configuration(now)
+
+        return grpc.dynamic_ssl_server_credentials(
+            self._configuration(used),
+            renewed,  # type: ignore[arg-type]  # The stubs do not know that None stands for an unchanged certificate.
+            require_client_authentication=self.require_slave_certificate,
+        )
+
+    def _configuration(self, tls: ServerTls) -> grpc.ServerCertificateConfiguration:
+        roots = tls.ca if self.require_slave_certificate else None
+        return grpc.ssl_server_certificate_configuration([(tls.key, tls.certificates)], roots)
+
+
+def _is_bare_ipv6(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).version == 6
+    except ValueError:
+        return False

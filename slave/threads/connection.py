@@ -1,0 +1,83 @@
+"""The gRPC connection from a slave to its master, with or without TLS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import grpc
+import structlog
+
+from dumpfilter.errors import OptionError, TlsError
+from dumpfilter.security.exposure import is_loopback
+from dumpfilter.slave.source_tls import Verification
+from dumpfilter.slave.threads.master_options import MasterOptions
+from dumpfilter.slave.tls_trial import agree, speaks_tls
+
+log = structlog.get_logger("dumpfilter.slave")
+
+CHANNEL_OPTIONS = (
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.http2.max_pings_without_data", 0),
+    # gRPC must not reuse connections or wait between attempts by itself, because the slave's class Backoff decides how
+    # long the slave waits before it connects again.
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.enable_retries", 0),
+)
+
+_NEVER_CONNECTED = ("Connection refused", "DNS", "imeout", "nreachable", "No route")
+"""Parts of gRPC's texts for masters that the slave has not reached at all."""
+
+
+def open_channel(options: MasterOptions, stopped: Callable[[], bool]) -> grpc.Channel:
+    """Return a gRPC channel to the master, with TLS if the options ask for TLS. The caller closes the channel.
+
+    ``stopped`` tells whether the slave stops, which ends a waiting TLS handshake. Raises TlsError when slave and master
+    cannot agree on TLS, and Unreachable when no master answers the handshake. Raises OptionError when a password would
+    travel unencrypted to another machine.
+    """
+    if options.tls is None:
+        _refuse_plain_password(options)
+        return grpc.insecure_channel(options.address, options=CHANNEL_OPTIONS)
+    if options.tls.verification is Verification.REQUIRED:
+        log.warning(
+            "the connection is encrypted, but the master's certificate is not verified: somebody in between can read "
+            "and change everything; give SOURCE_SSL_CA (--source-ssl-ca)",
+            master=options.address,
+            channel=options.channel,
+        )
+    host, port = _split(options.address)
+    expected = agree(options.tls, host, port, stopped)
+    credentials = grpc.ssl_channel_credentials(expected.roots, expected.key, expected.certificate)
+    name = () if expected.name is None else (("grpc.ssl_target_name_override", expected.name),)
+    return grpc.secure_channel(options.address, credentials, options=(*CHANNEL_OPTIONS, *name))
+
+
+def explain_failure(options: MasterOptions, error: grpc.RpcError, stopped: Callable[[], bool]) -> None:
+    """Raise TlsError if a call without TLS failed because the master speaks TLS. Otherwise do nothing."""
+    details = error.details() or ""
+    if (
+        options.tls is not None
+        or error.code() is not grpc.StatusCode.UNAVAILABLE
+        or any(reason in details for reason in _NEVER_CONNECTED)
+        or not speaks_tls(*_split(options.address), stopped)
+    ):
+        return
+    raise TlsError(
+        f"master {options.address}: the master speaks TLS alone: set SOURCE_SSL=1 and SOURCE_SSL_CA (--source-ssl-ca)"
+    ) from error
+
+
+def _refuse_plain_password(options: MasterOptions) -> None:
+    if not options.password or options.plain_password or is_loopback(_split(options.address)[0]):
+        return
+    raise OptionError(
+        f"master {options.address}: the password of user {options.user!r} would travel unencrypted to another machine: "
+        "set SOURCE_SSL=1 and SOURCE_SSL_CA (--source-ssl-ca), or allow it with --source-plain-password"
+    )
+
+
+def _split(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    return host.removeprefix("[").removesuffix("]"), int(port)

@@ -1,0 +1,368 @@
+"""The trial: a TLS handshake that a slave makes with its master before gRPC connects.
+
+gRPC says little about a handshake that failed, and always verifies the master's certificate. Therefore the slave
+first makes a handshake by itself, the trial. The trial tells the reason of a failure, and fetches the certificate that
+gRPC shall expect when the user wants less verification.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.x509.oid import NameOID
+
+from dumpfilter.errors import TlsError
+from dumpfilter.security.tls import GRPC_KEYS, ssl_reason, suits_grpc
+from dumpfilter.slave.source_tls import SourceTls, Verification
+
+TRIAL_SECONDS = 10.0
+"""The longest time that a trial handshake takes, seconds."""
+
+_PLAIN_TRIAL_SECONDS = 2.0
+"""The longest time for the question whether a master speaks TLS, seconds. It follows a connection that broke off."""
+
+_POLL_MILLISECONDS = 50
+"""The interval at which a trial looks whether the slave stops, milliseconds."""
+
+_PROTOCOL = "h2"
+"""The name of HTTP/2 in TLS. gRPC speaks HTTP/2, and a gRPC server refuses clients that do not name the protocol."""
+
+
+_T = TypeVar("_T")
+_Address = tuple[Any, Any, int, str, Any]
+"""An entry of ``getaddrinfo``: family, kind, protocol, canonical name and address."""
+
+
+class Unreachable(Exception):
+    """The signal that a trial reached no server, or that the server did not answer. The text gives the reason."""
+
+
+class _NoTls(TlsError):
+    """The error of a slave whose master answers a TLS handshake with something else."""
+
+
+class _HungUp(Unreachable):
+    """The signal that a master completed the handshake and closed the connection.
+
+    In TLS 1.3 a server looks at the client's certificate after the client's part of the handshake. A gRPC server that
+    refuses the certificate, or misses one, closes the connection without a reason.
+    """
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The PEM texts with which gRPC connects, and the name that gRPC shall find in the master's certificate."""
+
+    roots: bytes
+    certificate: bytes | None
+    key: bytes | None = field(repr=False)
+    name: str | None
+    """The name to expect instead of the master's host. None: the host itself."""
+
+
+def agree(tls: SourceTls, host: str, port: int, stopped: Callable[[], bool]) -> Expected:
+    """Make a trial handshake with the master, and return what gRPC shall use and expect.
+
+    Raises TlsError when slave and master cannot agree on TLS, and Unreachable when no server answers. ``stopped`` tells
+    whether the slave stops, which ends the trial.
+    """
+    trial = _Trial(tls, host, port)
+    roots, certificate, key = (_read(option, path) for option, path in _files(tls))
+    if certificate is not None:
+        _check_own(tls, certificate)
+    context = trial.context()
+    limit = _Limit(time.monotonic() + TRIAL_SECONDS, stopped)
+    try:
+        presented = trial.handshake(context, limit)
+    except _HungUp:
+        # A master that is being stopped hangs up, too. The second trial then meets a closed port.
+        try:
+            presented = trial.handshake(context, limit)
+        except _HungUp:
+            raise trial.refused() from None
+    if tls.verification is Verification.VERIFY_IDENTITY:
+        return Expected(roots or b"", certificate, key, None)
+    name = trial.name_in(presented)
+    if tls.verification is Verification.VERIFY_CA:
+        return Expected(roots or b"", certificate, key, name)
+    return Expected(ssl.DER_cert_to_PEM_cert(presented).encode(), certificate, key, name)
+
+
+def speaks_tls(host: str, port: int, stopped: Callable[[], bool]) -> bool:
+    """Tell whether a server that broke off a connection without TLS answers a TLS handshake."""
+    context = _client_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    trial = _Trial(SourceTls(), host, port)
+    try:
+        trial.handshake(context, _Limit(time.monotonic() + _PLAIN_TRIAL_SECONDS, stopped))
+    except (_NoTls, Unreachable) as error:
+        return isinstance(error, _HungUp)
+    except TlsError:
+        return True
+    return True
+
+
+@dataclass(frozen=True)
+class _Limit:
+    """The end of a trial: a time (``time.monotonic``), or the end of the slave."""
+
+    deadline: float
+    stopped: Callable[[], bool]
+
+    def check(self) -> None:
+        """Raise Unreachable if the trial must end now."""
+        if self.stopped():
+            raise Unreachable("the slave stops")
+        if time.monotonic() >= self.deadline:
+            raise Unreachable("the master did not answer in time")
+
+    def wait(self, connection: socket.socket, *, to_write: bool = False) -> None:
+        """Wait until a socket can be read or written. Raises Unreachable if the trial ends before."""
+        poll = select.poll()
+        poll.register(connection, select.POLLOUT if to_write else select.POLLIN)
+        while not poll.poll(_POLL_MILLISECONDS):
+            self.check()
+
+    def until_done(self, connection: ssl.SSLSocket, step: Callable[[], _T]) -> _T:
+        """Repeat a step of a TLS connection until the step needs no more data from the network."""
+        while True:
+            self.check()
+            try:
+                return step()
+            except ssl.SSLWantReadError:
+                self.wait(connection)
+            except ssl.SSLWantWriteError:
+                self.wait(connection, to_write=True)
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """A trial handshake with a master, and the texts of the errors about the master."""
+
+    tls: SourceTls
+    host: str
+    port: int
+
+    @property
+    def master(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"master {host}:{self.port}"
+
+    def context(self) -> ssl.SSLContext:
+        """Return the context of Python's ``ssl`` for the options. Raises TlsError for files that cannot be used."""
+        tls = self.tls
+        context = _client_context()
+        context.check_hostname = tls.verification is Verification.VERIFY_IDENTITY
+        if tls.verification is Verification.REQUIRED:
+            context.verify_mode = ssl.CERT_NONE
+        try:
+            if tls.ca:
+                context.load_verify_locations(tls.ca)
+        except (ssl.SSLError, OSError):
+            raise TlsError(
+                f"SOURCE_SSL_CA={tls.ca}: holds no certificate in PEM, which begins with -----BEGIN CERTIFICATE-----"
+            ) from None
+        try:
+            if tls.certificate:
+                # The function stands for the password of the key. Without it OpenSSL asks on the terminal.
+                context.load_cert_chain(tls.certificate, tls.key, lambda: b"")
+        except (ssl.SSLError, OSError) as error:
+            reason = ssl_reason(error) if isinstance(error, ssl.SSLError) else str(error)
+            raise TlsError(
+                f"SOURCE_SSL_CERT={tls.certificate}, SOURCE_SSL_KEY={tls.key}: they are no PEM certificate with its "
+                f"unencrypted private key ({reason})"
+            ) from None
+        return context
+
+    def handshake(self, context: ssl.SSLContext, limit: _Limit) -> bytes:
+        """Connect, make a handshake, wait for the master's first byte, and return the master's certificate as DER."""
+        try:
+            with self._connect(limit) as plain:
+                connection = context.wrap_socket(
+                    plain, server_hostname=self.host, do_handshake_on_connect=False
+                )
+                with connection:
+                    limit.until_done(connection, connection.do_handshake)
+                    # The first byte of HTTP/2 tells that the master has accepted the slave.
+                    if not limit.until_done(connection, lambda: _first_byte(connection)):
+                        raise _HungUp("the master closed the connection after the TLS handshake")
+                    presented = connection.getpeercert(binary_form=True)
+        except ssl.SSLCertVerificationError as error:
+            raise self._not_trusted(error) from None
+        except ssl.SSLError as error:
+            raise self._failed(error) from None
+        except (OSError, ValueError, OverflowError) as error:
+            # Impossible hosts and ports are ValueError and OverflowError.
+            raise Unreachable(getattr(error, "strerror", None) or str(error)) from None
+        return presented or b""
+
+    def _connect(self, limit: _Limit) -> socket.socket:
+        last = OSError("the name has no address")
+        for family, kind, protocol, _, address in self._resolve(limit):
+            connection = socket.socket(family, kind, protocol)
+            try:
+                connection.setblocking(False)
+                if connection.connect_ex(address):
+                    limit.wait(connection, to_write=True)
+                number = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                if not number:
+                    return connection
+                last = OSError(number, os.strerror(number))
+            except OSError as error:
+                last = error
+            except BaseException:
+                connection.close()
+                raise
+            connection.close()
+        raise last
+
+    def _resolve(self, limit: _Limit) -> list[_Address]:
+        """Return the addresses of the master's host. A thread asks, because nothing interrupts getaddrinfo."""
+        answer: Future[list[_Address]] = Future()
+
+        def ask() -> None:
+            try:
+                answer.set_result(socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM))
+            except BaseException as error:
+                answer.set_exception(error)
+
+        threading.Thread(target=ask, name="slave-resolver", daemon=True).start()
+        while True:
+            try:
+                return answer.result(_POLL_MILLISECONDS / 1000)
+            except TimeoutError:
+                limit.check()
+
+    def _not_trusted(self, error: ssl.SSLCertVerificationError) -> TlsError:
+        reason = error.verify_message.rstrip(".")
+        cures = {
+            _EXPIRED: "renew the certificate on the master",
+            _NOT_YET_VALID: "compare the clocks of both machines",
+            _OTHER_HOST: _HOST_CURE,
+            _OTHER_ADDRESS: _HOST_CURE,
+        }
+        cure = cures.get(
+            error.verify_code, f"is SOURCE_SSL_CA={self.tls.ca} the CA that signed the certificate?"
+        )
+        return TlsError(f"{self.master}: the master's certificate is refused ({reason}): {cure}")
+
+    def _failed(self, error: ssl.SSLError) -> TlsError:
+        if "ALERT" in (error.reason or ""):
+            return self.refused(f" ({ssl_reason(error)})")
+        if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
+            raise Unreachable("the master closed the connection in the handshake")
+        return _NoTls(
+            f"{self.master}: the master does not speak TLS, and SOURCE_SSL=1 demands TLS ({ssl_reason(error)}): start "
+            "the master with --tls-cert and --tls-key, or set SOURCE_SSL=0 (--no-source-ssl)"
+        )
+
+    def refused(self, reason: str = "") -> TlsError:
+        """Return the error for a master that refuses the slave's certificate, or the lack of a certificate."""
+        if not self.tls.certificate:
+            return TlsError(
+                f"{self.master}: the master refuses the TLS connection{reason}: it probably demands a certificate of "
+                "the slave: give SOURCE_SSL_CERT and SOURCE_SSL_KEY (--source-ssl-cert, --source-ssl-key)"
+            )
+        return TlsError(
+            f"{self.master}: the master refuses SOURCE_SSL_CERT={self.tls.certificate}{reason}: is the certificate "
+            "valid, and signed by the CA that the master's --tls-ca names?"
+        )
+
+    def name_in(self, presented: bytes) -> str:
+        """Return a name that gRPC can find in the master's certificate (DER). Raises TlsError for an unusable one."""
+        try:
+            certificate = x509.load_der_x509_certificate(presented)
+            expires = certificate.not_valid_after_utc
+            names = _names(certificate)
+        except (ValueError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as error:
+            raise TlsError(
+                f"{self.master}: the master's certificate cannot be read ({error}): give the master another one"
+            ) from None
+        if expires < datetime.now(UTC):
+            raise TlsError(
+                f"{self.master}: the master's certificate expired on {expires:%Y-%m-%d %H:%M} UTC: renew the "
+                "certificate on the master"
+            )
+        if not names:
+            raise TlsError(
+                f"{self.master}: the master's certificate names no host: give the master a certificate with a name "
+                "(subjectAltName)"
+            )
+        return names[0].replace("*", "any", 1)
+
+
+def _names(certificate: x509.Certificate) -> list[str]:
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return [str(each.value) for each in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    return [
+        *names.get_values_for_type(x509.DNSName),
+        *(str(address) for address in names.get_values_for_type(x509.IPAddress)),
+    ]
+
+
+def _check_own(tls: SourceTls, certificate: bytes) -> None:
+    """Raise TlsError if gRPC cannot use the slave's own certificate."""
+    try:
+        usable = suits_grpc(x509.load_pem_x509_certificate(certificate))
+    except (ValueError, UnsupportedAlgorithm):
+        return  # The trial reads the same file, and reports it with OpenSSL's reason.
+    if not usable:
+        raise TlsError(f"SOURCE_SSL_KEY={tls.key}: is of a kind that gRPC cannot use: {GRPC_KEYS}")
+
+
+# Numbers of OpenSSL (X509_V_ERR_…) for the reasons why a certificate is refused.
+_NOT_YET_VALID = 9
+_EXPIRED = 10
+_OTHER_HOST = 62
+_OTHER_ADDRESS = 64
+
+_HOST_CURE = (
+    "name the host in the master's certificate (subjectAltName), or connect to a name that the certificate has, or set "
+    "SOURCE_SSL_VERIFY_SERVER_CERT=0 to trust every certificate of the CA"
+)
+
+
+def _first_byte(connection: ssl.SSLSocket) -> bytes:
+    try:
+        return connection.recv(1)
+    except (ssl.SSLEOFError, ConnectionResetError):
+        return b""
+
+
+def _client_context() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols([_PROTOCOL])
+    # As in gRPC, a certificate in the CA's file is trusted even if another one has signed it.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    return context
+
+
+def _files(tls: SourceTls) -> tuple[tuple[str, str], ...]:
+    return ("SOURCE_SSL_CA", tls.ca), ("SOURCE_SSL_CERT", tls.certificate), ("SOURCE_SSL_KEY", tls.key)
+
+
+def _read(option: str, path: str) -> bytes | None:
+    if not path:
+        return None
+    try:
+        return Path(path).read_bytes()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise TlsError(f"{option}={path}: cannot be read: {reason}") from None

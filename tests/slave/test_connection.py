@@ -1,0 +1,33 @@
+"""The gRPC connection from a slave to its master. tests/slave/test_tls_trial.py has those with TLS."""
+
+from __future__ import annotations
+
+import grpc
+import pytest
+
+from dumpfilter.errors import OptionError
+from dumpfilter.slave.threads.connection import open_channel
+from dumpfilter.slave.threads.master_options import MasterOptions
+
+
+def to(host: str, **options: object) -> MasterOptions:
+    return MasterOptions(address=f"{host}:1", server_id=7, uuid="u", user="u", **options)  # type: ignore[arg-type]
+
+
+def test_a_password_does_not_travel_in_the_clear() -> None:
+    with pytest.raises(OptionError, match=r"master 192\.0\.2\.1:1: the password of user 'u' .* SOURCE_SSL=1"):
+        open_channel(to("192.0.2.1", password="secret"), lambda: False)
+
+
+@pytest.mark.parametrize(
+    ("host", "options"),
+    [
+        ("127.0.0.1", {"password": "secret"}),
+        ("localhost", {"password": "secret"}),
+        ("192.0.2.1", {"password": "secret", "plain_password": True}),
+        ("192.0.2.1", {"password": ""}),
+    ],
+)
+def test_a_password_that_may_travel(host: str, options: dict[str, object]) -> None:
+    with open_channel(to(host, **options), lambda: False) as channel:
+        assert isinstance(channel, grpc.Channel)
