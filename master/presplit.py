@@ -32,6 +32,7 @@ from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.fileset import BinlogFile
+from dumpfilter.index.segment import NO_DROPPED_RUNS
 from dumpfilter.master.register import FilterChange
 from dumpfilter.printable import printable
 from dumpfilter.split_set.directory import SplitDirectory, SplitGone, Stretches, Transactions, read_stretches
@@ -424,6 +425,7 @@ class _Chunks:
             source,
             self._transactions.number[first:stop],
             kept,
+            NO_DROPPED_RUNS,
             NO_HITS,
         )
         return gaps
@@ -439,7 +441,7 @@ def _prolog(file: BinlogFile) -> bytes:
         header = EventHeader.unpack(head)
         if header.type in (EventType.PREVIOUS_GTIDS, EventType.GTID_LIST):
             return file.read_up_to(offset, header.size)
-        if header.type not in OF_FILES:
+        if header.type not in OF_FILES and header.type != EventType.IGNORABLE:
             break
         offset += header.size
     return b""

@@ -17,7 +17,7 @@ import structlog
 from dumpfilter.binlog.file_reads import unreadable
 from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.binlog.gtid import GtidSet
-from dumpfilter.binlog.gtid_sources import SourceNumbers, add_numbers
+from dumpfilter.binlog.gtid_sources import SourceNumbers, add_numbers, add_run
 from dumpfilter.errors import BinlogMissing, BinlogTruncated, BinlogUnsupported, DumpfilterError
 from dumpfilter.index.fileset import BinlogSet, identity_of
 from dumpfilter.index.previous_gtids import previous_gtids
@@ -379,8 +379,13 @@ def check_name(name: str) -> None:
 
 
 def add_transactions(gtids: GtidSet, segment: Segment, sources: SourceNumbers) -> None:
-    """Add the GTIDs of all transactions in a scanned segment to the set ``gtids``."""
+    """Add the GTIDs of all transactions in a scanned segment to the set ``gtids``.
+
+    In a relay log, transactions that the slave's master dropped count as well.
+    """
     for number in set(segment.txn_source[segment.txn_source >= 0].tolist()):
         add_numbers(
             gtids, sources.key(number, gtids.family), segment.txn_number[segment.txn_source == number]
         )
+    for number, first, last in segment.dropped.runs.tolist():
+        add_run(gtids, sources.key(number, gtids.family), first, last)

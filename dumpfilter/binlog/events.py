@@ -79,6 +79,7 @@ class Symbol(enum.IntEnum):
     PAYLOAD = 13, R.PAYLOAD, "ends: the payload holds the whole transaction"
     INCIDENT = 14, R.KEEP, "ends a transaction without BEGIN"
     ROWS_FRAGMENT = 15, R.ROWS, "the scan stops here: pieces of a rows event are not read"
+    IGNORABLE = 16, R.KEEP, "none; a Gap event of a slave's relay log has the role GAP"
 
 
 Writers = Literal["both", "mysql", "mariadb"]
@@ -184,7 +185,7 @@ class EventType(enum.IntEnum):
     DELETE_ROWS_V1 = _rows(25, "Delete_rows_v1", _BOTH, "delete", 1)
     INCIDENT = EventKind(26, "Incident", _BOTH, _S.INCIDENT, "context_events.decode_incident")
     HEARTBEAT = EventKind(27, "Heartbeat", _BOTH, _S.OTHER, "context_events.decode_heartbeat")
-    IGNORABLE = EventKind(28, "Ignorable", _MYSQL)
+    IGNORABLE = EventKind(28, "Ignorable", _MYSQL, _S.IGNORABLE, "gap_events.decode_ignorable")
     ROWS_QUERY = EventKind(29, "Rows_query", _MYSQL, _S.CONTEXT, "context_events.decode_rows_query")
     WRITE_ROWS = _rows(30, "Write_rows", _MYSQL, "insert", 2)
     UPDATE_ROWS = _rows(31, "Update_rows", _MYSQL, "update", 2)

@@ -40,13 +40,28 @@ from dumpfilter.binlog.gtid_sources import SourceKey, add_run
 from dumpfilter.errors import BinlogCorrupt
 
 SIGNATURE = b"DUMPFLTR"
-_VERSION = 1
-_GAP = 1
-_HEAD = 2
+GAP_VERSION = 1
+"""The version of the layout."""
+KIND_GAP = 1
+"""The kind of a Gap event that tells of dropped transactions or of hits."""
+KIND_HEAD = 2
+"""The kind of the event that names the master, at the head of a relay log file."""
 _PREFIX = struct.Struct("<8sBB")
 _FIXED = struct.Struct("<QHI")
 _HIT = struct.Struct("<BQ")
 _RUN = struct.Struct("<QQ")
+
+# The layout of the body, in bytes, for compiled code.
+GAP_VERSION_AT = len(SIGNATURE)
+GAP_KIND_AT = GAP_VERSION_AT + 1
+GAP_END_AT = _PREFIX.size
+GAP_HITS_AT = GAP_END_AT + 8
+GAP_RUNS_AT = GAP_HITS_AT + 2
+GAP_LENGTH = _PREFIX.size + _FIXED.size
+"""The length of a Gap event's body without hits and runs, bytes."""
+GAP_HIT_LENGTH = _HIT.size
+GAP_NUMBERS_LENGTH = _RUN.size
+"""The length of the first and the last number of a run, bytes."""
 
 Integers = npt.NDArray[np.int64]
 
@@ -121,14 +136,14 @@ def is_gap_event(kind: int, body: bytes | memoryview) -> bool:
 
 def make_head(members: dict[str, Any], *, server_id: int, checksum: bool) -> bytes:
     """Return the event that tells the origin of a relay log file's events, as raw bytes."""
-    body = _PREFIX.pack(SIGNATURE, _VERSION, _HEAD) + json.dumps(members, sort_keys=True).encode()
+    body = _PREFIX.pack(SIGNATURE, GAP_VERSION, KIND_HEAD) + json.dumps(members, sort_keys=True).encode()
     return _event(body, server_id=server_id, end_log_pos=0, checksum=checksum)
 
 
 def make_gap(gap: Gap, *, server_id: int, checksum: bool) -> bytes:
     """Return a Gap event as raw bytes. :func:`with_gaps` makes many events at once."""
     parts = [
-        _PREFIX.pack(SIGNATURE, _VERSION, _GAP),
+        _PREFIX.pack(SIGNATURE, GAP_VERSION, KIND_GAP),
         _FIXED.pack(gap.end, len(gap.hits), len(gap.runs)),
         *(_HIT.pack(kind, count) for kind, count in gap.hits.items()),
         *(bytes([len(source)]) + source + _RUN.pack(first, last) for source, first, last in gap.runs),
@@ -143,6 +158,14 @@ def _event(body: bytes, *, server_id: int, end_log_pos: int, checksum: bool) -> 
     return raw + struct.pack("<I", zlib.crc32(raw)) if checksum else raw
 
 
+def decode_ignorable(body: bytes | memoryview) -> Gap | Head | None:
+    """Return the content of an Ignorable event: of a Gap event, or None for an event that a server wrote.
+
+    Raises BinlogCorrupt, without a place, for a malformed Gap event.
+    """
+    return parse_gap_event(body) if is_gap_event(EventType.IGNORABLE, body) else None
+
+
 def parse_gap_event(body: bytes | memoryview) -> Gap | Head:
     """Return the content of a Gap event. ``body`` is the event without header and checksum.
 
@@ -151,11 +174,11 @@ def parse_gap_event(body: bytes | memoryview) -> Gap | Head:
     data = bytes(body)
     try:
         signature, version, kind = _PREFIX.unpack_from(data)
-        if signature != SIGNATURE or version != _VERSION or kind not in (_GAP, _HEAD):
+        if signature != SIGNATURE or version != GAP_VERSION or kind not in (KIND_GAP, KIND_HEAD):
             raise BinlogCorrupt(
                 f"a Gap event has version {version} and kind {kind}, which this release does not know"
             )
-        if kind == _HEAD:
+        if kind == KIND_HEAD:
             members = json.loads(data[_PREFIX.size :])
             if not isinstance(members, dict):
                 raise ValueError
@@ -176,6 +199,8 @@ def parse_gap_event(body: bytes | memoryview) -> Gap | Head:
             if len(source) != length or not (length == 8 or length >= 16):
                 raise ValueError
             first, last = _RUN.unpack_from(data, at + 1 + length)
+            if not 0 < first <= last < 1 << 63:
+                raise ValueError
             runs.append((source, first, last))
             at += 1 + length + _RUN.size
         if at != len(data):
@@ -211,7 +236,7 @@ def with_gaps(events: bytes, gaps: GapColumns, *, server_id: int, checksum: bool
         gaps.hits_until,
         gaps.hit_kind,
         gaps.hit_count,
-        np.frombuffer(_PREFIX.pack(SIGNATURE, _VERSION, _GAP), np.uint8),
+        np.frombuffer(_PREFIX.pack(SIGNATURE, GAP_VERSION, KIND_GAP), np.uint8),
         np.uint32(server_id),
         checksum,
         out,

@@ -55,6 +55,21 @@ class SourceNumbers:
             self.count += 1
         return number
 
+    def number(self, key: SourceKey) -> int:
+        """Return the number of a GTID source. A source without a number gets the next number."""
+        first, second = key
+        if isinstance(first, bytes) and second:
+            return self.tagged(first, str(second))
+        raw = np.frombuffer(first, np.uint64) if isinstance(first, bytes) else np.array(key, np.uint64)
+        found = np.flatnonzero((self.raw[: self.count] == raw).all(axis=1))
+        if len(found):
+            return int(found[0])
+        if self.count >= len(self.raw):
+            self.grow()
+        self.raw[self.count] = raw
+        self.count += 1
+        return self.count - 1
+
     def grow(self) -> None:
         """Double the array of GTID sources, which the compiled scan cannot enlarge itself."""
         self.raw = np.concatenate([self.raw, np.zeros_like(self.raw)])
@@ -113,6 +128,22 @@ class Membership:
         first, last = found
         at = np.searchsorted(first, numbers, side="right") - 1
         return (at >= 0) & (numbers <= last[at])
+
+    def missing(self, key: SourceKey, first: int, last: int) -> list[tuple[int, int]]:
+        """Return the part of a run of gnos or seq_nos of a GTID source that the GTID set lacks, as runs."""
+        begins, ends = self._ranges.get(key[0] if self.family == "mariadb" else key, _NO_RANGES)
+        runs = []
+        k = int(np.searchsorted(ends, first))
+        while first <= last:
+            begin = int(begins[k]) if k < len(begins) else last + 1
+            if first < begin:
+                runs.append((first, min(last, begin - 1)))
+            first = int(ends[k]) + 1 if k < len(ends) else last + 1
+            k += 1
+        return runs
+
+
+_NO_RANGES = np.empty(0, np.int64), np.empty(0, np.int64)
 
 
 def empty_set(family: str) -> GtidSet:

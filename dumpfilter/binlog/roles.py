@@ -91,9 +91,15 @@ HIDDEN = 14
 No segment of an index has this role.
 """
 
+GAP = 15
+"""A Gap event of a slave's relay log, which tells what the slave's master dropped. The master never sends it.
+
+A Gap event between two transactions stands for dropped transactions. The master completes their GTIDs for its slaves.
+"""
+
 NAMES = (
     "FILE", "GTID", "FRAME", "CONTEXT", "TABLE_MAP", "ROWS", "ROWS_END", "STATEMENT", "DUMMY_ROWS", "KEEP", "XA",
-    "PAYLOAD", "REPLACED", "WITHHELD", "HIDDEN",
+    "PAYLOAD", "REPLACED", "WITHHELD", "HIDDEN", "GAP",
 )  # fmt: skip
 """The names of the roles, by their numbers."""
 
@@ -136,7 +142,8 @@ The master cannot decide about the rows event and sends it.
 SKIP = -6
 """The value in the column ``txn_subject`` for a transaction that the slave already has (GTID auto-position).
 
-The master neither sends nor reports the transaction.
+The master neither sends nor reports the transaction. Gap events of a relay log have this value, too. The master does
+not send them, and reports the GTIDs that they name.
 """
 
 PENDING = -9

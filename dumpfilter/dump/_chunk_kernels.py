@@ -30,16 +30,24 @@ def gtid_runs(sources, numbers, out):
     """
     n = np.int64(0)
     for t in range(sources.size):
-        if sources[t] < 0:
-            continue
-        if n and out[n - 1, RUN_SOURCE] == sources[t] and out[n - 1, RUN_LAST] + 1 == numbers[t]:
-            out[n - 1, RUN_LAST] = numbers[t]
-        else:
-            out[n, RUN_SOURCE] = sources[t]
-            out[n, RUN_FIRST] = numbers[t]
-            out[n, RUN_LAST] = numbers[t]
-            n += 1
+        if sources[t] >= 0:
+            n = _add_run(out, n, np.int64(0), sources[t], numbers[t], numbers[t])
     return n
+
+
+@njit(cache=True, nogil=True)
+def _add_run(out, n, begin, source, first, last):
+    """Add a run of GTIDs to the ``n`` rows of ``out``, and return the number of rows.
+
+    The run joins the last row if their numbers follow one another, and if this row is not before number ``begin``.
+    """
+    if n > begin and out[n - 1, RUN_SOURCE] == source and out[n - 1, RUN_LAST] + 1 == first:
+        out[n - 1, RUN_LAST] = last
+        return n
+    out[n, RUN_SOURCE] = source
+    out[n, RUN_FIRST] = first
+    out[n, RUN_LAST] = last
+    return n + 1
 
 
 @njit(cache=True, nogil=True)
@@ -58,24 +66,42 @@ def joined_runs(runs):
 
 
 @njit(cache=True, nogil=True)
-def summarize_chunks(chunks, first, sources, numbers, is_kept, completed):
+def summarize_chunks(chunks, first, sources, numbers, is_kept, dropped, completed):
     """Collect the GTIDs and count the transactions of each chunk, from transaction ``first`` on.
 
     Write the GTIDs of all transactions into ``completed`` as runs of consecutive GTIDs (:func:`gtid_runs`). Set the
-    last three fields of each chunk, which :func:`~dumpfilter.dump.decide.decide` leaves undefined.
+    last three fields of each chunk, which :func:`~dumpfilter.dump.decide.decide` leaves undefined. ``dropped`` has the
+    GTIDs that the Gap events of a relay log tell (:class:`~dumpfilter.index.segment.DroppedRuns`).
     """
+    gap_transactions, gap_until, gap_runs = dropped
+    g = np.searchsorted(gap_transactions, first)
     n_completed = np.int64(0)
     begin = np.int64(first)
     for c in range(chunks.size):
         end = chunks[c].transactions
         n_read = np.int64(0)
         n_dropped = np.int64(0)
+        first_of_chunk = n_completed
         for t in range(begin, end):
             if sources[t] != R.KEPT:
                 n_read += 1
                 if not is_kept[t]:
                     n_dropped += 1
-        n_completed += gtid_runs(sources[begin:end], numbers[begin:end], completed[n_completed:])
+            if sources[t] >= 0:
+                n_completed = _add_run(
+                    completed, n_completed, first_of_chunk, sources[t], numbers[t], numbers[t]
+                )
+            elif g < gap_transactions.size and gap_transactions[g] == t:
+                for k in range(gap_until[g - 1] if g else np.int64(0), gap_until[g]):
+                    n_completed = _add_run(
+                        completed,
+                        n_completed,
+                        first_of_chunk,
+                        gap_runs[k, RUN_SOURCE],
+                        gap_runs[k, RUN_FIRST],
+                        gap_runs[k, RUN_LAST],
+                    )
+                g += 1
         chunks[c].completed = n_completed
         chunks[c].transactions_read = n_read
         chunks[c].transactions_dropped = n_dropped
@@ -136,6 +162,7 @@ def find_gaps(
     sources,
     numbers,
     is_kept,
+    dropped,
     hits,
     n_kinds,
     places,
@@ -148,6 +175,8 @@ def find_gaps(
     Write each gap's offset, end, and the indexes after its last run and its last hits into ``places``. Write GTIDs into
     ``runs`` and hits into ``hits_out``. Return the numbers of gaps, runs and rows of hits.
     """
+    gap_transactions, gap_until, gap_runs = dropped
+    g = np.searchsorted(gap_transactions, first)
     acc = np.zeros(n_kinds, np.int64)
     n = np.int64(0)
     n_runs = np.int64(0)
@@ -158,7 +187,7 @@ def find_gaps(
         is_in_gap = False
         # A gap between two transactions that are sent is of use only with a GTID or with hits.
         has_more = False
-        gap_runs = n_runs
+        first_run = n_runs
         for t in range(begin, until[c]):
             if is_kept[t]:
                 if is_in_gap and has_more:
@@ -176,22 +205,26 @@ def find_gaps(
                 continue
             if not is_in_gap:
                 is_in_gap = True
-                gap_runs = n_runs
+                first_run = n_runs
             while h < hits.shape[0] and hits[h, 0] <= t:
                 acc[hits[h, 1]] += hits[h, 2]
                 has_more = True
                 h += 1
-            if sources[t] < 0:
-                continue
-            has_more = True
-            joins = n_runs > gap_runs and runs[n_runs - 1, RUN_SOURCE] == sources[t]
-            if joins and runs[n_runs - 1, RUN_LAST] + 1 == numbers[t]:
-                runs[n_runs - 1, RUN_LAST] = numbers[t]
-            else:
-                runs[n_runs, RUN_SOURCE] = sources[t]
-                runs[n_runs, RUN_FIRST] = numbers[t]
-                runs[n_runs, RUN_LAST] = numbers[t]
-                n_runs += 1
+            if sources[t] >= 0:
+                has_more = True
+                n_runs = _add_run(runs, n_runs, first_run, sources[t], numbers[t], numbers[t])
+            elif g < gap_transactions.size and gap_transactions[g] == t:
+                for k in range(gap_until[g - 1] if g else np.int64(0), gap_until[g]):
+                    has_more = True
+                    n_runs = _add_run(
+                        runs,
+                        n_runs,
+                        first_run,
+                        gap_runs[k, RUN_SOURCE],
+                        gap_runs[k, RUN_FIRST],
+                        gap_runs[k, RUN_LAST],
+                    )
+                g += 1
         if is_in_gap:
             n_hits = _add_gap(places, n, tail_offset[c], tail_end[c], n_runs, n_hits, acc, hits_out)
             n += 1

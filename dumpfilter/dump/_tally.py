@@ -627,6 +627,8 @@ def _count_event(columns, m, conditions, units, payloads, p, i, bucket):
         state.frame_events += 1
     elif role == R.CONTEXT:
         _buffer(m, np.int64(-1), size)
+    elif role == R.GAP:
+        fate = KEEP_BUFFERED
     elif role == R.STATEMENT:
         m.extra[0] = s
         n_extra = np.int64(1)
@@ -692,11 +694,13 @@ def tally(columns, payloads, m, conditions, units, t, i):
         bucket = _bucket_of(columns, m, t)
         s = columns.txn_subject[t]
         goes_on = t == columns.txn_subject.size - 1 and columns.is_open
-        is_uniform = s >= 0 or s == R.KEPT or s == R.NOTHING
+        is_uniform = s >= 0 or s == R.KEPT or s == R.NOTHING or s == R.SKIP
         if is_uniform and not state.is_open and not goes_on:
             if not _has_room(m, conditions, units, payloads.member.size):
                 return FULL, t, i
-            _count_uniform(columns, m, conditions, units, t, i, bucket)
+            # No filter sends the Gap events of a relay log, so they are not counted.
+            if s != R.SKIP:
+                _count_uniform(columns, m, conditions, units, t, i, bucket)
             i = stop
         while i < stop:
             if not _has_room(m, conditions, units, payloads.member.size):

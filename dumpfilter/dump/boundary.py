@@ -200,7 +200,7 @@ class _Seen:
     ) -> None:
         """Hide a context event if its statement, which continues at event number ``event``, is not allowed."""
         segment, kinds = self._segment, self._kind
-        while event < len(kinds) and kinds[event] in (R.CONTEXT, R.TABLE_MAP):
+        while event < len(kinds) and kinds[event] in (R.CONTEXT, R.TABLE_MAP, R.GAP):
             if kinds[event] == R.TABLE_MAP and one.text is not None:
                 table = self.flags.subject(int(segment.subject[event]))
                 assert isinstance(table, TableSubject)

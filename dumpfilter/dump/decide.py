@@ -24,7 +24,7 @@ The master sends an event under these conditions:
     | ROWS, ROWS_END  if the filter sends the table; rows without a table map unless an imposed filter drops them
     | DUMMY_ROWS      with any rows of the statement
     | always          always
-    | HIDDEN          never
+    | HIDDEN, GAP     never
     | WITHHELD        never, nor the CONTEXT before the event
 
 A transaction whose events all belong to one table or statement needs one look-up. :func:`decide` walks other
@@ -196,6 +196,9 @@ class Transactions(NamedTuple):
     """Whether the segment ends inside its last transaction."""
     end: int
     """The file offset where the segment ends."""
+    has_gaps: bool = False
+    """Whether some transactions have Gap events of a relay log inside. Their subject is ``MIXED``, and even a filter
+    without rules drops these events."""
 
 
 class Walk(NamedTuple):
@@ -384,7 +387,9 @@ def _walk(events, transactions, verdicts, walk, out, chunk, transaction, i, chun
         subject = subjects[i]
         action = DROP
         with_context = False
-        if role == R.FILE or (sends_all and not is_skipped):
+        if role == R.GAP:
+            action = DROP
+        elif role == R.FILE or (sends_all and not is_skipped):
             action = SEND
         elif is_skipped:
             action = DROP
@@ -481,6 +486,8 @@ def _take_uniform(events, transactions, verdicts, out, chunk, t, stop, chunk_siz
     while t < stop and sent_bytes < chunk_size:
         subject = txn_subjects[t]
         if verdicts.sends_all:
+            if subject == R.MIXED and transactions.has_gaps:
+                break
             is_kept = subject != R.SKIP
         elif subject >= 0:
             is_kept = (flags[subject] & FLAG_SEND) != 0

@@ -44,6 +44,8 @@ def kept_events(
 ) -> Iterator[KeptEvent]:
     """Yield the events that a slave with this filter would be sent. Each file begins with its format description event.
 
+    The Gap events of a relay log are there, too, since they are of use to people who read the log.
+
     Raises BinlogError where a file is damaged.
 
     Parameters:
@@ -67,7 +69,7 @@ def kept_events(
             thread.start_file(file.first_event, file.read)
             while not steps.done and (segment := reader.next()) is not None:
                 fd = segment.format_description
-                for plan in thread.plan(steps.apply(segment, file.read)):
+                for plan in thread.plan(steps.apply(segment.with_gaps_sent(), file.read)):
                     if counts is not None:
                         counts.add(plan.counts)
                     yield from _events(plan, render(plan, reader.data, reader.data_offset, file.read, fd), fd)

@@ -6,6 +6,8 @@ The slave already has some transactions. Others come from servers or domains tha
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
@@ -13,13 +15,24 @@ from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.gtid_sources import Membership, SourceNumbers
 from dumpfilter.filter.origin import OriginFilter
-from dumpfilter.index.segment import Segment
+from dumpfilter.index.segment import DroppedRuns, Segment
 
 Columns = tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]
 """Two int32 columns with one entry for each transaction: the table or statement that it changes, and its GTID source.
 
 In the first column ``SKIP`` marks transactions that the slave does not need.
 """
+
+
+class Excluded(NamedTuple):
+    """A segment's columns, changed for one slave."""
+
+    txn_subject: npt.NDArray[np.int32]
+    """The column ``txn_subject``, with ``SKIP`` for each transaction that the slave does not need."""
+    txn_source: npt.NDArray[np.int32]
+    """The column ``txn_source``, with -1 for each transaction that the master does not report to the slave."""
+    dropped: DroppedRuns
+    """The GTIDs that the Gap events of a relay log tell, without those that the slave already has."""
 
 
 class Exclusion:
@@ -34,18 +47,30 @@ class Exclusion:
         self._sources = sources
         self._executed = None if executed is None else Membership(executed)
 
-    def apply(self, segment: Segment, origin: OriginFilter | None) -> Columns:
-        """Return the columns ``txn_subject`` and ``txn_source`` of a segment, changed for this slave.
+    def apply(self, segment: Segment, origin: OriginFilter | None) -> Excluded:
+        """Return a segment's columns without the transactions that this slave does not need.
 
-        In ``txn_subject``, ``SKIP`` replaces the number of each transaction that the slave does not need. ``origin``
-        says from which server ids and domains the slave wants transactions; None: from all.
+        ``origin`` says from which server ids and domains the slave wants transactions; None: from all.
         """
-        columns = segment.txn_subject, segment.txn_source
+        columns, dropped = (segment.txn_subject, segment.txn_source), segment.dropped
         if self._executed is not None:
             columns = self._without_executed(segment, self._executed)
+            if len(dropped.runs):
+                dropped = self._missing(dropped, self._executed)
         if origin is not None and origin.is_on:
             columns = self._without_unwanted(segment, origin, *columns)
-        return columns
+        return Excluded(*columns, dropped)
+
+    def _missing(self, dropped: DroppedRuns, executed: Membership) -> DroppedRuns:
+        runs: list[tuple[int, int, int]] = []
+        count = np.zeros(len(dropped.until), np.int64)
+        gap_of_run = np.repeat(np.arange(len(count)), np.diff(dropped.until, prepend=0))
+        for gap, (source, first, last) in zip(gap_of_run.tolist(), dropped.runs.tolist(), strict=True):
+            key = self._sources.key(source, executed.family)
+            missing = executed.missing(key, first, last)
+            runs += [(source, *run) for run in missing]
+            count[gap] += len(missing)
+        return dropped.only(np.array(runs, np.int64).reshape(-1, 3), count)
 
     def _without_executed(self, segment: Segment, executed: Membership) -> Columns:
         subject, source = segment.txn_subject.copy(), segment.txn_source.copy()

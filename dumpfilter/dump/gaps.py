@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from dumpfilter.dump import _chunk_kernels as K
 from dumpfilter.filter.hits import KINDS, Hits
+from dumpfilter.index.segment import DroppedRuns
 
 Integers = npt.NDArray[np.int64]
 
@@ -136,6 +137,7 @@ def find_gaps(
     sources: npt.NDArray[np.int32],
     numbers: npt.NDArray[np.int64],
     is_kept: npt.NDArray[np.bool_],
+    dropped: DroppedRuns,
     hits: Integers,
 ) -> tuple[Gaps, Integers]:
     """Return the gaps of consecutive chunks, and for each chunk the index after its last gap.
@@ -149,13 +151,14 @@ def find_gaps(
         sent_before: for each transaction, the bytes of its chunk's events that come before the transaction.
         sources, numbers: each transaction's GTID; a negative source for none.
         is_kept: whether any event of each transaction is sent.
+        dropped: the GTIDs that the Gap events of a relay log tell.
         hits: the hits of dropped events, of shape (k, 3): transaction, column of ``KINDS``, count, by transaction.
     """
     until = np.asarray(transactions, np.int64)
     last = int(until[-1]) if len(until) else first
     most = 2 * (last - first) + len(until)
     places = np.empty((most, 4), np.int64)
-    runs = np.empty((max(last - first, 0), 3), np.int64)
+    runs = np.empty((max(last - first, 0) + len(dropped.runs), 3), np.int64)
     counts = np.empty((min(len(hits), most * len(KINDS)), 2), np.int64)
     chunk_gaps = np.empty(len(until), np.int64)
     n, n_runs, n_hits = K.find_gaps(
@@ -168,6 +171,7 @@ def find_gaps(
         sources,
         numbers,
         is_kept,
+        dropped,
         hits,
         len(KINDS),
         places,

@@ -29,7 +29,7 @@ from dumpfilter.dump.xa import XaEnds
 from dumpfilter.errors import PositionError, UndecidedEvent
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.origin import OriginFilter
-from dumpfilter.index.segment import Segment
+from dumpfilter.index.segment import DroppedRuns, Segment
 
 
 class _FilterChange(NamedTuple):
@@ -138,7 +138,7 @@ class DumpThread:
             self._flags, self._origin, self.filter_version, unseen_before = self._change
             self._xa_ends.other_filters_before |= unseen_before
             self._change = None
-        txn_subject, txn_source = self._exclusion.apply(segment, self._origin)
+        txn_subject, txn_source, dropped = self._exclusion.apply(segment, self._origin)
         txn_collapsed = collapse(segment, txn_subject, self._flags)
         txn_collapsed = self._xa_ends.decide(segment, txn_collapsed, first, self._sends)
         role = segment.role
@@ -166,7 +166,7 @@ class DumpThread:
         hits = NO_HITS
         if self._flags.has_hits:
             hits = self._hits.find(segment, txn_subject, decided, self._walker, self._flags, payloads.hits)
-        return self._plans(segment, decided, payloads, txn_source, hits)
+        return self._plans(segment, decided, payloads, txn_source, dropped, hits)
 
     def _first_transaction(self, segment: Segment) -> int:
         assert self.position is not None
@@ -187,11 +187,14 @@ class DumpThread:
         decided: Decided,
         payloads: FilteredPayloads,
         txn_source: npt.NDArray[np.int32],
+        dropped: DroppedRuns,
         hits: npt.NDArray[np.int64],
     ) -> list[ChunkPlan]:
         n_txn, chunks = len(txn_source), decided.chunks
-        completed = np.empty((n_txn, 3), np.int64)
-        K.summarize_chunks(chunks, decided.first, txn_source, segment.txn_number, decided.is_kept, completed)
+        completed = np.empty((n_txn + len(dropped.runs), 3), np.int64)
+        K.summarize_chunks(
+            chunks, decided.first, txn_source, segment.txn_number, decided.is_kept, dropped, completed
+        )
         start = segment.offset[segment.txn_event[:n_txn]]
         sent_before = np.empty(n_txn, np.int64)
         K.sent_before(chunks, decided.ranges, decided.first, start, sent_before)
@@ -205,6 +208,7 @@ class DumpThread:
             txn_source,
             segment.txn_number,
             decided.is_kept,
+            dropped,
             hits,
         )
         for offset, n_undecided in payloads.undecided:

@@ -85,7 +85,9 @@ class SegmentWalker:
             segment.role if role is None else role,
             segment.subject,
         )
-        transactions = K.Transactions(segment.txn_event, txn_subject, segment.open, segment.end)
+        transactions = K.Transactions(
+            segment.txn_event, txn_subject, segment.open, segment.end, segment.has_inner_gaps
+        )
         sends_unmapped = flags.on_undecided is OnUndecided.SEND
         verdicts = K.Verdicts(flags.array(), _UNDECIDED_BIT, not flags.is_on, sends_unmapped)
         is_kept = np.zeros(len(txn_subject), np.bool_)

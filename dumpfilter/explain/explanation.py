@@ -44,6 +44,7 @@ BY_ROLE = {
     R.CONTEXT: "It goes with the statement that follows",
     R.DUMMY_ROWS: "It only ends a statement, and goes with it",
     R.KEEP: Step.NEVER_FILTERED.value,
+    R.GAP: "It tells what the master dropped: a relay log has it for the slave itself, and no slave gets it",
     R.XA: "The frame of an XA transaction is never filtered",
     R.PAYLOAD: "A compressed transaction is decided by what is in it",
 }

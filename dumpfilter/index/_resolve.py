@@ -68,7 +68,7 @@ class _Held:
         role = columns.role[first:end] & R.ROLE_MASK
         found = columns.subject[first:end][(role >= R.ROWS) & (role <= R.STATEMENT)]
         self._subjects.update(np.unique(found[found >= 0]).tolist())
-        self._always |= bool((found < 0).any() or (role >= R.KEEP).any())
+        self._always |= bool((found < 0).any() or ((role >= R.KEEP) & (role != R.GAP)).any())
 
     def number(self, subjects: Subjects) -> int:
         return ALWAYS if self._always else subjects.any_of(self._subjects)

@@ -8,14 +8,14 @@ none or one.
 
 ::
 
-    file        := FORMAT_DESCRIPTION ( FORMAT_DESCRIPTION | FILE | START_ENCRYPTION | OTHER | transaction )*
+    file        := FORMAT_DESCRIPTION ( FORMAT_DESCRIPTION | FILE | START_ENCRYPTION | OTHER | IGNORABLE | transaction )*
     transaction := opening ( statement | INCIDENT )
                  | MARIADB_GTID part* end
                  | [opening] ( BEGIN | XA START ) part* end
                  | [opening] PAYLOAD
                  | statement                                    (in binlogs without GTIDs)
     opening     := GTID | MARIADB_GTID with FL_STANDALONE
-    part        := statement | savepoint | FILE | OTHER
+    part        := statement | savepoint | FILE | OTHER | IGNORABLE
     statement   := CONTEXT* ( TABLE_MAP ( TABLE_MAP | ROWS )* ROWS with STMT_END_F | QUERY | LOAD_QUERY )
     savepoint   := SAVEPOINT | ROLLBACK TO | RELEASE SAVEPOINT | XA END
     end         := XID | XA_PREPARE | COMMIT | ROLLBACK
@@ -45,6 +45,20 @@ from dumpfilter.binlog.events import (
     STMT_END_F,
     EventType,
     Symbol,
+)
+from dumpfilter.binlog.gap_events import (
+    GAP_END_AT,
+    GAP_HIT_LENGTH,
+    GAP_HITS_AT,
+    GAP_KIND_AT,
+    GAP_LENGTH,
+    GAP_NUMBERS_LENGTH,
+    GAP_RUNS_AT,
+    GAP_VERSION,
+    GAP_VERSION_AT,
+    KIND_GAP,
+    KIND_HEAD,
+    SIGNATURE,
 )
 from dumpfilter.binlog.native import load_u8, load_u16, load_u32, load_u64
 
@@ -206,6 +220,9 @@ _MARIADB_FLAGS_AT = 12
 _FL_STANDALONE = 0x01
 _FL_XA = 0x40 | 0x80
 """The flags of MariaDB's Gtid event that tell of an XA transaction: FL_PREPARED_XA and FL_COMPLETED_XA."""
+_GAP_SIGNATURE = int.from_bytes(SIGNATURE, "little")
+SMALLEST_RUN = 1 + 8 + GAP_NUMBERS_LENGTH
+"""The length of the shortest run of GTIDs in a Gap event, bytes."""
 _DUMMY_TABLE_ID = 0xFFFFFF
 _DUMMY_ROWS_LENGTH = 12
 """The length limit of the body of a dummy rows event, bytes.
@@ -437,6 +454,8 @@ def scan(buffer, begin, state, symbols, names, table_ids, out, count):
                 stop = np.int64(Stop.BAD_EVENT)
                 break
             role, subject, place = _query(body, text_at, text_end, kind, place, resolve)
+        elif symbol == Symbol.IGNORABLE:
+            role = R.GAP if _is_gap(body, body_length) else R.KEEP
         else:
             role, subject, place = _other(symbol, place, resolve)
 
@@ -480,7 +499,25 @@ def _refusal(symbol, event, kind, body_length, place):
             stop = np.int64(Stop.BAD_EVENT)
     elif symbol == Symbol.ROWS_FRAGMENT:
         stop = np.int64(Stop.FRAGMENT)
+    elif symbol == Symbol.IGNORABLE:
+        # Only a Gap event with hits alone stands inside a transaction.
+        body = event + _U(HEADER_LENGTH)
+        if place != Place.BETWEEN and _is_gap(body, body_length) and _has_end(body, body_length):
+            stop = np.int64(Stop.BAD_EVENT)
     return stop
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _is_gap(body, body_length):
+    return body_length >= GAP_VERSION_AT and load_u64(body) == np.uint64(_GAP_SIGNATURE)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _has_end(body, body_length):
+    """Tell whether a Gap event has an end, and therefore stands for dropped transactions."""
+    if body_length < GAP_LENGTH or load_u8(body + _U(GAP_KIND_AT)) != np.uint8(KIND_GAP):
+        return False
+    return load_u64(body + _U(GAP_END_AT)) != np.uint64(0)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -640,9 +677,9 @@ def group_transactions(buffer, events, source_keys, source_count, out):
         role = roles[i] & R.ROLE_MASK
         event = base + _U(offsets[i])
         if is_first:
-            between = role == R.FILE
+            between = role == R.FILE or role == R.GAP
             first_events[n] = i
-            of_transaction[n] = R.KEPT if between else R.NOTHING
+            of_transaction[n] = R.NOTHING if not between else R.KEPT if role == R.FILE else R.SKIP
             sources[n] = NO_TRANSACTION if between else NO_GTID
             numbers[n] = 0
             servers[n] = load_u32(event + _U(5))
@@ -657,7 +694,7 @@ def group_transactions(buffer, events, source_keys, source_count, out):
                 return n, source_count, np.int64(i)
             sources[t] = source
             numbers[t] = number
-        if role >= R.TABLE_MAP:
+        if role >= R.TABLE_MAP and of_transaction[t] != R.SKIP:
             of_transaction[t] = _subject_with(of_transaction[t], role, subjects[i])
         is_first = roles[i] & R.ENDS != 0
     return n, source_count, np.int64(-1)
@@ -693,6 +730,62 @@ def _source_number(keys, count, high, low, last):
     keys[count, 0] = high
     keys[count, 1] = low
     return np.int64(count), count + 1
+
+
+@njit(cache=True, nogil=True)
+def gap_runs(
+    buffer, gap_offsets, gap_sizes, begin, checksum, key_length, source_keys, source_count, until, out, n
+):
+    """Read the runs of GTIDs in Gap events, from number ``begin`` on, and append them to the ``n`` rows of ``out``.
+
+    A row has the number of the GTID source, the first and the last transaction number. ``until`` gets the index after
+    each Gap event's last row. ``gap_offsets`` and ``gap_sizes`` are file offsets and sizes of the Gap events.
+    ``key_length`` is the length of a GTID source without a tag, bytes. ``checksum`` is the length of checksums.
+
+    Returns the number of the next Gap event, of rows, and of known GTID sources. The function stops before a Gap event
+    that Python code has to read, because it is malformed, or has a GTID source with a tag or without a number.
+    """
+    base = _U(buffer.address) - _U(buffer.offset)
+    for g in range(begin, gap_offsets.size):
+        body = base + _U(gap_offsets[g] + HEADER_LENGTH)
+        length = gap_sizes[g] - HEADER_LENGTH - checksum
+        used = n
+        if length <= GAP_KIND_AT:
+            return g, n, source_count
+        kind = load_u8(body + _U(GAP_KIND_AT))
+        is_known = kind == np.uint8(KIND_HEAD) or (kind == np.uint8(KIND_GAP) and length >= GAP_LENGTH)
+        if not is_known or load_u8(body + _U(GAP_VERSION_AT)) != np.uint8(GAP_VERSION):
+            return g, n, source_count
+        if _has_end(body, length):
+            at = np.int64(GAP_LENGTH) + GAP_HIT_LENGTH * np.int64(load_u16(body + _U(GAP_HITS_AT)))
+            n_runs = np.int64(load_u32(body + _U(GAP_RUNS_AT)))
+            source = np.int64(-1)
+            if at + n_runs * (1 + key_length + GAP_NUMBERS_LENGTH) != length:
+                return g, n, source_count
+            for _ in range(n_runs):
+                if load_u8(body + _U(at)) != np.uint8(key_length):
+                    return g, n, source_count
+                high, low = _gap_source(body + _U(at + 1), key_length)
+                source, source_count = _source_number(source_keys, source_count, high, low, source)
+                numbers = body + _U(at + 1 + key_length)
+                first, last = np.int64(load_u64(numbers)), np.int64(load_u64(numbers + _U(8)))
+                if source < 0 or first < 1 or last < first:
+                    return g, n, source_count
+                out[used, 0] = source
+                out[used, 1] = first
+                out[used, 2] = last
+                used += 1
+                at += 1 + key_length + GAP_NUMBERS_LENGTH
+        n = used
+        until[g] = n
+    return gap_offsets.size, n, source_count
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _gap_source(at, key_length):
+    if key_length == 8:
+        return np.uint64(load_u32(at)), np.uint64(load_u32(at + _U(4)))
+    return load_u64(at), load_u64(at + _U(8))
 
 
 @njit(cache=True, nogil=True)

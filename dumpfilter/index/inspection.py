@@ -20,7 +20,7 @@ from rich.progress import (
 from rich.table import Table
 
 from dumpfilter.binlog.events import event_name
-from dumpfilter.binlog.gtid_sources import SourceNumbers, add_numbers, empty_set
+from dumpfilter.binlog.gtid_sources import SourceNumbers, add_numbers, add_run, empty_set
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.previous_gtids import previous_gtids
 from dumpfilter.index.segment import Segment
@@ -57,6 +57,8 @@ class Inspection:
     transactions: int = 0
     gtids: str = ""
     purged_gtids: str = ""
+    dropped_gtids: str = ""
+    """The GTIDs of transactions that a relay log's master dropped, as the Gap events tell."""
     first_time: int | None = None
     last_time: int | None = None
 
@@ -75,6 +77,7 @@ class Inspection:
             "transactions": self.transactions,
             "gtids": self.gtids,
             "gtids_before": self.purged_gtids,
+            "gtids_dropped": self.dropped_gtids,
             "first_time": self.first_time,
             "last_time": self.last_time,
         }
@@ -119,7 +122,7 @@ def inspect_set(binlogs: BinlogSet, *, verify: bool = True, progress: Console | 
         before = previous_gtids(first)
     found = Inspection(fd.server_version, fd.family)
     found.files = [(name, binlogs.size(name)) for name in names]
-    gtids = empty_set(fd.family)
+    gtids, dropped = empty_set(fd.family), empty_set(fd.family)
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -138,12 +141,14 @@ def inspect_set(binlogs: BinlogSet, *, verify: bool = True, progress: Console | 
             for number in np.unique(segment.txn_source[segment.txn_source >= 0]).tolist():
                 ours = segment.txn_source == number
                 add_numbers(gtids, sources.key(number, fd.family), segment.txn_number[ours])
+            for number, first, last in segment.dropped.runs.tolist():
+                add_run(dropped, sources.key(number, fd.family), first, last)
             times = segment.time[segment.time > 0]
             if len(times):
                 found.first_time = min(int(times.min()), found.first_time or int(times.min()))
                 found.last_time = max(int(times.max()), found.last_time or 0)
             bar.advance(task, segment.end - segment.start)
-    found.gtids = str(gtids)
+    found.gtids, found.dropped_gtids = str(gtids), str(dropped)
     found.purged_gtids = "" if before is None else str(before)
     found.events = {
         event_name(kind): (int(sums.by_type[0, kind]), int(sums.by_type[1, kind]))
@@ -188,6 +193,8 @@ def render_inspection(found: Inspection, console: Console, *, top: int = 20) -> 
     console.print(f"GTIDs: {_short(found.gtids) or 'none'}", soft_wrap=True)
     if found.purged_gtids:
         console.print(f"before them: {_short(found.purged_gtids)}", soft_wrap=True)
+    if found.dropped_gtids:
+        console.print(f"dropped by the master: {_short(found.dropped_gtids)}", soft_wrap=True)
     _figures(console, "Events by type", ["type"], [([k], v) for k, v in found.events.items()], total)
     _figures(console, "Bytes by schema", ["schema"], [([k], v) for k, v in found.schemas().items()], total)
     tables = list(found.tables.items())

@@ -16,13 +16,14 @@ from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.crc32 import all_sound
 from dumpfilter.binlog.events import HEADER_LENGTH, SYMBOLS, EventHeader, EventType, event_name
 from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.gap_events import Gap, parse_gap_event, source_key
 from dumpfilter.binlog.gtid_events import decode_gtid_tagged
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogUnsupported
 from dumpfilter.index import _scan as K
 from dumpfilter.index._resolve import Resolved, Resolver
 from dumpfilter.index._scan import Stop
-from dumpfilter.index.segment import Columns, Segment
+from dumpfilter.index.segment import NO_DROPPED_RUNS, Columns, DroppedRuns, Segment
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.index.xa import Prepared
 
@@ -226,6 +227,7 @@ class FileScanner:
         n_set = K.subject_sets(
             events, found, continues, self.in_transaction, columns.set_start, columns.set_subject
         )
+        is_gap = events.role == (R.GAP | R.ENDS)
         return Segment(
             file=self.file,
             start=offset,
@@ -251,7 +253,68 @@ class FileScanner:
             earlier_ends=resolved.earlier_ends,
             unknown_ends=resolved.unknown_ends,
             xa_ends=frozenset(resolved.known_ends),
+            dropped=self._dropped(np.flatnonzero(is_gap), data, offset, found.event),
+            has_inner_gaps=bool((events.role == R.GAP).any()),
         )
+
+    def _dropped(
+        self,
+        gaps: npt.NDArray[np.int64],
+        data: npt.NDArray[np.uint8],
+        offset: int,
+        txn_event: npt.NDArray[np.int64],
+    ) -> DroppedRuns:
+        """Return the GTIDs that Gap events tell. ``gaps`` are the numbers of the Gap events between transactions.
+
+        Raises BinlogCorrupt for a malformed Gap event.
+        """
+        if not len(gaps):
+            return NO_DROPPED_RUNS
+        columns, fd = self._columns.events, self.format_description
+        offsets, sizes = columns.offset[gaps], columns.size[gaps]
+        until = np.empty(len(gaps), np.int64)
+        runs = np.empty((int(sizes.sum()) // K.SMALLEST_RUN + 1, 3), np.int64)
+        buffer = K.Buffer(data.ctypes.data, data.size, offset)
+        key_length = 8 if fd.family == "mariadb" else 16
+        gap = n = 0
+        while True:
+            gap, n, self._sources.count = K.gap_runs(
+                buffer,
+                offsets,
+                sizes,
+                gap,
+                fd.checksum_length,
+                key_length,
+                self._sources.raw,
+                self._sources.count,
+                until,
+                runs,
+                n,
+            )
+            if gap == len(gaps):
+                break
+            start = int(offsets[gap]) - offset
+            event = data[start : start + int(sizes[gap])].tobytes()
+            for run in self._read_gap(fd.body(event), offset + start):
+                runs[n] = run
+                n += 1
+            until[gap] = n
+            gap += 1
+        return DroppedRuns(np.searchsorted(txn_event, gaps), until, runs[:n].copy())
+
+    def _read_gap(self, body: bytes | memoryview, position: int) -> list[tuple[int, int, int]]:
+        try:
+            found = parse_gap_event(body)
+        except BinlogCorrupt as error:
+            raise error.located(self.file, position) from None
+        if not isinstance(found, Gap) or not found.end:
+            return []
+        for source, _, _ in found.runs:
+            if (len(source) == 8) != (self.format_description.family == "mariadb"):
+                raise BinlogCorrupt(
+                    "a Gap event has GTIDs of the other family of servers", file=self.file, position=position
+                )
+        return [(self._sources.number(source_key(source)), first, last) for source, first, last in found.runs]
 
     def _resolve(self, events: K.EventColumns, data: npt.NDArray[np.uint8], offset: int) -> Resolved:
         open_xa = bool(self._state["place"][0] == K.Place.XA_TRANSACTION)

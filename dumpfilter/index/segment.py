@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,32 @@ _SEGMENT_OVERHEAD = 2 << 10
 
 It is counted because the many small segments of compressed transactions would otherwise look too small.
 """
+
+
+class DroppedRuns(NamedTuple):
+    """The GTIDs of transactions that a relay log's own master dropped, as the Gap events of a segment tell them."""
+
+    transaction: npt.NDArray[np.int64]
+    """The number of the transaction that stands for each Gap event, ascending."""
+    until: npt.NDArray[np.int64]
+    """The index after each Gap event's last row of ``runs``."""
+    runs: npt.NDArray[np.int64]
+    """The GTIDs, of shape (n, 3): the number of the GTID source, the first and the last transaction number of a run."""
+
+    def before(self, txn: int) -> DroppedRuns:
+        """Return the runs of the Gap events before transaction number ``txn``."""
+        n = int(np.searchsorted(self.transaction, txn))
+        return DroppedRuns(
+            self.transaction[:n], self.until[:n], self.runs[: int(self.until[n - 1]) if n else 0]
+        )
+
+    def only(self, kept: npt.NDArray[np.int64], count: npt.NDArray[np.int64]) -> DroppedRuns:
+        """Return the Gap events with the runs ``kept``, of which ``count`` belong to each Gap event."""
+        return DroppedRuns(self.transaction, np.cumsum(count), kept)
+
+
+NO_DROPPED_RUNS = DroppedRuns(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, 3), np.int64))
+"""The dropped transactions of a segment without Gap events, as every segment of a server's binlog."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +86,9 @@ class Segment:
     - ``earlier_ends``: the xid by the number of the event, for each end of an XA transaction that was prepared before
       the segment.
     - ``unknown_ends``: the same for XA ends (role KEEP) whose prepared transaction the scan has not seen.
+    - ``dropped``: the GTIDs that the Gap events of a relay log tell. A Gap event between two transactions counts as a
+      transaction whose subject is SKIP and whose source is -3.
+    - ``has_inner_gaps``: whether Gap events stand inside transactions (role GAP without ENDS).
     - ``format_description``: the format description event by which the events are read.
     """
 
@@ -86,6 +116,8 @@ class Segment:
     earlier_ends: Mapping[int, Xid]
     unknown_ends: Mapping[int, Xid]
     xa_ends: frozenset[int] = frozenset()
+    dropped: DroppedRuns = NO_DROPPED_RUNS
+    has_inner_gaps: bool = False
 
     @property
     def nbytes(self) -> int:
@@ -106,6 +138,7 @@ class Segment:
                 self.txn_server,
                 self.txn_set,
                 self.set_subject,
+                *self.dropped,
             )
         ) + sum(_SEGMENT_OVERHEAD + payload.nbytes for payload in self.payloads.values())
 
@@ -136,6 +169,18 @@ class Segment:
             xa_ends=self.xa_ends | known.keys(),
         )
 
+    def with_gaps_sent(self) -> Segment:
+        """Return a copy in which the Gap events between transactions are sent, like other events of the file.
+
+        Programs that print a relay log for people show what the master dropped.
+        """
+        if not len(self.dropped.transaction):
+            return self
+        txn_subject = self.txn_subject.copy()
+        txn_subject[self.dropped.transaction] = R.KEPT
+        role = np.where(self.role == (R.GAP | R.ENDS), np.uint8(R.FILE | R.ENDS), self.role)
+        return replace(self, role=role, txn_subject=txn_subject, dropped=NO_DROPPED_RUNS)
+
     def before(self, txn: int) -> Segment:
         """Return the part of the segment that ends before transaction number ``txn``, which must not be the first."""
         events = int(self.txn_event[txn])
@@ -161,6 +206,7 @@ class Segment:
             earlier_ends={event: xid for event, xid in self.earlier_ends.items() if event < events},
             unknown_ends={event: xid for event, xid in self.unknown_ends.items() if event < events},
             xa_ends=frozenset(event for event in self.xa_ends if event < events),
+            dropped=self.dropped.before(txn),
         )
 
     def transaction_of(self, event: int) -> int:

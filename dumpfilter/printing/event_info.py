@@ -31,6 +31,7 @@ from dumpfilter.binlog.query import ExecuteLoadQueryEvent, QueryEvent
 from dumpfilter.binlog.reader import Event
 from dumpfilter.binlog.rows import RowsHeader, TableMap
 from dumpfilter.printing.collations import collation_name
+from dumpfilter.printing.gap_text import gap_text
 from dumpfilter.printing.literals import quoted_name, user_variable
 
 T = EventType
@@ -186,6 +187,7 @@ _INFO: dict[int, Callable[[Any, Event], str]] = {
     T.BEGIN_LOAD_QUERY: _load_block,
     T.APPEND_BLOCK: _load_block,
     T.INCIDENT: _incident,
+    T.IGNORABLE: lambda content, event: gap_text(content),
     **dict.fromkeys(ROWS, _rows),
     **dict.fromkeys(MYSQL_GTIDS, _mysql_gtid),
 }

@@ -25,6 +25,7 @@ from dumpfilter.binlog.events import (
     event_name,
 )
 from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.gap_events import decode_ignorable
 from dumpfilter.binlog.gtid import decode_gtid_list, decode_previous_gtids
 from dumpfilter.binlog.gtid_events import (
     FL_PREPARED_XA,
@@ -39,6 +40,7 @@ from dumpfilter.binlog.writer import make_event
 from dumpfilter.dump.with_tables_info import announce_tables_info, has_tables_info
 from dumpfilter.errors import BinlogError
 from dumpfilter.index.statements import decode_statement_event
+from dumpfilter.printing.gap_text import gap_text
 from dumpfilter.printing.literals import quoted_name, quoted_text, user_variable
 from dumpfilter.printing.load_files import LoadFiles
 from dumpfilter.printing.session_variables import Session
@@ -408,6 +410,6 @@ _ABOUT_FILE: dict[EventType, Callable[[bytes | memoryview], str]] = {
     T.START_ENCRYPTION: lambda body: "",
     T.HEARTBEAT: lambda body: "",
     T.HEARTBEAT_V2: lambda body: "",
-    T.IGNORABLE: lambda body: "",
+    T.IGNORABLE: lambda body: gap_text(decode_ignorable(body)),
 }
 """The types of events that are about the binlog file, and the functions that make the comments printed for them."""

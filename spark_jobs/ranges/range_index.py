@@ -213,6 +213,9 @@ class _Pass:
         The event stands before the file's first transaction.
         """
         for i, role in enumerate((segment.role & 0x7F).tolist()):
+            if role == R.GAP:
+                # The head of a relay log has an event that names the master.
+                continue
             if role != R.FILE:
                 self._begun = True
                 return

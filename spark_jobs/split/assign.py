@@ -183,8 +183,9 @@ class Assigner:
         parts: dict[int, dict[int, bytes]] = {}
         for event, inner in segment.payloads.items():
             owner[event] = self._look_inside(segment, event, inner, read, parts)
-        decides |= role >= R.KEEP
-        stray = (role == R.KEEP) & FILE_EVENTS[segment.type]
+        decides |= (role >= R.KEEP) & (role != R.GAP)
+        # No output receives Gap events, which tell what a relay log's master dropped.
+        stray = ((role == R.KEEP) & FILE_EVENTS[segment.type]) | (role == R.GAP)
         if stray.any():
             # No output receives a file event inside a transaction, such as Rotate. The file event is treated like a
             # rows event of another output, which ``decide`` skips without a change of its state.
@@ -200,7 +201,7 @@ class Assigner:
         uniform = np.where((lowest == highest) & ~alone, lowest, np.int32(NO_OUTPUT))
         for of_output in parts.values():
             uniform[[segment.transaction_of(event) for event in of_output]] = NO_OUTPUT
-        kept = role != R.FILE
+        kept = np.repeat(segment.txn_source != R.KEPT, np.diff(segment.txn_event))
         number = np.arange(len(uniform))
         unowned = np.zeros(len(uniform), np.bool_)
         if kept.all():

@@ -22,6 +22,7 @@ from dumpfilter.binlog.events import (
     EventType,
     event_name,
 )
+from dumpfilter.binlog.gap_events import Gap, decode_ignorable, is_gap_event, source_key
 from dumpfilter.binlog.gtid_events import Xid, decode_gtid_tagged
 from dumpfilter.binlog.gtid_sources import SourceKey
 from dumpfilter.binlog.query import EXTENDED_QUERY_HEADER_LENGTH
@@ -74,6 +75,8 @@ class Transaction:
     """The GTID source; R.NOTHING (-1) without a GTID, -3 for an event between transactions."""
     number: int = 0
     """The GTID's number within the GTID source."""
+    dropped: tuple[tuple[SourceKey, int, int], ...] = ()
+    """The GTIDs that a Gap event tells: GTID source, first and last number of each run."""
 
 
 @dataclass
@@ -122,7 +125,10 @@ def index_events(
                 made.transactions.append(Transaction(len(made.offset)))
             if subject == R.PENDING:
                 role, subject = _resolve(made, event, role, group)
-            _count_in(made.transactions[-1], event, role, subject)
+            if role == R.GAP and before == _BETWEEN:
+                made.transactions[-1] = _dropped(made.transactions[-1], event)
+            else:
+                _count_in(made.transactions[-1], event, role, subject)
         except BinlogError as error:
             raise type(error)(error.what, position=event.offset) from None
         made.offset.append(event.offset)
@@ -207,6 +213,10 @@ def _read(event: Event, group: int, tables: dict[int, Subject]) -> tuple[int, An
         raise BinlogUnsupported("a rows event is cut into pieces")
     if kind == EventType.TRANSACTION_PAYLOAD:
         return R.PAYLOAD, R.PENDING, _BETWEEN
+    if is_gap_event(kind, body):
+        gap = decode_ignorable(body)
+        _need(event, group == _BETWEEN or not isinstance(gap, Gap) or not gap.end)
+        return R.GAP, R.NOTHING, group
     if kind == EventType.INCIDENT and group == _IN_GROUP:
         group = _BETWEEN
     return R.KEEP, R.NOTHING, group
@@ -266,7 +276,7 @@ def _held(made: ReferenceIndex) -> AnySubject:
     subjects: set[Subject] = set()
     for n in range(made.transactions[-1].first_event, len(made.offset)):
         role, subject = made.role[n], made.subject[n]
-        if role >= R.KEEP or (role in (R.ROWS, R.ROWS_END) and subject == R.UNMAPPED):
+        if (role >= R.KEEP and role != R.GAP) or (role in (R.ROWS, R.ROWS_END) and subject == R.UNMAPPED):
             return R.KEPT
         if role in (R.ROWS, R.ROWS_END, R.STATEMENT):
             assert isinstance(subject, Subject)
@@ -297,6 +307,14 @@ def _open(made: ReferenceIndex, event: Event) -> int:
     made.payloads[len(made.offset)] = found
     made.prepared = found.prepared
     return R.PAYLOAD
+
+
+def _dropped(transaction: Transaction, event: Event) -> Transaction:
+    """Return the transaction that a Gap event between two transactions stands for."""
+    gap = decode_ignorable(event.body)
+    runs = gap.runs if isinstance(gap, Gap) and gap.end else ()
+    found = tuple((source_key(source), first, last) for source, first, last in runs)
+    return replace(transaction, subject=R.SKIP, source=-3, dropped=found)
 
 
 def _count_in(transaction: Transaction, event: Event, role: int, subject: AnySubject) -> None:

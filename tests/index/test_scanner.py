@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.binlog import roles as R
-from dumpfilter.binlog.events import LOG_EVENT_IGNORABLE_F, EventType
+from dumpfilter.binlog.events import HEADER_LENGTH, LOG_EVENT_IGNORABLE_F, EventType
+from dumpfilter.binlog.gap_events import Gap, make_gap
 from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.reader import iter_events
@@ -20,6 +21,7 @@ from dumpfilter.binlog.writer import make_event
 from dumpfilter.errors import BinlogCorrupt, BinlogUnsupported
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
+from tests.gaps import with_gap_events
 from tests.index.plain_index import Transaction, index_events
 from tests.strategies import (
     DIALECTS,
@@ -94,6 +96,7 @@ class _Compiled:
                     _subject(int(segment.txn_subject[t]), self.subjects),
                     self.sources.key(source, family) if source >= 0 else source,
                     int(segment.txn_number[t]),
+                    self._dropped(segment, t, family),
                 )
                 if t == 0 and segment.continues:
                     # Every part of a transaction that several segments share names the GTID.
@@ -109,6 +112,14 @@ class _Compiled:
             self.payloads |= {before + event: payload for event, payload in segment.payloads.items()}
             self.prepared = {xid: _subject(holds, self.subjects) for xid, holds in segment.prepared.items()}
             before += events
+
+    def _dropped(self, segment: Segment, txn: int, family: str) -> Any:
+        transactions, until, runs = segment.dropped
+        if txn not in transactions:
+            return ()
+        gap = int(np.searchsorted(transactions, txn))
+        rows = runs[until[gap - 1] if gap else 0 : until[gap]].tolist()
+        return tuple((self.sources.key(source, family), first, last) for source, first, last in rows)
 
     def column(self, name: str) -> list[Any]:
         joined = np.concatenate([getattr(s, name) for s in self.segments] or [np.zeros(0, np.int64)]).tolist()
@@ -153,6 +164,29 @@ def test_generated(made: MadeBinlog, segment_size: int) -> None:
     _check(made.data, segment_size)
     _check(made.data, 1)
     _check(made.data, 1 << 16)
+
+
+@settings(max_examples=100, deadline=None)
+@given(made=binlogs(unreadable=True), segment_size=st.integers(1, 900), data=st.data())
+def test_gap_events(made: MadeBinlog, segment_size: int, data: st.DataObject) -> None:
+    """Gap events of a relay log are dropped transactions, and change nothing else."""
+    relay = with_gap_events(made, data.draw)
+    for size in (segment_size, 1, 1 << 16):
+        _check(relay, size)
+
+
+def test_a_gap_event_inside_a_transaction() -> None:
+    """Only hits may stand inside a transaction. GTIDs there would be out of order."""
+    body = make_gap(Gap(99, runs=((bytes(16), 1, 5),)), server_id=1, checksum=False)[HEADER_LENGTH:]
+    error = _error((T.GTID, GTID_BODY), (T.IGNORABLE, body))
+    assert "stands inside a transaction" in str(error)
+
+
+@pytest.mark.parametrize("cut", [9, 12, 30, 50])
+def test_a_malformed_gap_event(cut: int) -> None:
+    body = make_gap(Gap(99, runs=((bytes(16), 1, 5),)), server_id=1, checksum=False)[HEADER_LENGTH:]
+    error = _error((T.IGNORABLE, body[:cut]))
+    assert "Gap event" in str(error)
 
 
 @settings(max_examples=60, deadline=None)
