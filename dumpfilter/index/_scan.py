@@ -8,14 +8,15 @@ none or one.
 
 ::
 
-    file        := FORMAT_DESCRIPTION ( FORMAT_DESCRIPTION | FILE | START_ENCRYPTION | OTHER | IGNORABLE | transaction )*
+    file        := FORMAT_DESCRIPTION ( FORMAT_DESCRIPTION | FILE | START_ENCRYPTION | other | transaction )*
     transaction := opening ( statement | INCIDENT )
                  | MARIADB_GTID part* end
                  | [opening] ( BEGIN | XA START ) part* end
                  | [opening] PAYLOAD
                  | statement                                    (in binlogs without GTIDs)
     opening     := GTID | MARIADB_GTID with FL_STANDALONE
-    part        := statement | savepoint | FILE | OTHER | IGNORABLE
+    other       := OTHER | IGNORABLE
+    part        := statement | savepoint | FILE | other
     statement   := CONTEXT* ( TABLE_MAP ( TABLE_MAP | ROWS )* ROWS with STMT_END_F | QUERY | LOAD_QUERY )
     savepoint   := SAVEPOINT | ROLLBACK TO | RELEASE SAVEPOINT | XA END
     end         := XID | XA_PREPARE | COMMIT | ROLLBACK

@@ -9,11 +9,11 @@ from dumpfilter.filter.convert import kind_from_number
 
 
 def gap_text(content: Gap | Head | None) -> str:
-    """Return the text for the content of an Ignorable event; empty for an event that a server wrote.
+    r"""Return the text for the content of an Ignorable event; empty for an event that a server wrote.
 
     Raises BinlogCorrupt for GTIDs that no server can write.
 
-    >>> gap_text(Gap(4711, {1: 3}, ((bytes(4) + b"\\x0b\\0\\0\\0", 5, 7),)))
+    >>> gap_text(Gap(4711, {1: 3}, ((bytes(4) + b"\x0b\0\0\0", 5, 7),)))
     'dropped by the master: GTIDs 0-11-5:7, up to position 4711; hits REPLICATE_DO_DB=3'
     >>> gap_text(Head({"master_uuid": "5a8b8d0a-e543-11f1-9c8d-02fc00000001"}))
     'head of a relay log: master_uuid=5a8b8d0a-e543-11f1-9c8d-02fc00000001'

@@ -8,10 +8,10 @@ import pytest
 
 from dumpfilter.filter.rules import FilterOn
 from dumpfilter.slave.channel import Channel
-from tests.support import DATA
 from tests.slave.driven import serving, wait_until
 from tests.slave.growing import GrowingCopy
 from tests.slave.once import AddressOf, run_slave, start_slave
+from tests.support import DATA
 
 FIRST = ["--replicate-ignore-db=hr", "--replicate-wild-ignore-table=logs.%"]
 SECOND = ["--replicate-wild-do-table=shop.%"]
