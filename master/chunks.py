@@ -11,9 +11,12 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import numpy.typing as npt
 
+from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader
 from dumpfilter.binlog.gtid_sources import SourceKey
+from dumpfilter.binlog.writer import rebase_array
 from dumpfilter.dump import ChunkPlan, Counts, DumpThread, render
 from dumpfilter.dump.chunk import GtidRuns, ReadyPlan
+from dumpfilter.dump.decide import REPLACED
 from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.register import Register, RegisteredSlave
 from dumpfilter.master.store import BinlogStore
@@ -146,6 +149,28 @@ class ChunkWriter:
         """Return the bytes of the events that a plan lists as byte ranges of a binlog file. The plan is not empty."""
         if isinstance(plan, ReadyPlan):
             return plan.events
+        events = self._read(plan)
+        return self._placed(plan, events) if self.source.file.is_relay_log else events
+
+    def _placed(self, plan: ChunkPlan, events: bytes) -> bytes:
+        """Return events of a relay log with positions of the relay log in ``end_log_pos``.
+
+        Slaves of this master tell their positions from ``end_log_pos``. A relay log has positions of the file from which
+        its events came, which this master does not have.
+        """
+        checksum = self.source.file.format_description.checksum
+        data = np.frombuffer(bytearray(events), np.uint8)
+        at = 0
+        for offset, size, patch in plan.ranges.tolist():
+            position = offset
+            if patch == REPLACED:
+                original = EventHeader.unpack(self.source.read(offset, HEADER_LENGTH)).size
+                position += original - size
+            rebase_array(data[at : at + size], position, checksum=checksum)
+            at += size
+        return data.tobytes()
+
+    def _read(self, plan: ChunkPlan) -> bytes:
         source, ranges = self.source, plan.ranges
         low, high = int(ranges[0, 0]), int(ranges[-1, 0] + ranges[-1, 1])
         if len(ranges) == 1 and not ranges[0, 2]:

@@ -232,7 +232,12 @@ class Dump:
         source = self._store.open_file(file)
         self._file = file
         self._writer.source = source
-        self._thread.start_file(source.file.first_event if position is None else position, source.read)
+        self._start_thread(source.file.first_event if position is None else position)
+
+    def _start_thread(self, position: int) -> None:
+        file = self._writer.source.file
+        relay_rotate = file.first_event if file.is_relay_log else None
+        self._thread.start_file(position, self._writer.source.read, relay_rotate=relay_rotate)
 
     def _take_up_change(self) -> bool:
         """Continue the dump with the slave's new filter, and return whether the dump goes back in the binlog.
@@ -280,7 +285,7 @@ class Dump:
             # The old dump thread saw none of the XA transactions that the split's events prepared. A new thread treats
             # them like transactions prepared before its start.
             self._thread = self._new_thread()
-            self._thread.start_file(named.position, source.read)
+            self._start_thread(named.position)
             if named.at_end and named.position == file.size:
                 self._following = self._store.file_after(self._file)
 

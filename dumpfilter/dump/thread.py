@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump import _chunk_kernels as K
@@ -78,6 +79,7 @@ class DumpThread:
         self._boundary: BoundaryPass | None = None
         self._dropped_parts: DroppedParts | None = None
         self._read: ReadAt = _no_file
+        self._relay_rotate: int | None = None
         self._resume = 0
         self._buffered_events = self._buffered_bytes = 0
         self.filter_version = filter_version
@@ -107,12 +109,15 @@ class DumpThread:
         """
         self._change = _FilterChange(flags, origin, version, unseen_before)
 
-    def start_file(self, position: int, read: ReadAt) -> None:
+    def start_file(self, position: int, read: ReadAt, *, relay_rotate: int | None = None) -> None:
         """Begin with another binlog file, at a position between two transactions.
 
-        ``read`` reads bytes of this file, which is needed for compressed transactions.
+        ``read`` reads bytes of this file, which is needed for compressed transactions. ``relay_rotate`` is the offset of
+        the artificial Rotate event of a relay log. The thread does not send this event, since a slave would take the
+        file that it names for the file of this dump.
         """
         self._read = read
+        self._relay_rotate = relay_rotate
         self.position = position
         self._resume = position
 
@@ -139,6 +144,9 @@ class DumpThread:
             self._xa_ends.other_filters_before |= unseen_before
             self._change = None
         txn_subject, txn_source, dropped = self._exclusion.apply(segment, self._origin)
+        if self._relay_rotate == segment.start:
+            txn_subject = txn_subject.copy()
+            txn_subject[0] = R.SKIP
         txn_collapsed = collapse(segment, txn_subject, self._flags)
         txn_collapsed = self._xa_ends.decide(segment, txn_collapsed, first, self._sends)
         role = segment.role

@@ -455,10 +455,8 @@ def scan(buffer, begin, state, symbols, names, table_ids, out, count):
                 stop = np.int64(Stop.BAD_EVENT)
                 break
             role, subject, place = _query(body, text_at, text_end, kind, place, resolve)
-        elif symbol == Symbol.IGNORABLE:
-            role = R.GAP if _is_gap(body, body_length) else R.KEEP
         else:
-            role, subject, place = _other(symbol, place, resolve)
+            role, subject, place = _other(symbol, body, body_length, place, resolve)
 
         if place == Place.BETWEEN:
             role |= R.ENDS
@@ -533,7 +531,7 @@ def _mariadb_gtid(flags, resolve):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _other(symbol, place, resolve):
+def _other(symbol, body, body_length, place, resolve):
     role = R.KEEP
     pending = False
     if symbol == Symbol.FILE or symbol == Symbol.START_ENCRYPTION:
@@ -560,6 +558,8 @@ def _other(symbol, place, resolve):
         place = np.int64(Place.BETWEEN)
     elif symbol == Symbol.INCIDENT:
         place = _after_statement(place)
+    elif symbol == Symbol.IGNORABLE and _is_gap(body, body_length):
+        role = R.GAP
     return role, np.int32(R.PENDING if pending else R.NOTHING), place
 
 

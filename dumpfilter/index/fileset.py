@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy.typing as npt
 
 from dumpfilter.binlog.events import (
     HEADER_LENGTH,
+    LOG_EVENT_ARTIFICIAL_F,
     LOG_EVENT_BINLOG_IN_USE_F,
     LOG_EVENT_RELAY_LOG_F,
     EventHeader,
@@ -54,6 +56,18 @@ class BinlogFile:
     def first_event(self) -> int:
         """The file offset of the first event after the format description event that begins the file, bytes."""
         return 4 + len(self.format_description.raw)
+
+    @functools.cached_property
+    def is_relay_log(self) -> bool:
+        """Whether the file is a slave's relay log: an artificial Rotate event, which names the master's file, comes first.
+
+        The events of a relay log have positions of the master's file in ``end_log_pos``.
+        """
+        head = self.read_up_to(self.first_event, HEADER_LENGTH)
+        if len(head) < HEADER_LENGTH:
+            return False
+        header = EventHeader.unpack(head)
+        return header.type == EventType.ROTATE and bool(header.flags & LOG_EVENT_ARTIFICIAL_F)
 
     @property
     def size(self) -> int:

@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from dumpfilter.binlog.events import EventType
+from dumpfilter.binlog.reader import iter_events
 from dumpfilter.filter.rules import FilterOn
+from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.slave.channel import Channel
-from tests.slave.driven import serving, wait_until
-from tests.slave.growing import GrowingCopy
+from tests.slave.driven import UUID, apply_before, driven, serving, wait_until
+from tests.slave.growing import GrowingCopy, boundaries
 from tests.slave.once import AddressOf, run_slave, start_slave
 from tests.support import DATA
 
@@ -86,3 +89,39 @@ def test_a_chain_while_the_first_slave_receives(address_of: AddressOf, tmp_path:
             second.close()
         first.stop()
         first.close()
+
+
+@pytest.mark.parametrize("number", [5, 20, 37, 53])
+def test_a_filter_changes_in_a_chain(address_of: AddressOf, tmp_path: Path, number: int) -> None:
+    """The second slave goes back to a position in the first slave's relay log."""
+    run_slave(address_of("mysql-row"), tmp_path / "first", FIRST)
+    with serving(tmp_path / "first") as chained, driven(tmp_path / "second", *SECOND) as slave:
+        slave.follow(chained)
+        slave.sql("START REPLICA IO_THREAD")
+        slave.catch_up(chained, executed=False)
+        apply_before(slave, number)
+        file, position = slave.place()
+        assert file.startswith("relay-bin.")
+        assert position in boundaries(BinlogSet.open(chained.binlogs), file)
+        slave.sql("CHANGE REPLICATION FILTER REPLICATE_WILD_DO_TABLE = ('a_b.%'), REPLICATE_DO_DB = ()")
+        slave.sql("START REPLICA SQL_THREAD")
+        slave.expect_law(chained)
+        assert slave.executed() == f"{UUID}:1-74"
+
+
+def test_positions_are_those_of_the_relay_log(address_of: AddressOf, tmp_path: Path) -> None:
+    run_slave(address_of("mysql-mixed"), tmp_path / "first", FIRST)
+    with serving(tmp_path / "first") as chained:
+        second = run_slave(f"127.0.0.1:{chained.port}", tmp_path / "second", SECOND)
+        first = BinlogSet.open(chained.binlogs)
+    assert second.relay_log_info.source_file == second.master_info.source_file == first.names[-1]
+    assert second.relay_log_info.source_position == first.size(first.names[-1])
+    for number, path in enumerate(sorted((tmp_path / "second").glob("relay-bin.0*"))):
+        ends = set()
+        with first.path(first.names[number]).open("rb") as file:
+            for event in iter_events(file, file=path.name):
+                ends.add(event.offset + len(event.raw))
+        with path.open("rb") as file:
+            format_description, rotate, *events = iter_events(file, file=path.name)
+        assert {event.header.end_log_pos for event in events} <= ends | {0}
+        assert not any(event.type == EventType.ROTATE and not event.header.timestamp for event in events)
