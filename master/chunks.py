@@ -146,7 +146,7 @@ class ChunkWriter:
         self._resume = plan.resume
 
     def _events(self, plan: ChunkPlan) -> bytes:
-        """Return the bytes of the events that a plan lists as byte ranges of a binlog file. The plan is not empty."""
+        """Return the bytes of the events that a plan, which is not empty, lists as byte ranges of a binlog file."""
         if isinstance(plan, ReadyPlan):
             return plan.events
         events = self._read(plan)
@@ -155,8 +155,8 @@ class ChunkWriter:
     def _placed(self, plan: ChunkPlan, events: bytes) -> bytes:
         """Return events of a relay log with positions of the relay log in ``end_log_pos``.
 
-        Slaves of this master tell their positions from ``end_log_pos``. A relay log has positions of the file from which
-        its events came, which this master does not have.
+        Slaves of this master tell their positions from ``end_log_pos``. A relay log has positions of the file from
+        which its events came, and this master does not have that file.
         """
         checksum = self.source.file.format_description.checksum
         data = np.frombuffer(bytearray(events), np.uint8)

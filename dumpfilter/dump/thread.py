@@ -112,9 +112,9 @@ class DumpThread:
     def start_file(self, position: int, read: ReadAt, *, relay_rotate: int | None = None) -> None:
         """Begin with another binlog file, at a position between two transactions.
 
-        ``read`` reads bytes of this file, which is needed for compressed transactions. ``relay_rotate`` is the offset of
-        the artificial Rotate event of a relay log. The thread does not send this event, since a slave would take the
-        file that it names for the file of this dump.
+        ``read`` reads bytes of this file, which is needed for compressed transactions. ``relay_rotate`` is the offset
+        of the artificial Rotate event of a relay log. The thread does not send this event, because a slave would take
+        the file that the event names for the file of this dump.
         """
         self._read = read
         self._relay_rotate = relay_rotate

@@ -59,9 +59,10 @@ class BinlogFile:
 
     @functools.cached_property
     def is_relay_log(self) -> bool:
-        """Whether the file is a slave's relay log: an artificial Rotate event, which names the master's file, comes first.
+        """Whether the file is a slave's relay log, which begins with an artificial Rotate event.
 
-        The events of a relay log have positions of the master's file in ``end_log_pos``.
+        The Rotate event names the file of the slave's master. The events of the relay log have positions of that file
+        in ``end_log_pos``.
         """
         head = self.read_up_to(self.first_event, HEADER_LENGTH)
         if len(head) < HEADER_LENGTH:

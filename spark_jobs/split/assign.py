@@ -183,7 +183,7 @@ class Assigner:
         parts: dict[int, dict[int, bytes]] = {}
         for event, inner in segment.payloads.items():
             owner[event] = self._look_inside(segment, event, inner, read, parts)
-        decides |= (role >= R.KEEP) & (role != R.GAP)
+        decides |= role >= R.KEEP
         # No output receives Gap events, which tell what a relay log's master dropped.
         stray = ((role == R.KEEP) & FILE_EVENTS[segment.type]) | (role == R.GAP)
         if stray.any():

@@ -122,6 +122,6 @@ def test_positions_are_those_of_the_relay_log(address_of: AddressOf, tmp_path: P
             for event in iter_events(file, file=path.name):
                 ends.add(event.offset + len(event.raw))
         with path.open("rb") as file:
-            format_description, rotate, *events = iter_events(file, file=path.name)
+            _, _, *events = iter_events(file, file=path.name)
         assert {event.header.end_log_pos for event in events} <= ends | {0}
         assert not any(event.type == EventType.ROTATE and not event.header.timestamp for event in events)

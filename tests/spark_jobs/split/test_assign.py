@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.spark_jobs.split.job import SplitOptions
+from tests.gaps import with_gap_events
 from tests.spark_jobs.here import split_here
 from tests.spark_jobs.walking import ORACLE, RECORDINGS, check_parts, walk
 from tests.strategies import MadeBinlog, binlogs
@@ -35,6 +36,26 @@ def test_made(made: MadeBinlog, range_size: int, block_size: int) -> None:
             source, Path(folder) / "out", SplitOptions(range_size=range_size, block_size=block_size)
         )
         check_parts(source, result)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    made=binlogs(odd=False), data=st.data(), range_size=st.integers(1, 5000), block_size=st.integers(64, 5000)
+)
+def test_no_output_has_gap_events(
+    made: MadeBinlog, data: st.DataObject, range_size: int, block_size: int
+) -> None:
+    """The outputs of a relay log with Gap events have the same events as without."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = []
+        for name, binlog in (("plain", made.data), ("gaps", with_gap_events(made, data.draw))):
+            source = Path(folder) / name / "made.000001"
+            source.parent.mkdir()
+            source.write_bytes(binlog)
+            options = SplitOptions(range_size=range_size, block_size=block_size)
+            result = split_here(source, Path(folder) / f"{name}-out", options)
+            found.append({part.name: [path.read_bytes() for path in part.files] for part in result.sets})
+        assert found[0] == found[1]
 
 
 def test_an_xa_transaction_goes_where_it_has_something(tmp_path: Path) -> None:
