@@ -38,7 +38,7 @@ def test_made(made: MadeBinlog, range_size: int, block_size: int) -> None:
         check_parts(source, result)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     made=binlogs(odd=False), data=st.data(), range_size=st.integers(1, 5000), block_size=st.integers(64, 5000)
 )
