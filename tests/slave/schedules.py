@@ -226,6 +226,50 @@ RECORDED: Mapping[str, Schedule] = {
             ("KILL", "--replicate-ignore-db=hr"),
         ),
     ),
+    "a change of filter between Register and Dump": Schedule(
+        "mysql-row",
+        Setup(option="--replicate-do-db=shop"),
+        (
+            ("START", "IO_THREAD"),
+            ("OPERATOR", "400"),
+            ("IO", "5"),
+            ("FILTER", "REPLICATE_IGNORE_DB = (logs), REPLICATE_DO_DB = ()"),
+            ("OPERATOR", "400"),
+            ("IO", "25"),
+            ("DUMP", "100"),
+            ("IO", "400"),
+        ),
+    ),
+    "a change of filter before the first message": Schedule(
+        "mysql-row",
+        Setup(option="--replicate-do-db=shop"),
+        (
+            ("START", "IO_THREAD"),
+            ("OPERATOR", "400"),
+            ("IO", "20"),
+            ("FILTER", "REPLICATE_IGNORE_DB = (logs), REPLICATE_DO_DB = ()"),
+            ("OPERATOR", "400"),
+            ("IO", "25"),
+            ("DUMP", "100"),
+            ("IO", "400"),
+        ),
+    ),
+    "a kill while the I/O thread writes master.info": Schedule(
+        "mysql-row",
+        Setup(sync=1),
+        (
+            ("START", ""),
+            ("OPERATOR", "400"),
+            ("SQL", "400"),
+            ("IO", "25"),
+            ("DUMP", "100"),
+            ("IO", "20"),
+            ("SQL", "400"),
+            ("TIME", "1.1"),
+            ("SQL", "400"),
+            ("KILL", ""),
+        ),
+    ),
 }
 """Schedules that once failed, or that are worth keeping, by name."""
 
@@ -239,6 +283,7 @@ def drawn(seed: int, length: int = 60) -> Schedule:
         sync=rng.choice([0, 1, 5]),
         auto_position=rng.random() < 0.2,
         begin=rng.choice([2, 5, 20, 60]),
+        option=rng.choice(OPTIONS),
     )
     # Each schedule prefers some kinds of steps and lacks others, so that kinds meet that would rarely do so.
     weights = [weight * rng.choice((0, 1, 1, 5)) for weight, _ in KINDS.values()]
@@ -253,15 +298,28 @@ def drawn(seed: int, length: int = 60) -> Schedule:
 
 
 def _following(kind: str, rng: random.Random) -> list[Step]:
-    """Return steps that often follow a kind of step, so that the I/O thread stands inside of a new connection."""
-    begin = ("IO", str(rng.randint(1, 12)))
-    if rng.random() < 0.5:
+    """Return steps that often follow a kind of step, so that the slave stands at a place where little is safe."""
+    chance = rng.random()
+    if chance < 0.4:
         return []
     if kind in ("CUT", "MASTER", "SWITCH"):
-        return [("IO", "400"), ("TIME", "0.3"), begin]
+        steps = [("IO", "400"), ("TIME", "0.3"), ("IO", str(rng.randint(1, 20)))]
+        return steps + _change(rng) if chance < 0.7 else steps
     if kind == "START":
-        return [("OPERATOR", "400"), begin]
+        steps = [("OPERATOR", "400"), ("IO", str(rng.randint(1, 20)))]
+        return steps + _change(rng) if chance < 0.7 else steps
+    if kind == "IO" and chance < 0.5:
+        # The I/O thread may stand between two files that belong together, and the SQL thread saves its own position.
+        here = [("DUMP", "25"), ("IO", str(rng.randint(1, 25)))]
+        return [*here, ("SQL", "400"), ("TIME", "1.1"), ("SQL", "400"), ("KILL", rng.choice(OPTIONS))]
     return [("OPERATOR", "400")] if kind in STATEMENTS else []
+
+
+def _change(rng: random.Random) -> list[Step]:
+    """Return a change of filter that ends before the I/O thread goes on, for example between Register and Dump."""
+    change = ("FILTER", rng.choice(FILTERS))
+    statement = [change, ("OPERATOR", "400"), ("SQL", "400"), ("OPERATOR", "400")]
+    return [*statement, ("IO", "25"), ("DUMP", "100"), ("IO", "400")]
 
 
 def replay(schedule: Schedule) -> tuple[int, int]:

@@ -50,6 +50,8 @@ class Setup:
     auto_position: bool = False
     begin: int = 5
     """The units that the binlog has at the beginning."""
+    option: str = ""
+    """The filter option of the slave's first process."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,7 @@ class Machine:
         self.stops = 0
         """The number of ends of the applier that were compared with the model."""
         world.on_end = self._ended
-        self.begin_process([])
+        self.begin_process([setup.option] if setup.option else [])
 
     # -- the process
 
