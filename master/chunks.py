@@ -130,9 +130,8 @@ class ChunkWriter:
             )
             if is_last:
                 chunk.counts.CopyFrom(counts_to_proto(plan.counts))
-            if is_here:
-                if len(plan.completed):
-                    chunk.completed.CopyFrom(runs_to_proto(plan.completed, key_of))
+            if is_here and len(plan.completed):
+                chunk.completed.CopyFrom(runs_to_proto(plan.completed, key_of))
             if is_before or is_here:
                 # The gap after the last complete transaction belongs to the chunk that has the resume point.
                 gaps = plan.gaps.between(begin, begin + size if is_before else len(events) + 1)

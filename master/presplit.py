@@ -409,7 +409,7 @@ class _Chunks:
         size: int,
         end: int,
     ) -> Gaps:
-        """Return the gaps of a chunk of ``size`` bytes up to ``end``, with the transactions ``first`` up to ``stop``."""
+        """Return the gaps of a chunk of ``size`` bytes up to ``end``, with transactions ``first`` up to ``stop``."""
         if first == stop:
             return NO_GAPS
         before = np.concatenate([[0], self._sent])[first:stop]

@@ -132,7 +132,6 @@ class Channel:
             raise
 
     def _open(self) -> None:
-        options = self._options
         self._relay_end = RelayEnd()
         self._refetched: dict[tuple[str, int], int] = {}
         self._receiver = self._new_receiver()

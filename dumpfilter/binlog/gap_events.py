@@ -1,11 +1,12 @@
 """The Gap event, with which a slave's relay log tells what the master dropped at this place.
 
-A relay log has no event of a transaction that the master dropped. In its place stands a Gap event with the GTIDs of
-the dropped transactions, the position after them in the master's binlog file, and the hits (uses of filter rules) of
-the dropped events. With Gap events the relay log alone tells a reader its position and GTID set after each transaction.
+A relay log has no event of a transaction that the master dropped. In its place stands a Gap event. A Gap event has the
+GTIDs of the dropped transactions, and the position after them in the master's binlog file. It also has the hits (uses
+of filter rules) of the dropped events. So the relay log alone tells a reader its position and GTID set after each
+transaction.
 
-A Gap event has the type 28 (Ignorable_log_event) and the flag ``LOG_EVENT_IGNORABLE_F``, so that servers, ``mysqlbinlog``
-and ``mariadb-binlog`` pass over the event. The layout of its body, in little-endian numbers:
+A Gap event has the type 28 (Ignorable_log_event) and the flag ``LOG_EVENT_IGNORABLE_F``. Servers, ``mysqlbinlog`` and
+``mariadb-binlog`` pass over the event. The layout of its body, in little-endian numbers:
 
     | bytes | meaning |
     |-------|---------|
@@ -33,7 +34,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.binlog import _gap_kernels as K
+from dumpfilter.binlog import gap_kernels as K
 from dumpfilter.binlog.events import HEADER_LENGTH, LOG_EVENT_IGNORABLE_F, EventHeader, EventType
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.gtid_sources import SourceKey, add_run
@@ -200,17 +201,8 @@ def with_gaps(events: bytes, gaps: GapColumns, *, server_id: int, checksum: bool
     out = np.empty(size, np.uint8)
     used = K.with_gaps(
         np.frombuffer(events, np.uint8),
-        sources,
-        np.concatenate([[0], np.cumsum(lengths)]),
-        gaps.offset,
-        gaps.end,
-        gaps.runs_until,
-        gaps.run_source,
-        gaps.run_first,
-        gaps.run_last,
-        gaps.hits_until,
-        gaps.hit_kind,
-        gaps.hit_count,
+        K.Sources(sources, np.concatenate([[0], np.cumsum(lengths)])),
+        K.Columns(*gaps[1:]),
         np.frombuffer(_PREFIX.pack(SIGNATURE, _VERSION, _GAP), np.uint8),
         np.uint32(server_id),
         checksum,

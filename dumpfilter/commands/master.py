@@ -10,11 +10,11 @@ import typer
 from dumpfilter.commands.option_groups.console import PANEL, ConsoleOptions
 from dumpfilter.commands.option_groups.group import with_option_groups
 from dumpfilter.commands.option_groups.inputs import Binlogs, source_of
+from dumpfilter.commands.option_groups.limits import LimitOptions
 from dumpfilter.commands.option_groups.listen import ListenOptions
 from dumpfilter.commands.option_groups.option_files import OptionFiles
 from dumpfilter.commands.option_groups.protection import ProtectionOptions
 from dumpfilter.commands.option_groups.write_rules import MasterRuleOptions
-from dumpfilter.master.limits import MAX_DUMPS
 
 
 @with_option_groups
@@ -23,29 +23,12 @@ def master_command(
     listen: ListenOptions,
     console: ConsoleOptions,
     protection: ProtectionOptions,
+    limits: LimitOptions,
     rules: MasterRuleOptions,
     option_files: OptionFiles,
     verify_checksum: Annotated[
         bool, typer.Option(help="Verify the events' checksums on reading (source_verify_checksum).")
     ] = True,
-    cache_size: Annotated[
-        int, typer.Option(help="Memory for the index of scanned binlogs, MiB.", min=1)
-    ] = 32,
-    max_transaction: Annotated[
-        int,
-        typer.Option(
-            help="Filter compressed transactions of up to this size, MiB before compression. Larger ones are sent "
-            "whole, and counted as undecided.",
-            min=1,
-        ),
-    ] = 512,
-    max_dumps: Annotated[
-        int,
-        typer.Option(
-            help="The most slaves that can receive events at once. Each takes two threads of the master.",
-            min=1,
-        ),
-    ] = MAX_DUMPS,
     config: Annotated[
         Path | None,
         typer.Option(
@@ -100,9 +83,9 @@ def master_command(
         audit_file=console.audit_log,
         console=console.endpoint(listen.host, console_user, protection, tls),
         verify=verify_checksum,
-        cache_bytes=cache_size << 20,
-        max_opened=max_transaction << 20,
-        max_dumps=max_dumps,
+        cache_bytes=limits.cache_size << 20,
+        max_opened=limits.max_transaction << 20,
+        max_dumps=limits.max_dumps,
         write_rules=make_rules(rules.values),
         write_semantics=rules.semantics,
         lower_case_table_names=rules.lower_case_table_names,

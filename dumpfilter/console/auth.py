@@ -99,7 +99,8 @@ def stored(users: Mapping[str, str | ConsolePassword]) -> dict[str, ConsolePassw
 def check_users(host: str, users: Mapping[str, ConsolePassword], *, insecure: bool = False) -> None:
     """Raise Exposed if a user has no password although other machines can reach the console.
 
-    ``host`` is the address that the console listens on. ``users`` has a password for each user name. On a loopback address, users need no password. ``insecure`` turns the error into a warning in
+    ``host`` is the address that the console listens on. ``users`` has a password for each user name. On a loopback
+    address, users need no password. ``insecure`` turns the error into a warning in
     the log.
 
     >>> check_users("127.0.0.1", {"root": ConsolePassword()})

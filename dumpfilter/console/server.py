@@ -70,7 +70,8 @@ class ConsoleServer:
     name (a text is a password in the clear), and without users nobody can log in. ``roles`` has the role of each user,
     and a user without an entry has the role ``read``. Without ``roles``, every user has the role ``all``. With ``port``
     0, the operating system chooses a free port. Without ``tls``, the server makes a temporary self-signed certificate.
-    With ``demand_tls``, clients on other machines must use TLS. The method ``start`` or a ``with`` statement starts the server.
+    With ``demand_tls``, clients on other machines must use TLS. The method ``start`` or a ``with`` statement starts the
+    server.
     """
 
     def __init__(

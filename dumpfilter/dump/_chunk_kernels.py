@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
@@ -125,29 +127,48 @@ def _add_gap(places, n, offset, end, n_runs, n_hits, acc, hits_out):
     return n_hits
 
 
+class ChunkTails(NamedTuple):
+    """The ends of consecutive chunks. :func:`dumpfilter.dump.gaps.find_gaps` describes the arrays."""
+
+    until: np.ndarray
+    offset: np.ndarray
+    end: np.ndarray
+
+
+class GapTransactions(NamedTuple):
+    """The transactions of consecutive chunks. :func:`dumpfilter.dump.gaps.find_gaps` describes the arrays."""
+
+    start: np.ndarray
+    sent_before: np.ndarray
+    source: np.ndarray
+    number: np.ndarray
+    is_kept: np.ndarray
+
+
+class GapOutput(NamedTuple):
+    """The arrays that :func:`find_gaps` fills."""
+
+    places: np.ndarray
+    runs: np.ndarray
+    hits: np.ndarray
+    chunk_gaps: np.ndarray
+
+
 @njit(cache=True, nogil=True)
-def find_gaps(
-    until,
-    tail_offset,
-    tail_end,
-    first,
-    start,
-    sent,
-    sources,
-    numbers,
-    is_kept,
-    hits,
-    n_kinds,
-    places,
-    runs,
-    hits_out,
-    chunk_gaps,
-):
+def find_gaps(tails, first, transactions, hits, n_kinds, out):
     """Find the gaps of chunks. :func:`dumpfilter.dump.gaps.find_gaps` describes the parameters.
 
-    Write each gap's offset, end, and the indexes after its last run and its last hits into ``places``. Write GTIDs into
-    ``runs`` and hits into ``hits_out``. Return the numbers of gaps, runs and rows of hits.
+    Write each gap's offset, end, and the indexes after its last run and its last hits into ``out.places``. Write GTIDs
+    into ``out.runs`` and hits into ``out.hits``. Return the numbers of gaps, runs and rows of hits.
     """
+    until, is_kept, start, sent = (
+        tails.until,
+        transactions.is_kept,
+        transactions.start,
+        transactions.sent_before,
+    )
+    sources, numbers = transactions.source, transactions.number
+    places, runs, hits_out = out.places, out.runs, out.hits
     acc = np.zeros(n_kinds, np.int64)
     n = np.int64(0)
     n_runs = np.int64(0)
@@ -193,9 +214,9 @@ def find_gaps(
                 runs[n_runs, RUN_LAST] = numbers[t]
                 n_runs += 1
         if is_in_gap:
-            n_hits = _add_gap(places, n, tail_offset[c], tail_end[c], n_runs, n_hits, acc, hits_out)
+            n_hits = _add_gap(places, n, tails.offset[c], tails.end[c], n_runs, n_hits, acc, hits_out)
             n += 1
-        chunk_gaps[c] = n
+        out.chunk_gaps[c] = n
         begin = until[c]
     return n, n_runs, n_hits
 

@@ -80,7 +80,7 @@ class Gaps:
         )
 
     def between(self, begin: int, end: int) -> Gaps:
-        """Return the gaps at offsets from ``begin`` up to, but without, ``end``, with offsets counted from ``begin``."""
+        """Return the gaps at offsets from ``begin`` up to, but without, ``end``. The result counts from ``begin``."""
         first, stop = np.searchsorted(self.offset, [begin, end]).tolist()
         part = self.part(first, stop)
         return Gaps(part.offset - begin, part.end, part.runs_until, part.runs, part.hits_until, part.hits)
@@ -159,21 +159,12 @@ def find_gaps(
     counts = np.empty((min(len(hits), most * len(KINDS)), 2), np.int64)
     chunk_gaps = np.empty(len(until), np.int64)
     n, n_runs, n_hits = K.find_gaps(
-        until,
-        tail_offset,
-        tail_end,
+        K.ChunkTails(until, tail_offset, tail_end),
         first,
-        start,
-        sent_before,
-        sources,
-        numbers,
-        is_kept,
+        K.GapTransactions(start, sent_before, sources, numbers, is_kept),
         hits,
         len(KINDS),
-        places,
-        runs,
-        counts,
-        chunk_gaps,
+        K.GapOutput(places, runs, counts, chunk_gaps),
     )
     # Each part is a copy, so that the large arrays are freed.
     columns = places[:n].T.copy()

@@ -54,7 +54,7 @@ class RelayPosition(NamedTuple):
 
 
 class RelayHead(NamedTuple):
-    """What the first events of a relay log file tell."""
+    """The content of the first events of a relay log file."""
 
     format_description: FormatDescription
     source_file: str

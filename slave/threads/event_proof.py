@@ -6,9 +6,9 @@ import zlib
 
 import numpy as np
 
-from dumpfilter.binlog._gap_kernels import whole_events
 from dumpfilter.binlog.crc32 import all_sound
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH
+from dumpfilter.binlog.gap_kernels import whole_events
 from dumpfilter.errors import StreamDamaged
 
 _LARGEST_EVENT = 0x7FFFFFFF

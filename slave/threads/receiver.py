@@ -4,7 +4,8 @@ The events come in chunks, the messages of the master's stream. The receiver pro
 anything: the chunk's own CRC32, its place after the chunk before, its filter version, and the checksums of its events.
 Where the master dropped transactions, the receiver writes a Gap event (:mod:`dumpfilter.binlog.gap_events`).
 
-The order of the writes makes a crash harmless. The receiver writes the relay log before ``master.info``. ``master.info`` names only positions between two transactions up
+The order of the writes makes a crash harmless. The receiver writes the relay log before ``master.info``.
+``master.info`` names only positions between two transactions up
 to which the relay log is complete (resume points).
 """
 
@@ -206,8 +207,8 @@ class Receiver:
         Return False, without writing, for a chunk that the master sent before it changed the filter. The master sends
         the transactions of such a chunk again with the new filter.
 
-        Raises StreamDamaged for a damaged, missing or repeated chunk, StreamError when the chunk breaks the rules of the
-        stream, and OutputError when the slave cannot write a file. Of such a chunk nothing is written.
+        Raises StreamDamaged for a damaged, missing or repeated chunk, StreamError when the chunk breaks the rules of
+        the stream, and OutputError when the slave cannot write a file. Of such a chunk nothing is written.
         """
         with self._lock:
             if chunk.filter_version < self._awaited_version:
@@ -250,7 +251,8 @@ class Receiver:
             is_next = self._file_ended and chunk.previous_file == file and chunk.file != file
         if not is_next:
             raise StreamDamaged(
-                f"{where}: a chunk of the stream is missing or repeated (the chunk before ended at {position} of {file})"
+                f"{where}: a chunk of the stream is missing or repeated (the chunk before ended at {position} "
+                f"of {file})"
             )
 
     def flush_if_due(self) -> None:

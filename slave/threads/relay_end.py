@@ -11,7 +11,7 @@ class RelayEnd:
     """The position up to which the I/O thread has written the relay log, and ``master.info`` names the position.
 
     The position lies between two transactions. The relay log itself tells everything else, so the applier may read it
-    in steps of any size. The I/O thread moves the position by :meth:`publish`. The applier waits for it by :meth:`wait`.
+    in steps of any size. The I/O thread moves the position by :meth:`publish`. The applier waits by :meth:`wait`.
     All methods may be called from any thread.
     """
 

@@ -59,14 +59,14 @@ class SqlThread:
     """The thread that applies a channel's relay log to the target.
 
     The relay log alone tells the thread its position, its GTID set and the uses of filter rules. ``relay_end`` only
-    tells how far the relay log is complete. :meth:`run` works until the thread ends and may be called once. Any thread may call :meth:`stop`. The
-    constructor restores the target to the state that ``relay-log.info`` holds.
+    tells how far the relay log is complete. :meth:`run` works until the thread ends and may be called once. Any thread
+    may call :meth:`stop`. The constructor restores the target to the state that ``relay-log.info`` holds.
 
     ``make_filter`` makes the filter that the slave applies itself. Its argument says which family of servers wrote the
     binlogs and how names are compared. ``origin`` drops transactions by server id or domain. ``on_hits`` receives
     counts of the uses of filter rules since the last call, on the slave and on the master. ``until`` is the condition
-    of START REPLICA UNTIL. The thread calls ``refetch`` when the relay log is damaged. The callback discards the relay log
-    after the saved position and returns True, and the I/O thread fetches that part again.
+    of START REPLICA UNTIL. The thread calls ``refetch`` when the relay log is damaged. The callback discards the relay
+    log after the saved position and returns True, and the I/O thread fetches that part again.
 
     Raises StateCorrupt when ``relay-log.info`` does not fit the relay log or the target.
     """

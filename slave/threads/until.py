@@ -17,9 +17,9 @@ from dumpfilter.slave.state.relay_log_info import RelayLogInfo
 
 @dataclass(frozen=True)
 class Ahead:
-    """What the applier finds next in the relay log, at a point between two transactions.
+    """The next event in the relay log, at a point between two transactions.
 
-    It is the first event of a transaction, or a Gap event that stands for transactions that the master dropped.
+    The event begins a transaction, or it is a Gap event, which stands for transactions that the master dropped.
     """
 
     relay_position: RelayPosition

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from dumpfilter.binlog.compression import decode_transaction_payload, events_inside, rows_data
+from dumpfilter.binlog.compression import decode_transaction_payload, rows_data
 from dumpfilter.binlog.events import ROWS, EventType
 from dumpfilter.binlog.format import FormatDescription, NameRules
 from dumpfilter.binlog.gtid_sources import SourceNumbers
@@ -98,9 +98,9 @@ def all_bytes(fd: FormatDescription, stream: bytes) -> bytes:
     for kind, body, of in events:
         if kind == EventType.TRANSACTION_PAYLOAD:
             try:
-                opened = decode_transaction_payload(body).open()
-                found.append(opened)
-                for header, inner in events_inside(opened):
+                payload = decode_transaction_payload(body)
+                found.append(payload.open())
+                for header, inner in payload.events():
                     events.append((header.type, inner[19:], of))
             except BinlogError:
                 pass

@@ -95,7 +95,7 @@ def test_the_fate_of_an_undecided_statement(imposed: list[OnUndecided], own: Fil
     assert flags.bits(statement("FROBNICATE t")) & wanted == bits
     if bits & STOPS:
         assert flags.stopping(statement("FROBNICATE t")) == "stop"
-    # What holds names alone is never in question.
+    # A statement that holds only names never stops a dump.
     assert flags.bits(statement("DROP TABLE t")) & wanted in (SEND, 0)
 
 

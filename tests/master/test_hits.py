@@ -83,7 +83,7 @@ def test_an_unwanted_server(client: Client) -> None:
     slave = client.stub.Register(pb.RegisterRequest(server_id=7, filter=definition, uuid=str(uuid.uuid4())))
     chunks = list(client.dump(slave.slave_id))
     assert not any(
-        chunk.completed.members or chunk.gaps.runs and sum(chunk.gaps.runs) or chunk.gaps.hit_kind
+        chunk.completed.members or (chunk.gaps.runs and sum(chunk.gaps.runs)) or chunk.gaps.hit_kind
         for chunk in chunks
     )
     for chunk in chunks:

@@ -55,6 +55,7 @@ def test_the_hashes_are_mysqls() -> None:
         (native_hash("a"), native_hash("b")),
         (str(ScryptHash.of("a")),),
     ],
+    ids=["plain", "cut", "no rounds", "too many rounds", "two", "scrypt"],
 )
 def test_what_is_no_hash_for_the_console(texts: tuple[str, ...]) -> None:
     with pytest.raises(OptionError) as caught:
@@ -71,6 +72,7 @@ def test_what_is_no_hash_for_the_console(texts: tuple[str, ...]) -> None:
         str(ScryptHash.of("a")).replace("ln=14", "ln=24"),
         str(ScryptHash.of("a"))[:-1],
     ],
+    ids=["plain", "native", "no cost", "too much cost", "cut"],
 )
 def test_what_is_no_hash_for_replication(text: str) -> None:
     with pytest.raises(OptionError) as caught:

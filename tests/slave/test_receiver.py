@@ -102,9 +102,10 @@ def test_a_master_that_breaks_the_contract(masters, tmp_path):
         )
     with pytest.raises(StreamDamaged, match="unusable format description"):
         receive(seal(pb.Chunk(file="bin.000001", format_description=b"other", filter_version=1)))
+    first.resume_position = 3
+    seal(first)
     with pytest.raises(StreamError, match="resume point 3"):
-        first.resume_position = 3
-        receive(seal(first))
+        receive(first)
     with pytest.raises(StreamError, match="mariadb"):
         slave.receiver.begin_stream(master_uuid="m", family="mariadb")
     assert slave.receiver.info == info
@@ -166,7 +167,7 @@ def test_a_damaged_chunk_leaves_no_trace(masters, tmp_path, damage):
     assert contents(tmp_path / "s") == contents(tmp_path / "whole")
 
 
-@pytest.mark.parametrize("order", [[0, 2], [0, 1, 1], [1], [0, 2, 1], [0, 1, 2, 4], [0, 1, 2, 3, 3]])
+@pytest.mark.parametrize("order", [[0, 2], [0, 1, 1], [1], [0, 1, 2, 4], [0, 1, 2, 3, 3]])
 def test_a_missing_or_repeated_chunk_is_noticed(masters, tmp_path, order):
     shape = [[(True, [10]), (True, [10]), (True, [10])], [(True, [10]), (True, [10])]]
     master = masters.FakeMaster(masters.synthetic(shape))
@@ -174,9 +175,11 @@ def test_a_missing_or_repeated_chunk_is_noticed(masters, tmp_path, order):
     slave.receiver.begin_stream(master_uuid="m", family="mysql")
     chunks = list(master.chunks("", 4, [33]))
     assert len(chunks) == 5
+    *sound, last = order
+    for number in sound:
+        slave.receiver.receive(chunks[number])
     with pytest.raises(StreamError):
-        for number in order:
-            slave.receiver.receive(chunks[number])
+        slave.receiver.receive(chunks[last])
     slave.replicate(master, [33])
     assert slave.receiver.info.retrieved.endswith(":1-5")
 

@@ -88,7 +88,7 @@ def plainly_with_gaps(events: bytes, gaps: GapColumns, fd: FormatDescription) ->
 def progress(
     data: bytes, fd: FormatDescription, *, is_source: bool = False
 ) -> Iterator[tuple[int, frozenset[str], Counter[int]]]:
-    """Yield the position in the source, the GTIDs and the hits of dropped events at each place between two transactions."""
+    """Yield position in the source, GTIDs and hits of dropped events at each place between two transactions."""
     gtids: set[str] = set()
     hits: Counter[int] = Counter()
     pending: Counter[int] = Counter()
