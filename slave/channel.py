@@ -500,9 +500,13 @@ def applied_place(received: MasterInfo, applied: RelayLogInfo) -> MasterInfo:
     """
     if not applied.source_file:
         return MasterInfo(family=received.family, retrieved=applied.executed)
+    same_master = applied.master_uuid == received.master_uuid
+    # What the applier has executed may always be excepted, whichever master the slave asks next.
+    except_gtids = received.except_gtids if same_master or not received.except_gtids else applied.executed
     return received.model_copy(
         update={
             "master_uuid": applied.master_uuid,
+            "except_gtids": except_gtids,
             "source_file": applied.source_file,
             "source_position": applied.source_position,
             "relay_file": applied.relay_file,

@@ -24,7 +24,6 @@ import structlog
 from dumpfilter.binlog.format import Family
 from dumpfilter.errors import (
     BinlogCorrupt,
-    BinlogMissing,
     ConnectionLost,
     DumpfilterError,
     DumpTakenOver,
@@ -66,13 +65,6 @@ A running master answers both at once.
 
 _TICK = 0.05
 """The interval at which a helper thread saves ``master.info`` and checks that the master is not silent, seconds."""
-
-_MOST_UNKNOWN_REGISTRATIONS = 3
-"""The number of NOT_FOUND answers to a dump request in a row after which the slave gives up.
-
-A master that restarted between Register and Dump has forgotten the slave, and registering again helps. After several
-such answers the cause must be another one, for example a purged binlog file.
-"""
 
 _MOST_DAMAGED = 5
 """The number of damaged messages in a row, without progress between them, after which the slave gives up."""
@@ -132,7 +124,6 @@ class IoThread:
         self._call: _Call | None = None
         self._heard_at = time.monotonic()
         self._ticker_error: DumpfilterError | None = None
-        self._unknown_registrations = 0
         self._damaged_in_a_row = 0
         # The I/O thread holds this lock from the call Register until the call Dump. A change of filter between the two
         # calls would find no dump to change, and the dump that begins after it would still use the old filter.
@@ -285,19 +276,20 @@ class IoThread:
 
     def _begin_dump(self, stub: rpc.DumpFilterStub, answer: pb.RegisterResponse) -> _Dump:
         """Ask the master for a stream of events (dump) from the position up to which the slave has received."""
+        here = self._receiver.info
         another_master = bool(
-            self._options.auto_position
-            and self._receiver.info.source_file
-            and self._receiver.info.master_uuid != answer.master_uuid
+            self._options.auto_position and here.source_file and here.master_uuid != answer.master_uuid
         )
+        by_gtid = another_master or (self._options.auto_position and not here.source_file)
         self._receiver.begin_stream(
             master_uuid=answer.master_uuid,
             family=_FAMILIES.get(answer.family, "mysql"),
             names=names_from_proto(answer.filter.names),
             another_master=another_master,
+            by_gtid=by_gtid,
             filter_version=answer.filter_version,
         )
-        call: _Dump = stub.Dump(self._dump_request(answer, by_gtid=another_master))
+        call: _Dump = stub.Dump(self._dump_request(answer, by_gtid=by_gtid))
         self._watch(call)
         self._registration = _Registration(stub, answer.slave_id, answer.master_uuid)
         self.filter_version = answer.filter_version
@@ -356,12 +348,13 @@ class IoThread:
             chunk_size=options.chunk_size,
             heartbeat_period_ms=int(options.heartbeat_period * 1000),
         )
-        if by_gtid or (options.auto_position and not info.source_file):
+        if by_gtid:
             request.gtid_set = info.retrieved
         elif info.source_file:
             getattr(request, "from").CopyFrom(
                 pb.BinlogPosition(file=info.source_file, position=info.source_position)
             )
+            request.except_gtids = info.except_gtids
         else:
             getattr(request, "from").CopyFrom(
                 pb.BinlogPosition(file=options.start_file, position=options.start_position)
@@ -379,7 +372,6 @@ class IoThread:
                     self._heard_at = time.monotonic()
                     continue
                 self._backoff.reset()
-                self._unknown_registrations = 0
                 if chunk.events and self._receiver.info is not before:
                     self._damaged_in_a_row = 0
                 self._on_chunk(chunk)
@@ -411,10 +403,8 @@ class IoThread:
         if code == grpc.StatusCode.ALREADY_EXISTS:
             raise RegistrationRefused(f"{where}: {details}") from error
         if code == grpc.StatusCode.NOT_FOUND:
-            self._unknown_registrations += 1
-            if self._unknown_registrations < _MOST_UNKNOWN_REGISTRATIONS:
-                return f"the master does not know this slave (any more): {details}"
-            raise BinlogMissing(f"{where}: {details}") from error
+            # The master restarted after the call Register, or another filter is imposed. Registering again helps.
+            return f"the master does not know this slave (any more): {details}"
         if code in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.OUT_OF_RANGE):
             raise PositionError(f"{where}: {details}") from error
         if code == grpc.StatusCode.DATA_LOSS:

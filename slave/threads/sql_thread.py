@@ -254,7 +254,9 @@ class SqlThread:
                 source_position = gap.end
             elif gap is not None:
                 self._unsaved["master_uuid"] = gap.members.get("master_uuid", "")
-                source_position = self._source_position_now(applier)
+                # Another master's file may have the same name, so the old position must not go on.
+                is_first = after <= head.end
+                source_position = head.source_begin if is_first else self._source_position_now(applier)
             else:
                 applier.feed(event, file=str(path))
                 source_position = self._source_position(event, applier)

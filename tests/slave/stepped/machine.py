@@ -261,9 +261,17 @@ class Machine:
         self.sql(f"STOP REPLICA {threads}")
 
     def _place_of(self, gtid: Gtid | None, target: int) -> int:
-        """Return the unit before which UNTIL stops. A GTID that RESET left in the executed set stops it at once."""
-        known = gtid is not None and gtid in self._before
-        return self._number() if known else max(target, self._number())
+        """Return the unit before which UNTIL stops.
+
+        A GTID that RESET left in the executed set stops the applier at once. A GTID from before the place at which the
+        slave began never comes.
+        """
+        if gtid is not None and gtid in self._before:
+            return self._number()
+        first = self.model.known[0].number
+        if gtid is not None and any(unit.gtid == gtid for unit in self.recording.units[:first]):
+            return len(self.recording.units)
+        return max(target, self._number())
 
     def start(
         self, threads: str, until: str = "", target: int | None = None, gtid: Gtid | None = None
@@ -316,7 +324,22 @@ class Machine:
 
     def _number(self) -> int:
         place = self._place
-        return self.recording.number(place) if place[0] else self.model.known[0].number
+        number = self.recording.number(place) if place[0] else self.model.known[0].number
+        return self._after_switch(number) if self.setup.auto_position and place[0] else number
+
+    def _after_switch(self, number: int) -> int:
+        """Return the number behind which the slave is, although its position in another master's binlog is smaller.
+
+        The other master's binlog begins with transactions that the slave has, and the master does not send these.
+        """
+        executed = parse_gtid_set(self.channel.relay_log_info.executed, self.recording.family)
+        for at, unit in enumerate(self.recording.units[number:], number):
+            if unit.gtid is None or unit.gtid in self._before:
+                continue
+            if unit.gtid not in executed:
+                break
+            number = at + 1
+        return number
 
     def _ended(self, actor: Actor) -> None:
         """Compare the slave with its model when its applier has ended."""
