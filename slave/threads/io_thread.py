@@ -29,6 +29,7 @@ from dumpfilter.errors import (
     DumpTakenOver,
     PositionError,
     RegistrationRefused,
+    RelayLogDamaged,
     StreamDamaged,
     StreamError,
     TlsError,
@@ -103,6 +104,9 @@ class IoThread:
     :meth:`run` works until the thread ends, and may be called once. Any thread may call :meth:`stop` and
     :meth:`change_filter`. The I/O thread calls ``on_chunk`` after each message of the stream that was written. It calls
     ``on_connect`` after each registration, with the gRPC stub of the connection and the master's answer.
+
+    When the thread finds the relay log damaged, it calls ``on_damage``. The callback has the damaged part discarded
+    and returns True if the thread shall connect again.
     """
 
     def __init__(
@@ -112,11 +116,13 @@ class IoThread:
         *,
         on_chunk: Callable[[pb.Chunk], None] = lambda chunk: None,
         on_connect: Callable[[rpc.DumpFilterStub, pb.RegisterResponse], None] = lambda stub, answer: None,
+        on_damage: Callable[[RelayLogDamaged], bool] = lambda damage: False,
     ) -> None:
         self._options = options
         self._receiver = receiver
         self._on_chunk = on_chunk
         self._on_connect = on_connect
+        self._on_damage = on_damage
         self.received = Received()
         self._backoff = Backoff(options.connect_retry)
         self._stop = threading.Event()
@@ -202,6 +208,11 @@ class IoThread:
             return None
         return int(answer.filter_version)
 
+    @property
+    def stopping(self) -> bool:
+        """Whether :meth:`stop` was called."""
+        return self._stop.is_set()
+
     def stop(self) -> None:
         """Make :meth:`run` end soon and without an error, even while the thread waits for the master."""
         self._stop.set()
@@ -232,6 +243,10 @@ class IoThread:
                     if not self.received.connections:
                         raise
                     self._lost(str(error))
+                except RelayLogDamaged as damage:
+                    if not self._on_damage(damage) and not self._stop.is_set():
+                        raise
+                    self._lost(str(damage))
                 except StreamDamaged as error:
                     self._damaged_in_a_row += 1
                     if self._damaged_in_a_row > _MOST_DAMAGED:

@@ -75,6 +75,7 @@ KINDS: Mapping[str, tuple[int, Sequence[str]]] = {
     "MASTER": (2, ("",)),
     "SWITCH": (1, ("1", "2")),
     "FAULT": (1, PAUSES),
+    "DAMAGE": (3, NUMBERS),
     "DOWN": (1, ("",)),
     "UP": (2, ("",)),
 }
@@ -561,6 +562,7 @@ TAKE: Mapping[str, Callable[[Machine, str], None]] = {
     "MASTER": _master,
     "SWITCH": _switch,
     "FAULT": lambda one, number: one.fail(int(number)),
+    "DAMAGE": lambda one, seed: one.damage(random.Random(int(seed))),
     "DOWN": lambda one, _: one.network.stop(),
     "UP": lambda one, _: one.network.start(),
 }

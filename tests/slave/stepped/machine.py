@@ -7,7 +7,7 @@ import random
 import shutil
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,15 @@ from typing import Any
 import grpc
 
 from dumpfilter.binlog.gtid import Gtid, GtidSet, parse_gtid_set
-from dumpfilter.errors import OutputError
+from dumpfilter.binlog.reader import Event, iter_events
+from dumpfilter.errors import BinlogError, OutputError
 from dumpfilter.filter.rules import BaseRuleKind
 from dumpfilter.slave.channel import Channel
 from dumpfilter.slave.console import SlaveConsole
 from dumpfilter.slave.slave import Slave, SlaveOptions
 from dumpfilter.slave.state import durable
+from dumpfilter.slave.state.relay_log import read_index
+from dumpfilter.slave.state.relay_log_info import RelayLogInfoFile
 from dumpfilter.slave.state.source_info import SourceInfo
 from dumpfilter.slave.threads.applier import EventApplier
 from dumpfilter.sql.commands import ChangeReplicationFilter
@@ -34,6 +37,8 @@ from tests.slave.stepped.world import Actor, World
 
 SLAVE = "slave"
 """The process to which the slave's threads and its operator belong."""
+
+_MOST_DAMAGES = 3
 
 _FILE_CALLS = ("create", "truncate", "sync", "sync_directory", "rename", "remove")
 
@@ -137,6 +142,8 @@ class Machine:
         self._fault = 0
         """The number of the threads' next write that fails; 0 for none."""
         self._failed = False
+        self._damages = 0
+        """The number of times that the relay log was damaged. The slave fetches a place again three times at most."""
         self.world.spawn("operator", lambda: self._operate(options), SLAVE)
 
     def _operate(self, options: Sequence[str]) -> None:
@@ -232,6 +239,43 @@ class Machine:
         if not self._fault:
             self._failed = True
             raise OutputError(f"{where}: no space left on device (the schedule says so)")
+
+    def damage(self, rng: random.Random) -> None:
+        """Flip a bit in a file of the relay log that is not wholly applied, or cut the file."""
+        end = self.channel.master_info.relay_position if self._channel is not None else None
+        if end is None or self._damages == _MOST_DAMAGES:
+            return
+        applied = RelayLogInfoFile(self.relay_directory).load()
+        files = read_index(self.relay_directory)
+        files = files[: files.index(end.file) + 1] if end.file in files else []
+        if applied.relay_file in files:
+            files = files[files.index(applied.relay_file) :]
+        if not files:
+            return
+        path = self.relay_directory / rng.choice(files)
+        size = path.stat().st_size
+        last = min(end.offset, size) if path.name == end.file else size
+        if not last:
+            return
+        self._damages += 1
+        at = rng.randrange(last)
+        if self.recording.checksum and rng.random() < 0.5:
+            with path.open("r+b") as file:
+                file.seek(at)
+                byte = file.read(1)[0]
+                file.seek(at)
+                file.write(bytes([byte ^ 1 << rng.randrange(8)]))
+        else:
+            events = [event.offset for event in self._events_of(path)]
+            os.truncate(path, rng.choice([at, *events]) if rng.random() < 0.5 else at)
+
+    @staticmethod
+    def _events_of(path: Path) -> list[Event]:
+        """Return the events of a relay log file up to the first damage."""
+        found: list[Event] = []
+        with suppress(BinlogError), path.open("rb") as file:
+            found.extend(iter_events(file, file=str(path)))
+        return found
 
     # -- the operator
 
@@ -366,7 +410,7 @@ class Machine:
         assert self.channel.target.state() == (known.summary or {"tables": {}, "databases": {}}), (
             f"data {where}"
         )
-        if counters and not self._failed:
+        if counters and not self._failed and not self._damages:
             # After an error the applier applies transactions again, and counts their hits again.
             self._compare_counters(known.counters, where)
         self.model.remember(known)
