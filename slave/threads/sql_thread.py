@@ -170,6 +170,9 @@ class SqlThread:
                 self._damage = None
                 self._go_back()
                 if not self._refetch(damage):
+                    if self._stop.is_set():
+                        # The next SQL thread meets the damage again.
+                        return
                     raise
                 self._info = self._file.load()
             except BaseException:

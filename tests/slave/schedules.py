@@ -331,6 +331,92 @@ RECORDED: Mapping[str, Schedule] = {
             ("START", "SQL_THREAD"),
         ),
     ),
+    "the head of the relay log is damaged when the I/O thread connects": Schedule(
+        "mariadb-row",
+        Setup(chunk_size=3000, capacity=1, begin=20),
+        (
+            ("START", ""),
+            ("OPERATOR", "1"),
+            ("AFTER", "63"),
+            ("AFTER", "52"),
+            ("OPERATOR", "400"),
+            ("SQL", "2"),
+            ("START", ""),
+            ("IO", "14"),
+            ("OPERATOR", "400"),
+            ("DAMAGE", "2"),
+            ("FILTER", "REPLICATE_DO_DB = (nothing)"),
+            ("CUT", ""),
+            ("IO", "400"),
+            ("TIME", "0.3"),
+            ("IO", "11"),
+        ),
+    ),
+    "the applied part of the relay log is damaged": Schedule(
+        "mysql-mixed",
+        Setup(chunk_size=3000, capacity=10, sync=5, begin=60, option="--replicate-do-db=shop"),
+        (
+            ("START", ""),
+            ("POSITION", "55"),
+            ("BEFORE", "51"),
+            ("BEFORE", "58"),
+            ("STOP", ""),
+            ("START", ""),
+            ("OPERATOR", "400"),
+            ("SQL", "1"),
+            ("SQL", "1"),
+            ("DAMAGE", "34"),
+        ),
+    ),
+    "a relay log file is cut": Schedule(
+        "mysql-row",
+        Setup(chunk_size=3000, begin=100),
+        (
+            ("START", "IO_THREAD"),
+            ("OPERATOR", "400"),
+            ("IO", "25"),
+            *(("DUMP", "400"), ("IO", "400")) * 14,
+            ("DAMAGE", "3"),
+            ("START", "SQL_THREAD"),
+            ("OPERATOR", "400"),
+            ("SQL", "400"),
+        ),
+    ),
+    "a relay log file before the newest one is cut between two events": Schedule(
+        "mysql-row",
+        Setup(chunk_size=3000, begin=100),
+        (
+            ("START", "IO_THREAD"),
+            ("OPERATOR", "400"),
+            ("IO", "25"),
+            *(("DUMP", "400"), ("IO", "400")) * 14,
+            ("DAMAGE", "8"),
+            ("START", "SQL_THREAD"),
+            ("OPERATOR", "400"),
+            ("SQL", "400"),
+        ),
+    ),
+    "STOP REPLICA while the SQL thread finds damage": Schedule(
+        "mariadb-statement",
+        Setup(chunk_size=3000, capacity=1, begin=20),
+        (
+            ("START", ""),
+            ("OPERATOR", "1"),
+            ("AFTER", "68"),
+            ("AFTER", "52"),
+            ("OPERATOR", "400"),
+            ("SQL", "2"),
+            ("START", ""),
+            ("IO", "14"),
+            ("AFTER", "66"),
+            ("OPERATOR", "400"),
+            ("DAMAGE", "2"),
+            ("CUT", ""),
+            ("IO", "400"),
+            ("TIME", "0.3"),
+            ("IO", "11"),
+        ),
+    ),
 }
 """Schedules that once failed, or that are worth keeping, by name."""
 
@@ -369,6 +455,8 @@ def _following(kind: str, rng: random.Random) -> list[Step]:
     if kind == "START":
         steps = [("OPERATOR", "400"), ("IO", str(rng.randint(1, 20)))]
         return steps + _change(rng) if chance < 0.7 else steps
+    if kind == "DAMAGE":
+        return [("CUT", ""), ("IO", "400"), ("TIME", "0.3"), ("IO", "25")]
     if kind == "IO" and chance < 0.5:
         # The I/O thread may stand between two files that belong together, and the SQL thread saves its own position.
         here = [("DUMP", "25"), ("IO", str(rng.randint(1, 25)))]
