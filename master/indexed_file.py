@@ -165,8 +165,9 @@ class IndexedFile:
         """
         if self.gone:
             raise self.lost()
-        head = self.file.read_up_to(0, len(self._head))
-        size, scanned_to = self.file.size, self.scanned_to
+        # Another thread may scan what a server appends meanwhile. So the scanned part is noted before the size.
+        scanned_to = self.scanned_to
+        head, size = self.file.read_up_to(0, len(self._head)), self.file.size
         if size < scanned_to:
             self._lost = BinlogTruncated(
                 f"the file was truncated: it ends at {size}, and it had events up to {scanned_to}; "

@@ -205,6 +205,9 @@ class Register:
         self._idle: OrderedDict[str, int] = OrderedDict()
         """The weights of the slaves without a running dump, by id. The slave that is idle the longest comes first."""
         self._idle_weight = 0
+        self._dumping: dict[str, int] = {}
+        """The weights of the filters of the slaves that dump, by id."""
+        self._dumping_weight = 0
         self._lock = threading.Lock()
         self._dumps = 0
 
@@ -293,8 +296,15 @@ class Register:
         self._idle_weight -= self._idle.pop(slave.slave_id, 0)
         self._release(slave)
 
+    def _weigh(self, slave: RegisteredSlave, weight: int) -> None:
+        """Note the weight of a dumping slave's filter, which is 0 when the slave no longer dumps."""
+        self._dumping_weight += weight - self._dumping.pop(slave.slave_id, 0)
+        if weight:
+            self._dumping[slave.slave_id] = weight
+
     def _release(self, slave: RegisteredSlave) -> None:
         """Note that the slave's UUID and server id no longer belong to a slave that dumps."""
+        self._weigh(slave, 0)
         if self._dumping_uuids.get(slave.uuid_key) is slave:
             del self._dumping_uuids[slave.uuid_key]
         if self._dumping_ids.get(slave.server_id_key) is slave:
@@ -357,6 +367,7 @@ class Register:
             change = FilterChange(flags, version, origin, place, place_version=version)
             if slave.dump:
                 self._check_weight(slave, change)
+                self._weigh(slave, change.weight)
             slave.change = change
             if slave_id in self._idle:
                 self._become_idle(slave)
@@ -400,13 +411,14 @@ class Register:
             self._dumps += 1
             slave.dump = self._dumps
             self._idle_weight -= self._idle.pop(slave.slave_id, 0)
+            self._weigh(slave, slave.change.weight)
             self._dumping_uuids[slave.uuid_key] = slave
             self._dumping_ids[slave.server_id_key] = slave
             return self._dumps
 
     def _check_weight(self, slave: RegisteredSlave, change: FilterChange) -> None:
         """Raise Overloaded when the slave's filter and those of the other slaves that dump take too much memory."""
-        others = sum(one.change.weight for one in self._dumping_uuids.values() if one is not slave)
+        others = self._dumping_weight - self._dumping.get(slave.slave_id, 0)
         if others and others + change.weight > self._most_dumping_weight:
             raise Overloaded(
                 f"the filters of the slaves that dump take {others >> 20} MiB, and this slave's filter would exceed "

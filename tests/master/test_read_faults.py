@@ -392,9 +392,38 @@ class TestIndex:
 
     def test_status_of_a_set_with_a_missing_file(self, served: Set) -> None:
         (served.path.parent / "bin.index").write_text(f"./{FIRST}\n./{SECOND}\n./bin.000003\n")
-        files = served.client.stub.Status(pb.StatusRequest()).files
+        slave = served.client.register()
+        files = served.client.stub.Status(pb.StatusRequest(slave_id=slave.slave_id)).files
         assert [(file.name, file.size) for file in files] == [
             (FIRST, served.path.stat().st_size),
             (SECOND, 0),
             ("bin.000003", 0),
         ]
+
+
+def test_a_file_that_grows_and_is_scanned_while_it_is_checked(
+    tmp_path: Path, whole: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The check compares the size with the part that was scanned before, not with what another dump scans meanwhile."""
+    first, second, *_ = boundaries(whole)[40:]
+    path = tmp_path / FIRST
+    path.write_bytes(in_use(whole[:first]))
+    (tmp_path / "bin.index").write_text(f"./{FIRST}\n")
+    store = BinlogStore(tmp_path)
+    indexed = store.open_file(FIRST)
+    indexed.prepared_at_end()
+    kind = type(indexed.file)
+    size_of = kind.size.fget
+    left = [whole[first:second]]
+
+    def size(file: object) -> int:
+        found = size_of(file)
+        if left:
+            with path.open("ab") as growing:
+                growing.write(left.pop())
+            indexed.prepared_at_end()
+        return found
+
+    monkeypatch.setattr(kind, "size", property(size))
+    indexed.check()
+    assert indexed.scanned_to == second

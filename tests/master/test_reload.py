@@ -132,7 +132,7 @@ def test_a_dump_ends_when_the_imposed_filters_change(
     one.flush(after)
     with ends_with(grpc.StatusCode.NOT_FOUND, "imposed on this slave have changed: register again"):
         list(stream)
-    rules = [load_config(one.file).imposed[0].filter] if after else []
+    rules = [load_config(one.file).imposed[0].boundary] if after else []
     slave = one.client.register()
     assert len(slave.imposed) == len(rules)
     wanted = dump(sorted(MYSQL_ROW.glob("bin.0*")), AllFilters([Filter(), *rules])).files

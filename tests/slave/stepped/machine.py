@@ -25,6 +25,7 @@ from dumpfilter.slave.state import durable
 from dumpfilter.slave.state.relay_log import read_index
 from dumpfilter.slave.state.relay_log_info import RelayLogInfoFile
 from dumpfilter.slave.state.source_info import SourceInfo
+from dumpfilter.slave.threads import connection
 from dumpfilter.slave.threads.applier import EventApplier
 from dumpfilter.sql.commands import ChangeReplicationFilter
 from dumpfilter.sql.parser import parse_statement
@@ -523,6 +524,8 @@ def machine(recording: Recording, directory: Path, setup: Setup) -> Iterator[Mac
         put(durable, "write", torn_write)
         put(EventApplier, "feed", paused("event", EventApplier.feed))
         put(grpc, "insecure_channel", lambda *_, **__: Connection())
+        # The master of a schedule has no port that could speak TLS.
+        put(connection, "speaks_tls", lambda *_: False)
         put(rpc, "DumpFilterStub", lambda channel: Stub(made[0].network))
         for name, (holder, value) in PATCHES.items():
             put(holder, name, value)
