@@ -532,7 +532,7 @@ def applied_place(received: MasterInfo, applied: RelayLogInfo) -> MasterInfo:
     if not applied.source_file:
         return MasterInfo(family=received.family, retrieved=applied.executed)
     same_master = applied.master_uuid == received.master_uuid
-    # What the applier has executed may always be excepted, whichever master the slave asks next.
+    # Transactions that the applier has executed may be excepted from the dump of any master.
     except_gtids = received.except_gtids if same_master or not received.except_gtids else applied.executed
     return received.model_copy(
         update={
