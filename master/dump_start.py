@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
 from dumpfilter.dump.thread import check_start
@@ -21,7 +21,7 @@ class DumpStart:
     gtid_set: GtidSet | None = None
     """The GTIDs of transactions that the slave has and that the dump leaves out.
 
-    None when the slave asked for a file and position instead of a GTID set (no auto-positioning).
+    None when the slave named none (no auto-positioning).
     """
 
 
@@ -38,7 +38,10 @@ def start_of(request: pb.DumpRequest, store: BinlogStore) -> DumpStart:
         file = _file_for(wanted, store)
         return DumpStart(file, store.first_position(file), wanted)
     place = getattr(request, "from")
-    return start_at(place.file or names[0], int(place.position), store)
+    start = start_at(place.file or names[0], int(place.position), store)
+    if request.except_gtids:
+        return replace(start, gtid_set=parse_gtid_set(request.except_gtids, family=store.family))
+    return start
 
 
 def start_at(file: str, position: int, store: BinlogStore) -> DumpStart:

@@ -65,12 +65,13 @@ def check_filter(definition: pb.FilterDefinition) -> None:
 
 
 def check_dump_request(request: pb.DumpRequest) -> None:
-    """Check the size of the GTID set in a request for a dump. Raises OptionError for one that is too long."""
-    length = len(request.gtid_set)
-    if length > MAX_GTID_TEXT:
-        raise OptionError(
-            f"gtid_set: {length} characters: at most {MAX_GTID_TEXT}; start the slave with a file and a position"
-        )
+    """Check the size of the GTID sets in a request for a dump. Raises OptionError for one that is too long."""
+    for name in ("gtid_set", "except_gtids"):
+        length = len(getattr(request, name))
+        if length > MAX_GTID_TEXT:
+            raise OptionError(
+                f"{name}: {length} characters: at most {MAX_GTID_TEXT}; start the slave with a file and a position"
+            )
 
 
 def imposed_to_proto(imposed: Iterable[ImposedFilter]) -> list[pb.ImposedFilter]:

@@ -148,8 +148,7 @@ class Channel:
             return Receiver(relay_log, file, self._relay_end)
         except RelayLogDamaged as damage:
             relay_info = RelayLogInfoFile(options.relay_dir)
-            applied = relay_info.load()
-            to = applied_place(file.load(), applied)
+            to = applied_place(file.load(), relay_info.load())
             log.warning(
                 "the relay log is damaged; the slave fetches it again from the applier's position",
                 channel=self.name,
@@ -160,10 +159,7 @@ class Channel:
         try:
             return Receiver(relay_log, file, self._relay_end, info=to)
         except RelayLogDamaged:
-            # Not even the applied part is there. The applier goes on at the beginning of a new relay log.
-            relay_info.save(applied.model_copy(update={"relay_file": "", "relay_offset": 0}))
-            nothing = to.model_copy(update={"relay_file": "", "relay_offset": 0})
-            return Receiver(relay_log, file, self._relay_end, info=nothing)
+            return Receiver(relay_log, file, self._relay_end, info=_without_relay_log(to, relay_info))
 
     @property
     def name(self) -> str:
@@ -372,10 +368,17 @@ class Channel:
             self._receiver.filter_digest = digest
             self._io.set_filter(definition)
             return
-        to = self._applied.model_copy(update={"filter_digest": digest})
-        self._io.change_filter(definition, to)
+        self._receive_again(definition, self._applied.model_copy(update={"filter_digest": digest}))
         if not self._io_worker.running:
             self._receiver.close()
+
+    def _receive_again(self, definition: pb.FilterDefinition, to: MasterInfo) -> None:
+        """Discard the relay log after ``to``, and have the master send that part, selected by ``definition``."""
+        try:
+            self._io.change_filter(definition, to)
+        except RelayLogDamaged:
+            file = RelayLogInfoFile(self._options.relay_dir)
+            self._io.change_filter(definition, _without_relay_log(to, file))
 
     @property
     def _applied(self) -> MasterInfo:
@@ -386,35 +389,57 @@ class Channel:
         return applied_place(self._receiver.info, RelayLogInfoFile(self._options.relay_dir).load())
 
     def _refetch(self, damage: RelayLogDamaged) -> bool:
+        """Have the master send the relay log again. The applier calls this method when the relay log is damaged."""
+        return self._discard_damaged(damage, lambda: self._sql.stopping)
+
+    def _io_found_damage(self, damage: RelayLogDamaged) -> bool:
+        """Have the master send the relay log again. The I/O thread calls this method when the relay log is damaged.
+
+        A running applier may be ahead of its saved position. It discards the relay log itself, after going back to that
+        position.
+        """
+        return self._discard_damaged(damage, lambda: self._io.stopping, by_io=True)
+
+    def _discard_damaged(
+        self, damage: RelayLogDamaged, stopping: Callable[[], bool], *, by_io: bool = False
+    ) -> bool:
         """Discard the relay log after the applier's position, and have the master send that part again.
 
-        The applier calls this method when it finds the relay log damaged. Return False when the same place was damaged
-        again and again, or the channel is being stopped.
+        Return False when the same place was damaged again and again, or the calling thread is being stopped.
         """
+        # A statement such as STOP REPLICA may hold the lock, and waits for the thread's end.
+        while not self._busy.acquire(timeout=0.05):
+            if stopping():
+                return False
+        try:
+            if by_io and self._sql_worker.running:
+                self._sql.report_damage(damage)
+                return True
+            return self._discard_received(damage)
+        finally:
+            self._busy.release()
+
+    def _discard_received(self, damage: RelayLogDamaged) -> bool:
         to = self._applied
         place = (to.source_file, to.source_position)
         self._refetched[place] = self._refetched.get(place, 0) + 1
         if self._refetched[place] > MOST_REFETCHES:
             return False
-        # A statement such as STOP REPLICA may hold the lock, and waits for the applier's end.
-        while not self._busy.acquire(timeout=0.05):
-            if self._sql.stopping:
-                return False
-        try:
-            log.warning(
-                "the relay log is damaged; the slave fetches it again from the applier's position",
-                channel=self.name,
-                error=str(damage),
-                file=to.source_file,
-                position=to.source_position,
-            )
-            self._io.change_filter(self._registered_filter(), to)
-            if not self._io_worker.running:
-                self._receiver.close()
-                if not self._alone:
-                    self._start_io()
-        finally:
-            self._busy.release()
+        log.warning(
+            "the relay log is damaged; the slave fetches it again from the applier's position",
+            channel=self.name,
+            error=str(damage),
+            file=to.source_file,
+            position=to.source_position,
+        )
+        if self._refetched[place] > 1:
+            # Fetching again did not help, so the head of the file that the applier reads may be damaged.
+            to = _without_relay_log(to, RelayLogInfoFile(self._options.relay_dir))
+        self._receive_again(self._registered_filter(), to)
+        if not self._io_worker.running:
+            self._receiver.close()
+            if not self._alone:
+                self._start_io()
         return True
 
     def _start_io(self, user: str | None = None, password: str | None = None) -> None:
@@ -464,7 +489,13 @@ class Channel:
         )
         if user is not None:
             master = replace(master, user=user, password=password or "")
-        return IoThread(master, self._receiver, on_chunk=self._on_chunk, on_connect=self._connected)
+        return IoThread(
+            master,
+            self._receiver,
+            on_chunk=self._on_chunk,
+            on_connect=self._connected,
+            on_damage=self._io_found_damage,
+        )
 
     def _connected(self, stub: rpc.DumpFilterStub, answer: pb.RegisterResponse) -> None:
         self._master_server_id = answer.server_id
@@ -500,9 +531,13 @@ def applied_place(received: MasterInfo, applied: RelayLogInfo) -> MasterInfo:
     """
     if not applied.source_file:
         return MasterInfo(family=received.family, retrieved=applied.executed)
+    same_master = applied.master_uuid == received.master_uuid
+    # Transactions that the applier has executed may be excepted from the dump of any master.
+    except_gtids = received.except_gtids if same_master or not received.except_gtids else applied.executed
     return received.model_copy(
         update={
             "master_uuid": applied.master_uuid,
+            "except_gtids": except_gtids,
             "source_file": applied.source_file,
             "source_position": applied.source_position,
             "relay_file": applied.relay_file,
@@ -510,6 +545,16 @@ def applied_place(received: MasterInfo, applied: RelayLogInfo) -> MasterInfo:
             "retrieved": applied.executed,
         }
     )
+
+
+def _without_relay_log(to: MasterInfo, file: RelayLogInfoFile) -> MasterInfo:
+    """Return ``to`` with an empty relay log, in which the applier goes on, and note that in ``relay-log.info``.
+
+    The slave does so when not even the applied part of the relay log is whole.
+    """
+    nothing: dict[str, str | int] = {"relay_file": "", "relay_offset": 0}
+    file.save(file.load().model_copy(update=nothing))
+    return to.model_copy(update=nothing)
 
 
 def check(options: ChannelOptions) -> None:

@@ -191,7 +191,7 @@ class BinlogPosition(_message.Message):
     def __init__(self, file: _Optional[str] = ..., position: _Optional[int] = ...) -> None: ...
 
 class DumpRequest(_message.Message):
-    __slots__ = ("slave_id", "gtid_set", "once", "chunk_size", "heartbeat_period_ms", "filter_version", "other_filters_before")
+    __slots__ = ("slave_id", "gtid_set", "once", "chunk_size", "heartbeat_period_ms", "filter_version", "other_filters_before", "except_gtids")
     SLAVE_ID_FIELD_NUMBER: _ClassVar[int]
     FROM_FIELD_NUMBER: _ClassVar[int]
     GTID_SET_FIELD_NUMBER: _ClassVar[int]
@@ -200,6 +200,7 @@ class DumpRequest(_message.Message):
     HEARTBEAT_PERIOD_MS_FIELD_NUMBER: _ClassVar[int]
     FILTER_VERSION_FIELD_NUMBER: _ClassVar[int]
     OTHER_FILTERS_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    EXCEPT_GTIDS_FIELD_NUMBER: _ClassVar[int]
     slave_id: str
     gtid_set: str
     once: bool
@@ -207,7 +208,8 @@ class DumpRequest(_message.Message):
     heartbeat_period_ms: int
     filter_version: int
     other_filters_before: bool
-    def __init__(self, slave_id: _Optional[str] = ..., gtid_set: _Optional[str] = ..., once: _Optional[bool] = ..., chunk_size: _Optional[int] = ..., heartbeat_period_ms: _Optional[int] = ..., filter_version: _Optional[int] = ..., other_filters_before: _Optional[bool] = ..., **kwargs) -> None: ...
+    except_gtids: str
+    def __init__(self, slave_id: _Optional[str] = ..., gtid_set: _Optional[str] = ..., once: _Optional[bool] = ..., chunk_size: _Optional[int] = ..., heartbeat_period_ms: _Optional[int] = ..., filter_version: _Optional[int] = ..., other_filters_before: _Optional[bool] = ..., except_gtids: _Optional[str] = ..., **kwargs) -> None: ...
 
 class GtidRuns(_message.Message):
     __slots__ = ("uuid", "tag", "domain_id", "server_id", "runs")

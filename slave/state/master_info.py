@@ -49,6 +49,12 @@ class MasterInfo(state_file.State):
     retrieved: str = ""
     """The GTIDs of all transactions that the slave has received completely or that the master dropped
     (``Retrieved_Gtid_Set``)."""
+    except_gtids: str = ""
+    """The GTIDs that the slave had when it asked this master for a dump by GTID set (``SOURCE_AUTO_POSITION``).
+
+    The master's binlog may hold these transactions after the position, too. Each later dump from the position excepts
+    them, so that the slave does not apply them again.
+    """
     filter_version: NonNegativeInt = 0
     """The number of the filter by which the master selected the newest events. The master counts the filters of
     one registration from 1."""

@@ -228,11 +228,16 @@ class RelayLog:
     def format_description(self) -> bytes:
         """Return the format description event of the newest relay log file, as raw bytes.
 
-        The slave compares the event with the master's to notice that the master's file was replaced.
+        The slave compares the event with the master's to notice that the master's file was replaced. Raises
+        RelayLogDamaged when the event is damaged.
         """
         assert self._fd is not None
-        head = os.pread(self._fd, HEADER_LENGTH, len(MAGIC))
-        return os.pread(self._fd, EventHeader.unpack(head).size, len(MAGIC))
+        path = self.path(self._files[-1])
+        try:
+            with path.open("rb") as file:
+                return read_format_description(file, file=str(path)).raw
+        except (OSError, BinlogError) as error:
+            raise RelayLogDamaged(f"{path}: the head of the relay log cannot be read: {error}") from error
 
     def rotate(
         self, source_file: str, start_position: int, format_description: bytes, origin: dict[str, Any]
@@ -240,10 +245,13 @@ class RelayLog:
         """Begin the next relay log file, because the master continues with another binlog file.
 
         The master's binlog ``source_file`` is read from offset ``start_position`` on. ``format_description`` is
-        its format description event as raw bytes. ``origin`` has the members of the head event.
+        its format description event as raw bytes. ``origin`` has the members of the head event. The head event also
+        tells the size of the file before, so that the applier notices when that file was cut.
         """
         number = file_number(self._files[-1]) + 1 if self._files else 1
         name = f"{BASENAME}.{number:06d}"
+        if self._files:
+            origin = {**origin, "previous_file": self._files[-1], "previous_size": self._offset}
         head = header_bytes(source_file, start_position, format_description, origin)
         if self._fd is not None and self._sync_every:
             self.sync()

@@ -24,12 +24,12 @@ import structlog
 from dumpfilter.binlog.format import Family
 from dumpfilter.errors import (
     BinlogCorrupt,
-    BinlogMissing,
     ConnectionLost,
     DumpfilterError,
     DumpTakenOver,
     PositionError,
     RegistrationRefused,
+    RelayLogDamaged,
     StreamDamaged,
     StreamError,
     TlsError,
@@ -66,13 +66,6 @@ A running master answers both at once.
 
 _TICK = 0.05
 """The interval at which a helper thread saves ``master.info`` and checks that the master is not silent, seconds."""
-
-_MOST_UNKNOWN_REGISTRATIONS = 3
-"""The number of NOT_FOUND answers to a dump request in a row after which the slave gives up.
-
-A master that restarted between Register and Dump has forgotten the slave, and registering again helps. After several
-such answers the cause must be another one, for example a purged binlog file.
-"""
 
 _MOST_DAMAGED = 5
 """The number of damaged messages in a row, without progress between them, after which the slave gives up."""
@@ -111,6 +104,9 @@ class IoThread:
     :meth:`run` works until the thread ends, and may be called once. Any thread may call :meth:`stop` and
     :meth:`change_filter`. The I/O thread calls ``on_chunk`` after each message of the stream that was written. It calls
     ``on_connect`` after each registration, with the gRPC stub of the connection and the master's answer.
+
+    When the thread finds the relay log damaged, it calls ``on_damage``. The callback has the damaged part discarded
+    and returns True if the thread shall connect again.
     """
 
     def __init__(
@@ -120,11 +116,13 @@ class IoThread:
         *,
         on_chunk: Callable[[pb.Chunk], None] = lambda chunk: None,
         on_connect: Callable[[rpc.DumpFilterStub, pb.RegisterResponse], None] = lambda stub, answer: None,
+        on_damage: Callable[[RelayLogDamaged], bool] = lambda damage: False,
     ) -> None:
         self._options = options
         self._receiver = receiver
         self._on_chunk = on_chunk
         self._on_connect = on_connect
+        self._on_damage = on_damage
         self.received = Received()
         self._backoff = Backoff(options.connect_retry)
         self._stop = threading.Event()
@@ -132,7 +130,6 @@ class IoThread:
         self._call: _Call | None = None
         self._heard_at = time.monotonic()
         self._ticker_error: DumpfilterError | None = None
-        self._unknown_registrations = 0
         self._damaged_in_a_row = 0
         # The I/O thread holds this lock from the call Register until the call Dump. A change of filter between the two
         # calls would find no dump to change, and the dump that begins after it would still use the old filter.
@@ -211,6 +208,11 @@ class IoThread:
             return None
         return int(answer.filter_version)
 
+    @property
+    def stopping(self) -> bool:
+        """Whether :meth:`stop` was called."""
+        return self._stop.is_set()
+
     def stop(self) -> None:
         """Make :meth:`run` end soon and without an error, even while the thread waits for the master."""
         self._stop.set()
@@ -241,6 +243,10 @@ class IoThread:
                     if not self.received.connections:
                         raise
                     self._lost(str(error))
+                except RelayLogDamaged as damage:
+                    if not self._on_damage(damage) and not self._stop.is_set():
+                        raise
+                    self._lost(str(damage))
                 except StreamDamaged as error:
                     self._damaged_in_a_row += 1
                     if self._damaged_in_a_row > _MOST_DAMAGED:
@@ -285,19 +291,20 @@ class IoThread:
 
     def _begin_dump(self, stub: rpc.DumpFilterStub, answer: pb.RegisterResponse) -> _Dump:
         """Ask the master for a stream of events (dump) from the position up to which the slave has received."""
+        here = self._receiver.info
         another_master = bool(
-            self._options.auto_position
-            and self._receiver.info.source_file
-            and self._receiver.info.master_uuid != answer.master_uuid
+            self._options.auto_position and here.source_file and here.master_uuid != answer.master_uuid
         )
+        by_gtid = another_master or (self._options.auto_position and not here.source_file)
         self._receiver.begin_stream(
             master_uuid=answer.master_uuid,
             family=_FAMILIES.get(answer.family, "mysql"),
             names=names_from_proto(answer.filter.names),
             another_master=another_master,
+            by_gtid=by_gtid,
             filter_version=answer.filter_version,
         )
-        call: _Dump = stub.Dump(self._dump_request(answer, by_gtid=another_master))
+        call: _Dump = stub.Dump(self._dump_request(answer, by_gtid=by_gtid))
         self._watch(call)
         self._registration = _Registration(stub, answer.slave_id, answer.master_uuid)
         self.filter_version = answer.filter_version
@@ -356,12 +363,13 @@ class IoThread:
             chunk_size=options.chunk_size,
             heartbeat_period_ms=int(options.heartbeat_period * 1000),
         )
-        if by_gtid or (options.auto_position and not info.source_file):
+        if by_gtid:
             request.gtid_set = info.retrieved
         elif info.source_file:
             getattr(request, "from").CopyFrom(
                 pb.BinlogPosition(file=info.source_file, position=info.source_position)
             )
+            request.except_gtids = info.except_gtids
         else:
             getattr(request, "from").CopyFrom(
                 pb.BinlogPosition(file=options.start_file, position=options.start_position)
@@ -379,7 +387,6 @@ class IoThread:
                     self._heard_at = time.monotonic()
                     continue
                 self._backoff.reset()
-                self._unknown_registrations = 0
                 if chunk.events and self._receiver.info is not before:
                     self._damaged_in_a_row = 0
                 self._on_chunk(chunk)
@@ -411,10 +418,8 @@ class IoThread:
         if code == grpc.StatusCode.ALREADY_EXISTS:
             raise RegistrationRefused(f"{where}: {details}") from error
         if code == grpc.StatusCode.NOT_FOUND:
-            self._unknown_registrations += 1
-            if self._unknown_registrations < _MOST_UNKNOWN_REGISTRATIONS:
-                return f"the master does not know this slave (any more): {details}"
-            raise BinlogMissing(f"{where}: {details}") from error
+            # The master restarted after the call Register, or another filter is imposed. Registering again helps.
+            return f"the master does not know this slave (any more): {details}"
         if code in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.OUT_OF_RANGE):
             raise PositionError(f"{where}: {details}") from error
         if code == grpc.StatusCode.DATA_LOSS:

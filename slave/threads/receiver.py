@@ -91,6 +91,7 @@ class Receiver:
         """A hash of the filter by which the master selects the events that the receiver writes from now on."""
         self._master_uuid = self._info.master_uuid
         self._another_master = False
+        self._except_gtids = self._info.except_gtids
         relay_log.recover(self._info.relay_position)
         if info is not None:
             self._save(synced=True)
@@ -112,6 +113,7 @@ class Receiver:
         family: Family,
         names: NameCollation = NameCollation.GENERAL_CI,
         another_master: bool = False,
+        by_gtid: bool = False,
         filter_version: int = 1,
     ) -> None:
         """Prepare for a new stream of events from the master, which begins at the position of :attr:`info`.
@@ -119,7 +121,8 @@ class Receiver:
         If the stream before broke off inside a transaction, the receiver removes this transaction from the relay log.
         ``family`` says which servers wrote the master's binlogs, and ``names`` how the master compares names. With
         ``another_master`` the next events begin a new relay log file. Another master's binlog file is a different
-        file even if it has the same name. ``filter_version`` is the version that the master gave the slave's filter.
+        file even if it has the same name. With ``by_gtid`` the stream begins where the received GTIDs end, not at the
+        position. ``filter_version`` is the version that the master gave the slave's filter.
 
         Raises StreamError when the family or the collation differs from the one of the existing relay logs.
         """
@@ -152,6 +155,7 @@ class Receiver:
             self._version, self._awaited_version = filter_version, 0
             self._next = None
             self._another_master = another_master
+            self._except_gtids = self._info.retrieved if by_gtid else self._info.except_gtids
 
     def _note_master(self) -> None:
         description = self._relay_log.format_description()
@@ -305,6 +309,7 @@ class Receiver:
                 "source_position": chunk.start_position,
                 "relay_file": begun.file,
                 "relay_offset": begun.offset,
+                "except_gtids": self._except_gtids,
             }
         )
 

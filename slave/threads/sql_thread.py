@@ -43,11 +43,16 @@ def _events_between(path: Path, start: int, end: int) -> Iterator[Event]:
     """Yield the events of a relay log file. Raises RelayLogDamaged when an event is damaged or the file too short."""
     try:
         with path.open("rb", buffering=_READ_BUFFER) as file:
-            yield from iter_events(file, file=str(path), start=start, end=end)
+            after = start
+            for event in iter_events(file, file=str(path), start=start, end=end):
+                yield event
+                after = event.offset + len(event.raw)
     except GeneratorExit:
         raise
     except (OSError, BinlogError) as error:
         raise RelayLogDamaged(str(error)) from error
+    if after < end:
+        raise RelayLogDamaged(f"{path}: ends at {after}, but the slave has received events up to {end}")
 
 
 def _order(position: RelayPosition | None) -> tuple[int, int]:
@@ -102,6 +107,8 @@ class SqlThread:
         self._applier: EventApplier | None = None
         self._executed: GtidSet = parse_gtid_set("")
         self._filter_is_old = False
+        self._damage: RelayLogDamaged | None = None
+        """Damage that the I/O thread has found."""
         self._names: NameRules | None = None
         self._pending: Hits = Counter()
         """The hits of a transaction that has not begun yet. The relay log tells them before the transaction."""
@@ -138,6 +145,11 @@ class SqlThread:
         """
         self._filter_is_old = True
 
+    def report_damage(self, damage: RelayLogDamaged) -> None:
+        """Make the thread call ``refetch``, because the I/O thread has found the relay log damaged."""
+        self._damage = damage
+        self._relay_end.wake()
+
     def stop(self) -> None:
         """Make :meth:`run` end soon, without interrupting a transaction."""
         self._stop.set()
@@ -155,9 +167,14 @@ class SqlThread:
                 self._run()
                 return
             except RelayLogDamaged as damage:
+                self._damage = None
                 self._go_back()
                 if not self._refetch(damage):
+                    if self._stop.is_set():
+                        # The next SQL thread meets the damage again.
+                        return
                     raise
+                self._info = self._file.load()
             except BaseException:
                 self._go_back()
                 raise
@@ -165,6 +182,8 @@ class SqlThread:
     def _run(self) -> None:
         self._executed = parse_gtid_set(self._info.executed)
         while not self._stop.is_set() and not self._is_met():
+            if self._damage is not None:
+                raise self._damage
             here = self.info.relay_position
             end, is_last = self._relay_end.wait(here, SAVE_PERIOD / 4)
             if end is not None and _order(here) < _order(end):
@@ -208,10 +227,17 @@ class SqlThread:
                     RelayPosition(name, 4), head.source_file, 0, None
                 ):
                     return False
-            stop_at = end.offset if name == end.file else path.stat().st_size
+            stop_at = end.offset if name == end.file else self._size_of(path, files)
             if not self._apply_file(path, head, start, stop_at):
                 return False
         return not self._is_met()
+
+    def _size_of(self, path: Path, files: list[str]) -> int:
+        """Return the size of a relay log file when the I/O thread began the next file, which tells that size."""
+        origin = read_head(self._directory / files[files.index(path.name) + 1]).origin
+        if origin.get("previous_file") == path.name:
+            return int(origin["previous_size"])
+        return path.stat().st_size
 
     def _prepare_applier(self, head: RelayHead) -> None:
         """Make the applier for the events of a relay log file, when there is none yet or the filter has changed."""
@@ -254,7 +280,9 @@ class SqlThread:
                 source_position = gap.end
             elif gap is not None:
                 self._unsaved["master_uuid"] = gap.members.get("master_uuid", "")
-                source_position = self._source_position_now(applier)
+                # Another master's file may have the same name, so the old position must not go on.
+                is_first = after <= head.end
+                source_position = head.source_begin if is_first else self._source_position_now(applier)
             else:
                 applier.feed(event, file=str(path))
                 source_position = self._source_position(event, applier)

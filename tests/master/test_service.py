@@ -143,6 +143,14 @@ def test_auto_position_sends_what_is_not_in_the_set(client: Client) -> None:
     assert chunks[0].file == "bin.000002"  # the first file lies before the set
 
 
+def test_a_dump_from_a_position_excepts_the_gtids_that_the_slave_has(client: Client) -> None:
+    slave = client.register()
+    uuid_text = "5a8b8d0a-e543-11f1-9c8d-02fc00000001"
+    chunks = list(client.dump(slave.slave_id, except_gtids=f"{uuid_text}:1-40:45-50"))
+    assert chunks[0].file == "bin.000001"
+    assert str(gtids_of(chunks, "completed")) == f"{uuid_text}:41-44:51-74"
+
+
 def code_of(error: pytest.ExceptionInfo[grpc.RpcError]) -> tuple[grpc.StatusCode, str]:
     return error.value.code(), error.value.details()
 

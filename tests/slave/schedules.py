@@ -75,6 +75,7 @@ KINDS: Mapping[str, tuple[int, Sequence[str]]] = {
     "MASTER": (2, ("",)),
     "SWITCH": (1, ("1", "2")),
     "FAULT": (1, PAUSES),
+    "DAMAGE": (3, NUMBERS),
     "DOWN": (1, ("",)),
     "UP": (2, ("",)),
 }
@@ -226,6 +227,196 @@ RECORDED: Mapping[str, Schedule] = {
             ("KILL", "--replicate-ignore-db=hr"),
         ),
     ),
+    "a change of filter between Register and Dump": Schedule(
+        "mysql-row",
+        Setup(option="--replicate-do-db=shop"),
+        (
+            ("START", "IO_THREAD"),
+            ("OPERATOR", "400"),
+            ("IO", "5"),
+            ("FILTER", "REPLICATE_IGNORE_DB = (logs), REPLICATE_DO_DB = ()"),
+            ("OPERATOR", "400"),
+            ("IO", "25"),
+            ("DUMP", "100"),
+            ("IO", "400"),
+        ),
+    ),
+    "a change of filter before the first message": Schedule(
+        "mysql-row",
+        Setup(option="--replicate-do-db=shop"),
+        (
+            ("START", "IO_THREAD"),
+            ("OPERATOR", "400"),
+            ("IO", "20"),
+            ("FILTER", "REPLICATE_IGNORE_DB = (logs), REPLICATE_DO_DB = ()"),
+            ("OPERATOR", "400"),
+            ("IO", "25"),
+            ("DUMP", "100"),
+            ("IO", "400"),
+        ),
+    ),
+    "a kill while the I/O thread writes master.info": Schedule(
+        "mysql-row",
+        Setup(sync=1),
+        (
+            ("START", ""),
+            ("OPERATOR", "400"),
+            ("SQL", "400"),
+            ("IO", "25"),
+            ("DUMP", "100"),
+            ("IO", "20"),
+            ("SQL", "400"),
+            ("TIME", "1.1"),
+            ("SQL", "400"),
+            ("KILL", ""),
+        ),
+    ),
+    "another master is lost before its first transaction": Schedule(
+        "mysql-row",
+        Setup(chunk_size=1, capacity=10, sync=1, auto_position=True, begin=5),
+        (
+            ("START", ""),
+            ("OPERATOR", "5"),
+            ("IO", "400"),
+            ("POSITION", "48"),
+            ("AFTER", "61"),
+            ("STOP", "SQL_THREAD"),
+            ("SWITCH", "1"),
+            ("IO", "400"),
+            ("TIME", "0.3"),
+            ("IO", "11"),
+            ("IO", "5"),
+        ),
+    ),
+    "another master's file has the name of the old one": Schedule(
+        "mysql-row",
+        Setup(chunk_size=1, capacity=10, sync=1, auto_position=True, begin=5),
+        (
+            ("START", ""),
+            ("OPERATOR", "5"),
+            ("IO", "400"),
+            ("POSITION", "48"),
+            ("AFTER", "61"),
+            ("STOP", "SQL_THREAD"),
+            ("CUT", ""),
+            ("IO", "100"),
+            ("SWITCH", "1"),
+            ("TIME", "0.3"),
+            ("POSITION", "30"),
+            ("IO", "10"),
+            ("STOP", "IO_THREAD"),
+        ),
+    ),
+    "the master restarts three times between Register and Dump": Schedule(
+        "mysql-statement-kinds",
+        Setup(chunk_size=400, sync=1, auto_position=True, begin=20),
+        (
+            ("START", ""),
+            ("OPERATOR", "400"),
+            ("IO", "5"),
+            ("MASTER", ""),
+            ("START", ""),
+            ("IO", "10"),
+            ("START", "SQL_THREAD"),
+            ("BEFORE", "21"),
+            ("TIME", "0.3"),
+            ("BEFORE", "74"),
+            ("MASTER", ""),
+            ("START", "SQL_THREAD"),
+            ("IO", "400"),
+            ("TIME", "0.3"),
+            ("IO", "5"),
+            ("MASTER", ""),
+            ("AFTER", "16"),
+            ("START", "SQL_THREAD"),
+        ),
+    ),
+    "the head of the relay log is damaged when the I/O thread connects": Schedule(
+        "mariadb-row",
+        Setup(chunk_size=3000, capacity=1, begin=20),
+        (
+            ("START", ""),
+            ("OPERATOR", "1"),
+            ("AFTER", "63"),
+            ("AFTER", "52"),
+            ("OPERATOR", "400"),
+            ("SQL", "2"),
+            ("START", ""),
+            ("IO", "14"),
+            ("OPERATOR", "400"),
+            ("DAMAGE", "2"),
+            ("FILTER", "REPLICATE_DO_DB = (nothing)"),
+            ("CUT", ""),
+            ("IO", "400"),
+            ("TIME", "0.3"),
+            ("IO", "11"),
+        ),
+    ),
+    "the applied part of the relay log is damaged": Schedule(
+        "mysql-mixed",
+        Setup(chunk_size=3000, capacity=10, sync=5, begin=60, option="--replicate-do-db=shop"),
+        (
+            ("START", ""),
+            ("POSITION", "55"),
+            ("BEFORE", "51"),
+            ("BEFORE", "58"),
+            ("STOP", ""),
+            ("START", ""),
+            ("OPERATOR", "400"),
+            ("SQL", "1"),
+            ("SQL", "1"),
+            ("DAMAGE", "34"),
+        ),
+    ),
+    "a relay log file is cut": Schedule(
+        "mysql-row",
+        Setup(chunk_size=3000, begin=100),
+        (
+            ("START", "IO_THREAD"),
+            ("OPERATOR", "400"),
+            ("IO", "25"),
+            *(("DUMP", "400"), ("IO", "400")) * 14,
+            ("DAMAGE", "3"),
+            ("START", "SQL_THREAD"),
+            ("OPERATOR", "400"),
+            ("SQL", "400"),
+        ),
+    ),
+    "a relay log file before the newest one is cut between two events": Schedule(
+        "mysql-row",
+        Setup(chunk_size=3000, begin=100),
+        (
+            ("START", "IO_THREAD"),
+            ("OPERATOR", "400"),
+            ("IO", "25"),
+            *(("DUMP", "400"), ("IO", "400")) * 14,
+            ("DAMAGE", "8"),
+            ("START", "SQL_THREAD"),
+            ("OPERATOR", "400"),
+            ("SQL", "400"),
+        ),
+    ),
+    "STOP REPLICA while the SQL thread finds damage": Schedule(
+        "mariadb-statement",
+        Setup(chunk_size=3000, capacity=1, begin=20),
+        (
+            ("START", ""),
+            ("OPERATOR", "1"),
+            ("AFTER", "68"),
+            ("AFTER", "52"),
+            ("OPERATOR", "400"),
+            ("SQL", "2"),
+            ("START", ""),
+            ("IO", "14"),
+            ("AFTER", "66"),
+            ("OPERATOR", "400"),
+            ("DAMAGE", "2"),
+            ("CUT", ""),
+            ("IO", "400"),
+            ("TIME", "0.3"),
+            ("IO", "11"),
+        ),
+    ),
 }
 """Schedules that once failed, or that are worth keeping, by name."""
 
@@ -239,6 +430,7 @@ def drawn(seed: int, length: int = 60) -> Schedule:
         sync=rng.choice([0, 1, 5]),
         auto_position=rng.random() < 0.2,
         begin=rng.choice([2, 5, 20, 60]),
+        option=rng.choice(OPTIONS),
     )
     # Each schedule prefers some kinds of steps and lacks others, so that kinds meet that would rarely do so.
     weights = [weight * rng.choice((0, 1, 1, 5)) for weight, _ in KINDS.values()]
@@ -253,15 +445,30 @@ def drawn(seed: int, length: int = 60) -> Schedule:
 
 
 def _following(kind: str, rng: random.Random) -> list[Step]:
-    """Return steps that often follow a kind of step, so that the I/O thread stands inside of a new connection."""
-    begin = ("IO", str(rng.randint(1, 12)))
-    if rng.random() < 0.5:
+    """Return steps that often follow a kind of step, so that the slave stands at a place where little is safe."""
+    chance = rng.random()
+    if chance < 0.4:
         return []
     if kind in ("CUT", "MASTER", "SWITCH"):
-        return [("IO", "400"), ("TIME", "0.3"), begin]
+        steps = [("IO", "400"), ("TIME", "0.3"), ("IO", str(rng.randint(1, 20)))]
+        return steps + _change(rng) if chance < 0.7 else steps
     if kind == "START":
-        return [("OPERATOR", "400"), begin]
+        steps = [("OPERATOR", "400"), ("IO", str(rng.randint(1, 20)))]
+        return steps + _change(rng) if chance < 0.7 else steps
+    if kind == "DAMAGE":
+        return [("CUT", ""), ("IO", "400"), ("TIME", "0.3"), ("IO", "25")]
+    if kind == "IO" and chance < 0.5:
+        # The I/O thread may stand between two files that belong together, and the SQL thread saves its own position.
+        here = [("DUMP", "25"), ("IO", str(rng.randint(1, 25)))]
+        return [*here, ("SQL", "400"), ("TIME", "1.1"), ("SQL", "400"), ("KILL", rng.choice(OPTIONS))]
     return [("OPERATOR", "400")] if kind in STATEMENTS else []
+
+
+def _change(rng: random.Random) -> list[Step]:
+    """Return a change of filter that ends before the I/O thread goes on, for example between Register and Dump."""
+    change = ("FILTER", rng.choice(FILTERS))
+    statement = [change, ("OPERATOR", "400"), ("SQL", "400"), ("OPERATOR", "400")]
+    return [*statement, ("IO", "25"), ("DUMP", "100"), ("IO", "400")]
 
 
 def replay(schedule: Schedule) -> tuple[int, int]:
@@ -443,6 +650,7 @@ TAKE: Mapping[str, Callable[[Machine, str], None]] = {
     "MASTER": _master,
     "SWITCH": _switch,
     "FAULT": lambda one, number: one.fail(int(number)),
+    "DAMAGE": lambda one, seed: one.damage(random.Random(int(seed))),
     "DOWN": lambda one, _: one.network.stop(),
     "UP": lambda one, _: one.network.start(),
 }

@@ -12,7 +12,6 @@ import pytest
 
 from dumpfilter.errors import (
     BinlogCorrupt,
-    BinlogMissing,
     ConnectionLost,
     DumpTakenOver,
     OutputError,
@@ -177,11 +176,11 @@ def test_errors_that_no_other_attempt_mends(served, tmp_path, code, error):
     assert len(servicer.requests) == 1
 
 
-def test_not_found_again_and_again_is_the_binlog(served, tmp_path):
+def test_a_master_that_forgets_the_slave_again_and_again_counts_as_unreachable(served, tmp_path):
     servicer = served([(0, grpc.StatusCode.NOT_FOUND)] * 10)
-    with pytest.raises(BinlogMissing, match="because of NOT_FOUND"):
-        make_thread(tmp_path / "s", servicer.port).run()
-    assert len(servicer.registered) == 3
+    with pytest.raises(ConnectionLost, match=r"after 5 attempts .*because of NOT_FOUND"):
+        make_thread(tmp_path / "s", servicer.port, retry_count=5).run()
+    assert len(servicer.registered) == 5
 
 
 def test_a_refused_registration(served, tmp_path):

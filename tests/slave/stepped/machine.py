@@ -7,7 +7,7 @@ import random
 import shutil
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,15 @@ from typing import Any
 import grpc
 
 from dumpfilter.binlog.gtid import Gtid, GtidSet, parse_gtid_set
-from dumpfilter.errors import OutputError
+from dumpfilter.binlog.reader import Event, iter_events
+from dumpfilter.errors import BinlogError, OutputError
 from dumpfilter.filter.rules import BaseRuleKind
 from dumpfilter.slave.channel import Channel
 from dumpfilter.slave.console import SlaveConsole
 from dumpfilter.slave.slave import Slave, SlaveOptions
 from dumpfilter.slave.state import durable
+from dumpfilter.slave.state.relay_log import read_index
+from dumpfilter.slave.state.relay_log_info import RelayLogInfoFile
 from dumpfilter.slave.state.source_info import SourceInfo
 from dumpfilter.slave.threads import connection
 from dumpfilter.slave.threads.applier import EventApplier
@@ -35,6 +38,8 @@ from tests.slave.stepped.world import Actor, World
 
 SLAVE = "slave"
 """The process to which the slave's threads and its operator belong."""
+
+_MOST_DAMAGES = 3
 
 _FILE_CALLS = ("create", "truncate", "sync", "sync_directory", "rename", "remove")
 
@@ -51,6 +56,8 @@ class Setup:
     auto_position: bool = False
     begin: int = 5
     """The units that the binlog has at the beginning."""
+    option: str = ""
+    """The filter option of the slave's first process."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +127,7 @@ class Machine:
         self.stops = 0
         """The number of ends of the applier that were compared with the model."""
         world.on_end = self._ended
-        self.begin_process([])
+        self.begin_process([setup.option] if setup.option else [])
 
     # -- the process
 
@@ -136,6 +143,8 @@ class Machine:
         self._fault = 0
         """The number of the threads' next write that fails; 0 for none."""
         self._failed = False
+        self._damages = 0
+        """The number of times that the relay log was damaged. The slave fetches a place again three times at most."""
         self.world.spawn("operator", lambda: self._operate(options), SLAVE)
 
     def _operate(self, options: Sequence[str]) -> None:
@@ -232,6 +241,43 @@ class Machine:
             self._failed = True
             raise OutputError(f"{where}: no space left on device (the schedule says so)")
 
+    def damage(self, rng: random.Random) -> None:
+        """Flip a bit in a file of the relay log that is not wholly applied, or cut the file."""
+        end = self.channel.master_info.relay_position if self._channel is not None else None
+        if end is None or self._damages == _MOST_DAMAGES:
+            return
+        applied = RelayLogInfoFile(self.relay_directory).load()
+        files = read_index(self.relay_directory)
+        files = files[: files.index(end.file) + 1] if end.file in files else []
+        if applied.relay_file in files:
+            files = files[files.index(applied.relay_file) :]
+        if not files:
+            return
+        path = self.relay_directory / rng.choice(files)
+        size = path.stat().st_size
+        last = min(end.offset, size) if path.name == end.file else size
+        if not last:
+            return
+        self._damages += 1
+        at = rng.randrange(last)
+        if self.recording.checksum and rng.random() < 0.5:
+            with path.open("r+b") as file:
+                file.seek(at)
+                byte = file.read(1)[0]
+                file.seek(at)
+                file.write(bytes([byte ^ 1 << rng.randrange(8)]))
+        else:
+            events = [event.offset for event in self._events_of(path)]
+            os.truncate(path, rng.choice([at, *events]) if rng.random() < 0.5 else at)
+
+    @staticmethod
+    def _events_of(path: Path) -> list[Event]:
+        """Return the events of a relay log file up to the first damage."""
+        found: list[Event] = []
+        with suppress(BinlogError), path.open("rb") as file:
+            found.extend(iter_events(file, file=str(path)))
+        return found
+
     # -- the operator
 
     def ask(self, job: Callable[[], None]) -> None:
@@ -260,9 +306,17 @@ class Machine:
         self.sql(f"STOP REPLICA {threads}")
 
     def _place_of(self, gtid: Gtid | None, target: int) -> int:
-        """Return the unit before which UNTIL stops. A GTID that RESET left in the executed set stops it at once."""
-        known = gtid is not None and gtid in self._before
-        return self._number() if known else max(target, self._number())
+        """Return the unit before which UNTIL stops.
+
+        A GTID that RESET left in the executed set stops the applier at once. A GTID from before the place at which the
+        slave began never comes.
+        """
+        if gtid is not None and gtid in self._before:
+            return self._number()
+        first = self.model.known[0].number
+        if gtid is not None and any(unit.gtid == gtid for unit in self.recording.units[:first]):
+            return len(self.recording.units)
+        return max(target, self._number())
 
     def start(
         self, threads: str, until: str = "", target: int | None = None, gtid: Gtid | None = None
@@ -315,7 +369,22 @@ class Machine:
 
     def _number(self) -> int:
         place = self._place
-        return self.recording.number(place) if place[0] else self.model.known[0].number
+        number = self.recording.number(place) if place[0] else self.model.known[0].number
+        return self._after_switch(number) if self.setup.auto_position and place[0] else number
+
+    def _after_switch(self, number: int) -> int:
+        """Return the number behind which the slave is, although its position in another master's binlog is smaller.
+
+        The other master's binlog begins with transactions that the slave has, and the master does not send these.
+        """
+        executed = parse_gtid_set(self.channel.relay_log_info.executed, self.recording.family)
+        for at, unit in enumerate(self.recording.units[number:], number):
+            if unit.gtid is None or unit.gtid in self._before:
+                continue
+            if unit.gtid not in executed:
+                break
+            number = at + 1
+        return number
 
     def _ended(self, actor: Actor) -> None:
         """Compare the slave with its model when its applier has ended."""
@@ -342,7 +411,7 @@ class Machine:
         assert self.channel.target.state() == (known.summary or {"tables": {}, "databases": {}}), (
             f"data {where}"
         )
-        if counters and not self._failed:
+        if counters and not self._failed and not self._damages:
             # After an error the applier applies transactions again, and counts their hits again.
             self._compare_counters(known.counters, where)
         self.model.remember(known)

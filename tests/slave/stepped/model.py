@@ -59,12 +59,14 @@ class Recording:
         self.units: list[Unit] = []
         gtids: list[Gtid] = []
         self.family: Family = "mysql"
+        self.checksum = False
         for name in self.names:
             pending: list[Event] = []
             applier = EventApplier(Filter(), _Nothing(), on_complete=gtids.append)
             with binlogs.path(name).open("rb") as file:
                 for event in iter_events(file, file=name):
                     self.family = event.fd.family
+                    self.checksum = event.fd.checksum
                     pending.append(event)
                     applier.feed(event, file=name)
                     if applier.inside:

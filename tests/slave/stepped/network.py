@@ -17,6 +17,7 @@ import grpc
 from dumpfilter.master import service as service_module
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.store import BinlogStore
+from dumpfilter.slave.threads import connection as connection_module
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.slave.stepped.world import World
 
@@ -293,5 +294,9 @@ class Stub:
         return Stream(self._network, request)
 
 
-PATCHES = {"Ahead": (service_module, Unread)}
-"""The names of the master's modules that a test replaces."""
+PATCHES = {
+    "Ahead": (service_module, Unread),
+    # A failed call makes the slave try a TLS handshake, over a real socket and with real threads.
+    "speaks_tls": (connection_module, lambda *_: False),
+}
+"""The names of the product's modules that a test replaces."""
