@@ -205,6 +205,8 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         """Replace a registered slave's filter. A running dump of the slave changes to the new filter."""
 
         def change() -> RegisteredSlave:
+            # A stranger without an id must learn nothing about the binlog files, and cost no time for the rules.
+            self.register.get(request.slave_id)
             place = getattr(request, "from")
             return self.register.change_filter(
                 request.slave_id,

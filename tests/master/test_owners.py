@@ -54,6 +54,19 @@ def following(client: Client, slave: pb.RegisterResponse) -> Iterator[pb.Chunk]:
     return stream
 
 
+def test_a_stranger_learns_nothing_about_the_files_by_a_change_of_filter() -> None:
+    with master() as client:
+        answers = set()
+        for file, position in (("", 0), ("bin.000001", 300), ("bin.000001", 10**9), ("nosuch.000001", 4)):
+            request = pb.ChangeFilterRequest(slave_id="guess")
+            getattr(request, "from").CopyFrom(pb.BinlogPosition(file=file, position=position))
+            with pytest.raises(grpc.RpcError) as caught:
+                client.stub.ChangeFilter(request)
+            answers.add((caught.value.code(), caught.value.details()))
+        ((status, _),) = answers
+        assert status is grpc.StatusCode.NOT_FOUND
+
+
 def still_runs(stream: Iterator[pb.Chunk]) -> bool:
     return all(next(stream) is not None for _ in range(10))
 
