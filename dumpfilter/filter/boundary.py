@@ -96,10 +96,12 @@ class BoundaryFilter(ReplicationFilter):
 
     def _judge(self, statement: Statement) -> Decision:
         decision = self.rule_filter.decide_statement(statement)
-        if not decision.verdict.passes or not self.is_on or statement.kind in _NAMES_ONLY:
+        tables = list(_written(statement))
+        # ANALYZE TABLE … UPDATE HISTOGRAM … USING DATA quotes values of a column. It names a single table.
+        names_only = statement.kind in _NAMES_ONLY and not (statement.kind is K.MAINTENANCE and len(tables) == 1)
+        if not decision.verdict.passes or not self.is_on or names_only:
             return decision
         current = statement.current_database or ""
-        tables = list(_written(statement))
         if tables:
             passes = {
                 self.rows_ok(

@@ -49,6 +49,10 @@ PASS, DROP, OPEN = Verdict.EXECUTE, Verdict.IGNORE, Verdict.UNDECIDED
         (NO_HR, "DROP TABLE hr.emp", PASS),
         (NO_HR, "RENAME TABLE hr.emp TO hr.staff", PASS),
         (NO_SALARIES, "DROP TRIGGER hr.t", OPEN),
+        (NO_HR, "ANALYZE TABLE hr.emp, shop.orders", PASS),
+        (NO_HR, "ANALYZE TABLE orders", PASS),
+        # A histogram quotes values of the table.
+        (NO_HR, "ANALYZE TABLE hr.emp UPDATE HISTOGRAM ON pay USING DATA '{\"buckets\": [[7, 1]]}'", DROP),
         # A statement that writes forbidden and allowed tables can neither be sent nor dropped.
         (NO_HR, "DELETE a, b FROM shop.a JOIN hr.b WHERE b.name = 'x'", OPEN),
         (ONLY_ORDERS, "DELETE o, s FROM orders AS o JOIN hr.salaries AS s WHERE s.name = 'x'", OPEN),
