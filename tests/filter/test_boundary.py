@@ -76,6 +76,19 @@ def test_updates_of_several_tables() -> None:
     assert (decision.verdict, decision.step) == (DROP, Step.WRITES_FORBIDDEN)
 
 
+def test_a_view_of_a_forbidden_table() -> None:
+    def write(rules: Filter, *updated: str) -> Verdict:
+        parsed = read_text("INSERT INTO v VALUES ('x')")
+        view = make_statement(parsed, current_database="shop", updated_databases=updated)
+        return BoundaryFilter(rules).decide_statement(view).verdict
+
+    # A MySQL server lists the databases of the tables under the view.
+    for rules in (NO_HR, ONLY_SHOP, EFFECTIVE):
+        assert write(rules, "hr") is OPEN
+        assert write(rules, "hr", "shop") is PASS
+        assert write(rules, "shop") is PASS
+
+
 SEND, STOPS = FILTER_BINLOG_SEND_F, FILTER_STOP_F
 FATES = OnUndecided
 
