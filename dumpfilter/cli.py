@@ -25,6 +25,7 @@ from dumpfilter.commands.slave import slave_command
 from dumpfilter.commands.split import split_command
 from dumpfilter.commands.sql import sql_command
 from dumpfilter.errors import DumpfilterError
+from dumpfilter.printable import for_terminal
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as shells report SIGINT."""
@@ -75,7 +76,8 @@ def main() -> None:
     try:
         app()
     except DumpfilterError as error:
-        typer.echo(f"dumpfilter: {error}", err=True)
+        # The text may quote another process, such as a master.
+        typer.echo(for_terminal(f"dumpfilter: {error}"), err=True)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)

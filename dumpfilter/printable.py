@@ -20,6 +20,18 @@ def printable(text: str, most: int = LONGEST_IN_LOG) -> str:
     return shown if len(shown) <= most else shown[:most] + "…"
 
 
+def for_terminal(text: str) -> str:
+    r"""Return the text with control characters escaped that could command a terminal. Tabs and line ends stay.
+
+    >>> for_terminal("a\tb\x1b]0;title\x07\n")
+    'a\tb\\x1b]0;title\\x07\n'
+    """
+    return "".join(
+        c if c in "\t\n" or unicodedata.category(c) != "Cc" else c.encode("unicode_escape").decode("ascii")
+        for c in text
+    )
+
+
 def visible(name: str) -> str:
     r"""Return a name with each invisible character escaped: control characters, direction marks, lone surrogates.
 

@@ -85,6 +85,10 @@ MAX_STREAMS = 320
 """The most calls at once on one connection. A slave with MySQL's most channels (256) needs one for each channel."""
 
 
+REFUSALS_LOGGED = 100
+"""The most refusals of calls without a password or id that the master logs in 10 seconds."""
+
+
 class Overloaded(DumpfilterError):
     """The error for a request that is refused because the master is at one of its bounds.
 
@@ -187,10 +191,12 @@ def host_of(peer: str) -> str:
 
 
 class Seldom:
-    """A gate for log lines of which strangers could cause any number. It lets one line through in each period."""
+    """A gate for log lines of which strangers could cause any number. It lets ``most`` lines through in each period."""
 
-    def __init__(self, period: float = 10.0) -> None:
+    def __init__(self, period: float = 10.0, most: int = 1) -> None:
         self._period = period
+        self._most = most
+        self._left = 0
         self._next = 0.0
         self._held = 0
         self._lock = threading.Lock()
@@ -199,9 +205,11 @@ class Seldom:
         """Return the number of lines held back since the last one, or None when this line must be held back, too."""
         with self._lock:
             now = time.monotonic()
-            if now < self._next:
+            if now >= self._next:
+                self._next, self._left = now + self._period, self._most
+            if not self._left:
                 self._held += 1
                 return None
-            self._next = now + self._period
+            self._left -= 1
             held, self._held = self._held, 0
             return held

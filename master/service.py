@@ -25,7 +25,14 @@ from dumpfilter.master.dump import Dump, DumpOptions
 from dumpfilter.master.dump_start import check_boundary, start_at, start_of
 from dumpfilter.master.identity import uuid_of
 from dumpfilter.master.imposed import ImposedFilter, imposed_on
-from dumpfilter.master.limits import BYTES_AHEAD, CHUNKS_AHEAD, MAX_CHUNK_SIZE, ServerLimits
+from dumpfilter.master.limits import (
+    BYTES_AHEAD,
+    CHUNKS_AHEAD,
+    MAX_CHUNK_SIZE,
+    REFUSALS_LOGGED,
+    Seldom,
+    ServerLimits,
+)
 from dumpfilter.master.messages import check_filter, check_registration, imposed_to_proto, slave_to_proto
 from dumpfilter.master.refusals import abort
 from dumpfilter.master.register import NotRegistered, Register, RegisteredSlave
@@ -70,6 +77,8 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         """The configuration in force. :meth:`reconfigure` replaces it."""
         self.access = Access(self.config.users)
         self._reconfiguring = threading.Lock()
+        self._refusals = Seldom(most=REFUSALS_LOGGED)
+        """The gate for the lines about refused calls, of which a stranger can cause thousands in a second."""
         self.stopping = False
         """Whether the master is shutting down. Dumps then end with UNAVAILABLE, so that the slaves reconnect."""
 
@@ -79,13 +88,15 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         try:
             slave = self._register(request, peer)
         except DumpfilterError as error:
-            if not isinstance(error, TryLater) or not error.quiet:
+            held = self._lines_held_back(error)
+            if held is not None:
                 log.warning(
                     "registration refused",
                     peer=peer,
                     server_id=request.server_id,
                     rules=len(request.filter.rules),
                     reason=printable(str(error)),
+                    **held,
                 )
                 audit(
                     "Register",
@@ -93,6 +104,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
                     peer=peer,
                     result=str(error),
                     server_id=request.server_id,
+                    **held,
                 )
             abort(context, error)
         _audit_change("Register", slave, peer)
@@ -117,6 +129,18 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             imposed=imposed_to_proto(slave.imposed),
             server_id=fd.header.server_id,
         )
+
+    def _lines_held_back(self, error: DumpfilterError) -> dict[str, int] | None:
+        """Return the field that a line about a refusal adds if earlier lines were held back.
+
+        The result is None if this line must be held back, too.
+        """
+        if isinstance(error, TryLater) and error.quiet:
+            return None
+        held = self._refusals.allows()
+        if held is None:
+            return None
+        return {"lines_held_back": held} if held else {}
 
     def _register(self, request: pb.RegisterRequest, peer: str) -> RegisteredSlave:
         uuid = check_registration(request)
@@ -194,7 +218,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         """Forget a slave and end its dump."""
         _answer(
             context,
-            lambda: _audited("Unregister", context, lambda: self.register.remove(request.slave_id)),
+            lambda: self._audited("Unregister", context, lambda: self.register.remove(request.slave_id)),
         )
         self.store.wake()
         return pb.UnregisterResponse()
@@ -205,6 +229,8 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         """Replace a registered slave's filter. A running dump of the slave changes to the new filter."""
 
         def change() -> RegisteredSlave:
+            # A stranger without an id must learn nothing about the binlog files, and cost no time for the rules.
+            self.register.get(request.slave_id)
             place = getattr(request, "from")
             return self.register.change_filter(
                 request.slave_id,
@@ -213,13 +239,27 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
                 place=self._place(place) if place.file else None,
             )
 
-        slave = _answer(context, lambda: _audited("ChangeFilter", context, change))
+        slave = _answer(context, lambda: self._audited("ChangeFilter", context, change))
         self.store.wake()
         return pb.ChangeFilterResponse(
             filter=filter_to_proto(slave.filter),
             filter_version=slave.filter_version,
             imposed=imposed_to_proto(slave.imposed),
         )
+
+    def _audited(
+        self, what: str, context: grpc.ServicerContext, change: Callable[[], RegisteredSlave]
+    ) -> RegisteredSlave:
+        """Carry out a change that a slave asks for, and write the change or the refusal to the audit log."""
+        try:
+            slave = change()
+        except DumpfilterError as error:
+            held = self._lines_held_back(error)
+            if held is not None:
+                audit(what, account="", peer=context.peer(), result=str(error), **held)
+            raise
+        _audit_change(what, slave, context.peer())
+        return slave
 
     def Dump(self, request: pb.DumpRequest, context: grpc.ServicerContext) -> Iterator[pb.Chunk]:
         """Stream the filtered binlog to a slave in chunks, from the position or GTID set that the slave sent."""
@@ -280,8 +320,9 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         try:
             return self._known_to(request, peer)
         except DumpfilterError as error:
-            if not isinstance(error, TryLater) or not error.quiet:
-                log.warning("status refused", peer=peer, reason=printable(str(error)))
+            held = self._lines_held_back(error)
+            if held is not None:
+                log.warning("status refused", peer=peer, reason=printable(str(error)), **held)
             abort(context, error)
 
     def _known_to(self, request: pb.ListSlavesRequest | pb.StatusRequest, peer: str) -> list[RegisteredSlave]:
@@ -372,19 +413,6 @@ def _begin_dump(
         active=context.is_active,
         presplit=service.presplit,
     )
-
-
-def _audited(
-    what: str, context: grpc.ServicerContext, change: Callable[[], RegisteredSlave]
-) -> RegisteredSlave:
-    """Carry out a change that a slave asks for, and write the change or the refusal to the audit log."""
-    try:
-        slave = change()
-    except DumpfilterError as error:
-        audit(what, account="", peer=context.peer(), result=str(error))
-        raise
-    _audit_change(what, slave, context.peer())
-    return slave
 
 
 def _audit_change(what: str, slave: RegisteredSlave, peer: str) -> None:

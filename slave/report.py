@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from dumpfilter.printable import for_terminal
 from dumpfilter.slave.channel import Channel
 from dumpfilter.slave.slave import Configured
 from dumpfilter.slave.state import durable
@@ -44,7 +45,8 @@ def write_reports(channels: Sequence[Configured], form: Literal["json", "table"]
     texts = {each.info.channel: each.channel.target.text() for each in channels}
     text = _as_json(reports) if form == "json" else _as_tables(reports, texts)
     if path is None:
-        sys.stdout.write(text)
+        # Names come from the master's binlog. Programs get them unchanged.
+        sys.stdout.write(for_terminal(text) if sys.stdout.isatty() else text)
         sys.stdout.flush()
     else:
         durable.replace(path, text.encode(), synced=False)

@@ -12,6 +12,7 @@ from dumpfilter.commands.option_groups.addresses import parse_address
 from dumpfilter.commands.option_groups.passwords import read_password
 from dumpfilter.console.rendering import Format
 from dumpfilter.errors import OptionError
+from dumpfilter.printable import for_terminal
 
 PASSWORD_VARIABLE = "DUMPFILTER_PASSWORD"
 
@@ -81,9 +82,11 @@ def sql_command(
         for result in run_statements(login, list(script_statements(text))):
             is_vertical = result.statement.vertical and format_ is not Format.JSON
             form = Format.VERTICAL if is_vertical else format_
-            typer.echo(render(form, result.names, result.is_numeric, result.rows), nl=False)
+            text = render(form, result.names, result.is_numeric, result.rows)
+            # Slaves choose their own host names and channels, which a console shows. Programs get them unchanged.
+            typer.echo(for_terminal(text) if sys.stdout.isatty() else text, nl=False)
     except StatementFailed as error:
-        typer.echo(str(error), err=True)
+        typer.echo(for_terminal(str(error)), err=True)
         raise typer.Exit(1) from None
 
 

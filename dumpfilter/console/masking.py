@@ -11,6 +11,20 @@ _BEFORE_PASSWORD = ("PASSWORD", "IDENTIFIED")
 _AFTER_PASSWORD = frozenset({"CHANNEL", "DEFAULT_AUTH", "PLUGIN_DIR", "UNTIL"})
 
 
+def for_audit_log(text: str, longest: int) -> str:
+    """Return a statement as the audit log shows it: without passwords, cut to ``longest`` characters and a mark.
+
+    A statement that is longer loses its comments first, so that a long comment cannot hide the rest.
+
+    >>> for_audit_log("PURGE /* " + "x" * 99 + " */ BINARY LOGS TO 'b.3'", 99)
+    "PURGE BINARY LOGS TO 'b.3'"
+    """
+    if len(text) > longest:
+        text = " ".join(text[token.start : token.end] for token in tokens(text))
+    # The audit log cuts the text again, and marks the cut, if the text is one character too long.
+    return without_passwords(text, longest + 1)
+
+
 def without_passwords(text: str, longest: int) -> str:
     """Return a statement with :data:`SECRET` in place of each password, cut to ``longest`` characters.
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dumpfilter.console import show
 from dumpfilter.console.executor import Interrupt
 from dumpfilter.console.information_schema import SCHEMA, schemas_of
-from dumpfilter.console.masking import without_passwords
+from dumpfilter.console.masking import for_audit_log
 from dumpfilter.console.roles import COMMANDS, STATEMENTS, Need, Role, check_role, may_see_user
 from dumpfilter.console.session import Session
 from dumpfilter.console.settings import apply_set
@@ -92,7 +92,7 @@ def _audited(session: Session, text: str, need: Need) -> Iterator[None]:
     finally:
         if need.changes or not session.role.includes(need.role):
             audit(
-                without_passwords(text, LONGEST_IN_AUDIT_LOG),
+                for_audit_log(text, LONGEST_IN_AUDIT_LOG),
                 account=session.user,
                 peer=session.host,
                 result=result,

@@ -96,10 +96,14 @@ class BoundaryFilter(ReplicationFilter):
 
     def _judge(self, statement: Statement) -> Decision:
         decision = self.rule_filter.decide_statement(statement)
-        if not decision.verdict.passes or not self.is_on or statement.kind in _NAMES_ONLY:
+        tables = list(_written(statement))
+        # ANALYZE TABLE … UPDATE HISTOGRAM … USING DATA quotes values of a column. It names a single table.
+        names_only = statement.kind in _NAMES_ONLY and not (
+            statement.kind is K.MAINTENANCE and len(tables) == 1
+        )
+        if not decision.verdict.passes or not self.is_on or names_only:
             return decision
         current = statement.current_database or ""
-        tables = list(_written(statement))
         if tables:
             passes = {
                 self.rows_ok(
@@ -118,6 +122,11 @@ class BoundaryFilter(ReplicationFilter):
             return decision
         if passes == {False}:
             return Decision(Verdict.IGNORE, Step.WRITES_FORBIDDEN)
+        if statement.updated_databases and all(
+            self._forbids_database(self._parsed(name)) for name in statement.updated_databases
+        ):
+            # The event tells that the statement used forbidden databases only. Its text names a view of such a table.
+            return Decision(Verdict.UNDECIDED, Step.UNKNOWN_TABLES)
         if False in passes:
             return Decision(Verdict.UNDECIDED, Step.WRITES_FORBIDDEN_TOO)
         return decision

@@ -33,6 +33,8 @@ def load_toml(path: Path, model: type[_Model]) -> _Model:
         return model.model_validate(tomllib.loads(read_small_file(path).decode("utf-8")))
     except (OSError, UnicodeDecodeError) as error:
         raise OptionError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    except RecursionError:
+        raise OptionError(f"{path}: is nested too deeply") from None
     except tomllib.TOMLDecodeError as error:
         raise OptionError(f"{path}: {error}") from None
     except ValidationError as error:

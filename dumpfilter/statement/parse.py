@@ -531,7 +531,7 @@ def _set(reader: TokenReader, family: Family) -> StatementText:
         return UNKNOWN
     # MariaDB's SET STATEMENT … FOR makes settings for one statement, which follows FOR.
     if reader.accept("STATEMENT"):
-        return _statement(reader, family) if reader.skip_to("FOR") else UNKNOWN
+        return _statement(reader, family) if reader.skip_to("FOR") and reader.nest() else UNKNOWN
     return _without_tables(K.SET)
 
 

@@ -10,6 +10,9 @@ from dumpfilter.statement.tokens import CLIENT, Dialect, Lexer, Token, TokenKind
 MOST_TOKENS = 100_000
 """The most tokens of one statement that the parser of binlogged statements reads, to bound its time."""
 
+MOST_NESTED = 100
+"""The most levels of nesting that a parser follows, because each level takes a part of Python's small stack."""
+
 _DEPTH = {"(": 1, ")": -1}
 # These three names save time, because access to a member of an enum costs one more look-up.
 _END, _BAD, _SYMBOL = TokenKind.END, TokenKind.BAD, TokenKind.SYMBOL
@@ -28,6 +31,7 @@ class TokenReader:
         self.text = text
         self._lexer = Lexer(text, dialect=dialect)
         self._left = -1 if most is None else most - 1
+        self._nested = 0
         self.token = self._lexer.next()
         """The token that the next call of :meth:`advance` consumes."""
 
@@ -40,6 +44,17 @@ class TokenReader:
         else:
             self.token = Token(TokenKind.END, "", len(self.text), len(self.text))
         return taken
+
+    def nest(self) -> bool:
+        """Enter one more level of nesting, or return False at the limit. :meth:`unnest` leaves the level."""
+        if self._nested == MOST_NESTED:
+            return False
+        self._nested += 1
+        return True
+
+    def unnest(self) -> None:
+        """Leave a level of nesting."""
+        self._nested -= 1
 
     @property
     def cut(self) -> bool:

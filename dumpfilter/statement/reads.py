@@ -93,7 +93,8 @@ def _read(statement: _Text, family: Family) -> tuple[TableName, ...] | None:
     found: dict[TableName, None] = {}
     for table in tree.find_all(exp.Table, bfs=False):
         name = TableName(table.db or None, table.name)
-        if id(table) not in targets and name.table and not _is_cte(table) and name.table.upper() != "DUAL":
+        is_dual = name.database is None and name.table.upper() == "DUAL"
+        if id(table) not in targets and name.table and not is_dual and not _is_cte(table, family):
             found[name] = None
     return tuple(name for name in found if name not in updated)
 
@@ -110,14 +111,28 @@ def _parse(text: str) -> exp.Expr | None:
     return None if isinstance(tree, exp.Command) else tree
 
 
-def _is_cte(table: exp.Table) -> bool:
+def _is_cte(table: exp.Table, family: Family) -> bool:
+    """Tell whether a table's name stands for a common table expression that the name's place can see."""
     if table.db:
         return False
     wanted = table.name.lower()
-    node: exp.Expr | None = table
-    while node is not None:
-        with_ = node.args.get("with_") or node.args.get("with")
-        if isinstance(with_, exp.With) and any(cte.alias.lower() == wanted for cte in with_.expressions):
+    node: exp.Expr = table
+    own: exp.CTE | None = None
+    while node.parent is not None:
+        node, child = node.parent, node
+        if isinstance(node, exp.CTE):
+            own = node
+        with_ = node if isinstance(node, exp.With) else node.args.get("with_") or node.args.get("with")
+        if not isinstance(with_, exp.With) or with_ is child:
+            continue
+        visible = with_.expressions
+        if with_ is node and own is not None:
+            # A common table expression sees those before it, and itself with RECURSIVE. In MariaDB, RECURSIVE lets it
+            # see those after it, too.
+            number = next(number for number, cte in enumerate(visible) if cte is own)
+            recursive = bool(with_.args.get("recursive"))
+            if not (recursive and family == "mariadb"):
+                visible = visible[: number + recursive]
+        if any(cte.alias.lower() == wanted for cte in visible):
             return True
-        node = node.parent
     return False

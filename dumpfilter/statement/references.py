@@ -80,6 +80,14 @@ def read_references(
 
 
 def _list(reader: TokenReader, found: References, ctes: frozenset[str]) -> bool:
+    if not reader.nest():
+        return False
+    whole = _joined(reader, found, ctes)
+    reader.unnest()
+    return whole
+
+
+def _joined(reader: TokenReader, found: References, ctes: frozenset[str]) -> bool:
     while True:
         if not _factor(reader, found, ctes):
             return False

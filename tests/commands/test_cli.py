@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from dumpfilter import cli
+from dumpfilter.errors import DumpfilterError
 from tests.commands.in_process import run
 
 ORACLE = Path(__file__).parents[1] / "oracle" / "data" / "oracle"
@@ -123,3 +125,16 @@ def test_inspect_as_tables() -> None:
     assert "Events by type" in done.stdout
     assert "Gtid_list" in done.stdout
     assert "more tables" in done.stdout
+
+
+def test_an_error_cannot_command_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # A master's error text may come from a stranger.
+    def app() -> None:
+        raise DumpfilterError("master 10.0.0.1: bad \x1b]0;title\x07\x9b2J")
+
+    monkeypatch.setattr(cli, "app", app)
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert capsys.readouterr().err == "dumpfilter: master 10.0.0.1: bad \\x1b]0;title\\x07\\x9b2J\n"

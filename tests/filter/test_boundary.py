@@ -49,6 +49,10 @@ PASS, DROP, OPEN = Verdict.EXECUTE, Verdict.IGNORE, Verdict.UNDECIDED
         (NO_HR, "DROP TABLE hr.emp", PASS),
         (NO_HR, "RENAME TABLE hr.emp TO hr.staff", PASS),
         (NO_SALARIES, "DROP TRIGGER hr.t", OPEN),
+        (NO_HR, "ANALYZE TABLE hr.emp, shop.orders", PASS),
+        (NO_HR, "ANALYZE TABLE orders", PASS),
+        # A histogram quotes values of the table.
+        (NO_HR, "ANALYZE TABLE hr.emp UPDATE HISTOGRAM ON pay USING DATA '{\"buckets\": [[7, 1]]}'", DROP),
         # A statement that writes forbidden and allowed tables can neither be sent nor dropped.
         (NO_HR, "DELETE a, b FROM shop.a JOIN hr.b WHERE b.name = 'x'", OPEN),
         (ONLY_ORDERS, "DELETE o, s FROM orders AS o JOIN hr.salaries AS s WHERE s.name = 'x'", OPEN),
@@ -70,6 +74,19 @@ def test_updates_of_several_tables() -> None:
     assert (decision.verdict, decision.step) == (OPEN, Step.WRITES_FORBIDDEN_TOO)
     decision = BoundaryFilter(NO_HR).decide_statement(statement(both, table_map=2))
     assert (decision.verdict, decision.step) == (DROP, Step.WRITES_FORBIDDEN)
+
+
+def test_a_view_of_a_forbidden_table() -> None:
+    def write(rules: Filter, *updated: str) -> Verdict:
+        parsed = read_text("INSERT INTO v VALUES ('x')")
+        view = make_statement(parsed, current_database="shop", updated_databases=updated)
+        return BoundaryFilter(rules).decide_statement(view).verdict
+
+    # A MySQL server lists the databases of the tables under the view.
+    for rules in (NO_HR, ONLY_SHOP, EFFECTIVE):
+        assert write(rules, "hr") is OPEN
+        assert write(rules, "hr", "shop") is PASS
+        assert write(rules, "shop") is PASS
 
 
 SEND, STOPS = FILTER_BINLOG_SEND_F, FILTER_STOP_F

@@ -414,3 +414,10 @@ def test_what_is_wrong_with_it_is_named(tmp_path: Path, change: tuple[str, str],
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="No such file"):
         load_config(tmp_path / "none.toml", names=NameRules("mysql"))
+
+
+def test_a_file_that_is_nested_deeply_is_an_error(tmp_path: Path) -> None:
+    # Another exception would end a master that reads the file again at SIGHUP.
+    write_private(tmp_path / "master.toml", "x = " + "[" * 10_000)
+    with pytest.raises(OptionError, match="nested too deeply"):
+        load_config(tmp_path / "master.toml")

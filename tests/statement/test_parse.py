@@ -450,3 +450,19 @@ def test_what_is_too_long_is_not_guessed() -> None:
     assert databases("ALTER TABLE a.t " + "ADD i INT, " * 50_000 + "RENAME TO b.t") is None
     assert databases("DROP TABLE " + "a.t, " * 50_000 + "b.t") is None
     assert databases("DROP TABLE " + "a.t, " * 1000 + "b.t") == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"UPDATE {'(' * 5000}t{')' * 5000} SET a = 1",
+        f"UPDATE {'(SELECT * FROM ' * 5000}t{') x' * 5000} SET a = 1",
+        f"UPDATE {'{OJ ' * 5000}t{'}' * 5000} SET a = 1",
+        f"DELETE t FROM {'(' * 5000}t{')' * 5000}",
+        "SET STATEMENT x = 1 FOR " * 5000 + "DELETE FROM t",
+    ],
+)
+def test_deep_nesting_is_not_understood_and_does_no_harm(text: str) -> None:
+    for family in ("mysql", "mariadb"):
+        assert parse_statement(text, family).updated is None
+    assert parse_statement("UPDATE ((t)) SET a = 1").updated == ((TableName(None, "t"),),)
