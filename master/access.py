@@ -96,7 +96,7 @@ class Access:
         with self._lock:
             self._users = dict(users)
             self._right: dict[str, bytes] = {}
-            self._absent = _absent(self._users)
+            self._absent = tuple(map(_absent, self._users.values()))
 
     @property
     def is_open(self) -> bool:
@@ -121,7 +121,9 @@ class Access:
             with self._turn():
                 # Others may have guessed wrong from this address, or proved this password, during the wait.
                 self._check_wait(guesser)
-                right = len(to_bytes(password)) <= MOST_PASSWORD and (kept or self._absent).matches(password)
+                right = len(to_bytes(password)) <= MOST_PASSWORD and (kept or self._stand_in(user)).matches(
+                    password
+                )
             if not right or kept is None:
                 self._failed(guesser)
                 used = "YES" if password else "NO"
@@ -137,6 +139,14 @@ class Access:
                 if len(self._devices) > _MOST_DEVICES:
                     self._devices.popitem(last=False)
         return kept
+
+    def _stand_in(self, user: str) -> StoredPassword:
+        """Return a password that is checked in place of an unknown user's, the same each time.
+
+        Its check takes as long as that of one of the users, so that the time does not tell which users exist.
+        """
+        absent = self._absent
+        return absent[int.from_bytes(self._digest(b"absent", user, b"")) % len(absent)]
 
     def _digest(self, kind: bytes, user: str, secret: bytes) -> bytes:
         name = to_bytes(user)
@@ -180,11 +190,10 @@ class Access:
             self._slots.release()
 
 
-def _absent(users: Mapping[str, StoredPassword]) -> StoredPassword:
-    """Return a password that nobody knows, which is checked in place of an unknown user's and takes as long."""
-    for kept in users.values():
-        if isinstance(kept, ScryptHash):
-            return ScryptHash(kept.n, kept.r, kept.p, secrets.token_bytes(16), secrets.token_bytes(32))
+def _absent(kept: StoredPassword) -> StoredPassword:
+    """Return a password that nobody knows, and whose check takes as long as the check of ``kept``."""
+    if isinstance(kept, ScryptHash):
+        return ScryptHash(kept.n, kept.r, kept.p, secrets.token_bytes(16), secrets.token_bytes(32))
     return PlainPassword(secrets.token_hex(16))
 
 

@@ -163,3 +163,11 @@ def test_a_flood_is_hashed_a_few_at_a_time_and_holds_few_threads(
     for thread in threads:
         thread.join(30)
     assert slow.most == CHECKS_AT_ONCE
+
+
+def test_the_check_of_an_unknown_user_costs_what_the_check_of_some_user_costs() -> None:
+    cheap, dear = ScryptHash(4, 8, 1, b"s" * 16, b"d" * 32), ScryptHash(8, 8, 1, b"s" * 16, b"d" * 32)
+    access = Access({"cheap": cheap, "dear": dear, "plain": PlainPassword("x")})
+    costs = {user: getattr(access._stand_in(user), "n", 0) for user in map(str, range(100))}
+    assert set(costs.values()) == {0, 4, 8}
+    assert all(getattr(access._stand_in(user), "n", 0) == cost for user, cost in costs.items())
