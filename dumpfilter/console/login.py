@@ -11,6 +11,7 @@ from mysql_mimic.charset import CharacterSet
 from mysql_mimic.types import Capabilities, ServerStatus
 
 from dumpfilter.console import answers, auth
+from dumpfilter.console.login_turns import LoginTurns
 from dumpfilter.console.tls_channel import TlsFailed
 from dumpfilter.console.wire import (
     ClientGone,
@@ -75,10 +76,11 @@ class Doorkeeper:
     server_version: str
     tls: ServerTls
     nonce: bytes
+    turns: LoginTurns
     demands_tls: bool = False
     """Whether the console refuses this client unless the client uses TLS."""
     denial_seconds: float = 1.0
-    """The time that a client with a wrong password must wait for its error. It slows down the guessing of passwords."""
+    """The time that a client with a wrong password must wait for its error, seconds."""
 
     async def greet(self) -> Login:
         """Send the greeting, start TLS if the client asks for it, and return the login that the client sends.
@@ -135,7 +137,12 @@ class Doorkeeper:
             plugin, response = await self._ask(plugin if plugin in plugins else plugins[0])
         # The password is checked before all other parts of the login. So a client with a wrong password does not learn,
         # for example, whether a database exists.
-        if not await self._prove(login.user, password, plugin, response):
+        guesser = (self.peer, login.user)
+        async with self.turns.turn(guesser):
+            proved = await self._prove(login.user, password, plugin, response)
+            if not proved:
+                self.turns.failed(guesser)
+        if not proved:
             await self._deny(login.user, with_password=bool(response.strip(b"\0")))
         if self.stream.tls is None:
             return b""

@@ -21,6 +21,7 @@ from dumpfilter.console.auth import Accounts, new_nonce
 from dumpfilter.console.connection import Connection, Limits
 from dumpfilter.console.executor import Executor
 from dumpfilter.console.login import Doorkeeper
+from dumpfilter.console.login_turns import LoginTurns
 from dumpfilter.console.masking import without_passwords
 from dumpfilter.console.roles import Role
 from dumpfilter.console.session import Session
@@ -99,6 +100,7 @@ class ConsoleServer:
         self._demand_tls = demand_tls
         self._max_connections = max_connections
         self._denial_seconds = denial_seconds
+        self._turns = LoginTurns(denial_seconds)
         self._clients: dict[int, _Client] = {}
         self._numbers = itertools.count(1)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -252,6 +254,7 @@ class ConsoleServer:
             tls=self._tls.current(),
             demands_tls=self._demand_tls and not (address and is_loopback(address[0])),
             nonce=new_nonce(),
+            turns=self._turns,
             denial_seconds=self._denial_seconds,
         )
         connection = Connection(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from dumpfilter.binlog.events import EventType
@@ -9,7 +10,11 @@ from dumpfilter.binlog.gtid import Gtid, GtidSet, MariadbGtidSet
 from dumpfilter.binlog.gtid_events import decode_gtid_tagged, decode_mariadb_gtid, decode_mysql_gtid
 from dumpfilter.binlog.gtid_sources import SourceKey, add_run
 from dumpfilter.binlog.reader import Event
+from dumpfilter.errors import StreamDamaged
 from dumpfilter.v1 import dumpfilter_pb2 as pb
+
+_TAG = re.compile(r"(?:[a-z_][a-z0-9_]{0,31})?")
+"""The form of a GTID's tag in MySQL, which may be empty."""
 
 
 def ranges(member: pb.GtidRuns) -> Iterator[tuple[int, int]]:
@@ -32,9 +37,12 @@ def add_runs(gtids: GtidSet, runs: pb.GtidRunsSet) -> None:
     """Add the GTIDs that the master sent with a chunk to the set ``gtids``.
 
     ``runs`` encodes the GTIDs as runs of consecutive numbers. Raises GtidError when ``gtids`` holds MySQL's GTIDs and
-    ``runs`` MariaDB's, or the reverse.
+    ``runs`` MariaDB's, or the reverse, and StreamDamaged for a malformed message.
     """
     for member in runs.members:
+        is_mysql = not isinstance(gtids, MariadbGtidSet)
+        if len(member.runs) % 2 or (is_mysql and (len(member.uuid) != 16 or not _TAG.fullmatch(member.tag))):
+            raise StreamDamaged("the GTIDs of a chunk are malformed")
         key: SourceKey = (member.uuid, member.tag)
         if isinstance(gtids, MariadbGtidSet):
             key = (member.domain_id, member.server_id)

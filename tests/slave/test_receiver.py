@@ -225,3 +225,22 @@ def test_relay_logs_without_master_info(tmp_path):
     (tmp_path / "relay-bin.000001").unlink()
     assert MasterInfoFile(tmp_path).load() == MasterInfo()
     assert (tmp_path / "master.info").exists()
+
+
+@pytest.mark.parametrize("member", [{"tag": "a:1,\nb"}, {"uuid": b"short"}, {"runs": [1]}])
+def test_malformed_gtids_do_not_get_into_the_files(masters, tmp_path, member):
+    master = masters.FakeMaster(masters.synthetic([[(True, [10])]]))
+    slave = Slave(tmp_path, save_period=0.0, sync=0)
+    slave.receiver.begin_stream(master_uuid="m", family="mysql")
+    [chunk] = master.chunks("", 4, [33])
+    for name, value in member.items():
+        if name == "runs":
+            chunk.completed.members[0].runs.extend(value)
+        else:
+            setattr(chunk.completed.members[0], name, value)
+    with pytest.raises(StreamDamaged, match="malformed"):
+        slave.receiver.receive(masters.sealed(chunk))
+    slave.receiver.close()
+    slave = Slave(tmp_path, save_period=0.0, sync=0)
+    slave.replicate(master, [33])
+    assert slave.receiver.info.retrieved.endswith(":1")

@@ -1,0 +1,47 @@
+"""The order in which clients' passwords are checked, which makes guessing slow."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Hashable
+from contextlib import asynccontextmanager
+
+from dumpfilter.security.throttle import Throttle
+
+_FREE_FAILURES = 3
+"""The wrong passwords of a guesser after which each check waits."""
+
+
+class LoginTurns:
+    """The turns of clients whose passwords are to be checked, one at a time for each guesser.
+
+    A guesser is a user name together with a client's address. After some wrong passwords each check waits ``seconds``
+    before it begins. A guesser who does not wait for the answer therefore learns nothing, and a guesser with many
+    connections does not guess faster than with one.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._failures = Throttle(free=_FREE_FAILURES)
+        self._locks: dict[Hashable, tuple[asyncio.Lock, set[object]]] = {}
+        """For each guesser, the lock of the turn, and the clients that have the turn or wait for it."""
+
+    @asynccontextmanager
+    async def turn(self, guesser: Hashable) -> AsyncIterator[None]:
+        """Wait for the guesser's turn, and hold it inside the ``with`` block."""
+        lock, clients = self._locks.setdefault(guesser, (asyncio.Lock(), set()))
+        client = object()
+        clients.add(client)
+        try:
+            async with lock:
+                if self._failures.failures(guesser) >= _FREE_FAILURES:
+                    await asyncio.sleep(self._seconds)
+                yield
+        finally:
+            clients.remove(client)
+            if not clients:
+                del self._locks[guesser]
+
+    def failed(self, guesser: Hashable) -> None:
+        """Count a wrong password of the guesser."""
+        self._failures.failed(guesser)
