@@ -279,11 +279,15 @@ class TestRemoved:
         (directory / "bin.index").write_text(f"./{FIRST}\n")
         (directory / "bin.000007").unlink()
         code, text = ends_with(stream)
-        assert code is grpc.StatusCode.OUT_OF_RANGE
-        assert text.startswith(
-            f"bin.000007: at {end}: the binlog set no longer has this file nor a later one;"
-        )
-        assert "RESET MASTER" in text
+        if code is grpc.StatusCode.NOT_FOUND:
+            # The dump had read the index before the change, and looked for the file after it.
+            assert "the index names this file, but it is not there" in text
+        else:
+            assert code is grpc.StatusCode.OUT_OF_RANGE
+            assert text.startswith(
+                f"bin.000007: at {end}: the binlog set no longer has this file nor a later one;"
+            )
+            assert "RESET MASTER" in text
         assert served.once()[FIRST][200:] == other[200:]
 
     def test_a_purge_by_another_process_does_not_disturb_a_dump(self, tmp_path: Path) -> None:
