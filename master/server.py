@@ -8,7 +8,6 @@ import ctypes
 import resource
 import threading
 from collections.abc import Coroutine
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import grpc
@@ -23,6 +22,7 @@ from dumpfilter.master.health import Health
 from dumpfilter.master.limits import MAX_REQUEST, MAX_STREAMS, Kind, ServerLimits
 from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.messages import check_dump_request, check_filter
+from dumpfilter.master.pools import started_pool
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.sharing import SharedReader
 from dumpfilter.master.store import BinlogStore
@@ -111,7 +111,7 @@ class MasterServer:
         self._loop = asyncio.new_event_loop()
         self._loop.set_exception_handler(_log_unforeseen)
         self._thread = threading.Thread(target=self._run, name="grpc-loop", daemon=True)
-        self._decoders = ThreadPoolExecutor(_DECODERS, "grpc-decode")
+        self._decoders = started_pool(_DECODERS, "grpc-decode")
         self._probe: asyncio.Task[None] | None = None
         self._stopped = False
         self.reader = SharedReader(store, self._loop)

@@ -88,7 +88,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         """Register a slave, with the filter by which the master chooses events for it."""
         peer = context.peer()
         try:
-            slave = await self.reader.call(lambda: self._register(request, peer))
+            slave = await self.reader.serve(lambda: self._register(request, peer))
         except DumpfilterError as error:
             held = self._lines_held_back(error)
             if held is not None:
@@ -308,7 +308,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         """Return the slaves that a client may know, or end the call of a stranger with UNAUTHENTICATED."""
         peer = context.peer()
         try:
-            return await self.reader.call(lambda: self._known_to(request, peer))
+            return await self.reader.serve(lambda: self._known_to(request, peer))
         except DumpfilterError as error:
             held = self._lines_held_back(error)
             if held is not None:
@@ -370,7 +370,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
     async def _answer(self, context: Context, call: Callable[[], T]) -> T:
         """Return what a function returns that may take long, or end the call with the function's error."""
         try:
-            return await self.reader.call(call)
+            return await self.reader.serve(call)
         except DumpfilterError as error:
             await abort(context, error)
 
