@@ -15,6 +15,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -169,7 +170,7 @@ class IoThread:
             # The thread may be waiting for an unreachable master's answer to Register. This call holds the lock, and
             # without cancelling it the change of filter would have to wait for the call's timeout.
             self._cancel()
-        with self._registering, self._receiver.rewinding(to):
+        with self._registering, self._cancelled_by_an_error(), self._receiver.rewinding(to):
             self._options = replace(self._options, filter=definition)
             registration = self._registration
             if registration is None:
@@ -182,6 +183,15 @@ class IoThread:
             else:
                 self.filter_version = version
                 self._receiver.await_version(version)
+
+    @contextmanager
+    def _cancelled_by_an_error(self) -> Iterator[None]:
+        """Cancel the dump when the block raises. The receiver would discard the rest of that dump in any case."""
+        try:
+            yield
+        except BaseException:
+            self._cancel()
+            raise
 
     def set_filter(self, definition: pb.FilterDefinition) -> None:
         """Set the filter that the slave sends to the master when it registers. The thread must not be running."""

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from dumpfilter.binlog.events import MAGIC, EventHeader
 from dumpfilter.binlog.format import Family, FormatDescription, NameCollation
@@ -105,6 +106,12 @@ class Receiver:
         member ``retrieved``, the set of received GTIDs, is brought up to date only when the file is written.
         """
         return self._info
+
+    @property
+    def first_relay_file(self) -> Path | None:
+        """The oldest file of the relay log. None before the first relay log file."""
+        files = self._relay_log.files
+        return self._relay_log.path(files[0]) if files else None
 
     def begin_stream(
         self,
