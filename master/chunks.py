@@ -7,10 +7,12 @@ message.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from time import perf_counter
 
 import numpy as np
 import numpy.typing as npt
 
+from dumpfilter.binlog.event_time import commit_time
 from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader
 from dumpfilter.binlog.gtid_sources import SourceKey
 from dumpfilter.binlog.writer import rebase_array
@@ -18,6 +20,7 @@ from dumpfilter.dump import ChunkPlan, Counts, DumpThread, render
 from dumpfilter.dump.chunk import GtidRuns, ReadyPlan
 from dumpfilter.dump.decide import REPLACED
 from dumpfilter.master.indexed_file import IndexedFile
+from dumpfilter.master.measurements import MEASURED
 from dumpfilter.master.register import Register, RegisteredSlave
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.stream.gaps import gaps_to_proto
@@ -108,7 +111,9 @@ class ChunkWriter:
         The plan lists the byte ranges to send. A plan with far more bytes than a chunk should have, for example one
         large event, becomes several chunks. The position of the plan's end is recorded in the register of slaves.
         """
+        begun = perf_counter()
         events = self._events(plan) if plan.size else b""
+        committed_at = commit_time(events, checksum=self.source.file.format_description.checksum)
         key_of = self._key_of(plan)
         self._register.progress(self._slave, plan.file, plan.end, plan.counts)
         most = max(2 * self._chunk_size, _LEAST_SPLIT)
@@ -142,7 +147,11 @@ class ChunkWriter:
                     chunk.gaps.CopyFrom(gaps_to_proto(gaps, key_of))
             chunk.crc32 = chunk_crc32(chunk)
             self._end = end
+            MEASURED.encode.observe(perf_counter() - begun)
+            if not begin:
+                MEASURED.send_delay.observe_since(committed_at)
             yield chunk
+            begun = perf_counter()
         self._resume = plan.resume
 
     def _events(self, plan: ChunkPlan) -> bytes:

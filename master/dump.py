@@ -14,6 +14,7 @@ from dumpfilter.dump.thread import DumpThread
 from dumpfilter.errors import BinlogUnreadable, UndecidedEvent
 from dumpfilter.master.chunks import ChunkWriter
 from dumpfilter.master.dump_start import DumpStart
+from dumpfilter.master.measurements import MEASURED
 from dumpfilter.master.register import Register, RegisteredSlave
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.options.defaults import HEARTBEAT_PERIOD
@@ -181,7 +182,8 @@ class Dump:
             if segment is not None:
                 store.scan_ahead(source, segment.end)
                 try:
-                    plans = thread.plan(segment)
+                    with MEASURED.plan.measured():
+                        plans = thread.plan(segment)
                 except UndecidedEvent:
                     # The slave learns how far it is before the dump stops, so that it does not ask for more again.
                     if idle is not None:

@@ -32,6 +32,7 @@ from dumpfilter.master.limits import (
     Seldom,
     ServerLimits,
 )
+from dumpfilter.master.measurements import MALFORMED_REQUEST, MEASURED, OUT_OF_MEMORY, REQUEST_TOO_LARGE
 from dumpfilter.master.refusals import abort
 from dumpfilter.printable import printable
 
@@ -115,6 +116,7 @@ class Gate(grpc.ServerInterceptor):  # type: ignore[type-arg]  # the class is ge
             self._log("call refused", context, method, error)
             abort(context, error)
         except MemoryError:
+            MEASURED.failed_calls.add(OUT_OF_MEMORY)
             self._log("call refused", context, method, "out of memory")
             context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "the master is out of memory; try again later")
 
@@ -130,6 +132,7 @@ class Gate(grpc.ServerInterceptor):  # type: ignore[type-arg]  # the class is ge
             _refuse(context, grpc.StatusCode.INVALID_ARGUMENT, "the call ended without a request")
         if len(data) > bounds.max_request:
             text = f"the request has {len(data)} bytes: at most {bounds.max_request}"
+            MEASURED.failed_calls.add(REQUEST_TOO_LARGE)
             self._log("call refused", context, method, text)
             _refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, text)
         with self._decoding:
@@ -137,6 +140,7 @@ class Gate(grpc.ServerInterceptor):  # type: ignore[type-arg]  # the class is ge
                 request = data if parse is None else parse(data)
             except (DecodeError, UnicodeDecodeError) as error:
                 reason = printable(str(error))
+                MEASURED.failed_calls.add(MALFORMED_REQUEST)
                 self._log("malformed request", context, method, reason)
                 _refuse(
                     context,

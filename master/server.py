@@ -21,6 +21,7 @@ from dumpfilter.master.health import Health
 from dumpfilter.master.limits import MAX_REQUEST, MAX_STREAMS, Kind, ServerLimits
 from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.messages import check_dump_request, check_filter
+from dumpfilter.master.metrics import MasterCollector
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.v1 import dumpfilter_pb2 as pb
@@ -118,6 +119,17 @@ class MasterServer:
         self._server.start()
         self._loop = [thread for thread in threading.enumerate() if thread not in before]
         self._health.set(serving=True)
+
+    def collector(self) -> MasterCollector:
+        """Return the collector of this master's metrics."""
+        service = self.service
+        return MasterCollector(
+            service.store,
+            service.register,
+            self.gate.places,
+            service.limits,
+            serving=lambda: self.is_serving and not service.stopping,
+        )
 
     def check(self) -> None:
         """Raise ServerDied when the serving loop has ended, although nobody has stopped the server."""

@@ -24,6 +24,7 @@ from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.filter.rules import FilterOn
 from dumpfilter.filter.trusted import TrustedRows
+from dumpfilter.slave.measurements import ChannelMeasurements
 from dumpfilter.slave.state import durable, imposed_info
 from dumpfilter.slave.state.durable import DirectoryLock
 from dumpfilter.slave.state.master_info import MasterInfo, MasterInfoFile
@@ -114,6 +115,8 @@ class Channel:
         self._alone = alone
         self._on_hits = on_hits
         self._on_chunk = on_chunk
+        self.measured = ChannelMeasurements()
+        """The counters and latencies of this channel, over all starts of its threads."""
         self._on_connect = on_connect
         self._imposed: tuple[pb.ImposedFilter, ...] = ()
         self._master_server_id = 0
@@ -145,7 +148,7 @@ class Channel:
         relay_log = RelayLog(options.relay_dir, sync_every=options.sync_relay_log)
         file = MasterInfoFile(options.relay_dir, sync_every=options.sync_master_info)
         try:
-            return Receiver(relay_log, file, self._relay_end)
+            return Receiver(relay_log, file, self._relay_end, measured=self.measured)
         except RelayLogDamaged as damage:
             relay_info = RelayLogInfoFile(options.relay_dir)
             to = applied_place(file.load(), relay_info.load())
@@ -157,9 +160,10 @@ class Channel:
                 position=to.source_position,
             )
         try:
-            return Receiver(relay_log, file, self._relay_end, info=to)
+            return Receiver(relay_log, file, self._relay_end, info=to, measured=self.measured)
         except RelayLogDamaged:
-            return Receiver(relay_log, file, self._relay_end, info=_without_relay_log(to, relay_info))
+            info = _without_relay_log(to, relay_info)
+            return Receiver(relay_log, file, self._relay_end, info=info, measured=self.measured)
 
     @property
     def name(self) -> str:
@@ -481,6 +485,7 @@ class Channel:
             on_hits=self._on_hits,
             until=until,
             refetch=self._refetch,
+            measured=self.measured,
         )
 
     def _new_io_thread(self, user: str | None = None, password: str | None = None) -> IoThread:
@@ -492,10 +497,14 @@ class Channel:
         return IoThread(
             master,
             self._receiver,
-            on_chunk=self._on_chunk,
+            on_chunk=self._received_chunk,
             on_connect=self._connected,
             on_damage=self._io_found_damage,
         )
+
+    def _received_chunk(self, chunk: pb.Chunk) -> None:
+        self.measured.note_chunk()
+        self._on_chunk(chunk)
 
     def _connected(self, stub: rpc.DumpFilterStub, answer: pb.RegisterResponse) -> None:
         self._master_server_id = answer.server_id
