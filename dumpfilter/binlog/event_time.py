@@ -31,13 +31,15 @@ def commit_time(events: bytes | memoryview, *, checksum: bool) -> float | None:
     """Return the Unix time at which the transaction at the beginning of ``events`` was committed, seconds.
 
     ``events`` begins with a whole event. MySQL 8.0.1 and later tell microseconds. For other servers the result is the
-    event's time in whole seconds. Return None if the event has no time.
+    event's time in whole seconds. Return None if the event has no time or belongs to no transaction.
 
     ``checksum`` tells whether events end in a CRC32.
     """
     if len(events) < HEADER_LENGTH:
         return None
     header = EventHeader.unpack(events)
+    if header.type in _FRAME_OF_A_FILE:
+        return None
     body = memoryview(events)[HEADER_LENGTH : header.size - (CHECKSUM_LENGTH if checksum else 0)]
     microseconds = None
     try:

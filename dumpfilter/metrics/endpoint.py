@@ -133,10 +133,10 @@ class OneAtATime(Collector):
 
 
 class _Handler(WSGIRequestHandler):
-    """A handler of one HTTP request. It writes nothing to standard error."""
+    """A handler of one HTTP request."""
 
     def log_message(self, format: str, *args: Any) -> None:
-        log.debug("metrics", peer=self.client_address[0], line=format % args)
+        """Write no line. Prometheus would cause one every few seconds."""
 
 
 class _Server(ThreadingMixIn, WSGIServer):
