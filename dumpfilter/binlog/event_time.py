@@ -28,19 +28,26 @@ _FRAME_OF_A_FILE = frozenset(
 
 
 def commit_time(events: bytes | memoryview, *, checksum: bool) -> float | None:
-    """Return the Unix time at which the transaction at the beginning of ``events`` was committed, seconds.
+    """Return the Unix time at which the first transaction in ``events`` was committed, seconds.
 
     ``events`` begins with a whole event. MySQL 8.0.1 and later tell microseconds. For other servers the result is the
-    event's time in whole seconds. Return None if the event has no time or belongs to no transaction.
+    event's time in whole seconds. Return None if there is no transaction, or no time.
 
     ``checksum`` tells whether events end in a CRC32.
     """
-    if len(events) < HEADER_LENGTH:
-        return None
-    header = EventHeader.unpack(events)
-    if header.type in _FRAME_OF_A_FILE:
-        return None
-    body = memoryview(events)[HEADER_LENGTH : header.size - (CHECKSUM_LENGTH if checksum else 0)]
+    at = 0
+    for _ in range(_MOST_EVENTS):
+        if len(events) < at + HEADER_LENGTH:
+            return None
+        header = EventHeader.unpack(events, at)
+        if header.type not in _FRAME_OF_A_FILE or header.size < HEADER_LENGTH:
+            break
+        at += header.size
+    body = memoryview(events)[at + HEADER_LENGTH : at + header.size - (CHECKSUM_LENGTH if checksum else 0)]
+    return _commit_time(header, body)
+
+
+def _commit_time(header: EventHeader, body: memoryview) -> float | None:
     microseconds = None
     try:
         if header.type in (EventType.GTID, EventType.ANONYMOUS_GTID):
@@ -53,6 +60,8 @@ def commit_time(events: bytes | memoryview, *, checksum: bool) -> float | None:
         microseconds = None
     if microseconds:
         return microseconds / MICROSECONDS
+    if header.type in _FRAME_OF_A_FILE:
+        return None
     return float(header.timestamp) or None
 
 

@@ -47,9 +47,15 @@ def test_a_malformed_gtid_event_has_the_time_of_its_header() -> None:
 
 
 def test_the_frame_of_a_file_has_no_commit() -> None:
-    path = RECORDED[0]
+    path = next(path for path in RECORDED if "mysql-row" in str(path))
     data = path.read_bytes()
-    assert commit_time(data[4:], checksum=False) is None
+    with path.open("rb") as file:
+        first = next(event for event in iter_events(file, file=str(path)) if event.type == EventType.GTID)
+    found = commit_time(first.raw, checksum=True)
+    assert found is not None
+    assert commit_time(data[4:], checksum=True) == found
+    assert commit_time(data[4 : first.offset], checksum=True) is None
+    assert commit_time(event(EventType.ROTATE, 5) * 1000, checksum=True) is None
 
 
 def event(kind: int, time: int) -> bytes:

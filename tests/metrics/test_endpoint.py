@@ -82,14 +82,14 @@ def test_without_an_endpoint_nothing_is_made() -> None:
 def test_a_taken_port() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        text = f"cannot serve metrics on 127.0.0.1:{port}: .* choose others with --metrics-address and --metrics-port"
+        text = rf"cannot serve metrics on 127\.0\.0\.1:{port}: .* --metrics-address and --metrics-port"
         with pytest.raises(OptionError, match=text), serving_metrics(MetricsEndpoint(port=port), list):
             pass
 
 
 def test_an_address_of_another_machine() -> None:
     with (
-        pytest.raises(OptionError, match="cannot serve metrics on 192.0.2.1:0"),
+        pytest.raises(OptionError, match=r"cannot serve metrics on 192\.0\.2\.1:0"),
         serving_metrics(MetricsEndpoint("192.0.2.1", insecure=True), list),
     ):
         pass
@@ -148,7 +148,8 @@ def _retried(url: str) -> str:
 
 def test_strangers_on_the_network_need_a_permit() -> None:
     with pytest.raises(
-        Exposed, match="--metrics-address=0.0.0.0: .* without TLS and without a login: .*--metrics-insecure"
+        Exposed,
+        match=r"--metrics-address=0\.0\.0\.0: .* without TLS and without a login: .*--metrics-insecure",
     ):
         MetricsEndpoint("0.0.0.0").check()
     MetricsEndpoint("0.0.0.0", insecure=True).check()
@@ -179,7 +180,7 @@ def test_other_machines_must_show_a_certificate(authority: Authority, tls: Serve
     shown.load_cert_chain(prometheus.certificate, prometheus.key)
     # The address is on loopback, and the endpoint must take it for an exposed one.
     with (
-        mock.patch.object(module, "is_loopback", lambda host: False),
+        mock.patch.object(module, "is_loopback", return_value=False),
         serving_metrics(MetricsEndpoint(tls=tls), lambda: [Visits()]) as url,
     ):
         assert url is not None
