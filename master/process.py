@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from dumpfilter.console.endpoint import ConsoleEndpoint, serving, write_port
+from dumpfilter import __version__
+from dumpfilter.console.endpoint import ConsoleEndpoint, serving
 from dumpfilter.console.roles import Role
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import ReplicationFilter, Rule, WriteSemantics
@@ -27,6 +28,9 @@ from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.reload import Reload, warn_of_plain_passwords
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
+from dumpfilter.metrics.endpoint import MetricsEndpoint, serving_metrics
+from dumpfilter.metrics.process import CommonCollector
+from dumpfilter.options.port_file import write_port
 from dumpfilter.printable import printable
 from dumpfilter.security.audit import audit, open_audit_log, reopen_audit_log
 from dumpfilter.security.passwords import ConsolePassword
@@ -64,6 +68,8 @@ class MasterOptions:
     lower_case_table_names: int = 0
     max_dumps: int = MAX_DUMPS
     """The largest number of slaves that can receive events at once."""
+    metrics: MetricsEndpoint | None = None
+    """The HTTP endpoint for Prometheus. None: the master serves no metrics."""
     splits: Sequence[Path] = field(default_factory=tuple)
     """Directories with splits of the set, which are binlogs that a job has filtered in advance.
 
@@ -108,7 +114,12 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
         reload = Reload(
             server.service, (lambda: _load_config(options, store)) if options.config_file else None
         )
-        with _console(options, server, users, roles, tls, reload) as console_port:
+        with (
+            _console(options, server, users, roles, tls, reload) as console_port,
+            serving_metrics(
+                options.metrics, lambda: [CommonCollector(__version__), server.collector()]
+            ) as metrics_url,
+        ):
             names = store.binlogs.names
             terminal.print(
                 f"serving {names[0]} to {names[-1]} ({len(names)} files, "
@@ -118,6 +129,8 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
                 terminal.print(printable(line, _LONGEST_LINE), markup=False)
             if console_port is not None:
                 terminal.print(f"console on {options.listen.host}:{console_port}")
+            if metrics_url is not None:
+                terminal.print(f"metrics on {metrics_url}")
             if options.port_file is not None:
                 write_port(options.port_file, server.port)
             while not signals.stop:

@@ -18,6 +18,7 @@ from dumpfilter.errors import (
 )
 from dumpfilter.master.access import AccessDenied, TryLater
 from dumpfilter.master.limits import Overloaded
+from dumpfilter.master.measurements import MEASURED
 from dumpfilter.master.register import AlreadyRegistered, NotRegistered, Unregistered
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -51,6 +52,7 @@ _CODES: list[tuple[type[DumpfilterError], grpc.StatusCode]] = [
 
 async def abort(context: Context, error: DumpfilterError) -> NoReturn:
     """End a gRPC call with the status code and the text that belong to an error."""
+    MEASURED.failed_calls.add(error)
     code = next((code for kind, code in _CODES if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
     if isinstance(error, BinlogUnreadable) and error.momentary:
         # Slaves retry after this status code. They end after DATA_LOSS.

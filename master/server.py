@@ -22,6 +22,7 @@ from dumpfilter.master.health import Health
 from dumpfilter.master.limits import MAX_REQUEST, MAX_STREAMS, Kind, ServerLimits
 from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.messages import check_dump_request, check_filter
+from dumpfilter.master.metrics import MasterCollector
 from dumpfilter.master.pools import started_pool
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.sharing import SharedReader
@@ -175,6 +176,17 @@ class MasterServer:
                 self._health.set(readable=readable)
                 if readable:
                     log.info("the binlog can be read again")
+
+    def collector(self) -> MasterCollector:
+        """Return the collector of this master's metrics."""
+        service = self.service
+        return MasterCollector(
+            service.store,
+            service.register,
+            self.gate.places,
+            service.limits,
+            serving=lambda: self.is_serving and not service.stopping,
+        )
 
     def check(self) -> None:
         """Raise ServerDied when the serving loop has ended, although nobody has stopped the server."""

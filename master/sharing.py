@@ -22,6 +22,7 @@ from dumpfilter.dump.together import plan_together
 from dumpfilter.master.advance import DumpPlace, First, Step, step_from
 from dumpfilter.master.chunks import PlacedPlan
 from dumpfilter.master.indexed_file import IndexedFile
+from dumpfilter.master.measurements import MEASURED
 from dumpfilter.master.pools import started_pool
 from dumpfilter.master.store import BinlogStore
 
@@ -295,7 +296,8 @@ class SharedReader:
                     self._queue.remove(each)
             group += others
             threads = [each.place.thread.fork() for each in group]
-            plans = plan_together(threads, segment)
+            with MEASURED.plan.measured():
+                plans = plan_together(threads, segment)
         except Exception:
             # Planning one by one finds out whose plan fails.
             return group, {}

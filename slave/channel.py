@@ -24,6 +24,7 @@ from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.filter.rules import FilterOn
 from dumpfilter.filter.trusted import TrustedRows
+from dumpfilter.slave.measurements import ChannelMeasurements
 from dumpfilter.slave.state import durable, imposed_info
 from dumpfilter.slave.state.durable import DirectoryLock
 from dumpfilter.slave.state.master_info import MasterInfo, MasterInfoFile
@@ -114,6 +115,8 @@ class Channel:
         self._alone = alone
         self._on_hits = on_hits
         self._on_chunk = on_chunk
+        self.measured = ChannelMeasurements()
+        """The counters and latencies of this channel, over all starts of its threads."""
         self._on_connect = on_connect
         self._imposed: tuple[pb.ImposedFilter, ...] = ()
         self._master_server_id = 0
@@ -146,14 +149,15 @@ class Channel:
         relay_log = RelayLog(options.relay_dir, sync_every=options.sync_relay_log)
         file = MasterInfoFile(options.relay_dir, sync_every=options.sync_master_info)
         try:
-            return Receiver(relay_log, file, self._relay_end)
+            return Receiver(relay_log, file, self._relay_end, measured=self.measured)
         except RelayLogDamaged as damage:
             to = applied_place(file.load(), self._applied_file.load())
             self._warn_of_damage(damage, to)
         try:
-            return Receiver(relay_log, file, self._relay_end, info=to)
+            return Receiver(relay_log, file, self._relay_end, info=to, measured=self.measured)
         except RelayLogDamaged:
-            return Receiver(relay_log, file, self._relay_end, info=self._without_relay_log(to))
+            info = self._without_relay_log(to)
+            return Receiver(relay_log, file, self._relay_end, info=info, measured=self.measured)
 
     def _warn_of_damage(self, damage: RelayLogDamaged, to: MasterInfo) -> None:
         log.warning(
@@ -529,6 +533,7 @@ class Channel:
             on_hits=self._on_hits,
             until=until,
             refetch=self._refetch,
+            measured=self.measured,
         )
 
     def _new_io_thread(self, user: str | None = None, password: str | None = None) -> IoThread:
@@ -540,10 +545,14 @@ class Channel:
         return IoThread(
             master,
             self._receiver,
-            on_chunk=self._on_chunk,
+            on_chunk=self._received_chunk,
             on_connect=self._connected,
             on_damage=self._io_found_damage,
         )
+
+    def _received_chunk(self, chunk: pb.Chunk) -> None:
+        self.measured.note_chunk()
+        self._on_chunk(chunk)
 
     def _connected(self, stub: rpc.DumpFilterStub, answer: pb.RegisterResponse) -> None:
         self._master_server_id = answer.server_id

@@ -8,6 +8,7 @@ import typer
 
 from dumpfilter.commands.option_groups.console import PANEL, ConsoleOptions
 from dumpfilter.commands.option_groups.group import with_option_groups
+from dumpfilter.commands.option_groups.metrics import MetricsOptions
 from dumpfilter.commands.option_groups.option_files import OptionFiles
 from dumpfilter.commands.option_groups.protection import ProtectionOptions
 from dumpfilter.commands.option_groups.rules import SlaveFilterOptions
@@ -26,6 +27,7 @@ def slave_command(
     origin: OriginOptions,
     console: ConsoleOptions,
     protection: ProtectionOptions,
+    metrics: MetricsOptions,
     option_files: OptionFiles,
     target: TargetOptions,
     console_host: Annotated[
@@ -66,7 +68,8 @@ def slave_command(
     from dumpfilter.slave.slave import SlaveOptions, Watching
 
     source.check()
-    endpoint = console.endpoint(console_host, console_user, protection, protection.tls())
+    tls = protection.tls()
+    endpoint = console.endpoint(console_host, console_user, protection, tls)
     options = SlaveOptions(
         relay_dir=relay.relay_dir,
         server_id=relay.server_id,
@@ -88,6 +91,7 @@ def slave_command(
         filters=rules.channel_filters(),
         sources=source.infos(origin, source_tls),
         console=endpoint,
+        metrics=metrics.metrics(tls),
         audit_file=console.audit_log,
         start=not relay.skip_replica_start,
     )

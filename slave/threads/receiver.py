@@ -17,11 +17,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from dumpfilter.binlog.event_time import commit_time
 from dumpfilter.binlog.events import MAGIC, EventHeader
 from dumpfilter.binlog.format import Family, FormatDescription, NameCollation
 from dumpfilter.binlog.gap_events import Gap, make_gap, make_head, with_gaps
 from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.errors import BinlogError, StreamDamaged, StreamError
+from dumpfilter.slave.measurements import ChannelMeasurements
 from dumpfilter.slave.state import AFRESH
 from dumpfilter.slave.state.master_info import MasterInfo, MasterInfoFile
 from dumpfilter.slave.state.relay_log import RelayLog
@@ -63,12 +65,14 @@ class Receiver:
         relay_end: RelayEnd,
         *,
         info: MasterInfo | None = None,
+        measured: ChannelMeasurements | None = None,
         save_period: float = SAVE_PERIOD,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._relay_log = relay_log
         self._file = file
         self._relay_end = relay_end
+        self._measured = measured or ChannelMeasurements()
         self._save_period = save_period
         self._clock = clock
         self._lock = threading.Lock()
@@ -371,6 +375,7 @@ class Receiver:
             )
         position = self._relay_log.position
         assert position is not None
+        begins_with_event = not self._proof.inside
         try:
             self._proof.check(events)
         except StreamDamaged as error:
@@ -381,6 +386,8 @@ class Receiver:
         added = len(data) - len(events)
         if data:
             self._relay_log.append(data, events=chunk.counts.events_sent)
+        if begins_with_event:
+            self._measured.relay_delay.observe_since(commit_time(events, checksum=self._checksum))
         if chunk.HasField("completed"):
             self._completed.append(chunk.completed)
         incomplete = position.offset > here.relay_offset

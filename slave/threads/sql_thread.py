@@ -18,6 +18,7 @@ from dumpfilter.errors import BinlogError, RelayLogDamaged, StateCorrupt, Stream
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.hits import Hits
 from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.slave.measurements import ChannelMeasurements
 from dumpfilter.slave.state import AFRESH
 from dumpfilter.slave.state.relay_log import RelayHead, RelayPosition, place_order, read_head, read_index
 from dumpfilter.slave.state.relay_log_info import RelayLogInfo, RelayLogInfoFile
@@ -93,6 +94,7 @@ class SqlThread:
         on_hits: Callable[[Hits], None] = lambda hits: None,
         until: Until | None = None,
         refetch: Callable[[RelayLogDamaged], bool] = lambda damage: False,
+        measured: ChannelMeasurements | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._directory = directory
@@ -103,6 +105,7 @@ class SqlThread:
         self._on_hits = on_hits
         self._until = until
         self._refetch = refetch
+        self._measured = measured or ChannelMeasurements()
         self._clock = clock
         self._file = RelayLogInfoFile(directory)
         self._stop = threading.Event()
@@ -193,7 +196,11 @@ class SqlThread:
             here = self.info.relay_position
             end, is_last = self._relay_end.wait(here, SAVE_PERIOD / 4)
             if end is not None and place_order(here) < place_order(end):
-                if not self._apply_up_to(here, end):
+                before = self._measured.applied.transactions
+                goes_on = self._apply_up_to(here, end)
+                if self._measured.applied.transactions != before:
+                    self._measured.apply_delay.observe_since(self._measured.applied.committed_at)
+                if not goes_on:
                     break
             elif is_last:
                 break
@@ -262,6 +269,7 @@ class SqlThread:
                 self._target,
                 origin=self._origin,
                 on_complete=self._executed.add,
+                applied=self._measured.applied,
             )
         self._applier.source_file = head.source_file
         self._applier.source_begin = head.source_begin
