@@ -13,6 +13,7 @@ from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, ChunkPlan
 from dumpfilter.dump.thread import DumpThread
 from dumpfilter.errors import BinlogUnreadable, UndecidedEvent
 from dumpfilter.master.chunks import ChunkWriter
+from dumpfilter.master.drain import Drains
 from dumpfilter.master.dump_start import DumpStart
 from dumpfilter.master.register import Register, RegisteredSlave
 from dumpfilter.master.store import BinlogStore
@@ -72,6 +73,7 @@ class Dump:
         *,
         active: Callable[[], bool] = lambda: True,
         presplit: Presplit | None = None,
+        drains: Drains | None = None,
     ) -> None:
         self._store = store
         self._register = register
@@ -81,6 +83,7 @@ class Dump:
         self.chunk_size = options.chunk_size or DEFAULT_CHUNK_SIZE
         self._heartbeat_period = options.heartbeat_period or HEARTBEAT_PERIOD
         self._active = active
+        self._drains = drains or Drains()
         self._number = register.begin_dump(slave)
         self._change = slave.change
         self._other_filters_before = options.other_filters_before
@@ -134,6 +137,11 @@ class Dump:
         return self._slave.change.place_after(self._change.version) is not None
 
     @property
+    def _drained(self) -> bool:
+        """Whether the master's operator has drained this slave, so that the dump ends at the next boundary."""
+        return self._drains.of(self._slave) is not None
+
+    @property
     def active(self) -> bool:
         """Whether the slave is still connected and has not begun a newer dump."""
         return self._active() and self._register.holds(self._slave, self._number)
@@ -169,6 +177,10 @@ class Dump:
         yield self._position_chunk()
         yield from self._from_split()
         while self.active:
+            if self._drained and not self._thread.in_transaction:
+                if idle is not None:
+                    yield from self._writer.chunks(idle, self._thread.filter_version)
+                self._drains.check(self._slave)
             if self._changed and self._take_up_change():
                 idle = None
                 yield self._position_chunk(announce=True)
@@ -199,6 +211,8 @@ class Dump:
                     sent_at = idle_since = now
                     if self._changed and self._goes_back:
                         break
+                    if ends_transaction(plan):
+                        self._drains.check(self._slave)
                 continue
             if idle is not None:
                 yield from self._writer.chunks(idle, thread.filter_version)
@@ -217,12 +231,14 @@ class Dump:
                 source.check_end(last=True)
                 yield self._position_chunk(end_of_log=True)
                 return
+            # The binlog ends inside a transaction, whose end may be far away.
+            self._drains.check(self._slave)
             left = sent_at + self._heartbeat_period - time.monotonic()
             if left <= 0:
                 yield self._position_chunk(heartbeat=True)
                 sent_at = time.monotonic()
                 continue
-            store.wait(generation, left, lambda: not self.active or self._changed)
+            store.wait(generation, left, lambda: not self.active or self._changed or self._drained)
 
     def _enter_file(self, file: str, position: int | None = None) -> None:
         """Begin to read a binlog file, at its first event or at ``position``.
@@ -279,6 +295,8 @@ class Dump:
             yield from self._writer.chunks(plan, self._thread.filter_version)
             if not self.active:
                 return
+            if ends_transaction(plan):
+                self._drains.check(self._slave)
             if self._changed and (plan.end == plan.resume or self._goes_back):
                 break
         if named.position > position:
@@ -327,6 +345,11 @@ class Dump:
             end_of_log=end_of_log,
             heartbeat=heartbeat,
         )
+
+
+def ends_transaction(plan: ChunkPlan) -> bool:
+    """Tell whether a transaction ends in the chunk, so that the slave has a new resume point after the chunk."""
+    return bool(plan.resume_bytes) or plan.end == plan.resume
 
 
 def _is_idle(plan: ChunkPlan, seconds: float) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
+import structlog
 from rich.console import Console
 
 from dumpfilter.console.endpoint import ConsoleEndpoint, serving, write_port
@@ -32,9 +33,14 @@ from dumpfilter.security.audit import audit, open_audit_log, reopen_audit_log
 from dumpfilter.security.passwords import ConsolePassword
 from dumpfilter.security.tls import TlsSource, temporary_tls
 
+log = structlog.get_logger("dumpfilter.master")
+
 # At run time this import would load pyarrow, which only a master with pre-filtered binlogs (splits) needs.
 if TYPE_CHECKING:
     from dumpfilter.master.presplit import Presplit
+
+DRAIN_SECONDS = 10.0
+"""The default of ``--drain-seconds``, well below the 30 seconds after which Kubernetes kills a process."""
 
 _LONGEST_LINE = 2000
 """The length at which lines about filter rules are cut on the terminal, characters. A filter may have 10,000 rules."""
@@ -64,6 +70,8 @@ class MasterOptions:
     lower_case_table_names: int = 0
     max_dumps: int = MAX_DUMPS
     """The largest number of slaves that can receive events at once."""
+    drain_seconds: float = DRAIN_SECONDS
+    """The longest time that the master waits at SIGTERM until the running dumps have ended between two transactions."""
     splits: Sequence[Path] = field(default_factory=tuple)
     """Directories with splits of the set, which are binlogs that a job has filtered in advance.
 
@@ -130,8 +138,18 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
                 if options.listen.tls is not None:
                     options.listen.tls.current()
             terminal.print("stopping")
+            _drain(server, options.drain_seconds, signals)
     finally:
         server.stop()
+
+
+def _drain(server: MasterServer, seconds: float, signals: _Signals) -> None:
+    """Send the slaves away, each between two transactions, unless another signal asks for an end at once."""
+    if signals.stop_at_once:
+        return
+    left = server.drain(seconds, lambda: signals.stop_at_once)
+    if left:
+        log.warning("the drain is over before its end", dumps=left, drain_seconds=seconds)
 
 
 def _reload(reload: Reload) -> None:
@@ -147,10 +165,14 @@ def _reload(reload: Reload) -> None:
 
 
 class _Signals:
-    """The signals that the process has received: SIGINT and SIGTERM end it, SIGHUP has its files read again."""
+    """The signals that the process has received: SIGINT and SIGTERM end it, SIGHUP has its files read again.
+
+    SIGTERM gives the slaves time to finish their transactions first. SIGINT, or a second signal, does not.
+    """
 
     def __init__(self) -> None:
-        self.stop = False
+        self._ends: list[int] = []
+        """The received signals that end the process, in their order."""
         self._hangup = False
         self._received = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -160,8 +182,18 @@ class _Signals:
         if number == signal.SIGHUP:
             self._hangup = True
         else:
-            self.stop = True
+            self._ends.append(number)
         self._received.set()
+
+    @property
+    def stop(self) -> bool:
+        """Whether the process must end."""
+        return bool(self._ends)
+
+    @property
+    def stop_at_once(self) -> bool:
+        """Whether the process must end without a drain: after SIGINT, or after a second signal."""
+        return bool(self._ends) and self._ends != [signal.SIGTERM]
 
     def take_hangup(self) -> bool:
         """Tell whether SIGHUP has come since the last call."""

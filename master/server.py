@@ -6,6 +6,8 @@ import contextlib
 import ctypes
 import resource
 import threading
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import grpc
@@ -43,6 +45,9 @@ _BOUNDS = {
     f"/{_HEALTH}/Watch": MethodBounds(kind=Kind.WATCH),
 }
 """The bounds of the methods whose requests are large or that occupy a thread for long."""
+
+_DRAIN_POLL = 0.02
+"""The interval at which a master that drains its slaves looks whether their dumps have ended, seconds."""
 
 _END_SECONDS = 10.0
 """The time that a server which stops waits for its serving loop, seconds."""
@@ -110,6 +115,7 @@ class MasterServer:
         pb_grpc.add_DumpFilterServicer_to_server(self.service, self._server)
         self._health = Health(frozenset(("", _SERVICE)))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        self.service.drains.on_change.append(self._set_health)
         self.port = listen.open_port(self._server)
 
     def start(self) -> None:
@@ -117,7 +123,27 @@ class MasterServer:
         before = set(threading.enumerate())
         self._server.start()
         self._loop = [thread for thread in threading.enumerate() if thread not in before]
-        self._health.set(serving=True)
+        self._set_health()
+
+    def _set_health(self) -> None:
+        """Report the service as healthy unless all slaves are drained."""
+        self._health.set(serving=self.is_serving and not self.service.drains.is_all)
+
+    def drain(self, seconds: float, interrupted: Callable[[], bool] = lambda: False) -> int:
+        """Send all slaves away, each after its current transaction, and wait until their dumps have ended.
+
+        The wait ends after ``seconds``, or as soon as ``interrupted`` returns true. Return the number of dumps that
+        still run. :meth:`stop` ends these inside a transaction.
+        """
+        deadline = time.monotonic() + seconds
+        self.service.drains.drain_all()
+        while (left := self._dumps) and time.monotonic() < deadline and not interrupted():
+            time.sleep(_DRAIN_POLL)
+        return left
+
+    @property
+    def _dumps(self) -> int:
+        return sum(bool(slave.dump) for slave in self.service.register.all())
 
     def check(self) -> None:
         """Raise ServerDied when the serving loop has ended, although nobody has stopped the server."""

@@ -21,6 +21,7 @@ from dumpfilter.filter.convert import (
 from dumpfilter.master.access import Access, AccessDenied, TryLater
 from dumpfilter.master.ahead import Ahead
 from dumpfilter.master.config import MasterConfig
+from dumpfilter.master.drain import Applicant, Drains
 from dumpfilter.master.dump import Dump, DumpOptions
 from dumpfilter.master.dump_start import check_boundary, start_at, start_of
 from dumpfilter.master.identity import uuid_of
@@ -76,6 +77,9 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         self.limits = limits or ServerLimits()
         """The configuration in force. :meth:`reconfigure` replaces it."""
         self.access = Access(self.config.users)
+        self.drains = Drains()
+        # A dump that waits for new events must see that its slave is drained.
+        self.drains.on_change.append(store.wake)
         self._reconfiguring = threading.Lock()
         self._refusals = Seldom(most=REFUSALS_LOGGED)
         """The gate for the lines about refused calls, of which a stranger can cause thousands in a second."""
@@ -146,6 +150,9 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         uuid = check_registration(request)
         config = self.config
         password = self.access.check(request.user, request.password, peer=peer, secret=request.secret)
+        self.drains.check(
+            Applicant(request.server_id, uuid, request.user, request.host, peer, request.channel)
+        )
         imposed = imposed_on(config.imposed, server_id=request.server_id, user=request.user, peer=peer)
         slave = self.register.add(
             server_id=request.server_id,
@@ -396,6 +403,7 @@ def _begin_dump(
 ) -> Dump:
     if request.chunk_size > MAX_CHUNK_SIZE:
         raise OptionError(f"chunk_size {request.chunk_size}: at most {MAX_CHUNK_SIZE}")
+    service.drains.check(slave)
     options = DumpOptions(
         once=request.once,
         chunk_size=request.chunk_size and max(request.chunk_size, service.limits.min_chunk_size),
@@ -412,6 +420,7 @@ def _begin_dump(
         options,
         active=context.is_active,
         presplit=service.presplit,
+        drains=service.drains,
     )
 
 

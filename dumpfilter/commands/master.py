@@ -12,6 +12,7 @@ from dumpfilter.commands.option_groups.group import with_option_groups
 from dumpfilter.commands.option_groups.inputs import Binlogs, source_of
 from dumpfilter.commands.option_groups.limits import LimitOptions
 from dumpfilter.commands.option_groups.listen import ListenOptions
+from dumpfilter.commands.option_groups.operation import OperationOptions
 from dumpfilter.commands.option_groups.option_files import OptionFiles
 from dumpfilter.commands.option_groups.protection import ProtectionOptions
 from dumpfilter.commands.option_groups.write_rules import MasterRuleOptions
@@ -25,6 +26,7 @@ def master_command(
     protection: ProtectionOptions,
     limits: LimitOptions,
     rules: MasterRuleOptions,
+    operation: OperationOptions,
     option_files: OptionFiles,
     verify_checksum: Annotated[
         bool, typer.Option(help="Verify the events' checksums on reading (source_verify_checksum).")
@@ -89,6 +91,7 @@ def master_command(
         write_rules=make_rules(rules.values),
         write_semantics=rules.semantics,
         lower_case_table_names=rules.lower_case_table_names,
+        drain_seconds=operation.drain_seconds,
         splits=split or (),
     )
     terminal = Console(stderr=True, highlight=False)
