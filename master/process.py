@@ -21,6 +21,7 @@ from dumpfilter.errors import OptionError
 from dumpfilter.filter import ReplicationFilter, Rule, WriteSemantics
 from dumpfilter.filter.factory import make_write_filter
 from dumpfilter.index.scanner import MAX_OPENED
+from dumpfilter.logs import is_json
 from dumpfilter.master.config import MasterConfig, load_config
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.limits import MAX_DUMPS, ServerLimits
@@ -118,14 +119,22 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
         )
         with _console(options, server, users, roles, tls, reload) as console_port:
             names = store.binlogs.names
-            terminal.print(
-                f"serving {names[0]} to {names[-1]} ({len(names)} files, "
-                f"{store.format_description.server_version}) on {options.listen.host}:{server.port}"
+            version, host = store.format_description.server_version, options.listen.host
+            announce = _Announcer(terminal)
+            announce(
+                f"serving {names[0]} to {names[-1]} ({len(names)} files, {version}) on {host}:{server.port}",
+                "serving",
+                first=names[0],
+                last=names[-1],
+                files=len(names),
+                server_version=version,
+                host=host,
+                port=server.port,
             )
             for line in _descriptions(write_filter, presplit, config):
-                terminal.print(printable(line, _LONGEST_LINE), markup=False)
+                announce(line, "serving with", what=printable(line, _LONGEST_LINE))
             if console_port is not None:
-                terminal.print(f"console on {options.listen.host}:{console_port}")
+                announce(f"console on {host}:{console_port}", "console", host=host, port=console_port)
             if options.port_file is not None:
                 write_port(options.port_file, server.port)
             while not signals.stop:
@@ -137,10 +146,23 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
                 # A certificate that changed and cannot be used shall be in the log before a slave connects.
                 if options.listen.tls is not None:
                     options.listen.tls.current()
-            terminal.print("stopping")
+            announce("stopping", "stopping")
             _drain(server, options.drain_seconds, signals)
     finally:
         server.stop()
+
+
+class _Announcer:
+    """Says what the process does: as plain lines on a terminal, or as lines of a log that programs read."""
+
+    def __init__(self, terminal: Console) -> None:
+        self._terminal = terminal
+
+    def __call__(self, line: str, event: str, **fields: object) -> None:
+        if is_json():
+            log.info(event, **fields)
+        else:
+            self._terminal.print(printable(line, _LONGEST_LINE), markup=False)
 
 
 def _drain(server: MasterServer, seconds: float, signals: _Signals) -> None:

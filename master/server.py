@@ -96,7 +96,7 @@ class MasterServer:
         listen = listen or ListenAddress()
         warning = listen.check_exposure((config or MasterConfig()).users)
         if warning is not None:
-            log.warning(warning)
+            log.warning("insecure", reason=warning)
         limits = limits or ServerLimits()
         self.service = DumpFilterService(
             store, write_filter=write_filter, config=config, presplit=presplit, limits=limits

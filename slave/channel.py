@@ -51,6 +51,8 @@ log = structlog.get_logger("dumpfilter.slave")
 MOST_REFETCHES = 3
 """The number of times that a slave fetches the relay log again from one position because the log was damaged there."""
 
+_FETCHES_AGAIN = "the slave fetches the relay log again from the applier's position"
+
 
 @dataclass(frozen=True)
 class ChannelOptions:
@@ -150,11 +152,12 @@ class Channel:
             relay_info = RelayLogInfoFile(options.relay_dir)
             to = applied_place(file.load(), relay_info.load())
             log.warning(
-                "the relay log is damaged; the slave fetches it again from the applier's position",
+                "relay log damaged",
                 channel=self.name,
                 error=str(damage),
                 file=to.source_file,
                 position=to.source_position,
+                hint=_FETCHES_AGAIN,
             )
         try:
             return Receiver(relay_log, file, self._relay_end, info=to)
@@ -426,11 +429,12 @@ class Channel:
         if self._refetched[place] > MOST_REFETCHES:
             return False
         log.warning(
-            "the relay log is damaged; the slave fetches it again from the applier's position",
+            "relay log damaged",
             channel=self.name,
             error=str(damage),
             file=to.source_file,
             position=to.source_position,
+            hint=_FETCHES_AGAIN,
         )
         if self._refetched[place] > 1:
             # Fetching again did not help, so the head of the file that the applier reads may be damaged.
@@ -513,7 +517,7 @@ class Channel:
 
     def _io_ended(self, error: BaseException | None) -> None:
         if error is not None and self._alone:
-            log.error("I/O thread ended", channel=self.name, error=str(error))
+            log.error("i/o thread ended", channel=self.name, error=str(error))
         if not self._alone or (error is None and self._options.master.once and self._io.ended):
             self._relay_end.close()
 

@@ -18,7 +18,7 @@ from dumpfilter.console.server import ConsoleServer
 from dumpfilter.security.passwords import ConsolePassword
 from dumpfilter.security.tls import TlsSource
 
-log = structlog.get_logger()
+log = structlog.get_logger("dumpfilter.console")
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
-"""The options for those who operate a master: how it ends."""
+"""The options for those who operate a master: its configuration file, and its end."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,7 +15,15 @@ PANEL = "Operation"
 
 @dataclass(frozen=True)
 class OperationOptions(OptionGroup):
-    """The options of a master's end."""
+    """The options of a master's configuration file, and of its end."""
+
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            help="A TOML file with the users, of replication and of the console, and the filters imposed on slaves "
+            "(docs/master.md).",
+        ),
+    ] = None
 
     drain_seconds: Annotated[
         float,
