@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import dumpfilter
+from dumpfilter.dump import Counts
 from dumpfilter.errors import BinlogMissing, DumpfilterError, OptionError
 from dumpfilter.filter import (
     EffectiveRuleKind,
@@ -20,6 +21,7 @@ from dumpfilter.filter import (
 )
 from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.filter.factory import make_write_filter
+from dumpfilter.master.counters import SlaveCounts
 from dumpfilter.master.drain import Drain, Kind, Slaves
 from dumpfilter.master.imposed import ImposedFilter
 from dumpfilter.master.purge import purge
@@ -90,6 +92,21 @@ _DRAINS = (
     Column("registered", _INTEGER),
     Column("still_dumping", _INTEGER),
 )
+
+
+_COUNTERS = (
+    Column("user"),
+    Column("channel"),
+    Column("uuid"),
+    Column("server_id", _INTEGER),
+    Column("host"),
+    Column("dumps", _INTEGER),
+    *(Column(name, _INTEGER) for name in Counts.__slots__),
+    Column("first_seen_at", _TIMESTAMP),
+    Column("last_seen_at", _TIMESTAMP),
+)
+
+_TABLES = ("drains", "imposed_filters", "slave_counters", "slaves", "write_rules")
 
 
 class MasterConsole:
@@ -165,13 +182,15 @@ class MasterConsole:
             return Table(_WRITE_RULES, _write_rows(self._register.write_filter))
         if name == "drains":
             return Table(_DRAINS, [self._drain_row(drain) for drain in self._drains.all()])
+        if name == "slave_counters":
+            return Table(_COUNTERS, [_counters_row(record) for record in self._register.counters.records()])
         if name == "imposed_filters":
             return Table(_IMPOSED, [_imposed_row(one) for one in self._service.config.imposed])
         return None
 
     def table_names(self) -> list[tuple[str, str]]:
         """Return schema and name of every table that clients of the console can read."""
-        ours = [("dumpfilter", name) for name in ("drains", "imposed_filters", "slaves", "write_rules")]
+        ours = [("dumpfilter", name) for name in _TABLES]
         return ours + [("performance_schema", name) for name in PERFORMANCE_SCHEMA]
 
     def variables(self) -> Mapping[str, str | int]:
@@ -471,6 +490,18 @@ def _slave_row(slave: RegisteredSlave) -> tuple[object, ...]:
         _semantics(slave.filter),
         _rules(slave.filter),
         ",".join(one.name for one in slave.imposed),
+    )
+
+
+def _counters_row(record: SlaveCounts) -> tuple[object, ...]:
+    return (
+        *record.key,
+        record.server_id,
+        record.host,
+        record.dumps,
+        *(getattr(record.counts, name) for name in Counts.__slots__),
+        datetime.fromtimestamp(record.first_seen_at, UTC),
+        datetime.fromtimestamp(record.last_seen_at, UTC),
     )
 
 

@@ -144,9 +144,9 @@ class Drains:
     looks after every message.
     """
 
-    def __init__(self, drains: Iterable[Drain] = ()) -> None:
+    def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._drains: dict[Slaves, Drain] = {drain.slaves: drain for drain in drains}
+        self._drains: dict[Slaves, Drain] = {}
         self.on_change: list[Callable[[], None]] = []
 
     def drain(self, slaves: Slaves, reason: str = "") -> Drain:
@@ -163,6 +163,12 @@ class Drains:
             self._drains = {**self._drains, slaves: new}
         self._changed()
         return new
+
+    def restore(self, drains: Iterable[Drain]) -> None:
+        """Take over the drains of an earlier run of the master."""
+        with self._lock:
+            self._drains = {**self._drains, **{drain.slaves: drain for drain in drains}}
+        self._changed()
 
     def drain_all(self, reason: str = SHUTTING_DOWN) -> Drain:
         """Drain all slaves. The default reason is that of a master which ends."""

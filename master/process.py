@@ -24,10 +24,13 @@ from dumpfilter.index.scanner import MAX_OPENED
 from dumpfilter.logs import is_json
 from dumpfilter.master.config import MasterConfig, load_config
 from dumpfilter.master.console import MasterConsole
+from dumpfilter.master.counters import CounterBook
+from dumpfilter.master.keeper import Keeper
 from dumpfilter.master.limits import MAX_DUMPS, ServerLimits
 from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.reload import Reload, warn_of_plain_passwords
 from dumpfilter.master.server import MasterServer
+from dumpfilter.master.state_directory import StateDirectory
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.printable import printable
 from dumpfilter.security.audit import audit, open_audit_log, reopen_audit_log
@@ -71,6 +74,8 @@ class MasterOptions:
     lower_case_table_names: int = 0
     max_dumps: int = MAX_DUMPS
     """The largest number of slaves that can receive events at once."""
+    state_dir: Path | None = None
+    """The directory in which the master keeps counts and drains for its next start. Without it they end with it."""
     drain_seconds: float = DRAIN_SECONDS
     """The longest time that the master waits at SIGTERM until the running dumps have ended between two transactions."""
     splits: Sequence[Path] = field(default_factory=tuple)
@@ -112,6 +117,7 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
     )
     # The console's certificate is made before slaves can connect, so that a bad --tls-ca stops the start.
     tls = _console_tls(options)
+    keeper = _keeper(options, server)
     server.start()
     try:
         reload = Reload(
@@ -150,6 +156,25 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
             _drain(server, options.drain_seconds, signals)
     finally:
         server.stop()
+        if keeper is not None:
+            keeper.close()
+
+
+def _keeper(options: MasterOptions, server: MasterServer) -> Keeper | None:
+    """Load the state of the master's last run, and begin to save the state. Without a state directory do nothing."""
+    if options.state_dir is None:
+        return None
+    service = server.service
+    binlogs = service.store.binlogs
+    if options.state_dir.resolve() in {binlogs.path(name).resolve().parent for name in binlogs.names}:
+        raise OptionError(
+            f"--state-dir={options.state_dir}: the directory holds the binlogs and belongs to their server; name "
+            "another one"
+        )
+    directory = StateDirectory(options.state_dir)
+    service.register.counters = CounterBook(directory.load_counters())
+    service.drains.restore(directory.load_drains())
+    return Keeper(directory, service.register.counters, service.drains)
 
 
 class _Announcer:

@@ -85,6 +85,7 @@ def master_command(
         write_rules=make_rules(rules.values),
         write_semantics=rules.semantics,
         lower_case_table_names=rules.lower_case_table_names,
+        state_dir=operation.state_dir,
         drain_seconds=operation.drain_seconds,
         splits=split or (),
     )

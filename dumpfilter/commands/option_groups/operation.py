@@ -25,6 +25,15 @@ class OperationOptions(OptionGroup):
         ),
     ] = None
 
+    state_dir: Annotated[
+        Path | None,
+        typer.Option(
+            help="A directory of this master, in which it keeps the slaves' counts and the drains for its next start. "
+            "Without it a restart begins with zeros. It may not be the directory of the binlogs.",
+            metavar="DIRECTORY",
+            rich_help_panel=PANEL,
+        ),
+    ] = None
     drain_seconds: Annotated[
         float,
         typer.Option(
