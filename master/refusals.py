@@ -17,6 +17,7 @@ from dumpfilter.errors import (
     UndecidedEvent,
 )
 from dumpfilter.master.access import AccessDenied, TryLater
+from dumpfilter.master.drain import Drained
 from dumpfilter.master.limits import Overloaded
 from dumpfilter.master.measurements import MEASURED
 from dumpfilter.master.register import AlreadyRegistered, NotRegistered, Unregistered
@@ -36,6 +37,7 @@ gRPC may need 12 bytes for such a character, because it escapes each byte.
 _CODES: list[tuple[type[DumpfilterError], grpc.StatusCode]] = [
     (NotRegistered, grpc.StatusCode.NOT_FOUND),
     (AlreadyRegistered, grpc.StatusCode.ALREADY_EXISTS),
+    (Drained, grpc.StatusCode.UNAVAILABLE),
     (Overloaded, grpc.StatusCode.RESOURCE_EXHAUSTED),
     (Unregistered, grpc.StatusCode.ABORTED),
     (AccessDenied, grpc.StatusCode.UNAUTHENTICATED),

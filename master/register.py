@@ -18,6 +18,7 @@ from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.subjects import Subjects
+from dumpfilter.master.counters import CounterBook
 from dumpfilter.master.imposed import ImposedFilter
 from dumpfilter.master.limits import Overloaded
 from dumpfilter.security.passwords import StoredPassword
@@ -128,6 +129,7 @@ class RegisteredSlave:
     imposed: tuple[ImposedFilter, ...] = ()
     """The filters that the master's operator imposes on the slave, besides the slave's own filter."""
     counts: Counts = field(default_factory=Counts)
+    """The counts of the slave over all its registrations."""
     file: str = ""
     position: int = 0
     registered_at: float = field(default_factory=time.time)
@@ -220,6 +222,8 @@ class Register:
         self._flags_lock = threading.Lock()
         self._lock = threading.Lock()
         self._dumps = 0
+        self.counters = CounterBook()
+        """The counts of each slave, which outlive its registrations."""
 
     def add(
         self,
@@ -258,6 +262,7 @@ class Register:
             owner=owner,
             peer=peer,
             imposed=imposed,
+            counts=self.counters.counts_of(user, channel, uuid),
         )
         with self._lock:
             self._check_free(slave)
@@ -437,6 +442,7 @@ class Register:
             self._check_weight(slave, slave.change)
             self._dumps += 1
             slave.dump = self._dumps
+            self.counters.begin_dump(slave)
             slave.notify()
             slave.notify = notify
             self._idle_weight -= self._idle.pop(slave.slave_id, 0)
@@ -475,7 +481,7 @@ class Register:
         slave.file, slave.position = file, position
         slave.last_seen_at = time.time()
         if counts is not None:
-            slave.counts.add(counts)
+            self.counters.add(slave, counts)
 
     def all(self) -> list[RegisteredSlave]:
         """Return the registered slaves, in the order of their registration."""

@@ -21,6 +21,7 @@ from dumpfilter.filter.convert import (
 from dumpfilter.master import dump as dumps
 from dumpfilter.master.access import Access, AccessDenied, TryLater
 from dumpfilter.master.config import MasterConfig
+from dumpfilter.master.drain import Applicant, Drains
 from dumpfilter.master.dump_start import DumpStart, check_boundary, start_at, start_of
 from dumpfilter.master.identity import uuid_of
 from dumpfilter.master.imposed import ImposedFilter, imposed_on
@@ -78,6 +79,8 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         self.limits = limits or ServerLimits()
         """The configuration in force. :meth:`reconfigure` replaces it."""
         self.access = Access(self.config.users)
+        self.drains = Drains()
+        self.drains.on_change.append(self._wake_drained)
         self._reconfiguring = threading.Lock()
         self._refusals = Seldom(most=REFUSALS_LOGGED)
         """The gate for the lines about refused calls, of which a stranger can cause thousands in a second."""
@@ -147,6 +150,9 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         uuid = check_registration(request)
         config = self.config
         password = self.access.check(request.user, request.password, peer=peer, secret=request.secret)
+        self.drains.check(
+            Applicant(request.server_id, uuid, request.user, request.host, peer, request.channel)
+        )
         imposed = imposed_on(config.imposed, server_id=request.server_id, user=request.user, peer=peer)
         slave = self.register.add(
             server_id=request.server_id,
@@ -168,6 +174,12 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
                 self.register.remove(slave.slave_id)
             return self._register(request, peer)
         return slave
+
+    def _wake_drained(self) -> None:
+        """Wake the dumps of drained slaves, which may be waiting for new events."""
+        for slave in self.register.all():
+            if self.drains.of(slave) is not None:
+                slave.notify()
 
     def check_reconfigurable(self, config: MasterConfig) -> None:
         """Raise OptionError for a configuration that a running master cannot take over: one without the last user."""
@@ -377,6 +389,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
     def _begin_dump(self, request: pb.DumpRequest, slave: RegisteredSlave, start: DumpStart) -> dumps.Dump:
         if request.chunk_size > MAX_CHUNK_SIZE:
             raise OptionError(f"chunk_size {request.chunk_size}: at most {MAX_CHUNK_SIZE}")
+        self.drains.check(slave)
         options = dumps.DumpOptions(
             once=request.once,
             chunk_size=request.chunk_size and max(request.chunk_size, self.limits.min_chunk_size),
@@ -385,7 +398,9 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             filter_version=request.filter_version,
             other_filters_before=request.other_filters_before,
         )
-        return dumps.Dump(self.reader, self.register, slave, start, options, presplit=self.presplit)
+        return dumps.Dump(
+            self.reader, self.register, slave, start, options, presplit=self.presplit, drains=self.drains
+        )
 
     def _place(self, place: pb.BinlogPosition) -> tuple[str, int]:
         """Check the binlog file and position from which a slave wants its new filter, and return them.

@@ -52,6 +52,8 @@ log = structlog.get_logger("dumpfilter.slave")
 MOST_REFETCHES = 3
 """The number of times that a slave fetches the relay log again from one position because the log was damaged there."""
 
+_FETCHES_AGAIN = "the slave fetches the relay log again from the applier's position"
+
 
 @dataclass(frozen=True)
 class ChannelOptions:
@@ -161,11 +163,12 @@ class Channel:
 
     def _warn_of_damage(self, damage: RelayLogDamaged, to: MasterInfo) -> None:
         log.warning(
-            "the relay log is damaged; the slave fetches it again from the applier's position",
+            "relay log damaged",
             channel=self.name,
             error=str(damage),
             file=to.source_file,
             position=to.source_position,
+            hint=_FETCHES_AGAIN,
         )
 
     def _make_places_agree(self) -> None:
@@ -570,7 +573,7 @@ class Channel:
 
     def _io_ended(self, error: BaseException | None) -> None:
         if error is not None and self._alone:
-            log.error("I/O thread ended", channel=self.name, error=str(error))
+            log.error("i/o thread ended", channel=self.name, error=str(error))
         if not self._alone or (error is None and self._options.master.once and self._io.ended):
             self._relay_end.close()
 

@@ -210,7 +210,8 @@ class IoThread:
             answer = registration.stub.ChangeFilter(request, timeout=_REGISTER_TIMEOUT)
         except grpc.RpcError as error:
             log.warning(
-                "the master did not change the filter in the running dump; the slave registers again",
+                "filter not changed in the running dump",
+                hint="the slave registers again",
                 master=self._options.address,
                 status=error.code().name,
                 reason=error.details(),
