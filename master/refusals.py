@@ -14,11 +14,12 @@ from dumpfilter.errors import (
     GtidError,
     OptionError,
     PositionError,
+    ProtocolMismatch,
     UndecidedEvent,
 )
 from dumpfilter.master.access import AccessDenied, TryLater
 from dumpfilter.master.limits import Overloaded
-from dumpfilter.master.register import AlreadyRegistered, NotRegistered, Unregistered
+from dumpfilter.master.register import AlreadyRegistered, NotRegistered, OldDumpRuns, Unregistered
 
 MAX_ERROR = 1800
 """The longest error text that the master sends to a slave, characters. gRPC limits the text's header to 8 KiB."""
@@ -31,6 +32,7 @@ gRPC may need 12 bytes for such a character, because it escapes each byte.
 
 _CODES: list[tuple[type[DumpfilterError], grpc.StatusCode]] = [
     (NotRegistered, grpc.StatusCode.NOT_FOUND),
+    (OldDumpRuns, grpc.StatusCode.UNAVAILABLE),
     (AlreadyRegistered, grpc.StatusCode.ALREADY_EXISTS),
     (Overloaded, grpc.StatusCode.RESOURCE_EXHAUSTED),
     (Unregistered, grpc.StatusCode.ABORTED),
@@ -40,6 +42,7 @@ _CODES: list[tuple[type[DumpfilterError], grpc.StatusCode]] = [
     (GtidError, grpc.StatusCode.INVALID_ARGUMENT),
     (PositionError, grpc.StatusCode.OUT_OF_RANGE),
     (BinlogMissing, grpc.StatusCode.OUT_OF_RANGE),
+    (ProtocolMismatch, grpc.StatusCode.FAILED_PRECONDITION),
     (UndecidedEvent, grpc.StatusCode.FAILED_PRECONDITION),
     (BinlogError, grpc.StatusCode.DATA_LOSS),
 ]
