@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid as uuids
 from collections.abc import Iterable
 
+from dumpfilter import __version__
 from dumpfilter.errors import OptionError
 from dumpfilter.filter.convert import filter_to_proto
 from dumpfilter.master.chunks import counts_to_proto
@@ -12,7 +13,7 @@ from dumpfilter.master.imposed import ImposedFilter
 from dumpfilter.master.limits import MAX_GTID_TEXT, MAX_IDS, MAX_NAME, MAX_RULES, MAX_RULES_TEXT
 from dumpfilter.master.register import RegisteredSlave
 from dumpfilter.printable import printable
-from dumpfilter.stream.versions import UNVERSIONED, Versions, choose
+from dumpfilter.stream.versions import UNVERSIONED, Programs, Versions, choose
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 SHORTEST_SECRET, LONGEST_SECRET = 16, 64
@@ -53,7 +54,8 @@ def protocol_of(request: pb.RegisterRequest) -> int:
     lowest, highest = request.lowest_protocol or UNVERSIONED, request.highest_protocol or UNVERSIONED
     if lowest > highest:
         raise OptionError(f"lowest_protocol {lowest}: is above highest_protocol {highest}")
-    return choose(Versions(lowest, highest), printable(request.program_version))
+    programs = Programs(slave=printable(request.program_version), master=__version__)
+    return choose(Versions(lowest, highest), programs)
 
 
 def check_filter(definition: pb.FilterDefinition) -> None:

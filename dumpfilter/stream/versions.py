@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from dumpfilter import __version__
 from dumpfilter.errors import ProtocolMismatch
 
 
@@ -25,6 +24,13 @@ class Versions(NamedTuple):
         return f"{self.lowest}" if self.lowest == self.highest else f"{self.lowest} to {self.highest}"
 
 
+class Programs(NamedTuple):
+    """The versions of the two programs, for the texts of errors. A program that names no version has an empty one."""
+
+    slave: str
+    master: str
+
+
 MASTER_SPEAKS = Versions(1, 2)
 SLAVE_SPEAKS = Versions(2, 2)
 """The versions of this release. A slave cannot prove the chunks of a master of version 1, and not place their gaps."""
@@ -33,35 +39,33 @@ UNVERSIONED = 1
 """The version of programs that name no version."""
 
 
-def choose(slave: Versions, program: str, *, master: Versions = MASTER_SPEAKS) -> int:
+def choose(slave: Versions, programs: Programs, *, master: Versions = MASTER_SPEAKS) -> int:
     """Return the highest version of the protocol that the slave and this master speak.
 
-    ``program`` is the version of the slave's program, for the error's text. Raises ProtocolMismatch when the two have
-    no version in common.
+    Raises ProtocolMismatch when the two have no version in common.
     """
     chosen = min(slave.highest, master.highest)
     if chosen < max(slave.lowest, master.lowest):
-        raise _mismatch(slave, program, master, __version__)
+        raise _mismatch(slave, master, programs)
     return chosen
 
 
-def check_answer(version: int, program: str, *, slave: Versions = SLAVE_SPEAKS) -> int:
+def check_answer(version: int, programs: Programs, *, slave: Versions = SLAVE_SPEAKS) -> int:
     """Return the version of the protocol that a master has chosen, which is 0 in the answer of an unversioned master.
 
-    ``program`` is the version of the master's program. Raises ProtocolMismatch for a version that this slave does not
-    speak.
+    Raises ProtocolMismatch for a version that this slave does not speak.
     """
     chosen = version or UNVERSIONED
     if chosen not in slave:
-        raise _mismatch(slave, __version__, Versions(chosen, chosen), program)
+        raise _mismatch(slave, Versions(chosen, chosen), programs)
     return chosen
 
 
-def _mismatch(slave: Versions, slave_program: str, master: Versions, master_program: str) -> ProtocolMismatch:
+def _mismatch(slave: Versions, master: Versions, programs: Programs) -> ProtocolMismatch:
     behind = "the slave" if slave.highest < master.lowest else "the master"
     return ProtocolMismatch(
-        f"slave and master have no protocol version in common: the slave ({_named(slave_program)}) speaks {slave}, "
-        f"the master ({_named(master_program)}) speaks {master}; upgrade {behind}"
+        f"slave and master have no protocol version in common: the slave ({_named(programs.slave)}) speaks {slave}, "
+        f"the master ({_named(programs.master)}) speaks {master}; upgrade {behind}"
     )
 
 

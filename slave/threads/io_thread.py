@@ -45,7 +45,7 @@ from dumpfilter.slave.threads.master_options import MasterOptions
 from dumpfilter.slave.threads.received import Received
 from dumpfilter.slave.threads.receiver import Receiver
 from dumpfilter.slave.tls_trial import Unreachable
-from dumpfilter.stream.versions import SLAVE_SPEAKS, check_answer
+from dumpfilter.stream.versions import SLAVE_SPEAKS, Programs, check_answer
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 
@@ -356,7 +356,7 @@ class IoThread:
                 raise ProtocolMismatch(text) from error
             raise RegistrationRefused(text) from error
         try:
-            check_answer(answer.protocol, printable(answer.program_version))
+            check_answer(answer.protocol, Programs(__version__, printable(answer.program_version)))
         except ProtocolMismatch as error:
             self._unregister(stub, answer.slave_id)
             raise ProtocolMismatch(f"master {options.address}: {error}") from None
