@@ -40,6 +40,7 @@ from dumpfilter.slave.threads.relay_end import RelayEnd
 from dumpfilter.slave.threads.sql_thread import SqlThread
 from dumpfilter.slave.threads.until import Until
 from dumpfilter.slave.threads.worker import Worker
+from dumpfilter.slave.upgrade import upgrade
 from dumpfilter.sql.commands import Threads
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
@@ -128,6 +129,7 @@ class Channel:
         self._io_worker = Worker(f"{self.name or 'default'}-io", self._io_ended)
         self._sql_worker = Worker(f"{self.name or 'default'}-sql", self._sql_ended)
         try:
+            upgrade(options.relay_dir, by_gtid=options.master.auto_position)
             self._imposed = imposed_info.load(options.relay_dir)
             self._uuid = options.master.uuid or server_uuid(options.relay_dir)
             self._secret = registration_secret(options.relay_dir)

@@ -97,7 +97,7 @@ def slave_command(
         start=not relay.skip_replica_start,
     )
     terminal = Console(stderr=True)
-    with CatchUpBar(terminal, shown=logs.log_format is Format.TEXT) as bar:
+    with CatchUpBar(terminal, shown=monitoring.log_format is Format.TEXT) as bar:
         monitoring.begin(colors=terminal.is_terminal)
         channels = run_slave(options, run, Watching(bar.on_chunk, bar.on_connect))
     if target.summary != "none":

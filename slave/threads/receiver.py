@@ -245,10 +245,6 @@ class Receiver:
     def _prove(self, chunk: pb.Chunk) -> None:
         """Check a chunk's CRC32, its place in the stream and its filter version."""
         where = f"{chunk.file}: at {chunk.begin_position}"
-        if not chunk.crc32:
-            raise StreamError(
-                f"{where}: the master's chunks have no CRC32, so the master is of an older release: upgrade the master"
-            )
         if chunk.crc32 != chunk_crc32(chunk):
             raise StreamDamaged(f"{where}: a chunk of the stream is damaged (its CRC32 does not match)")
         wanted = self._awaited_version or self._version
