@@ -62,6 +62,8 @@ class BinlogStore:
         self._opening = threading.Lock()
         self._cache = SegmentCache(cache_bytes)
         self._watcher = Watcher(self._size)
+        self.on_forgotten: Callable[[Sequence[IndexedFile]], None] = lambda files: None
+        """The function that is called with files that :meth:`forget_files` has removed, in any thread."""
         self._ahead = ThreadPoolExecutor(1, "binlog-scan-ahead")
         self._forgotten_bytes = 0
         self._forgotten_events = 0
@@ -191,6 +193,13 @@ class BinlogStore:
         with contextlib.suppress(RuntimeError):
             self._ahead.submit(scan)
 
+    def check_readable(self) -> None:
+        """Check that the newest binlog file can be found, opened and read. Raises BinlogError."""
+        self.refresh()
+        newest = self.open_file(self.binlogs.names[-1])
+        newest.read(0, newest.file.first_event)
+        newest.check()
+
     def forget_files(self, names: Iterable[str]) -> None:
         """Remove purged files from the store and the cache.
 
@@ -200,6 +209,8 @@ class BinlogStore:
             gone = [indexed for name in names if (indexed := self._files.pop(name, None)) is not None]
             self._forgotten_bytes += sum(indexed.bytes_scanned for indexed in gone)
             self._forgotten_events += sum(indexed.events_scanned for indexed in gone)
+        if gone:
+            self.on_forgotten(gone)
         self._cache.remove_files(indexed.number for indexed in gone)
 
     def refresh(self) -> bool:
@@ -308,25 +319,9 @@ class BinlogStore:
         return previous_gtids(self.open_file(name).file)
 
     @property
-    def generation(self) -> int:
-        """A number that increases whenever the binlog set has grown.
-
-        A dump reads the number before it looks for new events. When there are none, :meth:`wait` returns as soon as the
-        number differs, so that no growth is missed.
-        """
-        return self._watcher.generation
-
-    def wait(self, generation: int, timeout: float, stop: Callable[[], bool]) -> None:
-        """Wait until the binlog set has grown, ``stop()`` is true, or ``timeout`` seconds are over.
-
-        ``generation`` is the value of :attr:`generation` before the caller looked for events. :meth:`wake` makes
-        waiting dumps call ``stop`` again.
-        """
-        self._watcher.wait(generation, timeout, stop)
-
-    def wake(self) -> None:
-        """Make every dump that waits for new events check at once whether it must end."""
-        self._watcher.wake()
+    def watcher(self) -> Watcher:
+        """The watcher that tells when the binlog set has grown."""
+        return self._watcher
 
     @property
     def scanned(self) -> tuple[int, int]:
