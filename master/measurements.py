@@ -100,8 +100,6 @@ class Measurements:
         self.plan = Latency(PLAN)
         self.encode = Latency(ENCODE)
         self.send_delay = Latency(SEND_DELAY)
-        self.chunk_cache: CacheCounts | None = None
-        """The cache of encoded chunks that slaves share. None: the master has no such cache."""
 
 
 MEASURED = Measurements()

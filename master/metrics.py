@@ -218,6 +218,7 @@ class MasterCollector(Collector):
         limits: ServerLimits,
         *,
         serving: Callable[[], bool],
+        chunks: CacheCounts,
         measured: Measurements = MEASURED,
     ) -> None:
         self._store = store
@@ -225,6 +226,7 @@ class MasterCollector(Collector):
         self._places = places
         self._limits = limits
         self._serving = serving
+        self._chunks = chunks
         self._measured = measured
 
     def collect(self) -> Iterator[Metric]:
@@ -279,9 +281,10 @@ class MasterCollector(Collector):
             yield reading.family(views)
 
     def _of_caches(self) -> Iterator[Metric]:
-        caches: list[tuple[Labels, CacheCounts]] = [({"cache": "segments"}, self._store.cache_counts())]
-        if self._measured.chunk_cache is not None:
-            caches.append(({"cache": "chunks"}, self._measured.chunk_cache))
+        caches: list[tuple[Labels, CacheCounts]] = [
+            ({"cache": "segments"}, self._store.cache_counts()),
+            ({"cache": "chunks"}, self._chunks),
+        ]
         for reading in CACHES:
             yield reading.family(caches)
 

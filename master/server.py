@@ -191,6 +191,7 @@ class MasterServer:
             self.gate.places,
             service.limits,
             serving=lambda: self.is_serving and not service.stopping,
+            chunks=self.reader.message_counts,
         )
 
     def _tell_drained(self) -> None:

@@ -22,7 +22,7 @@ from dumpfilter.dump.together import plan_together
 from dumpfilter.master.advance import DumpPlace, First, Step, step_from
 from dumpfilter.master.chunks import PlacedPlan
 from dumpfilter.master.indexed_file import IndexedFile
-from dumpfilter.master.measurements import MEASURED
+from dumpfilter.master.measurements import MEASURED, CacheCounts
 from dumpfilter.master.pools import started_pool
 from dumpfilter.master.store import BinlogStore
 
@@ -62,7 +62,7 @@ class Signal(Protocol):
 
 
 class Reader(Protocol):
-    """What a dump needs in order to read. Each method waits without blocking other dumps."""
+    """The reading for dumps. Each method waits without blocking other dumps."""
 
     store: BinlogStore
 
@@ -124,14 +124,6 @@ class _Request:
         return bool(self.patient or self.impatient)
 
 
-@dataclass
-class CacheCounts:
-    """The uses of a cache since the master's start."""
-
-    hits: int = 0
-    misses: int = 0
-
-
 class SharedReader:
     """The reader of all dumps of one master. All methods but :meth:`close` belong to the asyncio loop's thread."""
 
@@ -153,18 +145,14 @@ class SharedReader:
         self._waiting: dict[_Request, None] = {}
         """The requests whose places are at the end of the binlog."""
         self.step_counts = CacheCounts()
+        """The uses of the cache of steps, of which only the number is limited."""
         store.watcher.listener = self._grown
         store.on_forgotten = lambda files: self._later(lambda: self._forget_files(files))
 
     @property
     def message_counts(self) -> CacheCounts:
-        """The uses of the cache of messages."""
+        """The size and the uses of the cache of messages."""
         return self._messages.counts
-
-    @property
-    def message_bytes(self) -> int:
-        """The memory that the cache of messages takes, bytes."""
-        return self._messages.bytes
 
     def close(self) -> None:
         """End the threads."""
@@ -371,8 +359,7 @@ class _Messages:
     def __init__(self) -> None:
         self._kept: OrderedDict[PlacedPlan, tuple[bytes, ...]] = OrderedDict()
         self._lock = threading.Lock()
-        self.bytes = 0
-        self.counts = CacheCounts()
+        self.counts = CacheCounts(limit_bytes=MESSAGE_CACHE_BYTES)
 
     def get(self, piece: PlacedPlan) -> tuple[bytes, ...] | None:
         with self._lock:
@@ -390,17 +377,21 @@ class _Messages:
             with self._lock:
                 if piece not in self._kept:
                     self._kept[piece] = messages
-                    self.bytes += size
-                while self.bytes > MESSAGE_CACHE_BYTES:
+                    self._counted(1, size)
+                while self.counts.bytes > MESSAGE_CACHE_BYTES:
                     _, gone = self._kept.popitem(last=False)
-                    self.bytes -= sum(map(len, gone))
+                    self._counted(-1, -sum(map(len, gone)))
         return messages
 
     def remove_files(self, files: set[IndexedFile]) -> None:
         """Remove the messages with events of some files."""
         with self._lock:
             for piece in [piece for piece in self._kept if piece.source in files]:
-                self.bytes -= sum(map(len, self._kept.pop(piece)))
+                self._counted(-1, -sum(map(len, self._kept.pop(piece))))
+
+    def _counted(self, entries: int, size: int) -> None:
+        self.counts.entries += entries
+        self.counts.bytes += size
 
 
 def _settle(answer: asyncio.Future[_Found] | None, found: _Found) -> None:

@@ -21,7 +21,6 @@ from dumpfilter.master.measurements import (
     REASONS,
     CacheCounts,
     FailedCalls,
-    Measurements,
     reason_of,
 )
 from dumpfilter.master.metrics import IDLE_SHOWN_SECONDS, METRICS, MOST_IDLE_SHOWN, MasterCollector, shown
@@ -214,11 +213,10 @@ def test_a_stopped_server_does_not_serve(binlogs: Path) -> None:
 def test_caches(server: MasterServer, client: Client) -> None:
     list(client.dump(registered(client)))
     list(client.dump(registered(client)))
-    measured = Measurements()
-    measured.chunk_cache = CacheCounts(entries=3, bytes=300, limit_bytes=1000, hits=10, misses=5)
+    chunks = CacheCounts(entries=3, bytes=300, limit_bytes=1000, hits=10, misses=5)
     service = server.service
     collector = MasterCollector(
-        service.store, service.register, server.gate.places, TINY, serving=lambda: True, measured=measured
+        service.store, service.register, server.gate.places, TINY, serving=lambda: True, chunks=chunks
     )
     scraped = Scraped(collector)
     assert scraped.value("cache_entries", cache="segments") == 3
