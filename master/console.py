@@ -275,7 +275,6 @@ class MasterConsole:
                 raise SqlError(1231, "42000", str(error)) from None
             notes = _lost(old)
             self._register.change_write_filter(changed)
-        self._store.wake()
         return Result(notes=tuple(notes))
 
     def _flush_privileges(self, command: C.FlushPrivileges) -> Result:
@@ -298,7 +297,6 @@ class MasterConsole:
         if not gone:
             name = f"server id {command.server_id}" if command.uuid is None else f"uuid {command.uuid!r}"
             raise ER_UNKNOWN_ERROR(f"There is no registered slave with {name}: see SHOW REPLICAS")
-        self._store.wake()
         return Result(affected=len(gone))
 
     def _show_replicas(self, command: C.ShowReplicas) -> Result:

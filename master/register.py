@@ -7,9 +7,10 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from weakref import WeakValueDictionary
 
 from dumpfilter.dump import Counts
 from dumpfilter.errors import DumpfilterError
@@ -42,6 +43,10 @@ _WAIT_OR_UNREGISTER = (
     "wait until the master has noticed that its connection is gone (half a minute), or let the master's operator "
     "give UNREGISTER REPLICA on the master's console"
 )
+
+
+def _nobody() -> None:
+    """Wake no dump, because none is running."""
 
 
 class NotRegistered(DumpfilterError):
@@ -129,6 +134,8 @@ class RegisteredSlave:
     last_seen_at: float = field(default_factory=time.time)
     dump: int = 0
     """The number of the dump that is sending events to the slave; 0 when no dump is running."""
+    notify: Callable[[], None] = field(default=_nobody, repr=False)
+    """The function that wakes the running dump, because its filter has changed or because it must end."""
     ended_by: DumpfilterError | None = None
     """The error with which a running dump ends, because the master's operator ended the registration."""
 
@@ -208,6 +215,9 @@ class Register:
         self._dumping: dict[str, int] = {}
         """The weights of the filters of the slaves that dump, by id."""
         self._dumping_weight = 0
+        self._shared_flags: WeakValueDictionary[Hashable, TableFlags] = WeakValueDictionary()
+        """The verdicts of the filters in use, by the definition of the filters."""
+        self._flags_lock = threading.Lock()
         self._lock = threading.Lock()
         self._dumps = 0
 
@@ -291,6 +301,7 @@ class Register:
 
     def _forget(self, slave: RegisteredSlave) -> None:
         """Remove a slave, whose dump then ends."""
+        slave.notify()
         del self._slaves[slave.slave_id]
         self._owned.pop(slave.owned_key, None)
         self._idle_weight -= self._idle.pop(slave.slave_id, 0)
@@ -369,6 +380,7 @@ class Register:
                 self._check_weight(slave, change)
                 self._weigh(slave, change.weight)
             slave.change = change
+            slave.notify()
             if slave_id in self._idle:
                 self._become_idle(slave)
                 self._forget_idle()
@@ -389,20 +401,35 @@ class Register:
             for slave in self._slaves.values():
                 flags = self._flags(slave.filter, slave.imposed)
                 slave.change = replace(slave.change, flags=flags, version=slave.filter_version + 1)
+                slave.notify()
 
     def _flags(self, rule_filter: ReplicationFilter, imposed: tuple[ImposedFilter, ...]) -> TableFlags:
-        return TableFlags(
-            rule_filter,
-            self._subjects,
-            write_filter=self._write_filter,
-            imposed=[one.boundary for one in imposed],
-        )
+        """Return the verdicts of a slave's filters.
 
-    def begin_dump(self, slave: RegisteredSlave) -> int:
+        Slaves with equal filters share the object, and by it their chunks.
+        """
+        key = (
+            _definition(rule_filter),
+            None if self._write_filter is None else _definition(self._write_filter),
+            tuple((_definition(one.filter), one.on_undecided, one.name) for one in imposed),
+        )
+        with self._flags_lock:
+            found = self._shared_flags.get(key)
+            if found is None:
+                found = self._shared_flags[key] = TableFlags(
+                    rule_filter,
+                    self._subjects,
+                    write_filter=self._write_filter,
+                    imposed=[one.boundary for one in imposed],
+                )
+            return found
+
+    def begin_dump(self, slave: RegisteredSlave, notify: Callable[[], None] = _nobody) -> int:
         """Register a new dump for a slave and return its number. An earlier dump of the same slave then ends.
 
-        Raises NotRegistered when the slave has been forgotten meanwhile, and AlreadyRegistered when another slave with
-        its UUID or server id has begun to dump.
+        The register calls ``notify``, from any thread, when the slave's filter changes or the dump must end. Raises
+        NotRegistered when the slave has been forgotten meanwhile, and AlreadyRegistered when another slave with its
+        UUID or server id has begun to dump.
         """
         with self._lock:
             self._known(slave.slave_id)
@@ -410,6 +437,8 @@ class Register:
             self._check_weight(slave, slave.change)
             self._dumps += 1
             slave.dump = self._dumps
+            slave.notify()
+            slave.notify = notify
             self._idle_weight -= self._idle.pop(slave.slave_id, 0)
             self._weigh(slave, slave.change.weight)
             self._dumping_uuids[slave.uuid_key] = slave
@@ -431,6 +460,7 @@ class Register:
         with self._lock:
             if slave.dump == dump:
                 slave.dump = 0
+                slave.notify = _nobody
                 self._release(slave)
                 if slave.slave_id in self._slaves:
                     self._become_idle(slave)
@@ -442,11 +472,10 @@ class Register:
 
     def progress(self, slave: RegisteredSlave, file: str, position: int, counts: Counts | None) -> None:
         """Record how far a slave's dump has come, and add the counts of its last chunk, for SHOW REPLICAS."""
-        with self._lock:
-            slave.file, slave.position = file, position
-            slave.last_seen_at = time.time()
-            if counts is not None:
-                slave.counts.add(counts)
+        slave.file, slave.position = file, position
+        slave.last_seen_at = time.time()
+        if counts is not None:
+            slave.counts.add(counts)
 
     def all(self) -> list[RegisteredSlave]:
         """Return the registered slaves, in the order of their registration."""
@@ -461,6 +490,11 @@ class Register:
     def of_user(self, user: str) -> list[RegisteredSlave]:
         """Return the registered slaves of a user, in the order of their registration."""
         return [slave for slave in self.all() if slave.user == user]
+
+
+def _definition(rule_filter: ReplicationFilter) -> Hashable:
+    """Return a value that is equal for filters that decide everything alike."""
+    return type(rule_filter), rule_filter.names, rule_filter.rules
 
 
 def _described(slave: RegisteredSlave) -> str:

@@ -6,6 +6,8 @@ The slave already has some transactions. Others come from servers or domains tha
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Hashable
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +24,11 @@ Columns = tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]
 
 In the first column ``SKIP`` marks transactions that the slave does not need.
 """
+
+
+def _digest(gtids: GtidSet) -> bytes:
+    # Keys are compared and hashed often. A GTID set can have many intervals.
+    return hashlib.sha256(f"{gtids.family} {gtids}".encode()).digest()
 
 
 class Excluded(NamedTuple):
@@ -46,6 +53,13 @@ class Exclusion:
     def __init__(self, sources: SourceNumbers, executed: GtidSet | None) -> None:
         self._sources = sources
         self._executed = None if executed is None else Membership(executed)
+        self.key: Hashable = None if executed is None else _digest(executed)
+        """A value that is equal for exclusions of the same GTIDs."""
+
+    @property
+    def is_on(self) -> bool:
+        """Whether the slave names any GTIDs."""
+        return self._executed is not None
 
     def apply(self, segment: Segment, origin: OriginFilter | None) -> Excluded:
         """Return a segment's columns without the transactions that this slave does not need.

@@ -8,6 +8,8 @@ the split job and the filtering of files all use these two.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -71,6 +73,7 @@ class DumpThread:
         self._flags = flags
         self._origin = origin
         self._change: _FilterChange | None = None
+        self._sources = sources
         self._exclusion = Exclusion(sources, exclude)
         self._walker = SegmentWalker(chunk_size)
         self._xa_ends = XaEnds(other_filters_before=other_filters_before)
@@ -92,6 +95,59 @@ class DumpThread:
     def in_transaction(self) -> bool:
         """Whether the last segment ended inside a transaction, so that the filter cannot change yet."""
         return self._walker.in_transaction
+
+    def fork(self) -> DumpThread:
+        """Return an independent thread at the same place.
+
+        The fork plans the same segments alike. It shares nothing that changes with this thread, so that both may plan
+        at the same time.
+        """
+        fork = copy(self)
+        fork._walker = self._walker.fork()
+        fork._xa_ends = self._xa_ends.fork()
+        fork._hits = self._hits.fork()
+        # A payload filter remembers nothing between two segments.
+        fork._payloads = None
+        fork._boundary = None if self._boundary is None else self._boundary.fork()
+        fork._dropped_parts = None if self._dropped_parts is None else self._dropped_parts.fork()
+        return fork
+
+    def leaving_out(self, exclusion: Exclusion | None, origin: OriginFilter | None) -> DumpThread:
+        """Return a fork that leaves out other transactions: those of ``exclusion``, and those that ``origin`` drops.
+
+        If a changed filter waits for the next transaction boundary, ``origin`` counts from there on.
+        """
+        fork = self.fork()
+        fork._exclusion = exclusion or Exclusion(self._sources, None)
+        if fork._change is None:
+            fork._origin = origin
+        else:
+            fork._change = fork._change._replace(origin=origin)
+        return fork
+
+    @property
+    def key(self) -> Hashable | None:
+        """A value that is equal for threads that plan alike from here on; None inside a transaction.
+
+        Threads with equal keys give equal plans for equal segments of one file. The key does not name the file.
+        """
+        if self.in_transaction or self._buffered_events or not self._hits.is_empty:
+            return None
+        parts = self._dropped_parts
+        return (
+            self._flags,
+            self._origin,
+            self._change,
+            self.filter_version,
+            self._walker.chunk_size,
+            self._exclusion.key,
+            self._xa_ends.key,
+            # Boundary filters that the slave no longer has do not decide about later segments.
+            parts.key if parts is not None and parts.flags is self._flags else None,
+            self._relay_rotate,
+            self._resume,
+            self.position,
+        )
 
     def change_filter(
         self,

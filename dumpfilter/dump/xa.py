@@ -18,7 +18,7 @@ docs/xa.md describes the rule for users.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,17 @@ class SentParts:
 
     def __init__(self) -> None:
         self._is_sent: dict[Xid, bool] = {}
+
+    def fork(self) -> SentParts:
+        """Return an independent copy."""
+        fork = SentParts()
+        fork._is_sent = self._is_sent.copy()
+        return fork
+
+    @property
+    def key(self) -> Hashable:
+        """A value that is equal for equal decisions about the same xids."""
+        return frozenset(self._is_sent.items()) if self._is_sent else None
 
     def __bool__(self) -> bool:
         return bool(self._is_sent)
@@ -69,6 +80,17 @@ class XaEnds:
     def __init__(self, *, other_filters_before: bool) -> None:
         self.other_filters_before = other_filters_before
         self._parts = SentParts()
+
+    def fork(self) -> XaEnds:
+        """Return an independent copy."""
+        fork = XaEnds(other_filters_before=self.other_filters_before)
+        fork._parts = self._parts.fork()
+        return fork
+
+    @property
+    def key(self) -> Hashable:
+        """A value that is equal for objects that decide alike about all later segments."""
+        return self.other_filters_before, self._parts.key
 
     def decide(
         self,
