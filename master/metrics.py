@@ -21,12 +21,12 @@ from dumpfilter.master.measurements import (
     MEASURED,
     PLAN,
     SEND_DELAY,
-    CacheCounts,
+    CacheState,
     Measurements,
 )
 from dumpfilter.master.register import Register, RegisteredSlave
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.metrics.definition import Definition, Labels, Reading, counter, gauge
+from dumpfilter.metrics.definition import Definition, Reading, counter, gauge
 from dumpfilter.metrics.latency import family_of
 
 IDLE_SHOWN_SECONDS = 24 * 3600.0
@@ -146,12 +146,12 @@ SCANNED_BYTES = counter(
 SCANNED_EVENTS = counter("dumpfilter_master_scanned_events_total", "Events that the master has scanned.")
 
 _CACHE = ("cache",)
-CACHES: tuple[Reading[CacheCounts], ...] = (
+CACHES: tuple[Reading[CacheState], ...] = (
     Reading(
         gauge(
             "dumpfilter_master_cache_bytes",
-            "Memory of a cache's entries. The cache segments holds scanned parts of binlogs, the cache chunks holds "
-            "messages that slaves share.",
+            "Memory of a cache's entries. The cache segments holds scanned parts of binlogs, and the cache chunks "
+            "messages that slaves share. The cache steps, with decisions, is bounded by its number of entries.",
             _CACHE,
         ),
         lambda cache: cache.bytes,
@@ -216,17 +216,17 @@ class MasterCollector(Collector):
         register: Register,
         places: Places,
         limits: ServerLimits,
+        caches: Callable[[], Mapping[str, CacheState]],
         *,
         serving: Callable[[], bool],
-        chunks: CacheCounts,
         measured: Measurements = MEASURED,
     ) -> None:
         self._store = store
         self._register = register
         self._places = places
         self._limits = limits
+        self._caches = caches
         self._serving = serving
-        self._chunks = chunks
         self._measured = measured
 
     def collect(self) -> Iterator[Metric]:
@@ -251,8 +251,8 @@ class MasterCollector(Collector):
     def _modified(self) -> float | None:
         """Return the time of the newest binlog's last write, or None if the binlog set cannot be read."""
         try:
-            # Without slaves nobody else notices that the server has begun another file.
-            self._store.refresh()
+            # The check also notices that the server has begun another file.
+            self._store.check_readable()
             return modified(self._store.binlogs)
         except BinlogError:
             return None
@@ -264,7 +264,7 @@ class MasterCollector(Collector):
             CallKind.DUMP: limits.max_dumps,
             CallKind.WATCH: limits.max_watches,
         }
-        kinds = [(_kind_label(kind), kind) for kind in CallKind]
+        kinds = [({"kind": kind.name.lower()}, kind) for kind in most]
         yield CALLS.family((labels, self._places.used(kind)) for labels, kind in kinds)
         yield CALLS_LIMIT.family((labels, most[kind]) for labels, kind in kinds)
         failed = self._measured.failed_calls.counts()
@@ -281,10 +281,8 @@ class MasterCollector(Collector):
             yield reading.family(views)
 
     def _of_caches(self) -> Iterator[Metric]:
-        caches: list[tuple[Labels, CacheCounts]] = [
-            ({"cache": "segments"}, self._store.cache_counts()),
-            ({"cache": "chunks"}, self._chunks),
-        ]
+        found = {"segments": self._store.cache_state(), **self._caches()}
+        caches = [({"cache": name}, state) for name, state in found.items()]
         for reading in CACHES:
             yield reading.family(caches)
 
@@ -321,7 +319,3 @@ def _view(slave: RegisteredSlave, end: BinlogEnd) -> SlaveView:
     if not slave.file:
         return SlaveView(slave, None, None)
     return SlaveView(slave, end.lag_bytes(place), end.lag_seconds(place))
-
-
-def _kind_label(kind: CallKind) -> Labels:
-    return {"kind": kind.name.lower()}

@@ -190,8 +190,8 @@ class MasterServer:
             service.register,
             self.gate.places,
             service.limits,
+            self.reader.caches,
             serving=lambda: self.is_serving and not service.stopping,
-            chunks=self.reader.message_counts,
         )
 
     def _tell_drained(self) -> None:

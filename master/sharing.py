@@ -22,7 +22,7 @@ from dumpfilter.dump.together import plan_together
 from dumpfilter.master.advance import DumpPlace, First, Step, step_from
 from dumpfilter.master.chunks import PlacedPlan
 from dumpfilter.master.indexed_file import IndexedFile
-from dumpfilter.master.measurements import MEASURED, CacheCounts
+from dumpfilter.master.measurements import MEASURED, CacheState
 from dumpfilter.master.pools import started_pool
 from dumpfilter.master.store import BinlogStore
 
@@ -124,6 +124,16 @@ class _Request:
         return bool(self.patient or self.impatient)
 
 
+@dataclass
+class CacheCounts:
+    """The size of a cache, and its uses since the master's start."""
+
+    entries: int = 0
+    bytes: int = 0
+    hits: int = 0
+    misses: int = 0
+
+
 class SharedReader:
     """The reader of all dumps of one master. All methods but :meth:`close` belong to the asyncio loop's thread."""
 
@@ -153,6 +163,16 @@ class SharedReader:
     def message_counts(self) -> CacheCounts:
         """The size and the uses of the cache of messages."""
         return self._messages.counts
+
+    def caches(self) -> dict[str, CacheState]:
+        """Return the state of the caches, by name. Any thread may ask."""
+        steps, messages = self.step_counts, self._messages.counts
+        return {
+            "steps": CacheState(len(self._steps), steps.hits, steps.misses),
+            "chunks": CacheState(
+                messages.entries, messages.hits, messages.misses, messages.bytes, MESSAGE_CACHE_BYTES
+            ),
+        }
 
     def close(self) -> None:
         """End the threads."""
@@ -296,7 +316,7 @@ class SharedReader:
         """Make the messages of a step's first chunk, if the chunk is small. The dumps need not ask for it then."""
         piece = step.pieces[0]
         if isinstance(piece, PlacedPlan) and piece.plan.size <= _SMALL:
-            self._messages.add(piece, tuple(piece.messages(_SMALL)))
+            self._messages.add(piece, _made(piece, _SMALL))
 
     def _planned(self, answers: Sequence[tuple[_Request, _Found]], generation: int) -> None:
         self._planning -= 1
@@ -345,7 +365,7 @@ class SharedReader:
         making = self._making.get(piece)
         if making is None:
             making = self._loop.run_in_executor(
-                self._workers, lambda: self._messages.add(piece, tuple(piece.messages(chunk_size)))
+                self._workers, lambda: self._messages.add(piece, _made(piece, chunk_size))
             )
             self._making[piece] = making
             making.add_done_callback(lambda _: self._making.pop(piece, None))
@@ -359,7 +379,7 @@ class _Messages:
     def __init__(self) -> None:
         self._kept: OrderedDict[PlacedPlan, tuple[bytes, ...]] = OrderedDict()
         self._lock = threading.Lock()
-        self.counts = CacheCounts(limit_bytes=MESSAGE_CACHE_BYTES)
+        self.counts = CacheCounts()
 
     def get(self, piece: PlacedPlan) -> tuple[bytes, ...] | None:
         with self._lock:
@@ -392,6 +412,11 @@ class _Messages:
     def _counted(self, entries: int, size: int) -> None:
         self.counts.entries += entries
         self.counts.bytes += size
+
+
+def _made(piece: PlacedPlan, chunk_size: int) -> tuple[bytes, ...]:
+    with MEASURED.encode.measured():
+        return tuple(piece.messages(chunk_size))
 
 
 def _settle(answer: asyncio.Future[_Found] | None, found: _Found) -> None:
