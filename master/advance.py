@@ -17,6 +17,7 @@ from dumpfilter.errors import BinlogUnreadable, DumpfilterError
 from dumpfilter.index.segment import Segment
 from dumpfilter.master.chunks import PlacedPlan, position_chunk
 from dumpfilter.master.indexed_file import IndexedFile
+from dumpfilter.master.measurements import MEASURED
 from dumpfilter.master.store import BinlogStore
 
 
@@ -150,7 +151,8 @@ def _plan(store: BinlogStore, place: DumpPlace) -> First | None:
     if segment is None:
         return None
     thread = place.thread.fork()
-    return segment, thread, thread.plan(segment)
+    with MEASURED.plan.measured():
+        return segment, thread, thread.plan(segment)
 
 
 def _placed(

@@ -9,10 +9,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from time import perf_counter
 
 import numpy as np
 import numpy.typing as npt
 
+from dumpfilter.binlog.event_time import commit_time
 from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader
 from dumpfilter.binlog.gtid_sources import SourceKey
 from dumpfilter.binlog.writer import rebase_array
@@ -20,6 +22,7 @@ from dumpfilter.dump import ChunkPlan, Counts, render
 from dumpfilter.dump.chunk import GtidRuns, ReadyPlan, render_into
 from dumpfilter.dump.decide import REPLACED
 from dumpfilter.master.indexed_file import IndexedFile
+from dumpfilter.master.measurements import MEASURED
 from dumpfilter.stream.gaps import gaps_to_proto
 from dumpfilter.stream.proof import chunk_crc32
 from dumpfilter.v1 import dumpfilter_pb2 as pb
@@ -101,11 +104,15 @@ class PlacedPlan:
 
         A plan with far more bytes than ``chunk_size``, for example one large event, becomes several messages.
         """
+        begun = perf_counter()
         plan, key_of = self.plan, self._key_of
         events = self._events() if plan.size else b""
         most = max(2 * chunk_size, _LEAST_SPLIT)
         size = chunk_size if len(events) > most else max(len(events), 1)
         before = self.end
+        MEASURED.send_delay.observe_since(
+            commit_time(events, checksum=self.source.file.format_description.checksum)
+        )
         for begin in range(0, max(len(events), 1), size):
             piece = events[begin : begin + size]
             is_last = begin + size >= len(events)
@@ -132,7 +139,10 @@ class PlacedPlan:
                 gaps = plan.gaps.between(begin, begin + size if is_before else len(events) + 1)
                 if len(gaps):
                     chunk.gaps.CopyFrom(gaps_to_proto(gaps, key_of))
-            yield _with_events(chunk, piece)
+            message = _with_events(chunk, piece)
+            MEASURED.encode.observe(perf_counter() - begun)
+            yield message
+            begun = perf_counter()
             before = end
 
     def _events(self) -> memoryview:

@@ -31,6 +31,7 @@ from dumpfilter.master.limits import (
     Seldom,
     ServerLimits,
 )
+from dumpfilter.master.measurements import MALFORMED_REQUEST, MEASURED, OUT_OF_MEMORY, REQUEST_TOO_LARGE
 from dumpfilter.master.refusals import Context, abort
 from dumpfilter.printable import printable
 
@@ -120,6 +121,7 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic onl
             self._log("call refused", context, method, error)
             await abort(context, error)
         except MemoryError:
+            MEASURED.failed_calls.add(OUT_OF_MEMORY)
             self._log("call refused", context, method, "out of memory")
             await _refuse(
                 context, grpc.StatusCode.RESOURCE_EXHAUSTED, "the master is out of memory; try again later"
@@ -137,6 +139,7 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic onl
             await _refuse(context, grpc.StatusCode.INVALID_ARGUMENT, "the call ended without a request")
         if len(data) > bounds.max_request:
             text = f"the request has {len(data)} bytes: at most {bounds.max_request}"
+            MEASURED.failed_calls.add(REQUEST_TOO_LARGE)
             self._log("call refused", context, method, text)
             await _refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, text)
 
@@ -152,6 +155,7 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic onl
                 return await asyncio.get_running_loop().run_in_executor(self._workers, decode)
         except (DecodeError, UnicodeDecodeError) as error:
             reason = printable(str(error))
+            MEASURED.failed_calls.add(MALFORMED_REQUEST)
             self._log("malformed request", context, method, reason)
             await _refuse(
                 context,

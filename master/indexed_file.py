@@ -54,6 +54,7 @@ class _Place:
 
     start: int
     end: int
+    events: int
     continues: bool
     open: bool
     rotated: bool
@@ -263,12 +264,15 @@ class IndexedFile:
         if last is not None and segment.start == last.start:
             self._places.pop()
             self._cache.remove((self.number, last.start))
-        else:
-            self.bytes_scanned += segment.end - segment.start
-            self.events_scanned += len(segment.offset)
+            # The events of the replaced segment count once.
+            self.bytes_scanned -= last.end - last.start
+            self.events_scanned -= last.events
+        events = len(segment.offset)
+        self.bytes_scanned += segment.end - segment.start
+        self.events_scanned += events
         rotated = ends_with_rotation(segment)
         self._places.append(
-            _Place(segment.start, segment.end, segment.continues, segment.open, rotated, prepared)
+            _Place(segment.start, segment.end, events, segment.continues, segment.open, rotated, prepared)
         )
         self._tail = bytes(reader.data[: segment.end - segment.start][-_TAIL:])
         self._cache.add((self.number, segment.start), segment)

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import structlog
 from rich.console import Console
 
-from dumpfilter.console.endpoint import ConsoleEndpoint, serving, write_port
+from dumpfilter import __version__
+from dumpfilter.console.endpoint import ConsoleEndpoint, serving
 from dumpfilter.console.roles import Role
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import ReplicationFilter, Rule, WriteSemantics
@@ -32,6 +33,9 @@ from dumpfilter.master.reload import Reload, warn_of_plain_passwords
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.state_directory import StateDirectory
 from dumpfilter.master.store import BinlogStore
+from dumpfilter.metrics.endpoint import MetricsEndpoint, serving_metrics
+from dumpfilter.metrics.process import CommonCollector
+from dumpfilter.options.port_file import write_port
 from dumpfilter.printable import printable
 from dumpfilter.security.audit import audit, open_audit_log, reopen_audit_log
 from dumpfilter.security.passwords import ConsolePassword
@@ -74,6 +78,8 @@ class MasterOptions:
     lower_case_table_names: int = 0
     max_dumps: int = MAX_DUMPS
     """The largest number of slaves that can receive events at once."""
+    metrics: MetricsEndpoint | None = None
+    """The HTTP endpoint for Prometheus. None: the master serves no metrics."""
     state_dir: Path | None = None
     """The directory in which the master keeps counts and drains for its next start. Without it they end with it."""
     drain_seconds: float = DRAIN_SECONDS
@@ -123,7 +129,12 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
         reload = Reload(
             server.service, (lambda: _load_config(options, store)) if options.config_file else None
         )
-        with _console(options, server, users, roles, tls, reload) as console_port:
+        with (
+            _console(options, server, users, roles, tls, reload) as console_port,
+            serving_metrics(
+                options.metrics, lambda: [CommonCollector(__version__), server.collector()]
+            ) as metrics_url,
+        ):
             names = store.binlogs.names
             version, host = store.format_description.server_version, options.listen.host
             announce = _Announcer(terminal)
@@ -141,6 +152,8 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
                 announce(line, "serving with", what=printable(line, _LONGEST_LINE))
             if console_port is not None:
                 announce(f"console on {host}:{console_port}", "console", host=host, port=console_port)
+            if metrics_url is not None:
+                announce(f"metrics on {metrics_url}", "metrics", url=metrics_url)
             if options.port_file is not None:
                 write_port(options.port_file, server.port)
             while not signals.stop:

@@ -14,12 +14,14 @@ from dumpfilter.errors import (
     GtidError,
     OptionError,
     PositionError,
+    ProtocolMismatch,
     UndecidedEvent,
 )
 from dumpfilter.master.access import AccessDenied, TryLater
 from dumpfilter.master.drain import Drained
 from dumpfilter.master.limits import Overloaded
-from dumpfilter.master.register import AlreadyRegistered, NotRegistered, Unregistered
+from dumpfilter.master.measurements import MEASURED
+from dumpfilter.master.register import AlreadyRegistered, NotRegistered, OldDumpRuns, Unregistered
 
 Context = grpc.aio.ServicerContext[Any, Any]
 """gRPC's view of a call, in the asyncio loop that serves it."""
@@ -35,6 +37,7 @@ gRPC may need 12 bytes for such a character, because it escapes each byte.
 
 _CODES: list[tuple[type[DumpfilterError], grpc.StatusCode]] = [
     (NotRegistered, grpc.StatusCode.NOT_FOUND),
+    (OldDumpRuns, grpc.StatusCode.UNAVAILABLE),
     (AlreadyRegistered, grpc.StatusCode.ALREADY_EXISTS),
     (Drained, grpc.StatusCode.UNAVAILABLE),
     (Overloaded, grpc.StatusCode.RESOURCE_EXHAUSTED),
@@ -45,6 +48,7 @@ _CODES: list[tuple[type[DumpfilterError], grpc.StatusCode]] = [
     (GtidError, grpc.StatusCode.INVALID_ARGUMENT),
     (PositionError, grpc.StatusCode.OUT_OF_RANGE),
     (BinlogMissing, grpc.StatusCode.OUT_OF_RANGE),
+    (ProtocolMismatch, grpc.StatusCode.FAILED_PRECONDITION),
     (UndecidedEvent, grpc.StatusCode.FAILED_PRECONDITION),
     (BinlogError, grpc.StatusCode.DATA_LOSS),
 ]
@@ -53,6 +57,7 @@ _CODES: list[tuple[type[DumpfilterError], grpc.StatusCode]] = [
 
 async def abort(context: Context, error: DumpfilterError) -> NoReturn:
     """End a gRPC call with the status code and the text that belong to an error."""
+    MEASURED.failed_calls.add(error)
     code = next((code for kind, code in _CODES if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
     if isinstance(error, BinlogUnreadable) and error.momentary:
         # Slaves retry after this status code. They end after DATA_LOSS.

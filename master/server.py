@@ -9,7 +9,6 @@ import resource
 import threading
 import time
 from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import grpc
@@ -24,6 +23,8 @@ from dumpfilter.master.health import Health
 from dumpfilter.master.limits import MAX_REQUEST, MAX_STREAMS, Kind, ServerLimits
 from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.messages import check_dump_request, check_filter
+from dumpfilter.master.metrics import MasterCollector
+from dumpfilter.master.pools import started_pool
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.sharing import SharedReader
 from dumpfilter.master.store import BinlogStore
@@ -115,7 +116,7 @@ class MasterServer:
         self._loop = asyncio.new_event_loop()
         self._loop.set_exception_handler(_log_unforeseen)
         self._thread = threading.Thread(target=self._run, name="grpc-loop", daemon=True)
-        self._decoders = ThreadPoolExecutor(_DECODERS, "grpc-decode")
+        self._decoders = started_pool(_DECODERS, "grpc-decode")
         self._probe: asyncio.Task[None] | None = None
         self._stopped = False
         self.reader = SharedReader(store, self._loop)
@@ -180,6 +181,17 @@ class MasterServer:
                 self._health.set(readable=readable)
                 if readable:
                     log.info("the binlog can be read again")
+
+    def collector(self) -> MasterCollector:
+        """Return the collector of this master's metrics."""
+        service = self.service
+        return MasterCollector(
+            service.store,
+            service.register,
+            self.gate.places,
+            service.limits,
+            serving=lambda: self.is_serving and not service.stopping,
+        )
 
     def _tell_drained(self) -> None:
         """Tell the health service whether all slaves are drained."""

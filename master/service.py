@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import grpc
 import structlog
 
+from dumpfilter import __version__
 from dumpfilter.errors import BinlogError, DumpfilterError, OptionError
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.convert import (
@@ -31,10 +32,17 @@ from dumpfilter.master.limits import (
     Seldom,
     ServerLimits,
 )
-from dumpfilter.master.messages import check_filter, check_registration, imposed_to_proto, slave_to_proto
+from dumpfilter.master.messages import (
+    check_filter,
+    check_registration,
+    imposed_to_proto,
+    protocol_of,
+    slave_to_proto,
+)
 from dumpfilter.master.refusals import Context, abort
-from dumpfilter.master.register import NotRegistered, Register, RegisteredSlave
+from dumpfilter.master.register import Client, NotRegistered, Register, RegisteredSlave
 from dumpfilter.master.sharing import Reader
+from dumpfilter.master.version1 import VERSION, as_version1
 from dumpfilter.printable import printable
 from dumpfilter.security.audit import audit
 from dumpfilter.v1 import dumpfilter_pb2 as pb
@@ -91,7 +99,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         """Register a slave, with the filter by which the master chooses events for it."""
         peer = context.peer()
         try:
-            slave = await self.reader.call(lambda: self._register(request, peer))
+            slave = await self.reader.serve(lambda: self._register(request, peer))
         except DumpfilterError as error:
             held = self._lines_held_back(error)
             if held is not None:
@@ -120,6 +128,8 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             channel=printable(slave.channel),
             user=printable(slave.user),
             rules=len(slave.filter.rules),
+            protocol=slave.protocol,
+            version=printable(slave.program_version),
             imposed=[printable(each.name) for each in slave.imposed],
         )
         fd = self.store.format_description
@@ -132,6 +142,8 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             server_version=fd.server_version,
             imposed=imposed_to_proto(slave.imposed),
             server_id=fd.header.server_id,
+            protocol=slave.protocol,
+            program_version=__version__,
         )
 
     def _lines_held_back(self, error: DumpfilterError) -> dict[str, int] | None:
@@ -148,6 +160,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
 
     def _register(self, request: pb.RegisterRequest, peer: str) -> RegisteredSlave:
         uuid = check_registration(request)
+        protocol = protocol_of(request)
         config = self.config
         password = self.access.check(request.user, request.password, peer=peer, secret=request.secret)
         self.drains.check(
@@ -165,7 +178,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             user=request.user,
             password=password,
             secret=request.secret,
-            peer=peer,
+            client=Client(peer, protocol, request.program_version),
             imposed=imposed,
         )
         if self.config is not config and self._no_longer_valid(slave) is not None:
@@ -278,7 +291,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         try:
             async with contextlib.aclosing(dump.messages()) as messages:
                 async for message in messages:
-                    yield message
+                    yield as_version1(message) if slave.protocol == VERSION else message
         except DumpfilterError as error:
             log.warning(
                 "dump stopped",
@@ -320,7 +333,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         """Return the slaves that a client may know, or end the call of a stranger with UNAUTHENTICATED."""
         peer = context.peer()
         try:
-            return await self.reader.call(lambda: self._known_to(request, peer))
+            return await self.reader.serve(lambda: self._known_to(request, peer))
         except DumpfilterError as error:
             held = self._lines_held_back(error)
             if held is not None:
@@ -382,7 +395,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
     async def _answer(self, context: Context, call: Callable[[], T]) -> T:
         """Return what a function returns that may take long, or end the call with the function's error."""
         try:
-            return await self.reader.call(call)
+            return await self.reader.serve(call)
         except DumpfilterError as error:
             await abort(context, error)
 

@@ -14,7 +14,6 @@ import asyncio
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 from weakref import WeakValueDictionary
@@ -23,6 +22,8 @@ from dumpfilter.dump.together import plan_together
 from dumpfilter.master.advance import DumpPlace, First, Step, step_from
 from dumpfilter.master.chunks import PlacedPlan
 from dumpfilter.master.indexed_file import IndexedFile
+from dumpfilter.master.measurements import MEASURED
+from dumpfilter.master.pools import started_pool
 from dumpfilter.master.store import BinlogStore
 
 T = TypeVar("T")
@@ -41,6 +42,9 @@ _SMALL = 64 << 10
 
 _WORKERS = 4
 """The threads that scan, decide and read. Two are enough for two processors; the others wait for the disk."""
+
+_SERVANTS = 8
+"""The threads for calls besides dumps. A call may wait a second for its turn to have a password checked."""
 
 _PLANNED_AT_ONCE = 2
 """The most groups of places that are planned at the same time."""
@@ -69,7 +73,10 @@ class Reader(Protocol):
         """Return the place at which other dumps with an equal future stand, or ``place`` if there is none."""
 
     async def call(self, function: Callable[[], T]) -> T:
-        """Call a function that may wait for the disk, and return its result."""
+        """Call a function that reads the binlog for a dump, and return its result."""
+
+    async def serve(self, function: Callable[[], T]) -> T:
+        """Call a function for another request than a dump, and return its result. No dump waits for the function."""
 
     async def step(self, place: DumpPlace, seconds: float, signal: Signal) -> Step | None:
         """Return the step from a place.
@@ -131,7 +138,8 @@ class SharedReader:
     def __init__(self, store: BinlogStore, loop: asyncio.AbstractEventLoop) -> None:
         self.store = store
         self._loop = loop
-        self._workers = ThreadPoolExecutor(_WORKERS, "dump-work")
+        self._workers = started_pool(_WORKERS, "dump-work")
+        self._servants = started_pool(_SERVANTS, "grpc-call")
         self._places: WeakValueDictionary[Hashable, DumpPlace] = WeakValueDictionary()
         self._steps: OrderedDict[DumpPlace, Step] = OrderedDict()
         self._messages = _Messages()
@@ -160,7 +168,8 @@ class SharedReader:
 
     def close(self) -> None:
         """End the threads."""
-        self._workers.shutdown(wait=True, cancel_futures=True)
+        for pool in (self._workers, self._servants):
+            pool.shutdown(wait=True, cancel_futures=True)
 
     def signal(self) -> LoopSignal:
         return LoopSignal(self._loop)
@@ -171,6 +180,9 @@ class SharedReader:
 
     async def call(self, function: Callable[[], T]) -> T:
         return await self._loop.run_in_executor(self._workers, function)
+
+    async def serve(self, function: Callable[[], T]) -> T:
+        return await self._loop.run_in_executor(self._servants, function)
 
     async def step(self, place: DumpPlace, seconds: float, signal: Signal) -> Step | None:
         assert isinstance(signal, LoopSignal)
@@ -244,17 +256,18 @@ class SharedReader:
         """Plan a group of requests whose places lie in one segment. Runs in a worker."""
         generation = self.store.watcher.generation
         group, firsts = self._group()
-        answers: list[tuple[_Request, _Found]] = []
-        for request in group:
-            try:
-                step = step_from(self.store, request.place, firsts.get(request))
-                if step is not None:
-                    self._make_small(step)
-                answers.append((request, step))
-            except Exception as error:
-                # The dumps that wait for the step raise the error, even one that nobody foresaw.
-                answers.append((request, error))
+        answers = [(request, self._found(request.place, firsts.get(request))) for request in group]
         self._later(lambda: self._planned(answers, generation))
+
+    def _found(self, place: DumpPlace, first: First | None) -> _Found:
+        try:
+            step = step_from(self.store, place, first)
+            if step is not None:
+                self._make_small(step)
+            return step
+        except Exception as error:
+            # The dumps that wait for the step raise the error, even one that nobody foresaw.
+            return error
 
     def _later(self, function: Callable[[], None]) -> None:
         try:
@@ -283,7 +296,8 @@ class SharedReader:
                     self._queue.remove(each)
             group += others
             threads = [each.place.thread.fork() for each in group]
-            plans = plan_together(threads, segment)
+            with MEASURED.plan.measured():
+                plans = plan_together(threads, segment)
         except Exception:
             # Planning one by one finds out whose plan fails.
             return group, {}

@@ -149,6 +149,12 @@ class Slave:
         with self.lock:
             return [self._configured[name] for name in sorted(self._configured, key=str.encode)]
 
+    @property
+    def channels_now(self) -> list[Configured]:
+        """All channels of the slave, as :attr:`channels`, but without waiting for a statement that changes them."""
+        configured = list(self._configured.values())
+        return sorted(configured, key=lambda one: one.info.channel.encode())
+
     def get(self, name: str) -> Configured:
         """Return the channel with this name. Raises UnknownChannel when there is no such channel."""
         with self.lock:

@@ -12,7 +12,7 @@ from dumpfilter.commands.option_groups.group import with_option_groups
 from dumpfilter.commands.option_groups.inputs import Binlogs, source_of
 from dumpfilter.commands.option_groups.limits import LimitOptions
 from dumpfilter.commands.option_groups.listen import ListenOptions
-from dumpfilter.commands.option_groups.logs import LogOptions
+from dumpfilter.commands.option_groups.monitoring import MonitoringOptions
 from dumpfilter.commands.option_groups.operation import OperationOptions
 from dumpfilter.commands.option_groups.option_files import OptionFiles
 from dumpfilter.commands.option_groups.protection import ProtectionOptions
@@ -27,8 +27,8 @@ def master_command(
     protection: ProtectionOptions,
     limits: LimitOptions,
     rules: MasterRuleOptions,
+    monitoring: MonitoringOptions,
     operation: OperationOptions,
-    logs: LogOptions,
     option_files: OptionFiles,
     verify_checksum: Annotated[
         bool, typer.Option(help="Verify the events' checksums on reading (source_verify_checksum).")
@@ -85,10 +85,11 @@ def master_command(
         write_rules=make_rules(rules.values),
         write_semantics=rules.semantics,
         lower_case_table_names=rules.lower_case_table_names,
+        metrics=monitoring.metrics(tls),
         state_dir=operation.state_dir,
         drain_seconds=operation.drain_seconds,
         splits=split or (),
     )
     terminal = Console(stderr=True, highlight=False)
-    logs.begin(colors=terminal.is_terminal)
+    monitoring.begin(colors=terminal.is_terminal)
     run_master(options, terminal)

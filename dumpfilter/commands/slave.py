@@ -8,7 +8,7 @@ import typer
 
 from dumpfilter.commands.option_groups.console import PANEL, ConsoleOptions
 from dumpfilter.commands.option_groups.group import with_option_groups
-from dumpfilter.commands.option_groups.logs import LogOptions
+from dumpfilter.commands.option_groups.monitoring import MonitoringOptions
 from dumpfilter.commands.option_groups.option_files import OptionFiles
 from dumpfilter.commands.option_groups.protection import ProtectionOptions
 from dumpfilter.commands.option_groups.rules import SlaveFilterOptions
@@ -27,7 +27,7 @@ def slave_command(
     origin: OriginOptions,
     console: ConsoleOptions,
     protection: ProtectionOptions,
-    logs: LogOptions,
+    monitoring: MonitoringOptions,
     option_files: OptionFiles,
     target: TargetOptions,
     console_host: Annotated[
@@ -69,7 +69,8 @@ def slave_command(
     from dumpfilter.slave.slave import SlaveOptions, Watching
 
     source.check()
-    endpoint = console.endpoint(console_host, console_user, protection, protection.tls())
+    tls = protection.tls()
+    endpoint = console.endpoint(console_host, console_user, protection, tls)
     options = SlaveOptions(
         relay_dir=relay.relay_dir,
         server_id=relay.server_id,
@@ -91,12 +92,13 @@ def slave_command(
         filters=rules.channel_filters(),
         sources=source.infos(origin, source_tls),
         console=endpoint,
+        metrics=monitoring.metrics(tls),
         audit_file=console.audit_log,
         start=not relay.skip_replica_start,
     )
     terminal = Console(stderr=True)
-    with CatchUpBar(terminal, shown=logs.log_format is Format.TEXT) as bar:
-        logs.begin(colors=terminal.is_terminal)
+    with CatchUpBar(terminal, shown=monitoring.log_format is Format.TEXT) as bar:
+        monitoring.begin(colors=terminal.is_terminal)
         channels = run_slave(options, run, Watching(bar.on_chunk, bar.on_connect))
     if target.summary != "none":
         write_reports(channels, target.summary, target.summary_file)

@@ -54,6 +54,20 @@ def test_every_byte_is_scanned_once_for_all_slaves() -> None:
     assert store.scanned[0] == sizes - heads
 
 
+def test_the_growth_of_a_small_segment_is_counted(tmp_path: Path) -> None:
+    """The store scans a small last segment again together with the events that follow it."""
+    whole = (ORACLE / "mysql-row" / "bin.000002").read_bytes()
+    fixed = BinlogStore(ORACLE / "mysql-row" / "bin.000002")
+    walk(fixed)
+    path = tmp_path / "bin.000002"
+    path.write_bytes(whole[:5000])
+    growing = BinlogStore(path)
+    for size in (5000, 9000, 9001, 20_000, len(whole)):
+        path.write_bytes(whole[:size])
+        walk(growing)
+    assert growing.scanned == fixed.scanned
+
+
 def test_a_file_that_grows_a_byte_at_a_time_gives_whole_transactions(tmp_path: Path) -> None:
     whole = (ORACLE / "mysql-row" / "bin.000002").read_bytes()
     expected = walk(BinlogStore(ORACLE / "mysql-row" / "bin.000002"))
