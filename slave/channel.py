@@ -26,6 +26,7 @@ from dumpfilter.filter.rules import FilterOn
 from dumpfilter.filter.trusted import TrustedRows
 from dumpfilter.slave.measurements import ChannelMeasurements
 from dumpfilter.slave.state import durable, imposed_info
+from dumpfilter.slave.state.counters_info import ChannelCounters
 from dumpfilter.slave.state.durable import DirectoryLock
 from dumpfilter.slave.state.master_info import MasterInfo, MasterInfoFile
 from dumpfilter.slave.state.relay_log import RelayLog, place_order, read_head
@@ -133,6 +134,7 @@ class Channel:
             self._imposed = imposed_info.load(options.relay_dir)
             self._uuid = options.master.uuid or server_uuid(options.relay_dir)
             self._secret = registration_secret(options.relay_dir)
+            self._counters = ChannelCounters(options.relay_dir)
             self._open()
         except BaseException:
             self.close()
@@ -266,6 +268,11 @@ class Channel:
     def received(self) -> Received:
         """The counts of connections, messages, bytes and events since the newest start of the I/O thread."""
         return self._io.received
+
+    @property
+    def counters(self) -> ChannelCounters:
+        """The counts of the channel over all starts of its threads and of the slave."""
+        return self._counters
 
     @property
     def master_info(self) -> MasterInfo:
@@ -535,7 +542,7 @@ class Channel:
             self._target,
             self._applied_filter,
             origin=self._options.origin,
-            on_hits=self._on_hits,
+            on_hits=self._hit,
             until=until,
             refetch=self._refetch,
             measured=self.measured,
@@ -553,7 +560,12 @@ class Channel:
             on_chunk=self._received_chunk,
             on_connect=self._connected,
             on_damage=self._io_found_damage,
+            counters=self._counters,
         )
+
+    def _hit(self, hits: Hits) -> None:
+        self._counters.count_hits(hits)
+        self._on_hits(hits)
 
     def _received_chunk(self, chunk: pb.Chunk) -> None:
         self.measured.note_chunk()
@@ -574,12 +586,16 @@ class Channel:
         self._on_connect(stub, answer)
 
     def _io_ended(self, error: BaseException | None) -> None:
+        if error is not None:
+            self._counters.count_io_error(str(error))
         if error is not None and self._alone:
             log.error("i/o thread ended", channel=self.name, error=str(error))
         if not self._alone or (error is None and self._options.master.once and self._io.ended):
             self._relay_end.close()
 
     def _sql_ended(self, error: BaseException | None) -> None:
+        if error is not None:
+            self._counters.count_sql_error(str(error))
         if error is not None and self._alone:
             log.error("applier ended", channel=self.name, error=str(error))
         elif error is not None:

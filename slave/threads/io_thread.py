@@ -39,6 +39,7 @@ from dumpfilter.errors import (
 )
 from dumpfilter.filter.convert import names_from_proto, names_to_proto
 from dumpfilter.printable import printable
+from dumpfilter.slave.state.counters_info import ChannelCounters
 from dumpfilter.slave.state.master_info import MasterInfo
 from dumpfilter.slave.threads.backoff import Backoff
 from dumpfilter.slave.threads.connection import explain_failure, open_channel
@@ -122,13 +123,14 @@ class IoThread:
         on_chunk: Callable[[pb.Chunk], None] = lambda chunk: None,
         on_connect: Callable[[rpc.DumpFilterStub, pb.RegisterResponse], None] = lambda stub, answer: None,
         on_damage: Callable[[RelayLogDamaged], bool] = lambda damage: False,
+        counters: ChannelCounters | None = None,
     ) -> None:
         self._options = options
         self._receiver = receiver
         self._on_chunk = on_chunk
         self._on_connect = on_connect
         self._on_damage = on_damage
-        self.received = Received()
+        self.received = Received(counters)
         self._backoff = Backoff(options.connect_retry)
         self._stop = threading.Event()
         self._lock = threading.Lock()
@@ -293,7 +295,7 @@ class IoThread:
                 self.last_error = ""
                 call = self._begin_dump(stub, answer)
             self._on_connect(stub, answer)
-            self.received.connections += 1
+            self.received.connected()
             self.state = _RECEIVING
             try:
                 ended = self._receive(call)
@@ -467,6 +469,7 @@ class IoThread:
             return
         options = self._options
         self.last_error, self.last_error_at = reason, time.time()
+        self.received.lost(reason)
         self.state = _WAITING
         wait = self._backoff.next()
         attempts = self._backoff.attempts

@@ -150,3 +150,27 @@ def test_two_masters_want_one_state_directory(launcher: Launcher, tmp_path: Path
     assert line["event"] == "ended by an error"
     assert "another master keeps its state here" in line["error"]
     assert re.search(r"--state-dir=", line["error"])
+
+
+def test_counts_outlive_a_slave_that_is_killed(launcher: Launcher, tmp_path: Path) -> None:
+    file = tmp_path / "s" / "counters.info"
+
+    def saved() -> dict[str, Any]:
+        try:
+            document = json.loads(file.read_bytes())
+        except FileNotFoundError:
+            return {"connections": 0}
+        assert isinstance(document, dict)
+        return document
+
+    launcher.start_master(MYSQL)
+    launcher.start_slave("s", "--replicate-do-db=shop")
+    wait_until(lambda: saved()["connections"] == 1, lambda: launcher.log("s"))
+    before = saved()
+    launcher.kill("s")
+    launcher.start_slave("s", "--replicate-do-db=shop", "--once")
+    assert launcher.wait("s") == 0
+    after = saved()
+    assert after["connections"] == 2
+    assert after["since"] == before["since"]
+    assert after["counts"]["events_read"] >= before["counts"]["events_read"]
