@@ -46,6 +46,9 @@ _WORKERS = 4
 _SERVANTS = 8
 """The threads for calls besides dumps. A call may wait a second for its turn to have a password checked."""
 
+_ANSWERED_IN_A_TURN = 128
+"""The most dumps that go on in one turn of the loop. A turn with thousands would keep health checks waiting."""
+
 _PLANNED_AT_ONCE = 2
 """The most groups of places that are planned at the same time."""
 
@@ -154,6 +157,9 @@ class SharedReader:
         self._planning = 0
         self._waiting: dict[_Request, None] = {}
         """The requests whose places are at the end of the binlog."""
+        self._answers: deque[tuple[asyncio.Future[_Found], _Found]] = deque()
+        """The dumps that must still be given their steps."""
+        self._answering = False
         self.step_counts = CacheCounts()
         """The uses of the cache of steps, of which only the number is limited."""
         store.watcher.listener = self._grown
@@ -339,10 +345,19 @@ class SharedReader:
                 self._steps[place] = found
                 if len(self._steps) > _STEPS_KEPT:
                     self._steps.popitem(last=False)
-            for one in (*request.patient, *request.impatient):
-                _settle(one, found)
+            self._answers.extend((one, found) for one in (*request.patient, *request.impatient))
         self.store.watcher.watch(bool(self._waiting))
         self._enqueue(again)
+        if not self._answering:
+            self._answer_some()
+
+    def _answer_some(self) -> None:
+        """Answer some dumps now, and the others in later turns of the loop, so that other calls come between."""
+        for _ in range(min(_ANSWERED_IN_A_TURN, len(self._answers))):
+            _settle(*self._answers.popleft())
+        self._answering = bool(self._answers)
+        if self._answering:
+            self._loop.call_soon(self._answer_some)
 
     def _grown(self) -> None:
         self._later(self._plan_waiting)
