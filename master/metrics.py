@@ -150,8 +150,8 @@ CACHES: tuple[Reading[CacheState], ...] = (
     Reading(
         gauge(
             "dumpfilter_master_cache_bytes",
-            "Memory of a cache's entries. The cache segments holds scanned parts of binlogs, and the cache chunks messages "
-            "that slaves share. The cache steps, with decisions, is bounded by its number of entries.",
+            "Memory of a cache's entries. The cache segments holds scanned parts of binlogs, and the cache chunks holds "
+            "messages that slaves share. The cache steps, with decisions, is bounded by its number of entries.",
             _CACHE,
         ),
         lambda cache: cache.bytes,
