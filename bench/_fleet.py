@@ -100,7 +100,7 @@ def _share(count: int, number: int) -> int:
 
 @dataclass
 class Health:
-    """What a client that asks all the time learned about the master's health."""
+    """The answers that a client got, which asked for the master's health all the time."""
 
     asked: int = 0
     failed: int = 0

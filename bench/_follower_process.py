@@ -64,7 +64,7 @@ class Job:
 
 @dataclass
 class _Result:
-    """What became of one follower."""
+    """One follower's result: the messages that it received, and the place that it reached."""
 
     number: int
     filter: int

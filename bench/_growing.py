@@ -34,11 +34,13 @@ _PADDING = b"x" * 88
 
 
 class Mark(NamedTuple):
-    """A marked transaction: its number, and the table that its row is in."""
+    """A marked transaction: its number, the table that its row is in, and the place of its first event."""
 
     number: int
     schema: str
     table: str
+    file: str
+    position: int
 
 
 class GrowingSet:
@@ -69,11 +71,11 @@ class GrowingSet:
 
     def commit(self, schema: str, table: str, *, others: int = 0) -> Mark:
         """Append ``others`` generated transactions and a marked one in one write. Return the mark."""
-        mark = Mark(len(self.marks), schema, table)
         data = bytearray()
         for _ in range(others):
             self._add(data, self._pool[self._next % len(self._pool)])
             self._next += 1
+        mark = Mark(len(self.marks), schema, table, self.files[-1].name, self._position + len(data))
         self._add(data, _marked_transaction(mark))
         self.marks.append(mark)
         self._append(data)

@@ -15,7 +15,10 @@ class Usage(NamedTuple):
     rss: int
     """The resident memory, bytes."""
     threads: int
-    descriptors: int
+    sockets: int
+    """The number of open sockets."""
+    files: int
+    """The number of other open descriptors."""
 
 
 def usage(pid: int) -> Usage:
@@ -24,9 +27,20 @@ def usage(pid: int) -> Usage:
     fields = (root / "stat").read_text().rpartition(")")[2].split()
     ticks = int(fields[11]) + int(fields[12])
     status = dict(line.split(":", 1) for line in (root / "status").read_text().splitlines() if ":" in line)
+    targets = [_target(link) for link in (root / "fd").iterdir()]
+    sockets = sum(target.startswith("socket:") for target in targets)
     return Usage(
         cpu=ticks / os.sysconf("SC_CLK_TCK"),
         rss=int(status["VmRSS"].split()[0]) << 10,
         threads=int(status["Threads"]),
-        descriptors=len(os.listdir(root / "fd")),
+        sockets=sockets,
+        files=len(targets) - sockets,
     )
+
+
+def _target(link: Path) -> str:
+    """Return what a descriptor is open on, or an empty text when the process has closed it meanwhile."""
+    try:
+        return os.readlink(link)
+    except FileNotFoundError:
+        return ""

@@ -25,6 +25,7 @@ from dumpfilter.master.advance import (
     step_to_file,
 )
 from dumpfilter.master.chunks import PlacedPlan
+from dumpfilter.master.drain import Drains
 from dumpfilter.master.dump_start import DumpStart
 from dumpfilter.master.measurements import MEASURED
 from dumpfilter.master.register import Register, RegisteredSlave
@@ -109,12 +110,14 @@ class Dump:
         options: DumpOptions,
         *,
         presplit: Presplit | None = None,
+        drains: Drains | None = None,
     ) -> None:
         self._reader = reader
         self._store = reader.store
         self._register = register
         self._slave = slave
         self._start = start
+        self._drains = drains or Drains()
         self._once = options.once
         self.chunk_size = options.chunk_size or DEFAULT_CHUNK_SIZE
         self._heartbeat_period = options.heartbeat_period or HEARTBEAT_PERIOD
@@ -166,6 +169,11 @@ class Dump:
         return self._slave.change.place_after(self._change.version) is not None
 
     @property
+    def _is_drained(self) -> bool:
+        """Whether the master's operator has drained this slave, so that the dump ends between two transactions."""
+        return self._drains.of(self._slave) is not None
+
+    @property
     def active(self) -> bool:
         """Whether the slave has not begun a newer dump, and is still registered."""
         return self._register.holds(self._slave, self._number)
@@ -199,6 +207,8 @@ class Dump:
         yield self._announce(place, "")
         is_new_file = True
         while self.active:
+            if not place.thread.in_transaction:
+                self._drains.check(self._slave)
             if self._changed:
                 before = place.file
                 went_back, place = await self._take_up_change(place)
@@ -227,6 +237,8 @@ class Dump:
                 continue
             if not self.active or self._changed:
                 continue
+            # The binlog ends inside a transaction, whose end may be far away.
+            self._drains.check(self._slave)
             if self._once:
                 await self._reader.call(lambda end=place.source: end.check_end(last=True))  # type: ignore[misc]
                 yield place.end_of_log()
@@ -272,7 +284,8 @@ class Dump:
                 # The binlog may have grown since another dump last looked.
                 step = await self._reader.call(lambda: step_from(self._store, place))
         else:
-            step = await self._reader.step(place, max(self._heartbeat_in, 0), self._signal)
+            patience = 0 if self._is_drained else max(self._heartbeat_in, 0)
+            step = await self._reader.step(place, patience, self._signal)
         if step is None or not self._own.touches(step.reach):
             return step
         own = self._own.own(place)
@@ -293,6 +306,8 @@ class Dump:
             for message in messages:
                 yield message
             self._sent_at = time.monotonic()
+            if ends_transaction(piece.plan):
+                self._drains.check(self._slave)
             if self._changed and self._goes_back:
                 return
 
@@ -348,6 +363,8 @@ class Dump:
             end, resume = plan.end, plan.resume
             if not self.active:
                 return
+            if ends_transaction(plan):
+                self._drains.check(self._slave)
             if self._changed and (plan.end == plan.resume or self._goes_back):
                 break
         if named.position > place.position:
@@ -379,6 +396,11 @@ class Dump:
             "split": printable(str(self._named.directory)),
             "binlog": printable(self._named.binlog.name),
         }
+
+
+def ends_transaction(plan: ChunkPlan) -> bool:
+    """Tell whether a transaction ends in the chunk, so that the slave has a new resume point after the chunk."""
+    return bool(plan.resume_bytes) or plan.end == plan.resume
 
 
 def _without_own_id(origin: OriginFilter | None) -> OriginFilter | None:

@@ -45,6 +45,7 @@ REASONS = (
     "binlog_truncated",
     "binlog_unreadable",
     "binlog_unsupported",
+    "drained",
     "gtid_error",
     MALFORMED_REQUEST,
     "not_registered",

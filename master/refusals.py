@@ -14,12 +14,14 @@ from dumpfilter.errors import (
     GtidError,
     OptionError,
     PositionError,
+    ProtocolMismatch,
     UndecidedEvent,
 )
 from dumpfilter.master.access import AccessDenied, TryLater
+from dumpfilter.master.drain import Drained
 from dumpfilter.master.limits import Overloaded
 from dumpfilter.master.measurements import MEASURED
-from dumpfilter.master.register import AlreadyRegistered, NotRegistered, Unregistered
+from dumpfilter.master.register import AlreadyRegistered, NotRegistered, OldDumpRuns, Unregistered
 
 Context = grpc.aio.ServicerContext[Any, Any]
 """gRPC's view of a call, in the asyncio loop that serves it."""
@@ -35,7 +37,9 @@ gRPC may need 12 bytes for such a character, because it escapes each byte.
 
 _CODES: list[tuple[type[DumpfilterError], grpc.StatusCode]] = [
     (NotRegistered, grpc.StatusCode.NOT_FOUND),
+    (OldDumpRuns, grpc.StatusCode.UNAVAILABLE),
     (AlreadyRegistered, grpc.StatusCode.ALREADY_EXISTS),
+    (Drained, grpc.StatusCode.UNAVAILABLE),
     (Overloaded, grpc.StatusCode.RESOURCE_EXHAUSTED),
     (Unregistered, grpc.StatusCode.ABORTED),
     (AccessDenied, grpc.StatusCode.UNAUTHENTICATED),
@@ -44,6 +48,7 @@ _CODES: list[tuple[type[DumpfilterError], grpc.StatusCode]] = [
     (GtidError, grpc.StatusCode.INVALID_ARGUMENT),
     (PositionError, grpc.StatusCode.OUT_OF_RANGE),
     (BinlogMissing, grpc.StatusCode.OUT_OF_RANGE),
+    (ProtocolMismatch, grpc.StatusCode.FAILED_PRECONDITION),
     (UndecidedEvent, grpc.StatusCode.FAILED_PRECONDITION),
     (BinlogError, grpc.StatusCode.DATA_LOSS),
 ]

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from dumpfilter.dump import Counts
@@ -18,9 +19,11 @@ from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.subjects import Subjects
+from dumpfilter.master.counters import CounterBook
 from dumpfilter.master.imposed import ImposedFilter
 from dumpfilter.master.limits import Overloaded
 from dumpfilter.security.passwords import StoredPassword
+from dumpfilter.stream.versions import UNVERSIONED
 
 MOST_IDLE = 10_000
 """The most slaves without a running dump that the master remembers, which limits the memory of the register."""
@@ -57,8 +60,30 @@ class AlreadyRegistered(DumpfilterError):
     """The error for a slave whose server id or UUID belongs to another slave that is dumping on the same channel."""
 
 
+class OldDumpRuns(AlreadyRegistered):
+    """The error for a slave of version 1 of the protocol whose own dump may still be running.
+
+    Such a slave has no secret, with which it could end that dump. It tries again, until the master has noticed that the
+    old connection is gone.
+    """
+
+
 class Unregistered(DumpfilterError):
     """The error for a dump whose registration the master's operator has ended."""
+
+
+class Client(NamedTuple):
+    """The program that registers as a slave."""
+
+    peer: str = ""
+    """The program's address, as gRPC spells it."""
+    protocol: int = UNVERSIONED
+    """The version of the protocol in which the master speaks with the program."""
+    program_version: str = ""
+    """The version of the program, which is empty for version 1 of the protocol."""
+
+
+UNKNOWN_CLIENT = Client()
 
 
 @dataclass(frozen=True)
@@ -125,9 +150,14 @@ class RegisteredSlave:
     """A digest of the slave's secret. Only a slave with the same digest takes over this slave's registration."""
     peer: str = ""
     """The address from which the slave registered, as gRPC spells it."""
+    protocol: int = UNVERSIONED
+    """The version of the protocol in which the master speaks with the slave."""
+    program_version: str = ""
+    """The version of the slave's program, which is empty for a slave of version 1 of the protocol."""
     imposed: tuple[ImposedFilter, ...] = ()
     """The filters that the master's operator imposes on the slave, besides the slave's own filter."""
     counts: Counts = field(default_factory=Counts)
+    """The counts of the slave over all its registrations."""
     file: str = ""
     position: int = 0
     registered_at: float = field(default_factory=time.time)
@@ -220,6 +250,8 @@ class Register:
         self._flags_lock = threading.Lock()
         self._lock = threading.Lock()
         self._dumps = 0
+        self.counters = CounterBook()
+        """The counts of each slave, which outlive its registrations."""
 
     def add(
         self,
@@ -234,13 +266,16 @@ class Register:
         user: str = "",
         password: StoredPassword | None = None,
         secret: bytes = b"",
-        peer: str = "",
+        client: Client = UNKNOWN_CLIENT,
         imposed: tuple[ImposedFilter, ...] = (),
     ) -> RegisteredSlave:
         """Register a slave with its filter, and return its entry in the register.
 
         A slave that registers again, with the same user, UUID, channel and secret, replaces its old entry and ends its
-        old dump. Raises AlreadyRegistered when the UUID or the server id belongs to another slave that is dumping.
+        old dump.
+
+        Raises AlreadyRegistered when the UUID or the server id belongs to another slave that is dumping. Raises
+        OldDumpRuns when that may be the dump of this very slave, which speaks version 1 and cannot prove that.
         """
         # A digest with a random key makes look-ups by it safe: their time tells nothing about the secret.
         owner = hmac.digest(self._key, secret, "sha256") if secret else secrets.token_bytes(32)
@@ -256,8 +291,11 @@ class Register:
             user=user,
             password=password,
             owner=owner,
-            peer=peer,
+            peer=client.peer,
+            protocol=client.protocol,
+            program_version=client.program_version,
             imposed=imposed,
+            counts=self.counters.counts_of(user, channel, uuid),
         )
         with self._lock:
             self._check_free(slave)
@@ -274,7 +312,8 @@ class Register:
         """Raise AlreadyRegistered when the slave's UUID or server id belongs to another slave that is dumping."""
         holder = self._dumping_uuids.get(slave.uuid_key)
         if holder is not None and holder.owner != slave.owner:
-            raise AlreadyRegistered(
+            both_are_old = holder.protocol == slave.protocol == UNVERSIONED
+            raise (OldDumpRuns if both_are_old else AlreadyRegistered)(
                 f"the server uuid {slave.uuid} is in use on channel {slave.channel!r} by {_described(holder)}, which "
                 "registered with another secret. If that is this slave, with a relay directory that is lost, "
                 f"{_WAIT_OR_UNREGISTER}; if not, give this one a server uuid of its own"
@@ -437,6 +476,7 @@ class Register:
             self._check_weight(slave, slave.change)
             self._dumps += 1
             slave.dump = self._dumps
+            self.counters.begin_dump(slave)
             slave.notify()
             slave.notify = notify
             self._idle_weight -= self._idle.pop(slave.slave_id, 0)
@@ -475,7 +515,7 @@ class Register:
         slave.file, slave.position = file, position
         slave.last_seen_at = time.time()
         if counts is not None:
-            slave.counts.add(counts)
+            self.counters.add(slave, counts)
 
     def all(self) -> list[RegisteredSlave]:
         """Return the registered slaves, in the order of their registration."""

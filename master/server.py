@@ -7,8 +7,8 @@ import contextlib
 import ctypes
 import resource
 import threading
-from collections.abc import Coroutine
-from concurrent.futures import ThreadPoolExecutor
+import time
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import grpc
@@ -24,6 +24,7 @@ from dumpfilter.master.limits import MAX_REQUEST, MAX_STREAMS, Kind, ServerLimit
 from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.messages import check_dump_request, check_filter
 from dumpfilter.master.metrics import MasterCollector
+from dumpfilter.master.pools import started_pool
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.sharing import SharedReader
 from dumpfilter.master.store import BinlogStore
@@ -49,6 +50,9 @@ _BOUNDS = {
     f"/{_HEALTH}/Watch": MethodBounds(kind=Kind.WATCH),
 }
 """The bounds of the methods whose requests are large, that last, or that take no time at all."""
+
+_DRAIN_POLL = 0.02
+"""The interval at which a master that drains its slaves looks whether their dumps have ended, seconds."""
 
 _END_SECONDS = 10.0
 """The time that a server which stops waits for its calls, beyond the time that they are given, seconds."""
@@ -107,18 +111,19 @@ class MasterServer:
         listen = listen or ListenAddress()
         warning = listen.check_exposure((config or MasterConfig()).users)
         if warning is not None:
-            log.warning(warning)
+            log.warning("insecure", reason=warning)
         self._limits = limits or ServerLimits()
         self._loop = asyncio.new_event_loop()
         self._loop.set_exception_handler(_log_unforeseen)
         self._thread = threading.Thread(target=self._run, name="grpc-loop", daemon=True)
-        self._decoders = ThreadPoolExecutor(_DECODERS, "grpc-decode")
+        self._decoders = started_pool(_DECODERS, "grpc-decode")
         self._probe: asyncio.Task[None] | None = None
         self._stopped = False
         self.reader = SharedReader(store, self._loop)
         self.service = DumpFilterService(
             self.reader, write_filter=write_filter, config=config, presplit=presplit, limits=self._limits
         )
+        self.service.drains.on_change.append(self._tell_drained)
         self._thread.start()
         try:
             self.port = self._wait(self._open(listen))
@@ -156,7 +161,7 @@ class MasterServer:
 
     async def _start(self) -> None:
         await self._server.start()
-        self._health.set(serving=True, readable=True)
+        self._health.set(serving=not self.service.drains.is_all, readable=True)
         self._probe = asyncio.create_task(self._look_at_binlog())
 
     async def _look_at_binlog(self) -> None:
@@ -188,6 +193,29 @@ class MasterServer:
             self.reader.caches,
             serving=lambda: self.is_serving and not service.stopping,
         )
+
+    def _tell_drained(self) -> None:
+        """Tell the health service whether all slaves are drained."""
+        serving = not self.service.drains.is_all
+        with contextlib.suppress(RuntimeError):
+            # After the end of the loop nobody asks for the health.
+            self._loop.call_soon_threadsafe(lambda: self._health.set(serving=serving))
+
+    def drain(self, seconds: float, interrupted: Callable[[], bool] = lambda: False) -> int:
+        """Send all slaves away, each after its current transaction, and wait until their dumps have ended.
+
+        The wait ends after ``seconds``, or as soon as ``interrupted`` returns true. Return the number of dumps that
+        still run. :meth:`stop` ends these inside a transaction.
+        """
+        deadline = time.monotonic() + seconds
+        self.service.drains.drain_all()
+        while (left := self._dumps) and time.monotonic() < deadline and not interrupted():
+            time.sleep(_DRAIN_POLL)
+        return left
+
+    @property
+    def _dumps(self) -> int:
+        return sum(bool(slave.dump) for slave in self.service.register.all())
 
     def check(self) -> None:
         """Raise ServerDied when the serving loop has ended, although nobody has stopped the server."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import grpc
 import structlog
 
+from dumpfilter import __version__
 from dumpfilter.errors import BinlogError, DumpfilterError, OptionError
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.convert import (
@@ -21,6 +22,7 @@ from dumpfilter.filter.convert import (
 from dumpfilter.master import dump as dumps
 from dumpfilter.master.access import Access, AccessDenied, TryLater
 from dumpfilter.master.config import MasterConfig
+from dumpfilter.master.drain import Applicant, Drains
 from dumpfilter.master.dump_start import DumpStart, check_boundary, start_at, start_of
 from dumpfilter.master.identity import uuid_of
 from dumpfilter.master.imposed import ImposedFilter, imposed_on
@@ -30,10 +32,17 @@ from dumpfilter.master.limits import (
     Seldom,
     ServerLimits,
 )
-from dumpfilter.master.messages import check_filter, check_registration, imposed_to_proto, slave_to_proto
+from dumpfilter.master.messages import (
+    check_filter,
+    check_registration,
+    imposed_to_proto,
+    protocol_of,
+    slave_to_proto,
+)
 from dumpfilter.master.refusals import Context, abort
-from dumpfilter.master.register import NotRegistered, Register, RegisteredSlave
+from dumpfilter.master.register import Client, NotRegistered, Register, RegisteredSlave
 from dumpfilter.master.sharing import Reader
+from dumpfilter.master.version1 import VERSION, as_version1
 from dumpfilter.printable import printable
 from dumpfilter.security.audit import audit
 from dumpfilter.v1 import dumpfilter_pb2 as pb
@@ -78,6 +87,8 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         self.limits = limits or ServerLimits()
         """The configuration in force. :meth:`reconfigure` replaces it."""
         self.access = Access(self.config.users)
+        self.drains = Drains()
+        self.drains.on_change.append(self._wake_drained)
         self._reconfiguring = threading.Lock()
         self._refusals = Seldom(most=REFUSALS_LOGGED)
         """The gate for the lines about refused calls, of which a stranger can cause thousands in a second."""
@@ -88,7 +99,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         """Register a slave, with the filter by which the master chooses events for it."""
         peer = context.peer()
         try:
-            slave = await self.reader.call(lambda: self._register(request, peer))
+            slave = await self.reader.serve(lambda: self._register(request, peer))
         except DumpfilterError as error:
             held = self._lines_held_back(error)
             if held is not None:
@@ -117,6 +128,8 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             channel=printable(slave.channel),
             user=printable(slave.user),
             rules=len(slave.filter.rules),
+            protocol=slave.protocol,
+            version=printable(slave.program_version),
             imposed=[printable(each.name) for each in slave.imposed],
         )
         fd = self.store.format_description
@@ -129,6 +142,8 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             server_version=fd.server_version,
             imposed=imposed_to_proto(slave.imposed),
             server_id=fd.header.server_id,
+            protocol=slave.protocol,
+            program_version=__version__,
         )
 
     def _lines_held_back(self, error: DumpfilterError) -> dict[str, int] | None:
@@ -145,8 +160,12 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
 
     def _register(self, request: pb.RegisterRequest, peer: str) -> RegisteredSlave:
         uuid = check_registration(request)
+        protocol = protocol_of(request)
         config = self.config
         password = self.access.check(request.user, request.password, peer=peer, secret=request.secret)
+        self.drains.check(
+            Applicant(request.server_id, uuid, request.user, request.host, peer, request.channel)
+        )
         imposed = imposed_on(config.imposed, server_id=request.server_id, user=request.user, peer=peer)
         slave = self.register.add(
             server_id=request.server_id,
@@ -159,7 +178,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             user=request.user,
             password=password,
             secret=request.secret,
-            peer=peer,
+            client=Client(peer, protocol, request.program_version),
             imposed=imposed,
         )
         if self.config is not config and self._no_longer_valid(slave) is not None:
@@ -168,6 +187,12 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
                 self.register.remove(slave.slave_id)
             return self._register(request, peer)
         return slave
+
+    def _wake_drained(self) -> None:
+        """Wake the dumps of drained slaves, which may be waiting for new events."""
+        for slave in self.register.all():
+            if self.drains.of(slave) is not None:
+                slave.notify()
 
     def check_reconfigurable(self, config: MasterConfig) -> None:
         """Raise OptionError for a configuration that a running master cannot take over: one without the last user."""
@@ -266,7 +291,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         try:
             async with contextlib.aclosing(dump.messages()) as messages:
                 async for message in messages:
-                    yield message
+                    yield as_version1(message) if slave.protocol == VERSION else message
         except DumpfilterError as error:
             log.warning(
                 "dump stopped",
@@ -308,7 +333,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         """Return the slaves that a client may know, or end the call of a stranger with UNAUTHENTICATED."""
         peer = context.peer()
         try:
-            return await self.reader.call(lambda: self._known_to(request, peer))
+            return await self.reader.serve(lambda: self._known_to(request, peer))
         except DumpfilterError as error:
             held = self._lines_held_back(error)
             if held is not None:
@@ -370,13 +395,14 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
     async def _answer(self, context: Context, call: Callable[[], T]) -> T:
         """Return what a function returns that may take long, or end the call with the function's error."""
         try:
-            return await self.reader.call(call)
+            return await self.reader.serve(call)
         except DumpfilterError as error:
             await abort(context, error)
 
     def _begin_dump(self, request: pb.DumpRequest, slave: RegisteredSlave, start: DumpStart) -> dumps.Dump:
         if request.chunk_size > MAX_CHUNK_SIZE:
             raise OptionError(f"chunk_size {request.chunk_size}: at most {MAX_CHUNK_SIZE}")
+        self.drains.check(slave)
         options = dumps.DumpOptions(
             once=request.once,
             chunk_size=request.chunk_size and max(request.chunk_size, self.limits.min_chunk_size),
@@ -385,7 +411,9 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             filter_version=request.filter_version,
             other_filters_before=request.other_filters_before,
         )
-        return dumps.Dump(self.reader, self.register, slave, start, options, presplit=self.presplit)
+        return dumps.Dump(
+            self.reader, self.register, slave, start, options, presplit=self.presplit, drains=self.drains
+        )
 
     def _place(self, place: pb.BinlogPosition) -> tuple[str, int]:
         """Check the binlog file and position from which a slave wants its new filter, and return them.

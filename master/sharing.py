@@ -14,7 +14,6 @@ import asyncio
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 from weakref import WeakValueDictionary
@@ -24,6 +23,7 @@ from dumpfilter.master.advance import DumpPlace, First, Step, step_from
 from dumpfilter.master.chunks import PlacedPlan
 from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.measurements import MEASURED, CacheState
+from dumpfilter.master.pools import started_pool
 from dumpfilter.master.store import BinlogStore
 
 T = TypeVar("T")
@@ -43,6 +43,12 @@ _SMALL = 64 << 10
 _WORKERS = 4
 """The threads that scan, decide and read. Two are enough for two processors; the others wait for the disk."""
 
+_SERVANTS = 8
+"""The threads for calls besides dumps. A call may wait a second for its turn to have a password checked."""
+
+_ANSWERED_IN_A_TURN = 128
+"""The most dumps that go on in one turn of the loop. A turn with thousands would keep health checks waiting."""
+
 _PLANNED_AT_ONCE = 2
 """The most groups of places that are planned at the same time."""
 
@@ -59,7 +65,7 @@ class Signal(Protocol):
 
 
 class Reader(Protocol):
-    """What a dump needs in order to read. Each method waits without blocking other dumps."""
+    """The reading for dumps. Each method waits without blocking other dumps."""
 
     store: BinlogStore
 
@@ -70,7 +76,10 @@ class Reader(Protocol):
         """Return the place at which other dumps with an equal future stand, or ``place`` if there is none."""
 
     async def call(self, function: Callable[[], T]) -> T:
-        """Call a function that may wait for the disk, and return its result."""
+        """Call a function that reads the binlog for a dump, and return its result."""
+
+    async def serve(self, function: Callable[[], T]) -> T:
+        """Call a function for another request than a dump, and return its result. No dump waits for the function."""
 
     async def step(self, place: DumpPlace, seconds: float, signal: Signal) -> Step | None:
         """Return the step from a place.
@@ -120,8 +129,10 @@ class _Request:
 
 @dataclass
 class CacheCounts:
-    """The uses of a cache since the master's start."""
+    """The size of a cache, and its uses since the master's start."""
 
+    entries: int = 0
+    bytes: int = 0
     hits: int = 0
     misses: int = 0
 
@@ -132,7 +143,8 @@ class SharedReader:
     def __init__(self, store: BinlogStore, loop: asyncio.AbstractEventLoop) -> None:
         self.store = store
         self._loop = loop
-        self._workers = ThreadPoolExecutor(_WORKERS, "dump-work")
+        self._workers = started_pool(_WORKERS, "dump-work")
+        self._servants = started_pool(_SERVANTS, "grpc-call")
         self._places: WeakValueDictionary[Hashable, DumpPlace] = WeakValueDictionary()
         self._steps: OrderedDict[DumpPlace, Step] = OrderedDict()
         self._messages = _Messages()
@@ -145,19 +157,18 @@ class SharedReader:
         self._planning = 0
         self._waiting: dict[_Request, None] = {}
         """The requests whose places are at the end of the binlog."""
+        self._answers: deque[tuple[asyncio.Future[_Found], _Found]] = deque()
+        """The dumps that must still be given their steps."""
+        self._answering = False
         self.step_counts = CacheCounts()
+        """The uses of the cache of steps, of which only the number is limited."""
         store.watcher.listener = self._grown
         store.on_forgotten = lambda files: self._later(lambda: self._forget_files(files))
 
     @property
     def message_counts(self) -> CacheCounts:
-        """The uses of the cache of messages."""
+        """The size and the uses of the cache of messages."""
         return self._messages.counts
-
-    @property
-    def message_bytes(self) -> int:
-        """The memory that the cache of messages takes, bytes."""
-        return self._messages.bytes
 
     def caches(self) -> dict[str, CacheState]:
         """Return the state of the caches, by name. Any thread may ask."""
@@ -165,17 +176,14 @@ class SharedReader:
         return {
             "steps": CacheState(len(self._steps), steps.hits, steps.misses),
             "chunks": CacheState(
-                self._messages.entries,
-                messages.hits,
-                messages.misses,
-                self.message_bytes,
-                MESSAGE_CACHE_BYTES,
+                messages.entries, messages.hits, messages.misses, messages.bytes, MESSAGE_CACHE_BYTES
             ),
         }
 
     def close(self) -> None:
         """End the threads."""
-        self._workers.shutdown(wait=True, cancel_futures=True)
+        for pool in (self._workers, self._servants):
+            pool.shutdown(wait=True, cancel_futures=True)
 
     def signal(self) -> LoopSignal:
         return LoopSignal(self._loop)
@@ -186,6 +194,9 @@ class SharedReader:
 
     async def call(self, function: Callable[[], T]) -> T:
         return await self._loop.run_in_executor(self._workers, function)
+
+    async def serve(self, function: Callable[[], T]) -> T:
+        return await self._loop.run_in_executor(self._servants, function)
 
     async def step(self, place: DumpPlace, seconds: float, signal: Signal) -> Step | None:
         assert isinstance(signal, LoopSignal)
@@ -259,17 +270,18 @@ class SharedReader:
         """Plan a group of requests whose places lie in one segment. Runs in a worker."""
         generation = self.store.watcher.generation
         group, firsts = self._group()
-        answers: list[tuple[_Request, _Found]] = []
-        for request in group:
-            try:
-                step = step_from(self.store, request.place, firsts.get(request))
-                if step is not None:
-                    self._make_small(step)
-                answers.append((request, step))
-            except Exception as error:
-                # The dumps that wait for the step raise the error, even one that nobody foresaw.
-                answers.append((request, error))
+        answers = [(request, self._found(request.place, firsts.get(request))) for request in group]
         self._later(lambda: self._planned(answers, generation))
+
+    def _found(self, place: DumpPlace, first: First | None) -> _Found:
+        try:
+            step = step_from(self.store, place, first)
+            if step is not None:
+                self._make_small(step)
+            return step
+        except Exception as error:
+            # The dumps that wait for the step raise the error, even one that nobody foresaw.
+            return error
 
     def _later(self, function: Callable[[], None]) -> None:
         try:
@@ -333,10 +345,19 @@ class SharedReader:
                 self._steps[place] = found
                 if len(self._steps) > _STEPS_KEPT:
                     self._steps.popitem(last=False)
-            for one in (*request.patient, *request.impatient):
-                _settle(one, found)
+            self._answers.extend((one, found) for one in (*request.patient, *request.impatient))
         self.store.watcher.watch(bool(self._waiting))
         self._enqueue(again)
+        if not self._answering:
+            self._answer_some()
+
+    def _answer_some(self) -> None:
+        """Answer some dumps now, and the others in later turns of the loop, so that other calls come between."""
+        for _ in range(min(_ANSWERED_IN_A_TURN, len(self._answers))):
+            _settle(*self._answers.popleft())
+        self._answering = bool(self._answers)
+        if self._answering:
+            self._loop.call_soon(self._answer_some)
 
     def _grown(self) -> None:
         self._later(self._plan_waiting)
@@ -373,13 +394,7 @@ class _Messages:
     def __init__(self) -> None:
         self._kept: OrderedDict[PlacedPlan, tuple[bytes, ...]] = OrderedDict()
         self._lock = threading.Lock()
-        self.bytes = 0
         self.counts = CacheCounts()
-
-    @property
-    def entries(self) -> int:
-        """The number of chunks in the cache."""
-        return len(self._kept)
 
     def get(self, piece: PlacedPlan) -> tuple[bytes, ...] | None:
         with self._lock:
@@ -397,17 +412,21 @@ class _Messages:
             with self._lock:
                 if piece not in self._kept:
                     self._kept[piece] = messages
-                    self.bytes += size
-                while self.bytes > MESSAGE_CACHE_BYTES:
+                    self._counted(1, size)
+                while self.counts.bytes > MESSAGE_CACHE_BYTES:
                     _, gone = self._kept.popitem(last=False)
-                    self.bytes -= sum(map(len, gone))
+                    self._counted(-1, -sum(map(len, gone)))
         return messages
 
     def remove_files(self, files: set[IndexedFile]) -> None:
         """Remove the messages with events of some files."""
         with self._lock:
             for piece in [piece for piece in self._kept if piece.source in files]:
-                self.bytes -= sum(map(len, self._kept.pop(piece)))
+                self._counted(-1, -sum(map(len, self._kept.pop(piece))))
+
+    def _counted(self, entries: int, size: int) -> None:
+        self.counts.entries += entries
+        self.counts.bytes += size
 
 
 def _made(piece: PlacedPlan, chunk_size: int) -> tuple[bytes, ...]:

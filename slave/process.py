@@ -29,7 +29,7 @@ from dumpfilter.slave.metrics import SlaveCollector
 from dumpfilter.slave.slave import Configured, Slave, SlaveOptions, Watching
 from dumpfilter.slave.state.source_info import SourceInfo
 
-log = structlog.get_logger("slave")
+log = structlog.get_logger("dumpfilter.slave")
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def run_slave(options: SlaveOptions, run: RunOptions, watching: Watching) -> Seq
         for source in run.sources:
             slave.prepare(source)
         for warning in slave.open():
-            log.warning(warning)
+            log.warning("filter options without a channel", reason=warning)
         if console is None and not slave.channels:
             raise OptionError(
                 "there is no channel: give --master, or --console-port and configure one by statements"

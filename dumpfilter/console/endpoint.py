@@ -17,7 +17,7 @@ from dumpfilter.options.port_file import write_port
 from dumpfilter.security.passwords import ConsolePassword
 from dumpfilter.security.tls import TlsSource
 
-log = structlog.get_logger()
+log = structlog.get_logger("dumpfilter.console")
 
 
 @dataclass(frozen=True)

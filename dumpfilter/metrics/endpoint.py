@@ -80,7 +80,7 @@ class MetricsEndpoint:
             permit="--metrics-insecure",
         )
         if warning is not None:
-            log.warning(warning)
+            log.warning("insecure", reason=warning)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from dumpfilter.binlog.event_time import commit_time
 from dumpfilter.binlog.events import MAGIC, EventHeader
@@ -109,6 +110,12 @@ class Receiver:
         member ``retrieved``, the set of received GTIDs, is brought up to date only when the file is written.
         """
         return self._info
+
+    @property
+    def first_relay_file(self) -> Path | None:
+        """The oldest file of the relay log. None before the first relay log file."""
+        files = self._relay_log.files
+        return self._relay_log.path(files[0]) if files else None
 
     def begin_stream(
         self,
@@ -238,10 +245,6 @@ class Receiver:
     def _prove(self, chunk: pb.Chunk) -> None:
         """Check a chunk's CRC32, its place in the stream and its filter version."""
         where = f"{chunk.file}: at {chunk.begin_position}"
-        if not chunk.crc32:
-            raise StreamError(
-                f"{where}: the master's chunks have no CRC32, so the master is of an older release: upgrade the master"
-            )
         if chunk.crc32 != chunk_crc32(chunk):
             raise StreamDamaged(f"{where}: a chunk of the stream is damaged (its CRC32 does not match)")
         wanted = self._awaited_version or self._version

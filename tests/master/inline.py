@@ -66,6 +66,9 @@ class InlineReader:
     async def call(self, function: Callable[[], T]) -> T:
         return function()
 
+    async def serve(self, function: Callable[[], T]) -> T:
+        return function()
+
     async def step(self, place: DumpPlace, seconds: float, signal: Signal) -> Step | None:
         assert isinstance(signal, Flag)
         step = None
