@@ -132,7 +132,7 @@ FAILED_CALLS = counter(
 SERVING = gauge("dumpfilter_master_serving", "1 while the gRPC server accepts calls, otherwise 0.")
 READABLE = gauge(
     "dumpfilter_master_binlog_readable",
-    "1 if the scrape could read the set's index file and open its newest binlog, otherwise 0.",
+    "1 if the scrape could open the newest binlog and read from it, otherwise 0.",
 )
 FILES = gauge("dumpfilter_master_binlog_files", "Files in the binlog set.")
 BYTES = gauge("dumpfilter_master_binlog_bytes", "Size of all files in the binlog set.")
@@ -150,7 +150,7 @@ CACHES: tuple[Reading[CacheState], ...] = (
     Reading(
         gauge(
             "dumpfilter_master_cache_bytes",
-            "Memory of a cache's entries. The cache segments holds scanned parts of binlogs, and the cache chunks "
+            "Memory of a cache's entries. The cache segments holds scanned parts of binlogs, and the cache chunks has "
             "messages that slaves share. The cache steps, with decisions, is bounded by its number of entries.",
             _CACHE,
         ),
