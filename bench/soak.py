@@ -81,7 +81,7 @@ def _wait_until_all_have(followers: Fleet, place: tuple[str, int]) -> float:
 def _wait_until_gone(pid: int, baseline: Usage) -> Usage:
     """Return the master's use of resources when its sockets are back at the baseline, or after a long time."""
     begin = time.monotonic()
-    while (used := usage(pid)).descriptors > baseline.descriptors:
+    while (used := usage(pid)).sockets > baseline.sockets:
         if time.monotonic() - begin > _GONE_SECONDS:
             break
         time.sleep(0.2)
