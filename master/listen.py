@@ -57,7 +57,7 @@ class ListenAddress:
             )
         return check_listener("the master", "--host", self.host, lacks, insecure=self.insecure)
 
-    def open_port(self, server: grpc.Server) -> int:
+    def open_port(self, server: grpc.Server | grpc.aio.Server) -> int:
         """Make a gRPC server listen here, and return the port. Raises OptionError when the address cannot be used."""
         try:
             if self.tls is None:

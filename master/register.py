@@ -7,10 +7,11 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
+from weakref import WeakValueDictionary
 
 from dumpfilter.dump import Counts
 from dumpfilter.errors import DumpfilterError
@@ -18,6 +19,7 @@ from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.subjects import Subjects
+from dumpfilter.master.counters import CounterBook
 from dumpfilter.master.imposed import ImposedFilter
 from dumpfilter.master.limits import Overloaded
 from dumpfilter.security.passwords import StoredPassword
@@ -44,6 +46,10 @@ _WAIT_OR_UNREGISTER = (
     "wait until the master has noticed that its connection is gone (half a minute), or let the master's operator "
     "give UNREGISTER REPLICA on the master's console"
 )
+
+
+def _nobody() -> None:
+    """Wake no dump, because none is running."""
 
 
 class NotRegistered(DumpfilterError):
@@ -151,12 +157,15 @@ class RegisteredSlave:
     imposed: tuple[ImposedFilter, ...] = ()
     """The filters that the master's operator imposes on the slave, besides the slave's own filter."""
     counts: Counts = field(default_factory=Counts)
+    """The counts of the slave over all its registrations."""
     file: str = ""
     position: int = 0
     registered_at: float = field(default_factory=time.time)
     last_seen_at: float = field(default_factory=time.time)
     dump: int = 0
     """The number of the dump that is sending events to the slave; 0 when no dump is running."""
+    notify: Callable[[], None] = field(default=_nobody, repr=False)
+    """The function that wakes the running dump, because its filter has changed or because it must end."""
     ended_by: DumpfilterError | None = None
     """The error with which a running dump ends, because the master's operator ended the registration."""
 
@@ -236,8 +245,13 @@ class Register:
         self._dumping: dict[str, int] = {}
         """The weights of the filters of the slaves that dump, by id."""
         self._dumping_weight = 0
+        self._shared_flags: WeakValueDictionary[Hashable, TableFlags] = WeakValueDictionary()
+        """The verdicts of the filters in use, by the definition of the filters."""
+        self._flags_lock = threading.Lock()
         self._lock = threading.Lock()
         self._dumps = 0
+        self.counters = CounterBook()
+        """The counts of each slave, which outlive its registrations."""
 
     def add(
         self,
@@ -281,6 +295,7 @@ class Register:
             protocol=client.protocol,
             program_version=client.program_version,
             imposed=imposed,
+            counts=self.counters.counts_of(user, channel, uuid),
         )
         with self._lock:
             self._check_free(slave)
@@ -325,6 +340,7 @@ class Register:
 
     def _forget(self, slave: RegisteredSlave) -> None:
         """Remove a slave, whose dump then ends."""
+        slave.notify()
         del self._slaves[slave.slave_id]
         self._owned.pop(slave.owned_key, None)
         self._idle_weight -= self._idle.pop(slave.slave_id, 0)
@@ -403,6 +419,7 @@ class Register:
                 self._check_weight(slave, change)
                 self._weigh(slave, change.weight)
             slave.change = change
+            slave.notify()
             if slave_id in self._idle:
                 self._become_idle(slave)
                 self._forget_idle()
@@ -423,20 +440,35 @@ class Register:
             for slave in self._slaves.values():
                 flags = self._flags(slave.filter, slave.imposed)
                 slave.change = replace(slave.change, flags=flags, version=slave.filter_version + 1)
+                slave.notify()
 
     def _flags(self, rule_filter: ReplicationFilter, imposed: tuple[ImposedFilter, ...]) -> TableFlags:
-        return TableFlags(
-            rule_filter,
-            self._subjects,
-            write_filter=self._write_filter,
-            imposed=[one.boundary for one in imposed],
-        )
+        """Return the verdicts of a slave's filters.
 
-    def begin_dump(self, slave: RegisteredSlave) -> int:
+        Slaves with equal filters share the object, and by it their chunks.
+        """
+        key = (
+            _definition(rule_filter),
+            None if self._write_filter is None else _definition(self._write_filter),
+            tuple((_definition(one.filter), one.on_undecided, one.name) for one in imposed),
+        )
+        with self._flags_lock:
+            found = self._shared_flags.get(key)
+            if found is None:
+                found = self._shared_flags[key] = TableFlags(
+                    rule_filter,
+                    self._subjects,
+                    write_filter=self._write_filter,
+                    imposed=[one.boundary for one in imposed],
+                )
+            return found
+
+    def begin_dump(self, slave: RegisteredSlave, notify: Callable[[], None] = _nobody) -> int:
         """Register a new dump for a slave and return its number. An earlier dump of the same slave then ends.
 
-        Raises NotRegistered when the slave has been forgotten meanwhile, and AlreadyRegistered when another slave with
-        its UUID or server id has begun to dump.
+        The register calls ``notify``, from any thread, when the slave's filter changes or the dump must end. Raises
+        NotRegistered when the slave has been forgotten meanwhile, and AlreadyRegistered when another slave with its
+        UUID or server id has begun to dump.
         """
         with self._lock:
             self._known(slave.slave_id)
@@ -444,6 +476,9 @@ class Register:
             self._check_weight(slave, slave.change)
             self._dumps += 1
             slave.dump = self._dumps
+            self.counters.begin_dump(slave)
+            slave.notify()
+            slave.notify = notify
             self._idle_weight -= self._idle.pop(slave.slave_id, 0)
             self._weigh(slave, slave.change.weight)
             self._dumping_uuids[slave.uuid_key] = slave
@@ -465,6 +500,7 @@ class Register:
         with self._lock:
             if slave.dump == dump:
                 slave.dump = 0
+                slave.notify = _nobody
                 self._release(slave)
                 if slave.slave_id in self._slaves:
                     self._become_idle(slave)
@@ -476,11 +512,10 @@ class Register:
 
     def progress(self, slave: RegisteredSlave, file: str, position: int, counts: Counts | None) -> None:
         """Record how far a slave's dump has come, and add the counts of its last chunk, for SHOW REPLICAS."""
-        with self._lock:
-            slave.file, slave.position = file, position
-            slave.last_seen_at = time.time()
-            if counts is not None:
-                slave.counts.add(counts)
+        slave.file, slave.position = file, position
+        slave.last_seen_at = time.time()
+        if counts is not None:
+            self.counters.add(slave, counts)
 
     def all(self) -> list[RegisteredSlave]:
         """Return the registered slaves, in the order of their registration."""
@@ -495,6 +530,11 @@ class Register:
     def of_user(self, user: str) -> list[RegisteredSlave]:
         """Return the registered slaves of a user, in the order of their registration."""
         return [slave for slave in self.all() if slave.user == user]
+
+
+def _definition(rule_filter: ReplicationFilter) -> Hashable:
+    """Return a value that is equal for filters that decide everything alike."""
+    return type(rule_filter), rule_filter.names, rule_filter.rules
 
 
 def _described(slave: RegisteredSlave) -> str:

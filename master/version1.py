@@ -14,15 +14,12 @@ from dumpfilter.v1 import dumpfilter_pb2 as pb
 VERSION = 1
 
 
-def for_version1(chunk: pb.Chunk) -> pb.Chunk:
-    """Add the fields that a slave of version 1 reads to a chunk, and return the chunk.
+def as_version1(message: bytes) -> bytes:
+    """Return a serialized chunk with the fields that a slave of version 1 reads.
 
     The other fields stay. A slave of version 1 passes over those that it does not know.
     """
-    more = fields_of_version1(chunk)
-    if more:
-        chunk.MergeFromString(more)
-    return chunk
+    return message + fields_of_version1(pb.Chunk.FromString(message))
 
 
 def fields_of_version1(chunk: pb.Chunk) -> bytes:

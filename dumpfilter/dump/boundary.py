@@ -14,7 +14,7 @@ XA COMMIT and XA ROLLBACK hold nothing but an xid. They pass even when the prepa
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -77,6 +77,12 @@ class BoundaryPass:
         self.flags = flags
         self._inside = inside
         self._pending: list[_Pending] = []
+
+    def fork(self) -> BoundaryPass:
+        """Return an independent copy."""
+        fork = BoundaryPass(self.flags, inside=self._inside)
+        fork._pending = [replace(one, tables=one.tables.copy()) for one in self._pending]
+        return fork
 
     def apply(
         self,

@@ -7,6 +7,8 @@ notes that every slave is sent a part of the transaction. If an imposed filter d
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import numpy as np
 import numpy.typing as npt
 
@@ -37,6 +39,17 @@ class DroppedParts:
         self._parts = SentParts()
         self._is_sent = False
         """Whether a part of the transaction that goes on in the next segment has been sent."""
+
+    def fork(self) -> DroppedParts:
+        """Return an independent copy."""
+        fork = DroppedParts(self.flags)
+        fork._parts, fork._is_sent = self._parts.fork(), self._is_sent
+        return fork
+
+    @property
+    def key(self) -> Hashable:
+        """A value that is equal for objects that decide alike about all later segments, between two transactions."""
+        return self._parts.key
 
     def decide(
         self,

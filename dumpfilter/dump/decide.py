@@ -248,6 +248,21 @@ def copy_of(walk: Walk) -> Walk:
     return Walk(walk.state.copy(), walk.head.copy(), walk.context.copy())
 
 
+def trimmed(walk: Walk) -> Walk:
+    """Return a copy of a walk whose arrays have no room beyond the buffered events."""
+    state = walk.state[0]
+    return Walk(
+        walk.state.copy(), walk.head[: state["heads"]].copy(), walk.context[: state["contexts"]].copy()
+    )
+
+
+def copy_into(walk: Walk, trimmed_walk: Walk) -> None:
+    """Write a result of :func:`trimmed` into a walk that has room for its buffered events."""
+    walk.state[:] = trimmed_walk.state
+    walk.head[: len(trimmed_walk.head)] = trimmed_walk.head
+    walk.context[: len(trimmed_walk.context)] = trimmed_walk.context
+
+
 def enlarged(walk: Walk) -> Walk:
     """Return a copy of a walk whose arrays have room for twice as many buffered events."""
     return Walk(

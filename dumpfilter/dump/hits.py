@@ -5,6 +5,7 @@ The slave never sees dropped events, but ``performance_schema.replication_applie
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -48,12 +49,33 @@ class _OpenTransaction:
         return not self.buffered and not self.counts.any()
 
 
+class _Scratch(threading.local):
+    """The array that the compiled code fills, one for each thread of the operating system."""
+
+    def __init__(self) -> None:
+        self.found: npt.NDArray[np.int64] = np.empty((1024, HIT_COLUMNS), np.int64)
+
+
+_scratch = _Scratch()
+
+
 class HitCounter:
     """Lists the hits (uses of filter rules) by events that the master drops from one stream, segment by segment."""
 
     def __init__(self) -> None:
         self._open = _OpenTransaction()
-        self._found: npt.NDArray[np.int64] = np.empty((1024, HIT_COLUMNS), np.int64)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no hits wait for the end of a transaction."""
+        return self._open.is_empty
+
+    def fork(self) -> HitCounter:
+        """Return an independent counter at the same place."""
+        fork = HitCounter()
+        # Each call of find() makes a new object and leaves this one unchanged.
+        fork._open = self._open
+        return fork
 
     def find(
         self,
@@ -121,7 +143,7 @@ class HitCounter:
     ) -> npt.NDArray[np.int64]:
         while True:
             count = K.list_hits(
-                _roles_for_hits(segment),
+                roles_for_hits(segment),
                 segment.subject,
                 segment.offset,
                 decided.transactions,
@@ -131,11 +153,11 @@ class HitCounter:
                 flags.hits(),
                 flags.drops_hits,
                 not_dropped,
-                self._found,
+                _scratch.found,
             )
-            if count <= len(self._found):
-                return self._found[:count].copy()
-            self._found = np.empty((2 * count, HIT_COLUMNS), np.int64)
+            if count <= len(_scratch.found):
+                return _scratch.found[:count].copy()
+            _scratch.found = np.empty((2 * count, HIT_COLUMNS), np.int64)
 
 
 def _hits_of(transaction: int, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -166,7 +188,7 @@ def _settle(
     return still_buffered, counts
 
 
-def _roles_for_hits(segment: Segment) -> npt.NDArray[np.uint8]:
+def roles_for_hits(segment: Segment) -> npt.NDArray[np.uint8]:
     """Return the role of each event, with XA COMMIT and XA ROLLBACK treated like BEGIN and COMMIT.
 
     A slave's applier asks no filter rule about XA COMMIT and XA ROLLBACK, so these statements must not count as hits.

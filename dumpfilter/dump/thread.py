@@ -8,6 +8,8 @@ the split job and the filtering of files all use these two.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +23,7 @@ from dumpfilter.dump.boundary import BoundaryPass
 from dumpfilter.dump.boundary_xa import DroppedParts
 from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, ChunkPlan, Counts, ReadAt
 from dumpfilter.dump.decide import FLAG_SEND, RANGE_OFFSET, RANGE_PATCH, REPLACED, rows_of
-from dumpfilter.dump.exclusion import Exclusion
+from dumpfilter.dump.exclusion import Exclusion, SegmentOrigins
 from dumpfilter.dump.gaps import find_gaps
 from dumpfilter.dump.hits import NO_HITS, HitCounter
 from dumpfilter.dump.payload import FilteredPayloads, PayloadFilter
@@ -71,6 +73,7 @@ class DumpThread:
         self._flags = flags
         self._origin = origin
         self._change: _FilterChange | None = None
+        self._sources = sources
         self._exclusion = Exclusion(sources, exclude)
         self._walker = SegmentWalker(chunk_size)
         self._xa_ends = XaEnds(other_filters_before=other_filters_before)
@@ -92,6 +95,71 @@ class DumpThread:
     def in_transaction(self) -> bool:
         """Whether the last segment ended inside a transaction, so that the filter cannot change yet."""
         return self._walker.in_transaction
+
+    def fork(self) -> DumpThread:
+        """Return an independent thread at the same place.
+
+        The fork plans the same segments alike. It shares nothing that changes with this thread, so that both may plan
+        at the same time.
+        """
+        fork = copy(self)
+        fork._walker = self._walker.fork()
+        fork._xa_ends = self._xa_ends.fork()
+        fork._hits = self._hits.fork()
+        # A payload filter remembers nothing between two segments.
+        fork._payloads = None
+        fork._boundary = None if self._boundary is None else self._boundary.fork()
+        fork._dropped_parts = None if self._dropped_parts is None else self._dropped_parts.fork()
+        return fork
+
+    def leaving_out(self, exclusion: Exclusion | None, origin: OriginFilter | None) -> DumpThread:
+        """Return a fork that leaves out other transactions: those of ``exclusion``, and those that ``origin`` drops.
+
+        If a changed filter waits for the next transaction boundary, ``origin`` counts from there on.
+        """
+        fork = self.fork()
+        fork._exclusion = exclusion or Exclusion(self._sources, None)
+        if fork._change is None:
+            fork._origin = origin
+        else:
+            fork._change = fork._change._replace(origin=origin)
+        return fork
+
+    @property
+    def key(self) -> Hashable | None:
+        """A value that is equal for threads that plan alike from here on; None inside a transaction.
+
+        Threads with equal keys give equal plans for equal segments of one file. The key does not name the file. Slaves
+        have different keys if they name different GTID sets or server ids, which :meth:`key_for` often overlooks.
+        """
+        return self._key((self._origin, self._exclusion.key))
+
+    def key_for(self, segment: Segment) -> Hashable | None:
+        """Return a value that is equal for threads that plan alike one segment of one file; None inside a transaction.
+
+        The value disregards the GTIDs that a slave has, and the servers that a slave ignores, if the segment has none
+        of them.
+        """
+        concerns = self._exclusion.concerns(SegmentOrigins(segment), self._origin)
+        return self._key((self._origin, self._exclusion.key) if concerns else None)
+
+    def _key(self, exclusion: Hashable) -> Hashable | None:
+        if self.in_transaction or self._buffered_events or not self._hits.is_empty:
+            return None
+        parts = self._dropped_parts
+        return (
+            self._flags,
+            exclusion,
+            self._change,
+            self.filter_version,
+            self._walker.chunk_size,
+            self._xa_ends.key,
+            # Boundary filters that the slave no longer has do not decide about later segments.
+            parts.key if parts is not None and parts.flags is self._flags else None,
+            self._relay_rotate,
+            self._resume,
+            self.position,
+        )
 
     def change_filter(
         self,
@@ -139,10 +207,7 @@ class DumpThread:
             return self._plan(segment.before(error.transaction), first)
 
     def _plan(self, segment: Segment, first: int) -> list[ChunkPlan]:
-        if self._change is not None and not self.in_transaction:
-            self._flags, self._origin, self.filter_version, unseen_before = self._change
-            self._xa_ends.other_filters_before |= unseen_before
-            self._change = None
+        self._take_up_change()
         txn_subject, txn_source, dropped = self._exclusion.apply(segment, self._origin)
         if self._relay_rotate == segment.start:
             txn_subject = txn_subject.copy()
@@ -175,6 +240,52 @@ class DumpThread:
         if self._flags.has_hits:
             hits = self._hits.find(segment, txn_subject, decided, self._walker, self._flags, payloads.hits)
         return self._plans(segment, decided, payloads, txn_source, dropped, hits)
+
+    def _take_up_change(self) -> None:
+        if self._change is not None and not self.in_transaction:
+            self._flags, self._origin, self.filter_version, unseen_before = self._change
+            self._xa_ends.other_filters_before |= unseen_before
+            self._change = None
+
+    @property
+    def flags(self) -> TableFlags:
+        """The verdicts of the filter in force."""
+        return self._flags
+
+    @property
+    def chunk_size(self) -> int:
+        """The bytes of events after which a chunk ends."""
+        return self._walker.chunk_size
+
+    @property
+    def resume(self) -> int:
+        """The last transaction boundary at or before :attr:`position`."""
+        return self._resume
+
+    def decides_by_flags(self, segment: Segment, origins: SegmentOrigins) -> bool:
+        """Take up a change of filter, and tell whether nothing but :attr:`flags` decides about a segment.
+
+        The segment must begin and end between two transactions. Other segments need :meth:`plan`.
+        """
+        if self.in_transaction:
+            return False
+        self._take_up_change()
+        return not (
+            self._flags.boundary
+            or (segment.payloads and self._flags.is_on)
+            or self._relay_rotate == segment.start
+            or self._xa_ends.concerns(segment)
+            or self._exclusion.concerns(origins, self._origin)
+        )
+
+    def advance(self, segment: Segment, first: int, position: int, resume: int) -> None:
+        """Go on after a segment that was decided from transaction number ``first`` on, by :attr:`flags` alone.
+
+        The thread goes on at ``position``. The last boundary at or before this place is ``resume``.
+        """
+        if segment.prepared or segment.earlier_ends:
+            self._xa_ends.note(segment, first, self._sends)
+        self.position, self._resume = position, resume
 
     def _first_transaction(self, segment: Segment) -> int:
         assert self.position is not None

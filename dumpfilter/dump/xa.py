@@ -18,7 +18,7 @@ docs/xa.md describes the rule for users.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,17 @@ class SentParts:
 
     def __init__(self) -> None:
         self._is_sent: dict[Xid, bool] = {}
+
+    def fork(self) -> SentParts:
+        """Return an independent copy."""
+        fork = SentParts()
+        fork._is_sent = self._is_sent.copy()
+        return fork
+
+    @property
+    def key(self) -> Hashable:
+        """A value that is equal for equal decisions about the same xids."""
+        return frozenset(self._is_sent.items()) if self._is_sent else None
 
     def __bool__(self) -> bool:
         return bool(self._is_sent)
@@ -70,6 +81,23 @@ class XaEnds:
         self.other_filters_before = other_filters_before
         self._parts = SentParts()
 
+    def fork(self) -> XaEnds:
+        """Return an independent copy."""
+        fork = XaEnds(other_filters_before=self.other_filters_before)
+        fork._parts = self._parts.fork()
+        return fork
+
+    @property
+    def key(self) -> Hashable:
+        """A value that is equal for objects that decide alike about all later segments."""
+        return self.other_filters_before, self._parts.key
+
+    def concerns(self, segment: Segment) -> bool:
+        """Tell whether :meth:`decide` could change anything in a segment."""
+        return bool(self._parts and segment.earlier_ends) or bool(
+            self.other_filters_before and segment.xa_ends
+        )
+
     def decide(
         self,
         segment: Segment,
@@ -82,7 +110,7 @@ class XaEnds:
         Only transactions from number ``first`` on are decided. ``is_sent`` takes the number of a table or statement and
         tells whether the filter in force sends its events.
         """
-        if not (self._parts and segment.earlier_ends) and not (self.other_filters_before and segment.xa_ends):
+        if not self.concerns(segment):
             return txn_subject
         txn_subject = txn_subject.copy()
         ends: dict[int, Xid | None] = dict(segment.earlier_ends)

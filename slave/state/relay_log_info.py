@@ -72,6 +72,6 @@ class RelayLogInfoFile:
         file."""
         return state_file.load(self.path, NAME, RelayLogInfo) or RelayLogInfo()
 
-    def save(self, info: RelayLogInfo) -> None:
-        """Replace the content of ``relay-log.info`` atomically, without waiting for the disk."""
-        state_file.save(self.path, NAME, info, synced=False)
+    def save(self, info: RelayLogInfo, *, synced: bool = False) -> None:
+        """Replace the content of ``relay-log.info`` atomically. With ``synced`` wait until it is on the disk."""
+        state_file.save(self.path, NAME, info, synced=synced)

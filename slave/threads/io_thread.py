@@ -15,6 +15,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -38,6 +39,7 @@ from dumpfilter.errors import (
 )
 from dumpfilter.filter.convert import names_from_proto, names_to_proto
 from dumpfilter.printable import printable
+from dumpfilter.slave.state.counters_info import ChannelCounters
 from dumpfilter.slave.state.master_info import MasterInfo
 from dumpfilter.slave.threads.backoff import Backoff
 from dumpfilter.slave.threads.connection import explain_failure, open_channel
@@ -121,13 +123,14 @@ class IoThread:
         on_chunk: Callable[[pb.Chunk], None] = lambda chunk: None,
         on_connect: Callable[[rpc.DumpFilterStub, pb.RegisterResponse], None] = lambda stub, answer: None,
         on_damage: Callable[[RelayLogDamaged], bool] = lambda damage: False,
+        counters: ChannelCounters | None = None,
     ) -> None:
         self._options = options
         self._receiver = receiver
         self._on_chunk = on_chunk
         self._on_connect = on_connect
         self._on_damage = on_damage
-        self.received = Received()
+        self.received = Received(counters)
         self._backoff = Backoff(options.connect_retry)
         self._stop = threading.Event()
         self._lock = threading.Lock()
@@ -173,7 +176,7 @@ class IoThread:
             # The thread may be waiting for an unreachable master's answer to Register. This call holds the lock, and
             # without cancelling it the change of filter would have to wait for the call's timeout.
             self._cancel()
-        with self._registering, self._receiver.rewinding(to):
+        with self._registering, self._cancelled_by_an_error(), self._receiver.rewinding(to):
             self._options = replace(self._options, filter=definition)
             registration = self._registration
             if registration is None:
@@ -186,6 +189,15 @@ class IoThread:
             else:
                 self.filter_version = version
                 self._receiver.await_version(version)
+
+    @contextmanager
+    def _cancelled_by_an_error(self) -> Iterator[None]:
+        """Cancel the dump when the block raises. The receiver would discard the rest of that dump in any case."""
+        try:
+            yield
+        except BaseException:
+            self._cancel()
+            raise
 
     def set_filter(self, definition: pb.FilterDefinition) -> None:
         """Set the filter that the slave sends to the master when it registers. The thread must not be running."""
@@ -204,7 +216,8 @@ class IoThread:
             answer = registration.stub.ChangeFilter(request, timeout=_REGISTER_TIMEOUT)
         except grpc.RpcError as error:
             log.warning(
-                "the master did not change the filter in the running dump; the slave registers again",
+                "filter not changed in the running dump",
+                hint="the slave registers again",
                 master=self._options.address,
                 status=error.code().name,
                 reason=error.details(),
@@ -282,7 +295,7 @@ class IoThread:
                 self.last_error = ""
                 call = self._begin_dump(stub, answer)
             self._on_connect(stub, answer)
-            self.received.connections += 1
+            self.received.connected()
             self.state = _RECEIVING
             try:
                 ended = self._receive(call)
@@ -456,6 +469,7 @@ class IoThread:
             return
         options = self._options
         self.last_error, self.last_error_at = reason, time.time()
+        self.received.lost(reason)
         self.state = _WAITING
         wait = self._backoff.next()
         attempts = self._backoff.attempts

@@ -1,0 +1,202 @@
+"""A thousand slaves for ten minutes: slow ones, lost connections, changed filters, rotations. Nothing may leak."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import time
+from collections import Counter
+from functools import cache
+from typing import Any
+
+from bench import _filters
+from bench._common import OUT, Options, Report, master
+from bench._fleet import Fleet, asking_for_health, fleet
+from bench._growing import GrowingSet
+from bench._process import Usage, usage
+from bench._reference import Reference
+from bench._soak_process import SoakJob
+
+_MODULE = "bench._soak_process"
+_COMMITS_A_SECOND = 4.0
+_BURST = 12
+"""The commits of a burst, which come one right after the other. One commit in 20 begins a burst."""
+_ROTATIONS = 10
+_SAMPLES = 60
+_CATCH_UP_SECONDS = 180.0
+_GONE_SECONDS = 90.0
+"""The time that the master has to notice that connections have gone silent, seconds."""
+_MB = 1e6
+_USUAL_SECONDS = 600.0
+_WARM_UP = 20
+"""The slaves that come and go before the baseline is taken. They compile kernels and start pools of threads."""
+
+
+class _Life:
+    """The life of a growing set: commits, bursts and rotations, and the samples of the master's use of resources."""
+
+    def __init__(self, growing: GrowingSet, pid: int, seconds: float) -> None:
+        self._growing = growing
+        self._pid = pid
+        self._seconds = seconds
+        self._random = random.Random(14)
+        self.samples: list[tuple[float, Usage]] = []
+
+    def run(self, followers: Fleet) -> None:
+        """Commit for the given time. Raises SystemExit when a slave ends with an error."""
+        begin = time.monotonic()
+        rotate_at = sample_at = begin
+        number = 0
+        while (now := time.monotonic()) < begin + self._seconds:
+            if now >= sample_at:
+                self.samples.append((now - begin, usage(self._pid)))
+                sample_at += self._seconds / _SAMPLES
+                errors = [error for answer in followers.ask("state") for error in answer["errors"]]
+                if errors:
+                    raise SystemExit(f"{len(errors)} slaves ended, the first one with: {errors[0]}")
+            if now >= rotate_at + self._seconds / _ROTATIONS:
+                rotate_at = now
+                self._growing.rotate()
+            for _ in range(_BURST if self._random.random() < 1 / 20 else 1):
+                self._commit()
+            number += 1
+            time.sleep(max(0.0, begin + number / _COMMITS_A_SECOND - time.monotonic()))
+
+    def _commit(self) -> None:
+        number = len(self._growing.marks)
+        self._growing.commit(
+            f"shop_{number % 20:02}", f"table_{number * 7 % 50:03}", others=self._random.randrange(5)
+        )
+
+
+def _wait_until_all_have(followers: Fleet, place: tuple[str, int]) -> float:
+    begin = time.monotonic()
+    while behind := sum(followers.ask("behind", *place)):
+        if time.monotonic() - begin > _CATCH_UP_SECONDS:
+            raise SystemExit(f"{behind} slaves have not reached {place} after {_CATCH_UP_SECONDS:.0f} s")
+        time.sleep(0.2)
+    return time.monotonic() - begin
+
+
+def _wait_until_gone(pid: int, baseline: Usage) -> Usage:
+    """Return the master's use of resources when its sockets are back at the baseline, or after a long time."""
+    begin = time.monotonic()
+    while (used := usage(pid)).descriptors > baseline.descriptors:
+        if time.monotonic() - begin > _GONE_SECONDS:
+            break
+        time.sleep(0.2)
+    return used
+
+
+def _check(results: list[dict[str, Any]], growing: GrowingSet) -> Counter[str]:
+    """Compare each slave with the plain pass over the finished set. Return what was checked, by way of life."""
+    reference = Reference(growing.index)
+    digest_of = cache(lambda pieces: reference.digest(list(pieces)))
+    marks_of = cache(lambda pieces: _marks(growing, pieces))
+    checked: Counter[str] = Counter()
+    for result in results:
+        who = f"{result['life']} slave {result['number']}"
+        if result["error"]:
+            raise SystemExit(f"{who}: {result['error']}")
+        *changes, (last, _) = result["pieces"]
+        pieces = ((0, ("", 0)), *((number, tuple(place)) for number, place in changes), (last, growing.end))
+        digest, size, sent = digest_of(pieces)
+        expected = {
+            "place": list(growing.end),
+            "digest": digest,
+            "size": size,
+            "transactions": growing.transactions,
+            "dropped": growing.transactions - sent,
+            "marks": marks_of(pieces),
+        }
+        for name, value in expected.items():
+            if result[name] != value:
+                found = len(result[name]) if name == "marks" else result[name]
+                wanted = len(value) if name == "marks" else value
+                raise SystemExit(f"{who}: {name} is {found}, not {wanted} ({len(changes)} changes of filter)")
+        checked[result["life"]] += 1
+        checked["vanished"] += result["vanished"]
+        checked["changes"] += len(changes)
+        checked["chunks"] += result["chunks"]
+        checked["lost"] += len(result["lost"]) if result["life"] != "vanishing" else 0
+    return checked
+
+
+def _marks(growing: GrowingSet, pieces: tuple[tuple[int, tuple[str, int]], ...]) -> list[int]:
+    """Return the marks that a slave must have, by the rules of its filters alone."""
+    found = []
+    for mark in growing.marks:
+        filters = [number for number, end in pieces[1:] if (mark.file, mark.position) < end]
+        if _filters.sends(filters[0], mark.schema, mark.table):
+            found.append(mark.number)
+    return found
+
+
+def run(options: Options) -> bool:
+    directory = OUT / "soak"
+    shutil.rmtree(directory, ignore_errors=True)
+    growing = GrowingSet(directory)
+    count, scale = options.followers, min(1.0, options.seconds / _USUAL_SECONDS)
+    report = Report("soak", f"{count} slaves live through {options.seconds:.0f} s of disturbances", 0)
+    # A slave that comes back after it vanished needs a second place until the master has ended its old dump.
+    with (
+        master(growing.index, "--max-dumps", str(count + count // 10)) as (address, pid),
+        asking_for_health(address) as health,
+    ):
+        with fleet(SoakJob(address, _WARM_UP), module=_MODULE) as few:
+            few.wait_until_begun()
+            _wait_until_all_have(few, growing.end)
+            few.finish()
+        time.sleep(1.0)
+        baseline = usage(pid)
+        with fleet(SoakJob(address, count, scale=scale), module=_MODULE) as followers:
+            connected = followers.wait_until_begun()
+            life = _Life(growing, pid, options.seconds)
+            life.run(followers)
+            followers.ask("settle")
+            caught_up = _wait_until_all_have(followers, growing.end)
+            results = followers.finish()
+        gone = _wait_until_gone(pid, baseline)
+    growing.close()
+    checked = _check(results, growing)
+    _describe(report, life.samples, checked, growing)
+    report.row(
+        "connected", connected, f"{connected:.1f} s; the last ones caught up in {caught_up:.1f} s at the end"
+    )
+    report.row(
+        "longest answer of the health check",
+        health.longest,
+        f"{health.longest * 1e3:.0f} ms of {health.asked}",
+    )
+    for name, used in (("before", baseline), ("after", gone)):
+        report.row(
+            f"the master {name}",
+            used.rss / _MB,
+            f"{used.rss / _MB:.0f} MB, {used.threads} threads, {used.sockets} sockets, {used.files} other files",
+        )
+    report.target("slaves with exactly their events, position and GTIDs", len(results), count)
+    report.target("connections that the master ended", checked["lost"], 0, at_most=True)
+    report.target("sockets left over", gone.sockets - baseline.sockets, 0, at_most=True)
+    # The master keeps binlog files open that it has served.
+    begun = len(growing.files) - 1
+    report.target("files left open beside binlogs", gone.files - baseline.files - begun, 0, at_most=True)
+    report.target("threads at the end", gone.threads, 40, at_most=True)
+    early = life.samples[len(life.samples) // 4][1].rss
+    report.target("memory at the end / after a quarter", life.samples[-1][1].rss / early, 1.1, at_most=True)
+    report.target("health checks without an answer", health.failed, 0, at_most=True)
+    return report.print()
+
+
+def _describe(
+    report: Report, samples: list[tuple[float, Usage]], checked: Counter[str], growing: GrowingSet
+) -> None:
+    seconds, cpu = samples[-1][0] - samples[0][0], samples[-1][1].cpu - samples[0][1].cpu
+    report.row(
+        "the set", growing.transactions, f"{growing.transactions} transactions in {len(growing.files)} files"
+    )
+    report.row("disturbances", checked["vanished"], ", ".join(f"{v} {k}" for k, v in checked.items()))
+    report.row("the master's processor", cpu / seconds, f"{cpu / seconds:.3f} cores")
+    series = [f"{used.rss / _MB:.0f}" for _, used in samples[:: max(1, len(samples) // 30)]]
+    report.row("memory, MB", samples[-1][1].rss / _MB, " ".join(series))
+    threads = [used.threads for _, used in samples]
+    report.row("threads", max(threads), f"at most {max(threads)}")

@@ -1,0 +1,140 @@
+"""Forks of a dump thread plan alike and disturb nothing, and threads with equal keys plan alike."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dumpfilter.binlog.format import Family, NameRules
+from dumpfilter.binlog.gtid_sources import add_run, empty_set
+from dumpfilter.dump import DumpThread
+from dumpfilter.filter import Filter, Rule
+from dumpfilter.filter.boundary import BoundaryFilter, OnUndecided
+from dumpfilter.filter.flags import TableFlags
+from dumpfilter.filter.origin import OriginFilter
+from tests.dump.plans import ScannedFile, scanned, values
+from tests.strategies import binlogs, rules
+from tests.support import RECORDED
+
+_RECORDINGS = {str(path): path.read_bytes() for path in RECORDED}
+BINLOGS = st.one_of(
+    st.sampled_from(sorted(_RECORDINGS)).map(_RECORDINGS.__getitem__),
+    binlogs(odd=True).map(lambda made: made.data),
+)
+
+
+def _flags(file: ScannedFile, own: list[Rule], imposed: list[Rule]) -> TableFlags:
+    names = NameRules(_family(file))
+    boundary = [BoundaryFilter(Filter(imposed, names=names), OnUndecided.DROP, name="x")] if imposed else []
+    return TableFlags(Filter(own, names=names), file.subjects, imposed=boundary)
+
+
+def _family(file: ScannedFile) -> Family:
+    return file.file.format_description.family
+
+
+def _sizes(draw: st.DrawFn, data: bytes) -> int:
+    return draw(st.sampled_from([1, 300, len(data) // 3 + 1, 1 << 20]))
+
+
+@st.composite
+def _files(draw: st.DrawFn) -> ScannedFile:
+    data = draw(BINLOGS)
+    return scanned(data, _sizes(draw, data))
+
+
+_OWN = rules()
+_IMPOSED = st.one_of(
+    st.just([]), rules().map(lambda given: [rule for rule in given if not rule.kind.is_rewrite])
+)
+_CHUNK_SIZES = st.sampled_from([1, 500, 1 << 18])
+
+
+@settings(max_examples=60, deadline=None)
+@given(file=_files(), own=_OWN, imposed=_IMPOSED, chunk_size=_CHUNK_SIZES, excluded=st.integers(0, 5))
+def test_forks(
+    file: ScannedFile, own: list[Rule], imposed: list[Rule], chunk_size: int, excluded: int
+) -> None:
+    """A fork plans like a thread that was never forked, and leaves the original unchanged."""
+    flags = _flags(file, own, imposed)
+    exclude = empty_set(_family(file))
+    for segment in file.segments[:1]:
+        for source, number in zip(segment.txn_source.tolist(), segment.txn_number.tolist(), strict=True):
+            if source >= 0 and number <= excluded:
+                add_run(exclude, file.sources.key(source, _family(file)), number, number)
+    alone, forked = (file.thread(flags, chunk_size=chunk_size, exclude=exclude) for _ in range(2))
+    for number, segment in enumerate(file.segments):
+        assert forked.key == alone.key
+        assert (alone.key is None) >= alone.in_transaction
+        first, second = forked.fork(), forked.fork()
+        assert first.key == second.key == forked.key
+        expected = values(alone.plan(segment))
+        assert values(first.plan(segment)) == expected
+        first.change_filter(_flags(file, [], []), 9)
+        assert values(second.plan(segment)) == expected
+        assert forked.position == (second.position if segment.start == segment.end else segment.start)
+        assert values(forked.plan(segment)) == expected
+        if number % 2:
+            forked = second
+
+
+@settings(max_examples=60, deadline=None)
+@given(file=_files(), own=_OWN, imposed=_IMPOSED, data=st.data())
+def test_equal_keys(file: ScannedFile, own: list[Rule], imposed: list[Rule], data: st.DataObject) -> None:
+    """Threads that began at different places have equal keys where neither has an open or prepared transaction."""
+    flags = _flags(file, own, imposed)
+    boundaries = sorted({segment.start for segment in file.segments if not segment.continues})
+    if not boundaries:
+        return
+    one = file.thread(flags)
+    other = file.thread(flags, position=data.draw(st.sampled_from(boundaries), label="start"))
+    prepared: object = None
+    for segment in file.segments:
+        if one.position == other.position and not one.in_transaction and not prepared:
+            assert one.key == other.key is not None
+            assert hash(one.key) == hash(other.key)
+        expected = values(one.plan(segment))
+        if segment.start == other.position:
+            found = values(other.plan(segment))
+            assert prepared or found == expected
+        prepared = segment.prepared
+    assert one.position == other.position
+
+
+def test_different_keys() -> None:
+    """Everything that changes later plans changes the key."""
+    file = scanned(_RECORDINGS[sorted(_RECORDINGS)[0]], 1 << 20)
+    flags = _flags(file, [], [])
+    exclude = empty_set(_family(file))
+    add_run(exclude, file.sources.key(0, _family(file)), 1, 7)
+    threads = [
+        file.thread(flags),
+        file.thread(_flags(file, [], [])),
+        file.thread(flags, chunk_size=7),
+        file.thread(flags, exclude=exclude),
+        file.thread(flags, origin=OriginFilter(frozenset({7}))),
+        file.thread(flags, other_filters_before=True),
+        file.thread(flags, position=len(file.file.data)),
+    ]
+    changed = file.thread(flags)
+    changed.change_filter(flags, 2)
+    assert len({thread.key for thread in [*threads, changed]}) == len(threads) + 1
+    assert file.thread(flags, exclude=exclude).key == threads[3].key
+
+
+def test_forks_at_the_same_time() -> None:
+    """Forks in different threads of the operating system plan as one after the other."""
+    data = max(_RECORDINGS.values(), key=len)
+    file = scanned(data, 1 << 14)
+    flags = _flags(file, list(Filter.from_options(["--replicate-wild-do-table=%.%s"]).rules), [])
+    thread = file.thread(flags, chunk_size=500)
+
+    def plans(fork: DumpThread) -> list[list[dict[str, object]]]:
+        return [values(fork.plan(segment)) for segment in file.segments]
+
+    expected = plans(thread.fork())
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(plans, [thread.fork() for _ in range(12)]):
+            assert found == expected
