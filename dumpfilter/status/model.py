@@ -1,4 +1,4 @@
-"""What ``dumpfilter status`` tells about a master or a slave, and which of it is a problem."""
+"""The facts that ``dumpfilter status`` tells about a master or a slave, and the problems among them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which facts of a status are problems."""
+"""The facts of a status that are problems."""
 
 from __future__ import annotations
 
