@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from time import perf_counter
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +21,6 @@ from dumpfilter.dump import ChunkPlan, Counts, render
 from dumpfilter.dump.chunk import GtidRuns, ReadyPlan, render_into
 from dumpfilter.dump.decide import REPLACED
 from dumpfilter.master.indexed_file import IndexedFile
-from dumpfilter.master.measurements import MEASURED
 from dumpfilter.stream.gaps import gaps_to_proto
 from dumpfilter.stream.proof import chunk_crc32
 from dumpfilter.v1 import dumpfilter_pb2 as pb
@@ -86,7 +84,7 @@ def position_chunk(
     return chunk.SerializeToString()
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)
 class PlacedPlan:
     """The plan of a chunk, together with what the chunk before has told the slave."""
 
@@ -98,21 +96,20 @@ class PlacedPlan:
     resume: int
     """The last position between two transactions that a chunk before has told the slave."""
     filter_version: int
+    committed_at: float | None = None
+    """The Unix time at which the first transaction was committed, once messages have been made. None: not known."""
 
     def messages(self, chunk_size: int) -> Iterator[bytes]:
         """Yield the chunk as a message.
 
         A plan with far more bytes than ``chunk_size``, for example one large event, becomes several messages.
         """
-        begun = perf_counter()
         plan, key_of = self.plan, self._key_of
         events = self._events() if plan.size else b""
+        self.committed_at = commit_time(events, checksum=self.source.file.format_description.checksum)
         most = max(2 * chunk_size, _LEAST_SPLIT)
         size = chunk_size if len(events) > most else max(len(events), 1)
         before = self.end
-        MEASURED.send_delay.observe_since(
-            commit_time(events, checksum=self.source.file.format_description.checksum)
-        )
         for begin in range(0, max(len(events), 1), size):
             piece = events[begin : begin + size]
             is_last = begin + size >= len(events)
@@ -139,10 +136,7 @@ class PlacedPlan:
                 gaps = plan.gaps.between(begin, begin + size if is_before else len(events) + 1)
                 if len(gaps):
                     chunk.gaps.CopyFrom(gaps_to_proto(gaps, key_of))
-            message = _with_events(chunk, piece)
-            MEASURED.encode.observe(perf_counter() - begun)
-            yield message
-            begun = perf_counter()
+            yield _with_events(chunk, piece)
             before = end
 
     def _events(self) -> memoryview:

@@ -27,6 +27,7 @@ from dumpfilter.master.advance import (
 from dumpfilter.master.chunks import PlacedPlan
 from dumpfilter.master.drain import Drains
 from dumpfilter.master.dump_start import DumpStart
+from dumpfilter.master.measurements import MEASURED
 from dumpfilter.master.register import Register, RegisteredSlave
 from dumpfilter.master.sharing import Reader
 from dumpfilter.options.defaults import HEARTBEAT_PERIOD
@@ -300,6 +301,7 @@ class Dump:
                 yield piece
                 continue
             messages = await self._reader.messages(piece, self.chunk_size)
+            MEASURED.send_delay.observe_since(piece.committed_at)
             self._progress(piece.plan)
             for message in messages:
                 yield message

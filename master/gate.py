@@ -31,7 +31,13 @@ from dumpfilter.master.limits import (
     Seldom,
     ServerLimits,
 )
-from dumpfilter.master.measurements import MALFORMED_REQUEST, MEASURED, OUT_OF_MEMORY, REQUEST_TOO_LARGE
+from dumpfilter.master.measurements import (
+    MALFORMED_REQUEST,
+    MEASURED,
+    OUT_OF_MEMORY,
+    REQUEST_TOO_LARGE,
+    REQUEST_TOO_LATE,
+)
 from dumpfilter.master.refusals import Context, abort
 from dumpfilter.printable import printable
 
@@ -83,6 +89,7 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic onl
                 async with asyncio.timeout(self._seconds):
                     data = await context.read()
             except TimeoutError:
+                MEASURED.failed_calls.add(REQUEST_TOO_LATE)
                 await _refuse(context, grpc.StatusCode.CANCELLED, "the request did not arrive in time")
             return await self._decode(data, parse, bounds, method, context)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from dumpfilter.binlog.event_time import first_time
 from dumpfilter.binlog.events import MAGIC
-from dumpfilter.binlog.file_reads import open_regular, read_up_to
+from dumpfilter.binlog.file_reads import open_regular, read_up_to, unreadable
 from dumpfilter.errors import BinlogError
 from dumpfilter.index.fileset import BinlogSet
 
@@ -87,9 +87,12 @@ class BinlogEnd:
 
 
 def modified(binlogs: BinlogSet) -> float:
-    """Return the Unix time of the last write to the newest file, seconds. Raises BinlogError if it cannot be read."""
-    with binlogs.file(binlogs.names[-1]) as newest:
-        return newest.modified / 1e9
+    """Return the Unix time of the last write to the newest file, seconds. Raises BinlogError if it is missing."""
+    path = binlogs.path(binlogs.names[-1])
+    try:
+        return path.stat().st_mtime
+    except OSError as error:
+        raise unreadable(error, file=path.name, doing="found") from None
 
 
 def _size(binlogs: BinlogSet, name: str) -> int:

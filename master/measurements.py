@@ -16,23 +16,24 @@ from dumpfilter.metrics.latency import DELAY_BUCKETS, WORK_BUCKETS, Latency
 
 PLAN = histogram(
     "dumpfilter_master_plan_seconds",
-    "Time in which the master decides which events of a segment a dump sends.",
+    "Time in which the master decides which events of a segment it sends, for all dumps that it decides together.",
     WORK_BUCKETS,
 )
 ENCODE = histogram(
     "dumpfilter_master_encode_seconds",
-    "Time in which the master reads the events of a chunk and makes the message.",
+    "Time in which the master reads the events of a chunk and makes its messages, once for all slaves that get them.",
     WORK_BUCKETS,
 )
 SEND_DELAY = histogram(
     "dumpfilter_master_send_delay_seconds",
-    "Time from the commit of a chunk's first transaction to the moment at which the chunk is ready for gRPC. "
+    "Time from the commit of a chunk's first transaction to the moment at which a dump hands the chunk to gRPC. "
     "MySQL 8.0.1 and later tell the commit in microseconds. Of other binlogs the event's time in whole seconds counts.",
     DELAY_BUCKETS,
 )
 
 MALFORMED_REQUEST = "malformed_request"
 REQUEST_TOO_LARGE = "request_too_large"
+REQUEST_TOO_LATE = "request_too_late"
 OUT_OF_MEMORY = "out_of_memory"
 
 REASONS = (
@@ -44,14 +45,18 @@ REASONS = (
     "binlog_truncated",
     "binlog_unreadable",
     "binlog_unsupported",
+    "drained",
     "gtid_error",
     MALFORMED_REQUEST,
     "not_registered",
+    "old_dump_runs",
     "option_error",
     OUT_OF_MEMORY,
     "overloaded",
     "position_error",
+    "protocol_mismatch",
     REQUEST_TOO_LARGE,
+    REQUEST_TOO_LATE,
     "try_later",
     "undecided_event",
     "unregistered",
@@ -62,15 +67,16 @@ Prometheus can only tell that a counter has grown if it has seen the counter bef
 """
 
 
-@dataclass
-class CacheCounts:
+@dataclass(frozen=True)
+class CacheState:
     """The size of a cache, and how often the master found an entry in it."""
 
-    entries: int = 0
-    bytes: int = 0
-    limit_bytes: int = 0
-    hits: int = 0
-    misses: int = 0
+    entries: int
+    hits: int
+    misses: int
+    bytes: int | None = None
+    """The memory of the entries. None: the cache is bounded by the number of its entries."""
+    limit_bytes: int | None = None
 
 
 class FailedCalls:
@@ -100,8 +106,6 @@ class Measurements:
         self.plan = Latency(PLAN)
         self.encode = Latency(ENCODE)
         self.send_delay = Latency(SEND_DELAY)
-        self.chunk_cache: CacheCounts | None = None
-        """The cache of encoded chunks that slaves share. None: the master has no such cache."""
 
 
 MEASURED = Measurements()

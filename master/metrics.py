@@ -21,12 +21,12 @@ from dumpfilter.master.measurements import (
     MEASURED,
     PLAN,
     SEND_DELAY,
-    CacheCounts,
+    CacheState,
     Measurements,
 )
 from dumpfilter.master.register import Register, RegisteredSlave
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.metrics.definition import Definition, Labels, Reading, counter, gauge
+from dumpfilter.metrics.definition import Definition, Reading, counter, gauge
 from dumpfilter.metrics.latency import family_of
 
 IDLE_SHOWN_SECONDS = 24 * 3600.0
@@ -132,7 +132,7 @@ FAILED_CALLS = counter(
 SERVING = gauge("dumpfilter_master_serving", "1 while the gRPC server accepts calls, otherwise 0.")
 READABLE = gauge(
     "dumpfilter_master_binlog_readable",
-    "1 if the scrape could read the set's index file and open its newest binlog, otherwise 0.",
+    "1 if the scrape could open the newest binlog and read from it, otherwise 0.",
 )
 FILES = gauge("dumpfilter_master_binlog_files", "Files in the binlog set.")
 BYTES = gauge("dumpfilter_master_binlog_bytes", "Size of all files in the binlog set.")
@@ -146,12 +146,12 @@ SCANNED_BYTES = counter(
 SCANNED_EVENTS = counter("dumpfilter_master_scanned_events_total", "Events that the master has scanned.")
 
 _CACHE = ("cache",)
-CACHES: tuple[Reading[CacheCounts], ...] = (
+CACHES: tuple[Reading[CacheState], ...] = (
     Reading(
         gauge(
             "dumpfilter_master_cache_bytes",
-            "Memory of a cache's entries. The cache segments holds scanned parts of binlogs, the cache chunks holds "
-            "messages that slaves share.",
+            "Memory of a cache's entries. The cache segments holds scanned parts of binlogs, and the cache chunks has "
+            "messages that slaves share. The cache steps, with decisions, is bounded by its number of entries.",
             _CACHE,
         ),
         lambda cache: cache.bytes,
@@ -216,6 +216,7 @@ class MasterCollector(Collector):
         register: Register,
         places: Places,
         limits: ServerLimits,
+        caches: Callable[[], Mapping[str, CacheState]],
         *,
         serving: Callable[[], bool],
         measured: Measurements = MEASURED,
@@ -224,6 +225,7 @@ class MasterCollector(Collector):
         self._register = register
         self._places = places
         self._limits = limits
+        self._caches = caches
         self._serving = serving
         self._measured = measured
 
@@ -249,8 +251,8 @@ class MasterCollector(Collector):
     def _modified(self) -> float | None:
         """Return the time of the newest binlog's last write, or None if the binlog set cannot be read."""
         try:
-            # Without slaves nobody else notices that the server has begun another file.
-            self._store.refresh()
+            # The check also notices that the server has begun another file.
+            self._store.check_readable()
             return modified(self._store.binlogs)
         except BinlogError:
             return None
@@ -262,7 +264,7 @@ class MasterCollector(Collector):
             CallKind.DUMP: limits.max_dumps,
             CallKind.WATCH: limits.max_watches,
         }
-        kinds = [(_kind_label(kind), kind) for kind in CallKind]
+        kinds = [({"kind": kind.name.lower()}, kind) for kind in most]
         yield CALLS.family((labels, self._places.used(kind)) for labels, kind in kinds)
         yield CALLS_LIMIT.family((labels, most[kind]) for labels, kind in kinds)
         failed = self._measured.failed_calls.counts()
@@ -279,9 +281,8 @@ class MasterCollector(Collector):
             yield reading.family(views)
 
     def _of_caches(self) -> Iterator[Metric]:
-        caches: list[tuple[Labels, CacheCounts]] = [({"cache": "segments"}, self._store.cache_counts())]
-        if self._measured.chunk_cache is not None:
-            caches.append(({"cache": "chunks"}, self._measured.chunk_cache))
+        found = {"segments": self._store.cache_state(), **self._caches()}
+        caches = [({"cache": name}, state) for name, state in found.items()]
         for reading in CACHES:
             yield reading.family(caches)
 
@@ -318,7 +319,3 @@ def _view(slave: RegisteredSlave, end: BinlogEnd) -> SlaveView:
     if not slave.file:
         return SlaveView(slave, None, None)
     return SlaveView(slave, end.lag_bytes(place), end.lag_seconds(place))
-
-
-def _kind_label(kind: CallKind) -> Labels:
-    return {"kind": kind.name.lower()}

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 
 from dumpfilter.index.segment import Segment
-from dumpfilter.master.measurements import CacheCounts
+from dumpfilter.master.measurements import CacheState
 
 CACHE_BYTES = 32 << 20
 """The default limit on the memory of the segment cache, bytes."""
@@ -70,7 +70,7 @@ class SegmentCache:
         with self._lock:
             return len(self._segments), self._bytes
 
-    def counts(self) -> CacheCounts:
+    def state(self) -> CacheState:
         """Return the cache's size, and how often a look-up found its segment."""
         with self._lock:
-            return CacheCounts(len(self._segments), self._bytes, self._limit, self._hits, self._misses)
+            return CacheState(len(self._segments), self._hits, self._misses, self._bytes, self._limit)

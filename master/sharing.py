@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 from weakref import WeakValueDictionary
 
-from dumpfilter.dump.together import plan_together
+from dumpfilter.dump.many import plan_many
 from dumpfilter.master.advance import DumpPlace, First, Step, step_from
 from dumpfilter.master.chunks import PlacedPlan
 from dumpfilter.master.indexed_file import IndexedFile
-from dumpfilter.master.measurements import MEASURED
+from dumpfilter.master.measurements import MEASURED, CacheState
 from dumpfilter.master.pools import started_pool
 from dumpfilter.master.store import BinlogStore
 
@@ -46,6 +46,9 @@ _WORKERS = 4
 _SERVANTS = 8
 """The threads for calls besides dumps. A call may wait a second for its turn to have a password checked."""
 
+_ANSWERED_IN_A_TURN = 128
+"""The most dumps that go on in one turn of the loop. A turn with thousands would keep health checks waiting."""
+
 _PLANNED_AT_ONCE = 2
 """The most groups of places that are planned at the same time."""
 
@@ -62,7 +65,7 @@ class Signal(Protocol):
 
 
 class Reader(Protocol):
-    """What a dump needs in order to read. Each method waits without blocking other dumps."""
+    """The reading for dumps. Each method waits without blocking other dumps."""
 
     store: BinlogStore
 
@@ -126,8 +129,10 @@ class _Request:
 
 @dataclass
 class CacheCounts:
-    """The uses of a cache since the master's start."""
+    """The size of a cache, and its uses since the master's start."""
 
+    entries: int = 0
+    bytes: int = 0
     hits: int = 0
     misses: int = 0
 
@@ -152,19 +157,28 @@ class SharedReader:
         self._planning = 0
         self._waiting: dict[_Request, None] = {}
         """The requests whose places are at the end of the binlog."""
+        self._answers: deque[tuple[asyncio.Future[_Found], _Found]] = deque()
+        """The dumps that must still be given their steps."""
+        self._answering = False
         self.step_counts = CacheCounts()
+        """The uses of the cache of steps, of which only the number is limited."""
         store.watcher.listener = self._grown
         store.on_forgotten = lambda files: self._later(lambda: self._forget_files(files))
 
     @property
     def message_counts(self) -> CacheCounts:
-        """The uses of the cache of messages."""
+        """The size and the uses of the cache of messages."""
         return self._messages.counts
 
-    @property
-    def message_bytes(self) -> int:
-        """The memory that the cache of messages takes, bytes."""
-        return self._messages.bytes
+    def caches(self) -> dict[str, CacheState]:
+        """Return the state of the caches, by name. Any thread may ask."""
+        steps, messages = self.step_counts, self._messages.counts
+        return {
+            "steps": CacheState(len(self._steps), steps.hits, steps.misses),
+            "chunks": CacheState(
+                messages.entries, messages.hits, messages.misses, messages.bytes, MESSAGE_CACHE_BYTES
+            ),
+        }
 
     def close(self) -> None:
         """End the threads."""
@@ -297,7 +311,7 @@ class SharedReader:
             group += others
             threads = [each.place.thread.fork() for each in group]
             with MEASURED.plan.measured():
-                plans = plan_together(threads, segment)
+                plans = plan_many(threads, segment)
         except Exception:
             # Planning one by one finds out whose plan fails.
             return group, {}
@@ -308,7 +322,7 @@ class SharedReader:
         """Make the messages of a step's first chunk, if the chunk is small. The dumps need not ask for it then."""
         piece = step.pieces[0]
         if isinstance(piece, PlacedPlan) and piece.plan.size <= _SMALL:
-            self._messages.add(piece, tuple(piece.messages(_SMALL)))
+            self._messages.add(piece, _made(piece, _SMALL))
 
     def _planned(self, answers: Sequence[tuple[_Request, _Found]], generation: int) -> None:
         self._planning -= 1
@@ -331,10 +345,19 @@ class SharedReader:
                 self._steps[place] = found
                 if len(self._steps) > _STEPS_KEPT:
                     self._steps.popitem(last=False)
-            for one in (*request.patient, *request.impatient):
-                _settle(one, found)
+            self._answers.extend((one, found) for one in (*request.patient, *request.impatient))
         self.store.watcher.watch(bool(self._waiting))
         self._enqueue(again)
+        if not self._answering:
+            self._answer_some()
+
+    def _answer_some(self) -> None:
+        """Answer some dumps now, and the others in later turns of the loop, so that other calls come between."""
+        for _ in range(min(_ANSWERED_IN_A_TURN, len(self._answers))):
+            _settle(*self._answers.popleft())
+        self._answering = bool(self._answers)
+        if self._answering:
+            self._loop.call_soon(self._answer_some)
 
     def _grown(self) -> None:
         self._later(self._plan_waiting)
@@ -357,7 +380,7 @@ class SharedReader:
         making = self._making.get(piece)
         if making is None:
             making = self._loop.run_in_executor(
-                self._workers, lambda: self._messages.add(piece, tuple(piece.messages(chunk_size)))
+                self._workers, lambda: self._messages.add(piece, _made(piece, chunk_size))
             )
             self._making[piece] = making
             making.add_done_callback(lambda _: self._making.pop(piece, None))
@@ -371,7 +394,6 @@ class _Messages:
     def __init__(self) -> None:
         self._kept: OrderedDict[PlacedPlan, tuple[bytes, ...]] = OrderedDict()
         self._lock = threading.Lock()
-        self.bytes = 0
         self.counts = CacheCounts()
 
     def get(self, piece: PlacedPlan) -> tuple[bytes, ...] | None:
@@ -390,17 +412,26 @@ class _Messages:
             with self._lock:
                 if piece not in self._kept:
                     self._kept[piece] = messages
-                    self.bytes += size
-                while self.bytes > MESSAGE_CACHE_BYTES:
+                    self._counted(1, size)
+                while self.counts.bytes > MESSAGE_CACHE_BYTES:
                     _, gone = self._kept.popitem(last=False)
-                    self.bytes -= sum(map(len, gone))
+                    self._counted(-1, -sum(map(len, gone)))
         return messages
 
     def remove_files(self, files: set[IndexedFile]) -> None:
         """Remove the messages with events of some files."""
         with self._lock:
             for piece in [piece for piece in self._kept if piece.source in files]:
-                self.bytes -= sum(map(len, self._kept.pop(piece)))
+                self._counted(-1, -sum(map(len, self._kept.pop(piece))))
+
+    def _counted(self, entries: int, size: int) -> None:
+        self.counts.entries += entries
+        self.counts.bytes += size
+
+
+def _made(piece: PlacedPlan, chunk_size: int) -> tuple[bytes, ...]:
+    with MEASURED.encode.measured():
+        return tuple(piece.messages(chunk_size))
 
 
 def _settle(answer: asyncio.Future[_Found] | None, found: _Found) -> None:

@@ -26,7 +26,7 @@ from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.index.xa import ALWAYS
 from dumpfilter.master.indexed_file import IndexedFile
-from dumpfilter.master.measurements import CacheCounts
+from dumpfilter.master.measurements import CacheState
 from dumpfilter.master.segment_cache import CACHE_BYTES, SegmentCache
 from dumpfilter.master.watcher import Watcher
 from dumpfilter.printable import printable
@@ -341,9 +341,9 @@ class BinlogStore:
         """Return the number of segments (scanned parts of files) in the cache, and the bytes that they occupy."""
         return self._cache.status()
 
-    def cache_counts(self) -> CacheCounts:
+    def cache_state(self) -> CacheState:
         """Return the size of the cache of segments, and how often the cache had a segment that a dump needed."""
-        return self._cache.counts()
+        return self._cache.state()
 
     def _size(self) -> tuple[int, ...]:
         """Return sizes and times of the newest file and the index file, which change when the set grows.

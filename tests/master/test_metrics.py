@@ -19,9 +19,7 @@ from dumpfilter.master import refusals
 from dumpfilter.master.measurements import (
     MEASURED,
     REASONS,
-    CacheCounts,
     FailedCalls,
-    Measurements,
     reason_of,
 )
 from dumpfilter.master.metrics import IDLE_SHOWN_SECONDS, METRICS, MOST_IDLE_SHOWN, MasterCollector, shown
@@ -214,27 +212,24 @@ def test_a_stopped_server_does_not_serve(binlogs: Path) -> None:
 def test_caches(server: MasterServer, client: Client) -> None:
     list(client.dump(registered(client)))
     list(client.dump(registered(client)))
-    measured = Measurements()
-    measured.chunk_cache = CacheCounts(entries=3, bytes=300, limit_bytes=1000, hits=10, misses=5)
-    service = server.service
-    collector = MasterCollector(
-        service.store, service.register, server.gate.places, TINY, serving=lambda: True, measured=measured
-    )
-    scraped = Scraped(collector)
+    scraped = Scraped(server.collector())
     assert scraped.value("cache_entries", cache="segments") == 3
-    assert scraped.value("cache_bytes", cache="segments") == service.store.cache_status()[1]
+    assert scraped.value("cache_bytes", cache="segments") == server.service.store.cache_status()[1]
     assert scraped.value("cache_limit_bytes", cache="segments") == 32 << 20
-    assert scraped.value("cache_hits_total", cache="segments") >= 6
+    assert scraped.value("cache_hits_total", cache="segments") >= 3
     assert scraped.value("cache_misses_total", cache="segments") == 0
-    assert scraped.value("cache_hits_total", cache="chunks") == 10
-    assert scraped.value("cache_misses_total", cache="chunks") == 5
+    # The second dump gets the messages of the first one.
+    assert scraped.value("cache_hits_total", cache="chunks") >= 1
+    assert scraped.value("cache_hits_total", cache="steps") >= 3
+    assert scraped.value("cache_bytes", cache="chunks") > 0
+    assert ("dumpfilter_master_cache_bytes", (("cache", "steps"),)) not in scraped.values
 
 
 def test_a_cache_that_is_too_small_misses(binlogs: Path) -> None:
     store = BinlogStore(binlogs, cache_bytes=1)
     for name in ("bin.000001", "bin.000002", "bin.000001"):
         assert store.segment_at(name, store.first_position(name)) is not None
-    assert store.cache_counts().misses == 1
+    assert store.cache_state().misses == 1
     store.close()
 
 

@@ -54,7 +54,7 @@ async def shared(source: Path) -> AsyncIterator[SharedReader]:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a slave asks for."""
+    """The wishes of a slave."""
 
     number: int = 1
     options: tuple[str, ...] = ()
@@ -282,7 +282,7 @@ def test_messages_are_kept_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> Non
             register = Register(reader.store.subjects)
             for size in (1000, 70_000):
                 await _next(reader, Wanted(chunk_size=size).dump(reader, register)[0])
-                assert 0 < reader.message_bytes <= 20_000
+                assert 0 < reader.message_counts.bytes <= 20_000
 
     run(follow())
 
