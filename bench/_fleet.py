@@ -88,9 +88,11 @@ def fleet(job: Job, *, module: str = "bench._follower_process") -> Iterator[Flee
                 slow=_share(job.slow, number),
                 stuck=_share(job.stuck, number),
             )
-            processes.append(
-                stack.enter_context(child(["-m", module, json.dumps(asdict(part))], quiet=False))
-            )
+            process = stack.enter_context(child(["-m", module], quiet=False))
+            assert process.stdin is not None
+            process.stdin.write(json.dumps(asdict(part)) + "\n")
+            process.stdin.flush()
+            processes.append(process)
         yield Fleet(processes, job.count)
 
 
@@ -107,6 +109,8 @@ class Health:
     longest: float = 0.0
     """The longest time to an answer, seconds."""
     error: str = ""
+    paused: bool = False
+    """Whether the client asks nothing for the moment, so that the master is idle."""
 
 
 @contextmanager
@@ -118,6 +122,8 @@ def asking_for_health(address: str) -> Iterator[Health]:
         with grpc.insecure_channel(address, options=(("grpc.use_local_subchannel_pool", 1),)) as channel:
             stub = health_pb2_grpc.HealthStub(channel)
             while not done.wait(_HEALTH_PERIOD):
+                if found.paused:
+                    continue
                 begin = time.monotonic()
                 found.asked += 1
                 try:

@@ -1,7 +1,7 @@
 """A process with many simulated slaves, each with a connection of its own. A benchmark runs one for each processor.
 
-The process gets its :class:`Job` as JSON in its first argument. It answers each line on standard input by a line of
-JSON on standard output:
+The first line on standard input is the process's :class:`Job` as JSON. The process answers each further line by a line
+of JSON on standard output:
 
     | line     | answer |
     |----------|--------|
@@ -18,6 +18,7 @@ import json
 import sys
 import time
 import uuid
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -34,6 +35,7 @@ from dumpfilter.v1 import dumpfilter_pb2 as pb
 METHOD = "/dumpfilter.v1.DumpFilter/"
 _CALLS_AT_ONCE = 12
 """The most registrations that one process has under way. A master answers 32 calls of one host at once."""
+_LONGEST_LINE = 64 << 20
 _SLOW_SECONDS = 0.5
 """The time that a slow follower takes for each message, seconds."""
 
@@ -232,17 +234,23 @@ class _Clients:
         return [client.checked() for client in self._clients]
 
 
-async def _serve(job: Job) -> None:
-    clients = _Clients(job)
-    clients.start()
-    reader = asyncio.StreamReader()
+async def serve(start: Callable[[dict[str, Any]], Callable[..., Awaitable[Any]]]) -> None:
+    """Answer the lines on standard input. ``start`` takes the job, and returns the function that answers."""
+    # The job of a copy names the sizes of all messages.
+    reader = asyncio.StreamReader(limit=_LONGEST_LINE)
     await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
     )
+    answer = start(json.loads(await reader.readline()))
     while line := (await reader.readline()).decode():
-        print(json.dumps(await clients.answer(*line.split())), flush=True)
+        print(json.dumps(await answer(*line.split())), flush=True)
+
+
+def _start(given: dict[str, Any]) -> Callable[..., Awaitable[Any]]:
+    clients = _Clients(Job(**{**given, "start": Start(*given["start"])}))
+    clients.start()
+    return clients.answer
 
 
 if __name__ == "__main__":
-    given = json.loads(sys.argv[1])
-    asyncio.run(_serve(Job(**{**given, "start": Start(*given["start"])})))
+    asyncio.run(serve(_start))

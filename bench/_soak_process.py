@@ -1,7 +1,7 @@
 """A process with many simulated slaves that live through a long time: slow ones, lost connections, changed filters.
 
-The process gets its :class:`SoakJob` as JSON in its first argument. It answers each line on standard input by a line of
-JSON on standard output:
+The first line on standard input is the process's :class:`SoakJob` as JSON. The process answers each further line by a
+line of JSON on standard output:
 
     | line   | answer |
     |--------|--------|
@@ -14,9 +14,7 @@ JSON on standard output:
 from __future__ import annotations
 
 import asyncio
-import json
 import random
-import sys
 import time
 import uuid
 from contextlib import suppress
@@ -28,7 +26,7 @@ import grpc
 
 from bench._filters import NUMBER, definition_of
 from bench._follower import Follower, Start, WrongStream
-from bench._follower_process import METHOD
+from bench._follower_process import METHOD, serve
 from bench._line import Line
 from dumpfilter.slave.threads.connection import CHANNEL_OPTIONS
 from dumpfilter.v1 import dumpfilter_pb2 as pb
@@ -284,15 +282,5 @@ class _Clients:
         return [client.finished() for client in self._clients]
 
 
-async def _serve(job: SoakJob) -> None:
-    clients = _Clients(job)
-    reader = asyncio.StreamReader()
-    await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
-    )
-    while line := (await reader.readline()).decode():
-        print(json.dumps(await clients.answer(*line.split())), flush=True)
-
-
 if __name__ == "__main__":
-    asyncio.run(_serve(SoakJob(**json.loads(sys.argv[1]))))
+    asyncio.run(serve(lambda given: _Clients(SoakJob(**given)).answer))

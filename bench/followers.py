@@ -78,14 +78,18 @@ class _Growth:
         return number
 
 
-def _measure(commit: Callable[[], int], followers: Fleet, pid: int) -> tuple[float, float, Usage]:
+def _measure(
+    commit: Callable[[], int], followers: Fleet, pid: int, health: Health
+) -> tuple[float, float, Usage]:
     """Return the idle cores, the processor time of a commit, and the use of resources."""
     for _ in range(_WARM_UP):
         followers.wait_until_arrived(commit(), SCHEMA, TABLE)
+    health.paused = True
     time.sleep(_SETTLE_SECONDS)
     before = usage(pid)
     time.sleep(_IDLE_SECONDS)
     idle = (usage(pid).cpu - before.cpu) / _IDLE_SECONDS
+    health.paused = False
     before, begin, mark = usage(pid), time.monotonic(), 0
     for number in range(_COMMITS):
         time.sleep(max(0.0, begin + number / COMMITS_A_SECOND - time.monotonic()))
@@ -116,7 +120,7 @@ def _follow(options: Options, tree: Path, *, bad: int = 0) -> _Figures:
         fleet(Job(address, options.followers, start=growth.start, slow=bad, stuck=bad)) as followers,
     ):
         connected = followers.wait_until_begun()
-        idle, commit, used = _measure(growth.commit, followers, pid)
+        idle, commit, used = _measure(growth.commit, followers, pid, health)
         time.sleep(_SETTLE_SECONDS)
         results = [result for result in followers.finish() if not result["bad"]]
     growth.set.close()
@@ -145,7 +149,7 @@ def _follow_bare(options: Options, size: int) -> _Figures:
 
         with fleet(Job(address, options.followers, raw=True)) as followers:
             connected = followers.wait_until_begun()
-            idle, cost, used = _measure(commit, followers, server.pid)
+            idle, cost, used = _measure(commit, followers, server.pid, Health())
             results = followers.finish()
     return _Figures(connected, used, idle, cost, _latencies(results, at), size, Health())
 

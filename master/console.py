@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +25,7 @@ from dumpfilter.filter.factory import make_write_filter
 from dumpfilter.master.counters import SlaveCounts
 from dumpfilter.master.drain import Drain, Kind, Slaves
 from dumpfilter.master.imposed import ImposedFilter
+from dumpfilter.master.lag import BinlogEnd
 from dumpfilter.master.purge import purge
 from dumpfilter.master.register import RegisteredSlave, Unregistered
 from dumpfilter.master.service import DumpFilterService
@@ -71,6 +73,8 @@ _SLAVES = (
     Column("semantics"),
     Column("rules"),
     Column("imposed"),
+    Column("lag_bytes", _INTEGER),
+    Column("lag_seconds", ColumnType.DOUBLE),
 )
 _WRITE_RULES = (Column("semantics"), Column("rule"))
 _IMPOSED = (
@@ -177,7 +181,8 @@ class MasterConsole:
         if schema != "dumpfilter":
             return None
         if name == "slaves":
-            return Table(_SLAVES, [_slave_row(slave) for slave in self._register.all()])
+            end = BinlogEnd(self._store.binlogs, time.time())
+            return Table(_SLAVES, [_slave_row(slave, end) for slave in self._register.all()])
         if name == "write_rules":
             return Table(_WRITE_RULES, _write_rows(self._register.write_filter))
         if name == "drains":
@@ -461,8 +466,9 @@ def _rules(rule_filter: ReplicationFilter) -> str:
     return " ".join(map(str, rule_filter.rules))
 
 
-def _slave_row(slave: RegisteredSlave) -> tuple[object, ...]:
+def _slave_row(slave: RegisteredSlave, end: BinlogEnd) -> tuple[object, ...]:
     counts = slave.counts
+    place = slave.file, slave.position
     return (
         slave.server_id,
         slave.uuid,
@@ -488,6 +494,8 @@ def _slave_row(slave: RegisteredSlave) -> tuple[object, ...]:
         _semantics(slave.filter),
         _rules(slave.filter),
         ",".join(one.name for one in slave.imposed),
+        end.lag_bytes(place),
+        end.lag_seconds(place),
     )
 
 

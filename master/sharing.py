@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 from weakref import WeakValueDictionary
 
-from dumpfilter.dump.together import plan_together
+from dumpfilter.dump.many import plan_many
 from dumpfilter.master.advance import DumpPlace, First, Step, step_from
 from dumpfilter.master.chunks import PlacedPlan
 from dumpfilter.master.indexed_file import IndexedFile
@@ -311,7 +311,7 @@ class SharedReader:
             group += others
             threads = [each.place.thread.fork() for each in group]
             with MEASURED.plan.measured():
-                plans = plan_together(threads, segment)
+                plans = plan_many(threads, segment)
         except Exception:
             # Planning one by one finds out whose plan fails.
             return group, {}

@@ -8,25 +8,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from dumpfilter.binlog.event_time import first_time
-from dumpfilter.binlog.events import MAGIC
-from dumpfilter.binlog.file_reads import open_regular, read_up_to
-from dumpfilter.errors import DumpfilterError
 from dumpfilter.metrics.definition import Definition, Labels, Reading, counter, gauge
 from dumpfilter.metrics.latency import family_of
 from dumpfilter.slave.channel import Channel
+from dumpfilter.slave.lag import lag_seconds, relay_log_sizes, unapplied
 from dumpfilter.slave.measurements import APPLY_DELAY, CHANNEL, RELAY_DELAY, SYNC, SYNC_TIME
 from dumpfilter.slave.slave import Configured, Slave
 from dumpfilter.slave.state.counters_info import CountersInfo
-from dumpfilter.slave.state.relay_log import BASENAME, RelayPosition, file_number
 from dumpfilter.slave.status import io_error, sql_error
-
-_FIRST = len(MAGIC)
 
 
 @dataclass(frozen=True)
@@ -232,64 +225,16 @@ def _view(configured: Configured, now: float) -> ChannelView:
     channel = configured.channel
     # The applier's place is read first. It would otherwise lie after the end of the relay log.
     applied, received = channel.relay_log_info.relay_position, channel.master_info.relay_position
-    sizes = _relay_log_sizes(configured.directory)
-    left = _unapplied(sizes, applied, received)
+    sizes = relay_log_sizes(configured.directory)
+    left = unapplied(sizes, applied, received)
     return ChannelView(
         channel,
         channel.counters.info,
         relay_files=len(sizes),
         relay_bytes=sum(sizes.values()),
         lag_bytes=sum(end - begin for _, begin, end in left),
-        lag_seconds=_lag_seconds(configured.directory, left, now),
+        lag_seconds=lag_seconds(configured.directory, left, now),
     )
-
-
-def _relay_log_sizes(directory: Path) -> dict[str, int]:
-    """Return the sizes of the relay log files by name, in their order."""
-    sizes = {}
-    for path in sorted(directory.glob(f"{BASENAME}.[0-9]*"), key=lambda path: (len(path.name), path.name)):
-        try:
-            sizes[path.name] = path.stat().st_size
-        except FileNotFoundError:
-            # A change of filter has removed the file meanwhile.
-            continue
-    return sizes
-
-
-def _unapplied(
-    sizes: dict[str, int], applied: RelayPosition | None, received: RelayPosition | None
-) -> list[tuple[str, int, int]]:
-    """Return the parts of relay log files that are not applied: the file, and the part's begin and end."""
-    if received is None or applied == received:
-        return []
-    first = 0 if applied is None else file_number(applied.file)
-    left = []
-    for name, size in sizes.items():
-        if first <= file_number(name) <= file_number(received.file):
-            begin = applied.offset if applied is not None and name == applied.file else _FIRST
-            end = received.offset if name == received.file else size
-            left.append((name, begin, max(begin, end)))
-    return left
-
-
-def _lag_seconds(directory: Path, left: list[tuple[str, int, int]], now: float) -> float | None:
-    """Return the time since the first event of ``left`` was written, or None if the relay log cannot be read."""
-    try:
-        for name, begin, end in left:
-            with open_regular(directory / name) as file:
-                fileno = file.fileno()
-                written = first_time(
-                    lambda offset, length, fileno=fileno, name=name: read_up_to(  # type: ignore[misc]
-                        fileno, offset, length, file=name
-                    ),
-                    begin,
-                    end,
-                )
-            if written is not None:
-                return max(0.0, now - written)
-    except DumpfilterError:
-        return None
-    return 0.0
 
 
 def _number(file: str) -> float | None:

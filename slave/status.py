@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -24,6 +25,7 @@ from dumpfilter.filter.channels import ChannelFilters, Setting
 from dumpfilter.filter.convert import filter_from_proto
 from dumpfilter.filter.rules import RuleKind
 from dumpfilter.slave.channel import Channel
+from dumpfilter.slave.lag import relay_lag
 from dumpfilter.slave.slave import Configured
 from dumpfilter.slave.threads.worker import Worker
 from dumpfilter.sql.columns import PERFORMANCE_SCHEMA, replica_status_columns
@@ -221,6 +223,8 @@ CHANNEL_COLUMNS = (
     Column("IO_ERRORS", _I),
     Column("SQL_ERRORS", _I),
     Column("COUNTING_SINCE", ColumnType.TIMESTAMP),
+    Column("LAG_BYTES", _I),
+    Column("LAG_SECONDS", ColumnType.DOUBLE),
 )
 
 HIT_COLUMNS = (Column("CHANNEL_NAME"), Column("RULE_KIND"), Column("HITS", _I))
@@ -354,6 +358,13 @@ def _channel_row(configured: Configured) -> list[Any]:
         info.io_errors,
         info.sql_errors,
         datetime.fromtimestamp(info.since, UTC),
+        *relay_lag(
+            configured.directory,
+            # The applier's place is read first. It would otherwise lie after the end of the relay log.
+            channel.relay_log_info.relay_position,
+            channel.master_info.relay_position,
+            time.time(),
+        ),
     ]
 
 

@@ -129,6 +129,12 @@ class Membership:
         at = np.searchsorted(first, numbers, side="right") - 1
         return (at >= 0) & (numbers <= last[at])
 
+    def overlaps(self, key: SourceKey, first: int, last: int) -> bool:
+        """Tell whether the GTID set has any gno or seq_no from ``first`` to ``last`` of a GTID source."""
+        begins, ends = self._ranges.get(key[0] if self.family == "mariadb" else key, _NO_RANGES)
+        at = int(np.searchsorted(begins, last, side="right")) - 1
+        return at >= 0 and bool(ends[at] >= first)
+
     def missing(self, key: SourceKey, first: int, last: int) -> list[tuple[int, int]]:
         """Return the part of a run of gnos or seq_nos of a GTID source that the GTID set lacks, as runs."""
         begins, ends = self._ranges.get(key[0] if self.family == "mariadb" else key, _NO_RANGES)

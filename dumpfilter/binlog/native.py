@@ -10,6 +10,7 @@ from llvmlite import binding as llvm
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
+from numba.np.arrayobj import populate_array
 
 HAS_CLMUL = bool(llvm.get_host_cpu_features().get("pclmul")) and bool(
     llvm.get_host_cpu_features().get("sse4.1")
@@ -56,6 +57,40 @@ store_u8 = _store(8, types.uint8)
 store_u16 = _store(16, types.uint16)
 store_u32 = _store(32, types.uint32)
 store_u64 = _store(64, types.uint64)
+
+
+@intrinsic
+def trailing_zeros(typingctx, word):
+    """Return the number of the lowest bit that is set in ``word``, a uint64 that is not 0."""
+
+    def codegen(context, builder, signature, args):
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.uint64), codegen
+
+
+@intrinsic
+def array_at(typingctx, address, length):
+    """Return the uint32 array of ``length`` entries at an address.
+
+    Unlike ``numba.carray``, this works in functions without numba's reference counts. The caller keeps the memory.
+    """
+    array_type = types.Array(types.uint32, 1, "C")
+
+    def codegen(context, builder, signature, args):
+        array = context.make_array(array_type)(context, builder)
+        size = context.get_constant(types.intp, 4)
+        populate_array(
+            array,
+            data=builder.inttoptr(args[0], ir.IntType(32).as_pointer()),
+            shape=[args[1]],
+            strides=[size],
+            itemsize=size,
+            meminfo=None,
+        )
+        return array._getvalue()
+
+    return array_type(types.uintp, types.intp), codegen
 
 
 @intrinsic

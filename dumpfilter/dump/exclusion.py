@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Hashable
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy.typing as npt
 
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.gtid import GtidSet
-from dumpfilter.binlog.gtid_sources import Membership, SourceNumbers
+from dumpfilter.binlog.gtid_sources import Membership, SourceKey, SourceNumbers
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.segment import DroppedRuns, Segment
 
@@ -42,6 +43,34 @@ class Excluded(NamedTuple):
     """The GTIDs that the Gap events of a relay log tell, without those that the slave already has."""
 
 
+class SegmentOrigins:
+    """The servers and the GTIDs of one segment's transactions, found once for many slaves."""
+
+    def __init__(self, segment: Segment) -> None:
+        self._segment = segment
+        self.writer = segment.format_description.header.server_id
+        """The id of the server that wrote the binlog."""
+        self.family = segment.format_description.family
+        self._gtids: list[tuple[SourceKey, int, int]] | None = None
+
+    @cached_property
+    def servers(self) -> frozenset[int]:
+        """The server ids of all transactions and of the events between them."""
+        return frozenset(self._segment.txn_server.tolist())
+
+    def gtids(self, sources: SourceNumbers) -> list[tuple[SourceKey, int, int]]:
+        """Return each GTID source of the segment with its lowest and its highest transaction number."""
+        if self._gtids is None:
+            segment = self._segment
+            of_source = segment.txn_source
+            self._gtids = []
+            for source in set(of_source[of_source >= 0].tolist()):
+                numbers = segment.txn_number[of_source == source]
+                key = sources.key(source, self.family)
+                self._gtids.append((key, int(numbers.min()), int(numbers.max())))
+        return self._gtids
+
+
 class Exclusion:
     """Marks transactions that one slave does not need, so that the dump thread passes over them.
 
@@ -56,11 +85,6 @@ class Exclusion:
         self.key: Hashable = None if executed is None else _digest(executed)
         """A value that is equal for exclusions of the same GTIDs."""
 
-    @property
-    def is_on(self) -> bool:
-        """Whether the slave names any GTIDs."""
-        return self._executed is not None
-
     def apply(self, segment: Segment, origin: OriginFilter | None) -> Excluded:
         """Return a segment's columns without the transactions that this slave does not need.
 
@@ -74,6 +98,22 @@ class Exclusion:
         if origin is not None and origin.is_on:
             columns = self._without_unwanted(segment, origin, *columns)
         return Excluded(*columns, dropped)
+
+    def concerns(self, origins: SegmentOrigins, origin: OriginFilter | None) -> bool:
+        """Tell whether :meth:`apply` may change anything in a segment. ``origins`` tells whose transactions it has."""
+        if self._executed is not None:
+            for key, first, last in origins.gtids(self._sources):
+                if self._executed.overlaps(key, first, last):
+                    return True
+        if origin is None or not origin.is_on:
+            return False
+        if not origin.unwanted_server_ids(origins.writer).isdisjoint(origins.servers):
+            return True
+        return origins.family == "mariadb" and any(
+            not origin.wants_domain(key[0])
+            for key, _, _ in origins.gtids(self._sources)
+            if isinstance(key[0], int)
+        )
 
     def _missing(self, dropped: DroppedRuns, executed: Membership) -> DroppedRuns:
         runs: list[tuple[int, int, int]] = []

@@ -143,7 +143,7 @@ class HitCounter:
     ) -> npt.NDArray[np.int64]:
         while True:
             count = K.list_hits(
-                _roles_for_hits(segment),
+                roles_for_hits(segment),
                 segment.subject,
                 segment.offset,
                 decided.transactions,
@@ -188,7 +188,7 @@ def _settle(
     return still_buffered, counts
 
 
-def _roles_for_hits(segment: Segment) -> npt.NDArray[np.uint8]:
+def roles_for_hits(segment: Segment) -> npt.NDArray[np.uint8]:
     """Return the role of each event, with XA COMMIT and XA ROLLBACK treated like BEGIN and COMMIT.
 
     A slave's applier asks no filter rule about XA COMMIT and XA ROLLBACK, so these statements must not count as hits.

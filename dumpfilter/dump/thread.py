@@ -23,7 +23,7 @@ from dumpfilter.dump.boundary import BoundaryPass
 from dumpfilter.dump.boundary_xa import DroppedParts
 from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, ChunkPlan, Counts, ReadAt
 from dumpfilter.dump.decide import FLAG_SEND, RANGE_OFFSET, RANGE_PATCH, REPLACED, rows_of
-from dumpfilter.dump.exclusion import Exclusion
+from dumpfilter.dump.exclusion import Exclusion, SegmentOrigins
 from dumpfilter.dump.gaps import find_gaps
 from dumpfilter.dump.hits import NO_HITS, HitCounter
 from dumpfilter.dump.payload import FilteredPayloads, PayloadFilter
@@ -129,18 +129,30 @@ class DumpThread:
     def key(self) -> Hashable | None:
         """A value that is equal for threads that plan alike from here on; None inside a transaction.
 
-        Threads with equal keys give equal plans for equal segments of one file. The key does not name the file.
+        Threads with equal keys give equal plans for equal segments of one file. The key does not name the file. Slaves
+        have different keys if they name different GTID sets or server ids, which :meth:`key_for` often overlooks.
         """
+        return self._key((self._origin, self._exclusion.key))
+
+    def key_for(self, segment: Segment) -> Hashable | None:
+        """Return a value that is equal for threads that plan alike one segment of one file; None inside a transaction.
+
+        The value disregards the GTIDs that a slave has, and the servers that a slave ignores, if the segment has none
+        of them.
+        """
+        concerns = self._exclusion.concerns(SegmentOrigins(segment), self._origin)
+        return self._key((self._origin, self._exclusion.key) if concerns else None)
+
+    def _key(self, exclusion: Hashable) -> Hashable | None:
         if self.in_transaction or self._buffered_events or not self._hits.is_empty:
             return None
         parts = self._dropped_parts
         return (
             self._flags,
-            self._origin,
+            exclusion,
             self._change,
             self.filter_version,
             self._walker.chunk_size,
-            self._exclusion.key,
             self._xa_ends.key,
             # Boundary filters that the slave no longer has do not decide about later segments.
             parts.key if parts is not None and parts.flags is self._flags else None,
@@ -195,10 +207,7 @@ class DumpThread:
             return self._plan(segment.before(error.transaction), first)
 
     def _plan(self, segment: Segment, first: int) -> list[ChunkPlan]:
-        if self._change is not None and not self.in_transaction:
-            self._flags, self._origin, self.filter_version, unseen_before = self._change
-            self._xa_ends.other_filters_before |= unseen_before
-            self._change = None
+        self._take_up_change()
         txn_subject, txn_source, dropped = self._exclusion.apply(segment, self._origin)
         if self._relay_rotate == segment.start:
             txn_subject = txn_subject.copy()
@@ -231,6 +240,52 @@ class DumpThread:
         if self._flags.has_hits:
             hits = self._hits.find(segment, txn_subject, decided, self._walker, self._flags, payloads.hits)
         return self._plans(segment, decided, payloads, txn_source, dropped, hits)
+
+    def _take_up_change(self) -> None:
+        if self._change is not None and not self.in_transaction:
+            self._flags, self._origin, self.filter_version, unseen_before = self._change
+            self._xa_ends.other_filters_before |= unseen_before
+            self._change = None
+
+    @property
+    def flags(self) -> TableFlags:
+        """The verdicts of the filter in force."""
+        return self._flags
+
+    @property
+    def chunk_size(self) -> int:
+        """The bytes of events after which a chunk ends."""
+        return self._walker.chunk_size
+
+    @property
+    def resume(self) -> int:
+        """The last transaction boundary at or before :attr:`position`."""
+        return self._resume
+
+    def decides_by_flags(self, segment: Segment, origins: SegmentOrigins) -> bool:
+        """Take up a change of filter, and tell whether nothing but :attr:`flags` decides about a segment.
+
+        The segment must begin and end between two transactions. Other segments need :meth:`plan`.
+        """
+        if self.in_transaction:
+            return False
+        self._take_up_change()
+        return not (
+            self._flags.boundary
+            or (segment.payloads and self._flags.is_on)
+            or self._relay_rotate == segment.start
+            or self._xa_ends.concerns(segment)
+            or self._exclusion.concerns(origins, self._origin)
+        )
+
+    def advance(self, segment: Segment, first: int, position: int, resume: int) -> None:
+        """Go on after a segment that was decided from transaction number ``first`` on, by :attr:`flags` alone.
+
+        The thread goes on at ``position``. The last boundary at or before this place is ``resume``.
+        """
+        if segment.prepared or segment.earlier_ends:
+            self._xa_ends.note(segment, first, self._sends)
+        self.position, self._resume = position, resume
 
     def _first_transaction(self, segment: Segment) -> int:
         assert self.position is not None

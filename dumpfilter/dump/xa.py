@@ -92,6 +92,12 @@ class XaEnds:
         """A value that is equal for objects that decide alike about all later segments."""
         return self.other_filters_before, self._parts.key
 
+    def concerns(self, segment: Segment) -> bool:
+        """Tell whether :meth:`decide` could change anything in a segment."""
+        return bool(self._parts and segment.earlier_ends) or bool(
+            self.other_filters_before and segment.xa_ends
+        )
+
     def decide(
         self,
         segment: Segment,
@@ -104,7 +110,7 @@ class XaEnds:
         Only transactions from number ``first`` on are decided. ``is_sent`` takes the number of a table or statement and
         tells whether the filter in force sends its events.
         """
-        if not (self._parts and segment.earlier_ends) and not (self.other_filters_before and segment.xa_ends):
+        if not self.concerns(segment):
             return txn_subject
         txn_subject = txn_subject.copy()
         ends: dict[int, Xid | None] = dict(segment.earlier_ends)

@@ -38,7 +38,7 @@ FILTER_HIT_F = 1 << 4
 FILTER_STOP_F = 1 << 5
 """Set when an imposed filter cannot decide about the events and its operator wants the dump to stop there."""
 
-_MOST_HITS = 4
+MOST_HITS = 4
 """The largest number of rules that one table or statement can match: a rewrite rule, a database rule and, for GRANT,
 two table rules."""
 
@@ -77,8 +77,9 @@ class TableFlags:
         """The imposed filters as a boundary, which no row of a forbidden table crosses. Empty without such filters."""
         self._subjects = subjects
         self._flags: npt.NDArray[np.uint32] = np.zeros(64, np.uint32)
-        self._hits: npt.NDArray[np.int8] = np.empty((0, _MOST_HITS), np.int8)
+        self._hits: npt.NDArray[np.int8] = np.empty((0, MOST_HITS), np.int8)
         self._known = 0
+        self._addresses = (self._flags, 0, self._hits, 0)
         self.has_hits = False
         """Whether the master must count rule matches for any table or statement in the array."""
         self.drops_hits = False
@@ -181,6 +182,18 @@ class TableFlags:
         """
         return self._hits
 
+    def addresses(self) -> tuple[npt.NDArray[np.uint32], int, npt.NDArray[np.int8], int]:
+        """Return the results of :meth:`array` and :meth:`hits`, each with the address of its first entry.
+
+        Compiled code that reads many of these arrays takes addresses. They are valid as long as the arrays.
+        """
+        flags = self.array()
+        found = self._addresses
+        if found[0] is not flags or found[2] is not self._hits or not found[1]:
+            hits = self._hits
+            found = self._addresses = (flags, flags.ctypes.data, hits, hits.ctypes.data)
+        return found
+
     def array(self) -> npt.NDArray[np.uint32]:
         """Return the flags of all subjects (tables and statements): uint32, indexed by the subject's number.
 
@@ -195,7 +208,7 @@ class TableFlags:
                     larger[: self._known] = self._flags[: self._known]
                     self._flags = larger
                 if self.is_on and wanted > len(self._hits):
-                    more = np.full((self._flags.size - len(self._hits), _MOST_HITS), -1, np.int8)
+                    more = np.full((self._flags.size - len(self._hits), MOST_HITS), -1, np.int8)
                     self._hits = np.concatenate([self._hits, more])
                 for number in range(self._known, wanted):
                     self._flags[number] = self._of(number)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass, field
 from functools import lru_cache
 
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump import ChunkPlan, DumpThread
+from dumpfilter.dump.many import plan_many
+from dumpfilter.errors import DumpfilterError
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.fileset import SegmentReader
@@ -78,3 +81,30 @@ def values(plans: list[ChunkPlan]) -> list[dict[str, object]]:
         }
         for plan in plans
     ]
+
+
+def _outcome(thread: DumpThread, segment: Segment) -> object:
+    try:
+        return values(thread.plan(segment))
+    except DumpfilterError as error:
+        return str(error)
+
+
+def check_many(threads: Sequence[DumpThread], segments: Sequence[Segment]) -> None:
+    """Compare the plans of one pass with those of forks that plan alone, segment by segment.
+
+    A thread begins when the segments reach its position, and goes on until it raises an error.
+    """
+    going = list(threads)
+    for segment in segments:
+        present = [one for one in going if one.position is None or one.position < segment.end]
+        alone = [one.fork() for one in present]
+        expected = [_outcome(one, segment) for one in alone]
+        found = plan_many(present, segment)
+        assert [values(one) if isinstance(one, list) else str(one) for one in found] == expected
+        assert [(one.key, one.position, one.resume) for one in present] == [
+            (one.key, one.position, one.resume) for one in alone
+        ]
+        assert [one.in_transaction for one in present] == [one.in_transaction for one in alone]
+        failed = {id(one) for one, plans in zip(present, found, strict=True) if not isinstance(plans, list)}
+        going = [one for one in going if id(one) not in failed]

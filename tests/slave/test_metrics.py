@@ -10,7 +10,8 @@ from types import SimpleNamespace
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from dumpfilter.slave.metrics import METRICS, SlaveCollector, _lag_seconds, _relay_log_sizes, _unapplied
+from dumpfilter.slave.lag import lag_seconds, relay_log_sizes, unapplied
+from dumpfilter.slave.metrics import METRICS, SlaveCollector
 from dumpfilter.slave.slave import Slave
 from dumpfilter.slave.state.relay_log import RelayPosition
 from tests.slave.driven import Driven, driven, serving, wait_until
@@ -104,7 +105,7 @@ def test_the_lag_of_a_stopped_applier(data: Path, tmp_path: Path) -> None:
         slave.sql("START REPLICA IO_THREAD")
         slave.catch_up(master, executed=False)
         found = values(slave)
-        sizes = _relay_log_sizes(tmp_path / "s")
+        sizes = relay_log_sizes(tmp_path / "s")
         assert found["lag_bytes", ""] == sum(sizes.values()) - 4 * len(sizes)
         assert found["lag_seconds", ""] > 3600
         assert found["thread_running", "", "sql"] == 0
@@ -116,20 +117,20 @@ def test_the_lag_of_a_stopped_applier(data: Path, tmp_path: Path) -> None:
 def test_parts_that_are_not_applied() -> None:
     sizes = {"relay-bin.000009": 900, "relay-bin.000010": 1000, "relay-bin.000011": 1100}
     end = RelayPosition("relay-bin.000011", 50)
-    assert _unapplied(sizes, RelayPosition("relay-bin.000009", 700), end) == [
+    assert unapplied(sizes, RelayPosition("relay-bin.000009", 700), end) == [
         ("relay-bin.000009", 700, 900),
         ("relay-bin.000010", 4, 1000),
         ("relay-bin.000011", 4, 50),
     ]
-    assert _unapplied(sizes, RelayPosition("relay-bin.000011", 20), end) == [("relay-bin.000011", 20, 50)]
-    assert _unapplied(sizes, end, end) == []
-    assert _unapplied(sizes, None, None) == []
+    assert unapplied(sizes, RelayPosition("relay-bin.000011", 20), end) == [("relay-bin.000011", 20, 50)]
+    assert unapplied(sizes, end, end) == []
+    assert unapplied(sizes, None, None) == []
     # The relay log was cut after the applier's place was read.
-    assert _unapplied(sizes, RelayPosition("relay-bin.000011", 80), end) == [("relay-bin.000011", 80, 80)]
+    assert unapplied(sizes, RelayPosition("relay-bin.000011", 80), end) == [("relay-bin.000011", 80, 80)]
 
 
 def test_a_relay_log_that_is_gone_has_no_seconds(tmp_path: Path) -> None:
-    assert _lag_seconds(tmp_path, [("relay-bin.000001", 4, 100)], 1e9) is None
+    assert lag_seconds(tmp_path, [("relay-bin.000001", 4, 100)], 1e9) is None
 
 
 def test_an_unreachable_master(tmp_path: Path) -> None:
