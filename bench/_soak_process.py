@@ -119,6 +119,8 @@ class _Client:
         self._changed = False
         self._line = Line(job.address) if self.life is Life.VANISHING else None
         self._absent = False
+        self._refusal = ""
+        """The master's answer when it did not change the filter in the running stream."""
         self._taking = asyncio.Lock()
 
     def _between(self, bounds: tuple[float, float]) -> float:
@@ -144,8 +146,7 @@ class _Client:
         vanished = result.vanished
         async with grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS) as channel:
             try:
-                await self._receive(channel)
-                reason = "the stream ended"
+                reason = await self._receive(channel)
             except grpc.aio.AioRpcError as error:
                 reason = f"{error.code().name}: {error.details()}"
                 if error.code() not in _RETRIED:
@@ -159,7 +160,8 @@ class _Client:
                 result.error = f"lost {_MOST_LOST} connections, the last time: {reason}"
             await asyncio.sleep(0.2)
 
-    async def _receive(self, channel: grpc.aio.Channel) -> None:
+    async def _receive(self, channel: grpc.aio.Channel) -> str:
+        """Receive a stream until it ends, and return the reason."""
         async with self._places:
             answer = await self._register(channel)
         request = self.follower.begin(answer.filter_version)
@@ -168,7 +170,7 @@ class _Client:
         call = dump(request)
         changer = None
         if self.life is Life.CHANGING:
-            changer = asyncio.create_task(self._change_filters(channel, answer.slave_id))
+            changer = asyncio.create_task(self._change_filters(channel, answer.slave_id, call))
         try:
             async for raw in call:
                 async with self._taking:
@@ -176,9 +178,15 @@ class _Client:
                 if self.life is Life.SLOW and not self._settled.is_set():
                     with suppress(TimeoutError):
                         await asyncio.wait_for(self._settled.wait(), self._between(_SLOW_SECONDS))
+        except asyncio.CancelledError:
+            # The follower cancels the stream itself when the master has not changed the filter in it.
+            if not self._refusal:
+                raise
         finally:
             if changer is not None:
                 changer.cancel()
+        reason, self._refusal = self._refusal or "the stream ended", ""
+        return reason
 
     async def _register(self, channel: grpc.aio.Channel) -> pb.RegisterResponse:
         method = channel.unary_unary(
@@ -211,8 +219,11 @@ class _Client:
             await asyncio.sleep(self._between(_AWAY_SECONDS))
             self._absent = False
 
-    async def _change_filters(self, channel: grpc.aio.Channel, slave_id: str) -> None:
-        """Change the filter again and again, from a place that the slave's applier could have reached."""
+    async def _change_filters(self, channel: grpc.aio.Channel, slave_id: str, call: Any) -> None:
+        """Change the filter again and again, from a place that the slave's applier could have reached.
+
+        When the master does not change the filter, the follower registers again, with the new filter.
+        """
         method = channel.unary_unary(
             METHOD + "ChangeFilter",
             request_serializer=pb.ChangeFilterRequest.SerializeToString,
@@ -236,7 +247,8 @@ class _Client:
                 try:
                     answer = await method(request, timeout=60)
                 except grpc.aio.AioRpcError as error:
-                    self.result.error = f"ChangeFilter: {error.code().name}: {error.details()}"
+                    self._refusal = f"ChangeFilter: {error.code().name}: {error.details()}"
+                    call.cancel()
                     return
                 follower.await_version(answer.filter_version)
 

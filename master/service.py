@@ -22,7 +22,7 @@ from dumpfilter.filter.convert import (
 from dumpfilter.master import dump as dumps
 from dumpfilter.master.access import Access, AccessDenied, TryLater
 from dumpfilter.master.config import MasterConfig
-from dumpfilter.master.drain import Applicant, Drains
+from dumpfilter.master.drain import Applicant, Drained, Drains
 from dumpfilter.master.dump_start import DumpStart, check_boundary, start_at, start_of
 from dumpfilter.master.identity import uuid_of
 from dumpfilter.master.imposed import ImposedFilter, imposed_on
@@ -293,12 +293,11 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
                 async for message in messages:
                     yield as_version1(message) if slave.protocol == VERSION else message
         except DumpfilterError as error:
-            log.warning(
-                "dump stopped",
-                server_id=slave.server_id,
-                channel=printable(slave.channel),
-                error=printable(str(error)),
-            )
+            fields = {"server_id": slave.server_id, "channel": printable(slave.channel)}
+            if isinstance(error, Drained):
+                log.info("dump drained", **fields, reason=printable(str(error)))
+            else:
+                log.warning("dump stopped", **fields, error=printable(str(error)))
             await abort(context, error)
         finally:
             dump.close()
