@@ -190,6 +190,7 @@ class MasterServer:
             service.register,
             self.gate.places,
             service.limits,
+            service.drains,
             self.reader.caches,
             serving=lambda: self.is_serving and not service.stopping,
         )

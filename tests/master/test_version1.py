@@ -183,7 +183,7 @@ def test_recorded_requests_of_the_old_program(servers: dict[str, MasterServer]) 
     assert answer.protocol == 1
     own = answer.slave_id.encode()
     request = pb.DumpRequest.FromString((recorded / "Dump").read_bytes())
-    request.slave_id = answer.slave_id
+    request.slave_id, request.once = answer.slave_id, True
     stream = channel.unary_stream("/dumpfilter.v1.DumpFilter/Dump")(request.SerializeToString())
     chunks = [pb.Chunk.FromString(data) for data in stream]
     assert chunks[-1].end_of_log
