@@ -238,16 +238,16 @@ def runs_to_proto(runs: GtidRuns, key_of: Callable[[int], SourceKey]) -> pb.Gtid
     ascend. Each interval is stored as its distance from the interval before and its length. ``key_of`` returns the GTID
     source with a number.
     """
+    by_source: dict[int, list[list[int]]] = {}
+    for source, first, last in runs.tolist():
+        by_source.setdefault(source, []).append([first, last])
     members = []
-    for source in np.unique(runs[:, 0]).tolist():
-        found = runs[runs[:, 0] == source, 1:]
-        if np.any(found[1:, 0] < found[:-1, 0]):
-            found = found[np.argsort(found[:, 0], kind="stable")]
-        steps = np.empty((len(found), 2), np.int64)
-        steps[0, 0] = found[0, 0]
-        steps[1:, 0] = found[1:, 0] - found[:-1, 1]
-        steps[:, 1] = found[:, 1] - found[:, 0] + 1
-        member = pb.GtidRuns(runs=steps.ravel().tolist())
+    for source in sorted(by_source):
+        steps, before = [], 0
+        for first, last in sorted(by_source[source]):
+            steps += [first - before, last - first + 1]
+            before = last
+        member = pb.GtidRuns(runs=steps)
         key = key_of(source)
         if isinstance(key[0], bytes):
             member.uuid, member.tag = key

@@ -161,7 +161,7 @@ class MasterServer:
 
     async def _start(self) -> None:
         await self._server.start()
-        self._health.set(serving=not self.service.drains.is_all, readable=True)
+        self._health.set(serving=True, readable=True, drained=self.service.drains.is_all)
         self._probe = asyncio.create_task(self._look_at_binlog())
 
     async def _look_at_binlog(self) -> None:
@@ -197,10 +197,10 @@ class MasterServer:
 
     def _tell_drained(self) -> None:
         """Tell the health service whether all slaves are drained."""
-        serving = not self.service.drains.is_all
+        drained = self.service.drains.is_all
         with contextlib.suppress(RuntimeError):
             # After the end of the loop nobody asks for the health.
-            self._loop.call_soon_threadsafe(lambda: self._health.set(serving=serving))
+            self._loop.call_soon_threadsafe(lambda: self._health.set(drained=drained))
 
     def drain(self, seconds: float, interrupted: Callable[[], bool] = lambda: False) -> int:
         """Send all slaves away, each after its current transaction, and wait until their dumps have ended.

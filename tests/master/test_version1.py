@@ -86,6 +86,24 @@ def test_the_law_holds_for_a_slave_of_version_1(
     assert slave.retrieved.issuperset(slave.empty)
 
 
+@pytest.mark.parametrize("name", ["mariadb-names", "mariadb118-names"])
+def test_an_early_slave_compares_names_as_mariadb_before_11_5(name: str) -> None:
+    """Its own filter knows no other collation, and the master must not drop what that filter keeps."""
+    options = [
+        "--replicate-wild-do-table=cafe.%",
+        "--replicate-do-table=È.t",
+        "--replicate-do-table=ПРИВЕТ.t",
+    ]
+    server = MasterServer(BinlogStore(DATA / "recordings" / name))
+    server.start()
+    with grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel:
+        slave = OldSlave(OldContract(channel), options, "mariadb")
+        for chunk in slave.dump(slave.register().slave_id):
+            slave.receive(chunk)
+    server.stop(0)
+    assert set(slave.apply()[0]["tables"]) == {"café.t", "é.t", "привет.t"}
+
+
 def test_hits_come_from_the_master(slave_of: Any) -> None:
     slave = slave_of("mysql-row", ["--replicate-ignore-db=hr"])
     answer = slave.register()

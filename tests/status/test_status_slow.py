@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.certificates import Authority
 from tests.commands.in_process import Finished, run
 from tests.slave.driven import wait_until
 from tests.slave.processes import Launcher
@@ -227,6 +228,17 @@ def test_wrong_addresses_and_passwords(running: Running, tmp_path: Path) -> None
             assert (done.returncode, done.stdout) == (code, ""), (arguments, done)
             assert text in done.stderr, (arguments, done.stderr)
             assert done.stderr.count("\n") == 1
+
+
+def test_a_master_with_tls(launcher: Launcher, tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "ca")
+    issued = authority.issue("master")
+    launcher.start_master(MYSQL, "--tls-cert", str(issued.certificate), "--tls-key", str(issued.key))
+    master = f"127.0.0.1:{launcher.port}"
+    done = status("--master", master)
+    assert done.returncode == UNREACHABLE
+    assert "--source-ssl-ca" in done.stderr
+    assert told(GOOD, "--master", master, f"--source-ssl-ca={authority.certificate}")["health"] == "SERVING"
 
 
 def test_watch(running: Running, tmp_path: Path) -> None:
