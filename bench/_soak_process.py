@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-import uuid
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from enum import Enum
@@ -25,7 +24,7 @@ from typing import Any
 import grpc
 
 from bench._filters import NUMBER, definition_of
-from bench._follower import Follower, Start, WrongStream
+from bench._follower import Follower, Start, WrongStream, registration
 from bench._follower_process import METHOD, serve
 from bench._line import Line
 from dumpfilter.slave.threads.connection import CHANNEL_OPTIONS
@@ -194,12 +193,7 @@ class _Client:
             request_serializer=pb.RegisterRequest.SerializeToString,
             response_deserializer=pb.RegisterResponse.FromString,
         )
-        request = pb.RegisterRequest(
-            server_id=self._number + 1000,
-            uuid=str(uuid.UUID(int=self._number + 1)),
-            filter=definition_of(self._filter),
-            secret=self._number.to_bytes(16, "little"),
-        )
+        request = registration(self._number, definition_of(self._filter))
         answer: pb.RegisterResponse = await method(request, timeout=60)
         return answer
 
