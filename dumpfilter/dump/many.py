@@ -89,7 +89,20 @@ class _Scratch(threading.local):
             used=_integers(K.USED),
         )
         n = transactions + 1
-        self.gtids = K.Gtids(_integers(n, 3), _integers(n), _integers(n), _integers(n), _integers(n))
+        self.shared = K.Shared(
+            start=_integers(n),
+            end=_integers(n),
+            statements=_integers(events, K.PART_COLUMNS),
+            statements_from=_integers(n),
+            statement_events=_integers(n),
+            statements_until=_integers(n),
+            runs=_integers(n, 3),
+            is_one_run=np.zeros(1, np.bool_),
+            run=_integers(n),
+            following=_integers(n),
+            before=_integers(n),
+            read=_integers(n),
+        )
 
     def _make_words(self, subjects: int, transactions: int) -> None:
         self.words = K.Words(
@@ -102,7 +115,9 @@ class _Scratch(threading.local):
             counted=_words(transactions),
             hits=_words(transactions),
             block=_words(K.SLAVES),
+            special_block=_words(K.SLAVES),
             rows=_words(K.SLAVES, transactions // K.SLAVES + 1),
+            special=_words(K.SLAVES, transactions // K.SLAVES + 1),
         )
 
 
@@ -212,7 +227,7 @@ def _plan_word(
             room,
             scratch.walk,
             scratch.words,
-            scratch.gtids,
+            scratch.shared,
             scratch.streams,
             done,
         )
