@@ -19,12 +19,12 @@ from dumpfilter.dump.decide import (
     Output,
     Transactions,
     Verdicts,
-    _add_range,
-    _begin_chunk,
-    _end_chunk,
-    _walk,
+    add_range,
+    begin_chunk,
+    end_chunk,
     inlined,
     kernel,
+    walk_transaction,
 )
 from dumpfilter.filter.flags import FILTER_HIT_F, FILTER_UNDECIDED_F
 
@@ -82,15 +82,12 @@ P_AT = 0  # the index in ``data`` of the chunk
 P_CHUNKS = 1  # the number of the chunk
 P_BEGIN = 2  # the first transaction that ends in the chunk or later
 P_EVENT = 3  # the first event that is read for the chunk
-P_KEPT = 4  # the transactions of the chunk so far of which something is sent, without events of the file
-P_POSITION = 5
-P_RESUME = 6
-P_BUFFERED_EVENTS = 7
-P_BUFFERED_BYTES = 8
-P_GAP = 9  # the first transaction of the gap that is open, or -1
-P_LOW = 10  # the first transaction that any slave decides
-PLACE_COLUMNS = 11
-
+P_POSITION = 4
+P_RESUME = 5
+P_BUFFERED_EVENTS = 6
+P_BUFFERED_BYTES = 7
+P_LOW = 8  # the first transaction that any slave decides
+PLACE_COLUMNS = 9
 
 # The columns of ``Shared.statements``.
 PART_START = 0  # the file offset of the statement's first event
@@ -145,7 +142,7 @@ class Words(NamedTuple):
     rows: np.ndarray
     """For each slave, words with a bit for each transaction that needs work, uint64 of shape (64, n)."""
     special: np.ndarray
-    """The same, with bits for those of the transactions that need more work than to be sent whole."""
+    """For each slave, words with a bit for each transaction that needs more work than to be sent whole."""
 
 
 class Shared(NamedTuple):
@@ -193,7 +190,7 @@ class Streams(NamedTuple):
     hits: np.ndarray
     """The hits of the open gap, by kind of rule."""
     place: np.ndarray
-    """The place at which the chunk begins, with the columns P_AT to P_GAP."""
+    """The place at which the chunk begins, with the columns P_AT to P_LOW."""
     used: np.ndarray
     """The numbers of gaps, of their runs, of their rows of hits, and whether ``hits`` has any."""
 
@@ -469,14 +466,16 @@ def _add_gap(streams, offset, end):
 
 
 @inlined
-def _end_gap(streams, shared, low, number, first, until, offset, end, is_last):
+def _end_gap(streams, shared, number, first, until, offset, end, is_last):
     """Add the gap of the dropped transactions from ``first`` up to, but without, ``until``.
 
     A gap between two transactions that are sent is of use only with a GTID or with hits.
     """
     used = streams.used
     before = used[U_RUNS]
-    used[U_RUNS] = _gtids_between(shared, low, number, first, until, streams.gap_runs, before)
+    used[U_RUNS] = _gtids_between(
+        shared, streams.place[P_LOW], number, first, until, streams.gap_runs, before
+    )
     if is_last or used[U_RUNS] > before or used[U_COUNTED]:
         _add_gap(streams, offset, end)
 
@@ -547,8 +546,11 @@ def _pack(data, at, chunk, streams, shared, low, number, begin, until):
 
 
 @kernel
-def _finish_chunk(columns, walk, shared, streams, done, until, event, end, resume_bytes):
+def _finish_chunk(columns, walk, shared, streams, done, gap, kept, until, event, end, resume_bytes):
     """Write a chunk to ``done.data``, and begin the next one.
+
+    ``gap`` is the first transaction of the gap that is open, or -1. The chunk has ``kept`` transactions of which
+    something is sent, without events of the file.
 
     The chunk ends before event number ``event``, at file offset ``end``. Transaction ``until`` is the first that does
     not end in the chunk or before. ``resume_bytes`` are the bytes that the chunk sends before that transaction.
@@ -562,22 +564,11 @@ def _finish_chunk(columns, walk, shared, streams, done, until, event, end, resum
     resume = place[P_RESUME]
     if until > begin:
         resume = shared.end[until - 1]
-        if place[P_GAP] >= 0:
-            _end_gap(
-                streams,
-                shared,
-                streams.place[P_LOW],
-                columns.number,
-                place[P_GAP],
-                until,
-                resume_bytes,
-                resume,
-                True,
-            )
-            place[P_GAP] = -1
+        if gap >= 0:
+            _end_gap(streams, shared, columns.number, gap, until, resume_bytes, resume, True)
     else:
         resume_bytes = 0
-    _end_chunk(chunk, walk, end)
+    end_chunk(chunk, walk, end)
     data = done.data
     data[at + H_END] = end
     data[at + H_RESUME] = resume
@@ -594,17 +585,70 @@ def _finish_chunk(columns, walk, shared, streams, done, until, event, end, resum
     data[counts + 6] = chunk.undecided
     transactions_read = shared.read[until] - shared.read[begin]
     data[counts + 7] = transactions_read
-    data[counts + 8] = transactions_read - place[P_KEPT]
+    data[counts + 8] = transactions_read - kept
     place[P_AT] = _pack(data, at, chunk, streams, shared, place[P_LOW], columns.number, begin, until)
     place[P_CHUNKS] = chunk_number + 1
     place[P_BEGIN] = until
     place[P_EVENT] = event
-    place[P_KEPT] = 0
     place[P_POSITION] = end
     place[P_RESUME] = resume
     place[P_BUFFERED_EVENTS] = chunk.buffered_events
     place[P_BUFFERED_BYTES] = chunk.buffered_bytes
-    _begin_chunk(chunk, chunk.ranges, until)
+    begin_chunk(chunk, chunk.ranges, until)
+
+
+@inlined
+def _send_statements(t, shift, words, shared, ranges, chunk, n_events):
+    """Send the statements of transaction ``t`` that the filter of slave number ``shift`` sends, with the events around
+    them.
+
+    Return whether anything is sent, and the bytes and events that are sent. ``n_events`` are the transaction's events.
+    """
+    statements = shared.statements
+    first = shared.statements_from[t]
+    until = shared.statements_until[t]
+    is_kept = False
+    sent_bytes = np.int64(0)
+    sent_events = np.int64(0)
+    for k in range(first, until):
+        subject = statements[k, PART_SUBJECT]
+        if (words.send[subject] >> shift) & _ONE == _NO_SLAVE:
+            continue
+        if not is_kept:
+            is_kept = True
+            start = shared.start[t]
+            size = statements[first, PART_START] - start
+            if size:
+                add_range(ranges, chunk, start, size, AS_IT_IS)
+                sent_bytes += size
+        size = statements[k, PART_END] - statements[k, PART_START]
+        add_range(ranges, chunk, statements[k, PART_START], size, AS_IT_IS)
+        sent_bytes += size
+        sent_events += statements[k, PART_EVENTS]
+        if statements[k, PART_IS_STATEMENT] and (words.undecided[subject] >> shift) & _ONE:
+            chunk.undecided += 1
+    if is_kept:
+        end = shared.end[t]
+        size = end - statements[until - 1, PART_END]
+        add_range(ranges, chunk, end - size, size, AS_IT_IS)
+        sent_bytes += size
+        sent_events += n_events - shared.statement_events[t]
+    return is_kept, sent_bytes, sent_events
+
+
+@inlined
+def _begin_slave(slave, event, streams):
+    """Begin the first chunk of a slave."""
+    place = streams.place
+    first = slave[S_FIRST]
+    place[P_BEGIN] = first
+    place[P_EVENT] = event
+    place[P_POSITION] = slave[S_POSITION]
+    place[P_RESUME] = slave[S_RESUME]
+    place[P_BUFFERED_EVENTS] = 0
+    place[P_BUFFERED_BYTES] = 0
+    streams.used[:] = 0
+    begin_chunk(streams.chunk[0], 0, first)
 
 
 @kernel
@@ -619,23 +663,13 @@ def plan_slave(columns, slave, bit, walk, words, shared, streams, done):
     state = walk.state[0]
     chunk = streams.chunk[0]
     ranges = streams.ranges
-    place = streams.place
     row = words.rows[bit]
     special = words.special[bit]
     shift = np.uint64(bit)
     chunk_size = slave[S_CHUNK_SIZE]
     n = txn_subjects.size
     t = slave[S_FIRST]
-    place[P_BEGIN] = t
-    place[P_EVENT] = first_events[t]
-    place[P_KEPT] = 0
-    place[P_POSITION] = slave[S_POSITION]
-    place[P_RESUME] = slave[S_RESUME]
-    place[P_BUFFERED_EVENTS] = 0
-    place[P_BUFFERED_BYTES] = 0
-    place[P_GAP] = -1
-    streams.used[:] = 0
-    _begin_chunk(chunk, 0, t)
+    _begin_slave(slave, first_events[t], streams)
     gap = np.int64(-1)
     sent_bytes = np.int64(0)
     sent_events = np.int64(0)
@@ -661,11 +695,9 @@ def plan_slave(columns, slave, bit, walk, words, shared, streams, done):
         is_special = (special[word] >> np.uint64(t & _WORD_MASK)) & _ONE
         if not is_special or (words.sent[t] >> shift) & _ONE:
             if gap >= 0:
-                _end_gap(
-                    streams, shared, streams.place[P_LOW], columns.number, gap, t, sent_bytes, start, False
-                )
+                _end_gap(streams, shared, columns.number, gap, t, sent_bytes, start, False)
                 gap = -1
-            _add_range(ranges, chunk, start, end - start, AS_IT_IS)
+            add_range(ranges, chunk, start, end - start, AS_IT_IS)
             sent_bytes += end - start
             sent_events += next_event - first_event
             kept += 1
@@ -679,75 +711,37 @@ def plan_slave(columns, slave, bit, walk, words, shared, streams, done):
             first_range = max(chunk.ranges - 1, 0)
             is_kept = False
             i = first_event
-            first_statement = shared.statements_from[t]
-            until_statement = shared.statements_until[t]
-            if first_statement < until_statement and sent_bytes + end - start < chunk_size:
+            is_plain = shared.statements_from[t] < shared.statements_until[t]
+            if is_plain and sent_bytes + end - start < chunk_size:
                 # No chunk ends inside this transaction.
                 i = next_event
-                statements = shared.statements
-                for k in range(first_statement, until_statement):
-                    s = statements[k, PART_SUBJECT]
-                    if (words.send[s] >> shift) & _ONE == 0:
-                        continue
-                    if not is_kept:
-                        is_kept = True
-                        size = statements[first_statement, PART_START] - start
-                        if size:
-                            _add_range(ranges, chunk, start, size, AS_IT_IS)
-                            sent_bytes += size
-                    size = statements[k, PART_END] - statements[k, PART_START]
-                    _add_range(ranges, chunk, statements[k, PART_START], size, AS_IT_IS)
-                    sent_bytes += size
-                    sent_events += statements[k, PART_EVENTS]
-                    if statements[k, PART_IS_STATEMENT] and (words.undecided[s] >> shift) & _ONE:
-                        chunk.undecided += 1
-                if is_kept:
-                    size = end - statements[until_statement - 1, PART_END]
-                    _add_range(ranges, chunk, end - size, size, AS_IT_IS)
-                    sent_bytes += size
-                    sent_events += next_event - first_event - shared.statement_events[t]
+                is_kept, size, events_of_part = _send_statements(
+                    t, shift, words, shared, ranges, chunk, next_event - first_event
+                )
+                sent_bytes += size
+                sent_events += events_of_part
             while i < next_event:
                 chunk.bytes = sent_bytes
                 chunk.events = sent_events
                 # The arrays have room for every event of the segment, so the walk always goes on.
-                i = _walk(events, transactions, verdicts, walk, out, chunk, t, i, chunk_size)
+                i = walk_transaction(events, transactions, verdicts, walk, out, chunk, t, i, chunk_size)
                 sent_bytes = chunk.bytes
                 sent_events = chunk.events
                 if state.is_open and sent_bytes >= chunk_size:
-                    place[P_GAP] = gap
-                    place[P_KEPT] = kept
+                    end_of_chunk = offsets[i - 1] + sizes[i - 1]
                     _finish_chunk(
-                        columns,
-                        walk,
-                        shared,
-                        streams,
-                        done,
-                        t,
-                        i,
-                        offsets[i - 1] + sizes[i - 1],
-                        sent_before,
+                        columns, walk, shared, streams, done, gap, kept, t, i, end_of_chunk, sent_before
                     )
                     gap = -1
                     kept = sent_before = sent_bytes = sent_events = 0
                 is_kept = streams.is_kept[t]
-            if not is_kept:
-                if gap < 0:
-                    gap = t
-            else:
+            if is_kept:
                 if gap >= 0:
-                    _end_gap(
-                        streams,
-                        shared,
-                        streams.place[P_LOW],
-                        columns.number,
-                        gap,
-                        t,
-                        sent_before,
-                        start,
-                        False,
-                    )
+                    _end_gap(streams, shared, columns.number, gap, t, sent_before, start, False)
                     gap = -1
                 kept += source[t] != R.KEPT
+            elif gap < 0:
+                gap = t
             if (words.hits[t] >> shift) & _ONE:
                 _count_hits(columns, t, slave, flags, streams, first_range, chunk.ranges)
                 if gap < 0 and streams.used[U_COUNTED]:
@@ -760,18 +754,16 @@ def plan_slave(columns, slave, bit, walk, words, shared, streams, done):
         if sent_bytes >= chunk_size and t < n:
             chunk.bytes = sent_bytes
             chunk.events = sent_events
-            place[P_GAP] = gap
-            place[P_KEPT] = kept
-            _finish_chunk(columns, walk, shared, streams, done, t, next_event, end, sent_bytes)
+            _finish_chunk(columns, walk, shared, streams, done, gap, kept, t, next_event, end, sent_bytes)
             gap = -1
             kept = sent_bytes = sent_events = 0
     if gap < 0 and t < n:
         gap = t
     chunk.bytes = sent_bytes
     chunk.events = sent_events
-    place[P_GAP] = gap
-    place[P_KEPT] = kept
-    _finish_chunk(columns, walk, shared, streams, done, n, first_events[n], transactions.end, sent_bytes)
+    _finish_chunk(
+        columns, walk, shared, streams, done, gap, kept, n, first_events[n], transactions.end, sent_bytes
+    )
 
 
 @kernel

@@ -15,8 +15,8 @@ of 64 slaves about a table are one word of 64 bits. Compiled code decides for 64
    part from the runs.
 
 Only the table flags decide in this way (:meth:`~dumpfilter.dump.thread.DumpThread.decides_by_flags`). A thread plans
-alone if its segment has something else to decide: an open transaction, a compressed one, an imposed filter as a
-boundary, transactions that the slave has or ignores, or the end of an XA transaction that an earlier filter chose.
+alone if anything else decides about its segment. Examples are an open or a compressed transaction, an imposed filter,
+transactions that the slave has or ignores, and the end of an XA transaction that an earlier filter chose.
 """
 
 from __future__ import annotations
