@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
+from pathlib import Path
 
 from bench._common import Options
 from dumpfilter.options.sizes import parse_size
@@ -21,24 +22,41 @@ ALL = (
     "split",
     "split_cluster",
     "bandwidth",
+    "followers",
 )
+ON_REQUEST = ("soak",)
+"""The benchmarks that run only when they are named, since they take long."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measures what the project claims.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which ones (all): {', '.join(ALL)}")
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"which ones (all but the last): {', '.join((*ALL, *ON_REQUEST))}",
+    )
     parser.add_argument(
         "--size", type=parse_size, default="512M", help="bytes of binlog, or with K, M, G (512M)"
     )
     parser.add_argument("--runs", type=int, default=5, help="timed runs of each case, interleaved (5)")
     parser.add_argument("--strict", action="store_true", help="exit with 1 when a target is not met")
+    parser.add_argument(
+        "--before",
+        type=Path,
+        metavar="DIRECTORY",
+        help="another checkout, measured beside this one (followers)",
+    )
+    parser.add_argument("--followers", type=int, default=1000, help="slaves of followers and soak (1000)")
+    parser.add_argument("--seconds", type=float, default=600, help="the time that soak takes (600)")
     given = parser.parse_args()
-    unknown = set(given.names) - set(ALL)
+    options = Options(given.size, given.runs, given.before, given.followers, given.seconds)
+    unknown = set(given.names) - set(ALL) - set(ON_REQUEST)
     if unknown:
         parser.error(f"no such benchmark: {', '.join(sorted(unknown))}")
     met = True
     for name in given.names or ALL:
-        met &= importlib.import_module(f"bench.{name}").run(Options(given.size, given.runs))
+        met &= importlib.import_module(f"bench.{name}").run(options)
     return int(given.strict and not met)
 
 

@@ -27,10 +27,18 @@ MYSQL_ROOT = Path(os.environ.get("MYSQL_ROOT", "mysqlroot"))
 
 @dataclass(frozen=True)
 class Options:
-    """The options of the command line: the binlog's size in bytes, and the timed runs of each case."""
+    """The options of the command line."""
 
     size: int
+    """The size of the binlog, bytes."""
     runs: int
+    """The timed runs of each case."""
+    before: Path | None = None
+    """The checkout of another release, whose master is measured beside this one's."""
+    followers: int = 1000
+    """The number of slaves that follow a growing binlog."""
+    seconds: float = 600.0
+    """The time for which the soak test runs, seconds."""
 
 
 def binlogs(
@@ -177,16 +185,21 @@ class Report:
 
 
 @contextmanager
-def child(arguments: Sequence[str], **environment: str) -> Iterator[subprocess.Popen[str]]:
-    """Run Python with these arguments and pipes for standard input and output, and stop the process at the end."""
+def child(
+    arguments: Sequence[str], tree: Path = REPOSITORY, *, quiet: bool = True, **environment: str
+) -> Iterator[subprocess.Popen[str]]:
+    """Run Python with these arguments and pipes for standard input and output, and stop the process at the end.
+
+    The process imports the modules of ``tree``, a checkout. A ``quiet`` process has no standard error.
+    """
     process = subprocess.Popen(
         [sys.executable, *arguments],
-        cwd=REPOSITORY,
+        cwd=tree,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL if quiet else None,
         text=True,
-        env={**os.environ, **environment},
+        env={**os.environ, "PYTHONPATH": str(tree), **environment},
     )
     try:
         yield process
@@ -200,13 +213,14 @@ def child(arguments: Sequence[str], **environment: str) -> Iterator[subprocess.P
 
 
 @contextmanager
-def master(index: Path, *options: str) -> Iterator[tuple[str, int]]:
-    """Run ``dumpfilter master`` on a binlog set, and yield its address and process id."""
+def master(index: Path, *options: str, tree: Path = REPOSITORY) -> Iterator[tuple[str, int]]:
+    """Run ``dumpfilter master`` of a checkout on a binlog set, and yield its address and process id."""
+    OUT.mkdir(exist_ok=True)
     port_file = OUT / f"port.{os.getpid()}"
     port_file.unlink(missing_ok=True)
     run = "from dumpfilter.cli import main; main()"
     arguments = ["-c", run, "master", str(index), "--port", "0", "--port-file", str(port_file), *options]
-    with child(arguments) as process:
+    with child(arguments, tree) as process:
         while not port_file.exists():
             if process.poll() is not None:
                 raise SystemExit(f"dumpfilter master ended with {process.returncode}")

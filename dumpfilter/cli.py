@@ -9,7 +9,7 @@ import sys
 
 import typer
 
-from dumpfilter import __version__
+from dumpfilter import __version__, logs
 from dumpfilter.commands.bandwidth import bandwidth_command
 from dumpfilter.commands.binlog import binlog_command
 from dumpfilter.commands.demo import demo_command
@@ -24,6 +24,7 @@ from dumpfilter.commands.purge import purge_command
 from dumpfilter.commands.slave import slave_command
 from dumpfilter.commands.split import split_command
 from dumpfilter.commands.sql import sql_command
+from dumpfilter.commands.status import status_command
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.printable import for_terminal
 
@@ -51,6 +52,7 @@ app.command("package-environment")(package_environment_command)
 app.command("inspect")(inspect_command)
 app.command("binlog")(binlog_command)
 app.command("explain")(explain_command)
+app.command("status")(status_command)
 app.command("sql")(sql_command)
 app.command("password-hash")(password_hash_command)
 app.command("demo")(demo_command)
@@ -76,8 +78,7 @@ def main() -> None:
     try:
         app()
     except DumpfilterError as error:
-        # The text may quote another process, such as a master.
-        typer.echo(for_terminal(f"dumpfilter: {error}"), err=True)
+        _say(str(error), error.exit_code)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
@@ -86,5 +87,16 @@ def main() -> None:
         sys.exit(READER_GONE)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        typer.echo(f"dumpfilter: {where}{error.strerror or error}", err=True)
+        _say(f"{where}{error.strerror or error}", 1)
         sys.exit(1)
+
+
+def _say(text: str, exit_code: int) -> None:
+    """Print an error, or write it as a line of the log if programs read standard error as JSON."""
+    if logs.is_json():
+        import structlog
+
+        structlog.get_logger("dumpfilter").error("ended by an error", error=text, exit_code=exit_code)
+    else:
+        # The text may quote another process, such as a master.
+        typer.echo(for_terminal(f"dumpfilter: {text}"), err=True)

@@ -152,6 +152,10 @@ class RegistrationRefused(DumpfilterError):
     exit_code = 2
 
 
+class ProtocolMismatch(DumpfilterError):
+    """An error of a slave and a master that speak no version of the protocol in common. The text names both sides."""
+
+
 class DumpTakenOver(DumpfilterError):
     """An error of a slave whose stream the master ended, because a dump with the same server UUID began."""
 

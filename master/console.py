@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import dumpfilter
+from dumpfilter.dump import Counts
 from dumpfilter.errors import BinlogMissing, DumpfilterError, OptionError
 from dumpfilter.filter import (
     EffectiveRuleKind,
@@ -20,7 +22,10 @@ from dumpfilter.filter import (
 )
 from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.filter.factory import make_write_filter
+from dumpfilter.master.counters import SlaveCounts
+from dumpfilter.master.drain import Drain, Kind, Slaves
 from dumpfilter.master.imposed import ImposedFilter
+from dumpfilter.master.lag import BinlogEnd
 from dumpfilter.master.purge import purge
 from dumpfilter.master.register import RegisteredSlave, Unregistered
 from dumpfilter.master.service import DumpFilterService
@@ -68,6 +73,10 @@ _SLAVES = (
     Column("semantics"),
     Column("rules"),
     Column("imposed"),
+    Column("lag_bytes", _INTEGER),
+    Column("lag_seconds", ColumnType.DOUBLE),
+    Column("protocol", _INTEGER),
+    Column("program_version"),
 )
 _WRITE_RULES = (Column("semantics"), Column("rule"))
 _IMPOSED = (
@@ -78,6 +87,32 @@ _IMPOSED = (
     Column("semantics"),
     Column("rules"),
 )
+
+
+_DRAINS = (
+    Column("drained_by"),
+    Column("value"),
+    Column("channel"),
+    Column("reason"),
+    Column("since", _TIMESTAMP),
+    Column("registered", _INTEGER),
+    Column("still_dumping", _INTEGER),
+)
+
+
+_COUNTERS = (
+    Column("user"),
+    Column("channel"),
+    Column("uuid"),
+    Column("server_id", _INTEGER),
+    Column("host"),
+    Column("dumps", _INTEGER),
+    *(Column(name, _INTEGER) for name in Counts.__slots__),
+    Column("first_seen_at", _TIMESTAMP),
+    Column("last_seen_at", _TIMESTAMP),
+)
+
+_TABLES = ("drains", "imposed_filters", "slave_counters", "slaves", "write_rules")
 
 
 class MasterConsole:
@@ -105,6 +140,7 @@ class MasterConsole:
         self._reload = reload
         self._store = service.store
         self._register = service.register
+        self._drains = service.drains
         self._port = port
         self._lower_case_table_names = lower_case_table_names
         self._changing = threading.Lock()
@@ -118,6 +154,8 @@ class MasterConsole:
             C.ChangeBinlog: self._change_binlog,
             C.FlushPrivileges: self._flush_privileges,
             C.UnregisterReplica: self._unregister,
+            C.DrainReplicas: self._drain,
+            C.UndrainReplicas: self._undrain,
             C.ShowReplicaStatus: self._show_replica_status,
             C.StartReplica: self._start_replica,
             C.StopReplica: self._stop_replica,
@@ -145,16 +183,21 @@ class MasterConsole:
         if schema != "dumpfilter":
             return None
         if name == "slaves":
-            return Table(_SLAVES, [_slave_row(slave) for slave in self._register.all()])
+            end = BinlogEnd(self._store.binlogs, time.time())
+            return Table(_SLAVES, [_slave_row(slave, end) for slave in self._register.all()])
         if name == "write_rules":
             return Table(_WRITE_RULES, _write_rows(self._register.write_filter))
+        if name == "drains":
+            return Table(_DRAINS, [self._drain_row(drain) for drain in self._drains.all()])
+        if name == "slave_counters":
+            return Table(_COUNTERS, [_counters_row(record) for record in self._register.counters.records()])
         if name == "imposed_filters":
             return Table(_IMPOSED, [_imposed_row(one) for one in self._service.config.imposed])
         return None
 
     def table_names(self) -> list[tuple[str, str]]:
         """Return schema and name of every table that clients of the console can read."""
-        ours = [("dumpfilter", name) for name in ("imposed_filters", "slaves", "write_rules")]
+        ours = [("dumpfilter", name) for name in _TABLES]
         return ours + [("performance_schema", name) for name in PERFORMANCE_SCHEMA]
 
     def variables(self) -> Mapping[str, str | int]:
@@ -275,7 +318,6 @@ class MasterConsole:
                 raise SqlError(1231, "42000", str(error)) from None
             notes = _lost(old)
             self._register.change_write_filter(changed)
-        self._store.wake()
         return Result(notes=tuple(notes))
 
     def _flush_privileges(self, command: C.FlushPrivileges) -> Result:
@@ -298,8 +340,46 @@ class MasterConsole:
         if not gone:
             name = f"server id {command.server_id}" if command.uuid is None else f"uuid {command.uuid!r}"
             raise ER_UNKNOWN_ERROR(f"There is no registered slave with {name}: see SHOW REPLICAS")
-        self._store.wake()
         return Result(affected=len(gone))
+
+    def _drain(self, command: C.DrainReplicas) -> Result:
+        slaves = _chosen(command.choice)
+        try:
+            drain = self._drains.drain(slaves, command.reason)
+        except OptionError as error:
+            raise ER_UNKNOWN_ERROR(str(error)) from None
+        concerned = self._concerned(drain)
+        if concerned:
+            return Result(affected=len(concerned))
+        note = f"No slave is registered with {slaves}; the drain holds for slaves that register later"
+        return Result(notes=[ER_UNKNOWN_ERROR.note(note)])
+
+    def _undrain(self, command: C.UndrainReplicas) -> Result:
+        slaves = _chosen(command.choice)
+        if slaves == Slaves():
+            return Result(affected=self._drains.undrain_all())
+        if not self._drains.undrain(slaves):
+            raise ER_UNKNOWN_ERROR(
+                f"There is no drain of {slaves}: see SELECT * FROM dumpfilter.drains, and name the slaves as there"
+            )
+        return Result(affected=1)
+
+    def _concerned(self, drain: Drain) -> list[RegisteredSlave]:
+        """Return the registered slaves that a drain concerns."""
+        return [slave for slave in self._register.all() if drain.concerns(slave)]
+
+    def _drain_row(self, drain: Drain) -> list[Any]:
+        concerned = self._concerned(drain)
+        slaves = drain.slaves
+        return [
+            slaves.kind.value,
+            slaves.value,
+            slaves.channel,
+            drain.reason,
+            datetime.fromtimestamp(drain.since, UTC),
+            len(concerned),
+            sum(bool(slave.dump) for slave in concerned),
+        ]
 
     def _show_replicas(self, command: C.ShowReplicas) -> Result:
         old = command.old or not self._mysql
@@ -357,6 +437,10 @@ class MasterConsole:
         raise SqlError(1617, "HY000", f"There is no master connection '{channel}'")
 
 
+def _chosen(choice: C.ReplicaChoice) -> Slaves:
+    return Slaves.of(Kind(choice.by), choice.value, choice.channel)
+
+
 def _lost(old: ReplicationFilter | None) -> list[Note]:
     """Return a warning when CHANGE BINLOG replaces rules such as ``--binlog-do-db`` by its effective rules.
 
@@ -384,8 +468,9 @@ def _rules(rule_filter: ReplicationFilter) -> str:
     return " ".join(map(str, rule_filter.rules))
 
 
-def _slave_row(slave: RegisteredSlave) -> tuple[object, ...]:
+def _slave_row(slave: RegisteredSlave, end: BinlogEnd) -> tuple[object, ...]:
     counts = slave.counts
+    place = slave.file, slave.position
     return (
         slave.server_id,
         slave.uuid,
@@ -411,6 +496,22 @@ def _slave_row(slave: RegisteredSlave) -> tuple[object, ...]:
         _semantics(slave.filter),
         _rules(slave.filter),
         ",".join(one.name for one in slave.imposed),
+        end.lag_bytes(place),
+        end.lag_seconds(place),
+        slave.protocol,
+        slave.program_version,
+    )
+
+
+def _counters_row(record: SlaveCounts) -> tuple[object, ...]:
+    return (
+        *record.key,
+        record.server_id,
+        record.host,
+        record.dumps,
+        *(getattr(record.counts, name) for name in Counts.__slots__),
+        datetime.fromtimestamp(record.first_seen_at, UTC),
+        datetime.fromtimestamp(record.last_seen_at, UTC),
     )
 
 

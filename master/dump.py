@@ -1,39 +1,43 @@
-"""One binlog dump for one slave. The dump reads events, filters them, and yields the gRPC messages for the slave."""
+"""One binlog dump for one slave: the messages that the slave gets, also when its filter changes meanwhile."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import structlog
 
+from dumpfilter.binlog.gtid_sources import Membership
 from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, ChunkPlan
+from dumpfilter.dump.exclusion import Exclusion
 from dumpfilter.dump.thread import DumpThread
-from dumpfilter.errors import BinlogUnreadable, UndecidedEvent
-from dumpfilter.master.chunks import ChunkWriter
+from dumpfilter.errors import BinlogUnreadable
+from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.master.advance import (
+    DumpPlace,
+    Reach,
+    Step,
+    announcement,
+    place_in,
+    step_from,
+    step_to_file,
+)
+from dumpfilter.master.chunks import PlacedPlan
+from dumpfilter.master.drain import Drains
 from dumpfilter.master.dump_start import DumpStart
+from dumpfilter.master.measurements import MEASURED
 from dumpfilter.master.register import Register, RegisteredSlave
-from dumpfilter.master.store import BinlogStore
+from dumpfilter.master.sharing import Reader
 from dumpfilter.options.defaults import HEARTBEAT_PERIOD
 from dumpfilter.printable import printable
-from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 # At run time this import would load pyarrow, which only a master with pre-filtered binlogs (splits) needs.
 if TYPE_CHECKING:
-    from dumpfilter.master.presplit import Presplit
+    from dumpfilter.master.presplit import NamedSource, Presplit
 
 log = structlog.get_logger("dumpfilter.master")
-
-_IDLE_BYTES = 64 << 20
-"""The number of consecutively dropped bytes after which the slave gets a chunk without events, to move its position."""
-
-_IDLE_SECONDS = 0.5
-"""The time without an event to send after which the slave gets a chunk without events, seconds.
-
-The chunk moves the slave's position past the events that the filter dropped.
-"""
 
 
 @dataclass(frozen=True)
@@ -59,57 +63,89 @@ class DumpOptions:
     """
 
 
+class OwnExclusion:
+    """The transactions that one slave leaves out, although other slaves with an equal filter get them.
+
+    These are the transactions that the slave has already, and those that the slave itself wrote in a circle of servers.
+    Most parts of a binlog have none of them. There the slave shares its chunks with other slaves.
+    """
+
+    def __init__(self, reader: Reader, start: DumpStart, origin: OriginFilter | None) -> None:
+        self._sources = reader.store.sources
+        self._have = None if start.gtid_set is None else Membership(start.gtid_set)
+        self._exclusion = Exclusion(self._sources, start.gtid_set)
+        self.origin = origin
+        """The origins that the slave does not want, with the slave's own server id."""
+        self.shared_origin = _without_own_id(origin)
+        """The origins that the slave does not want, without the slave's own server id."""
+
+    def touches(self, reach: Reach) -> bool:
+        """Tell whether a step may have transactions that this slave leaves out."""
+        if self.origin is not None and self.origin.own_server_id in reach.server_ids:
+            return True
+        have = self._have
+        return have is not None and any(
+            have.missing(self._sources.key(source, have.family), low, high) != [(low, high)]
+            for source, (low, high) in reach.gtids.items()
+        )
+
+    def own(self, place: DumpPlace) -> DumpPlace:
+        """Return a place from which the step leaves out this slave's transactions."""
+        return replace(place, thread=place.thread.leaving_out(self._exclusion, self.origin))
+
+    def shared(self, place: DumpPlace) -> DumpPlace:
+        """Return a place from which the step leaves out nothing of this slave's own."""
+        return replace(place, thread=place.thread.leaving_out(None, self.shared_origin))
+
+
 class Dump:
-    """One binlog dump for one slave, from creation to end. :meth:`chunks` yields the messages for the slave."""
+    """One binlog dump for one slave, from creation to end. :meth:`messages` yields the messages for the slave."""
 
     def __init__(
         self,
-        store: BinlogStore,
+        reader: Reader,
         register: Register,
         slave: RegisteredSlave,
         start: DumpStart,
         options: DumpOptions,
         *,
-        active: Callable[[], bool] = lambda: True,
         presplit: Presplit | None = None,
+        drains: Drains | None = None,
     ) -> None:
-        self._store = store
+        self._reader = reader
+        self._store = reader.store
         self._register = register
         self._slave = slave
         self._start = start
+        self._drains = drains or Drains()
         self._once = options.once
         self.chunk_size = options.chunk_size or DEFAULT_CHUNK_SIZE
         self._heartbeat_period = options.heartbeat_period or HEARTBEAT_PERIOD
-        self._active = active
-        self._number = register.begin_dump(slave)
+        self._signal = reader.signal()
+        self._number = register.begin_dump(slave, self._signal.set)
         self._change = slave.change
         self._other_filters_before = options.other_filters_before
-        self._file = start.file
-        self._position = start.position
-        """The position in the dump's first binlog file at which the dump begins, bytes. It does not change later."""
+        self._own = OwnExclusion(reader, start, self._change.origin)
+        self._from = start.file, start.position
         version = options.filter_version
         if version and (place := self._change.place_after(version)) is not None:
             # The slave's filter changed after the slave had chosen its start position. The dump therefore begins at the
             # position that came with the change.
-            self._file, self._position = place
+            self._from = place
             self._other_filters_before = True
-        self._thread = self._new_thread()
-        self._writer = ChunkWriter(store, register, slave, start.position, self.chunk_size)
-        # A split's binlog holds only events that this one filter chose. It cannot serve a slave that has received
-        # parts of prepared transactions under another filter.
-        self._named = (
-            presplit.for_slave(self._change) if presplit and not self._other_filters_before else None
-        )
+        self._presplit = presplit
+        self._named: NamedSource | None = None
         self._sent_from_split = False
         self._following: str | None = None
         """The next binlog file, when the dump has read the present file from a split up to its end; otherwise None.
 
         A split holds binlogs that an earlier job filtered.
         """
+        self._is_private = False
+        """Whether the dump thread leaves out this slave's own transactions, because a filter waits for its use."""
+        self._sent_at = 0.0
         self.taken_over = False
         """Whether the dump ended because a newer dump of the same slave began, or the slave was unregistered."""
-        # An earlier dump of this slave may still be waiting for events. The call wakes that dump, which then ends.
-        store.wake()
 
     def _new_thread(self) -> DumpThread:
         change = self._change
@@ -117,8 +153,7 @@ class Dump:
             change.flags,
             self._store.sources,
             chunk_size=self.chunk_size,
-            exclude=self._start.gtid_set,
-            origin=change.origin,
+            origin=self._own.shared_origin,
             other_filters_before=self._other_filters_before,
             filter_version=change.slave_version,
         )
@@ -134,160 +169,211 @@ class Dump:
         return self._slave.change.place_after(self._change.version) is not None
 
     @property
-    def active(self) -> bool:
-        """Whether the slave is still connected and has not begun a newer dump."""
-        return self._active() and self._register.holds(self._slave, self._number)
+    def _is_drained(self) -> bool:
+        """Whether the master's operator has drained this slave, so that the dump ends between two transactions."""
+        return self._drains.of(self._slave) is not None
 
-    def chunks(self) -> Iterator[pb.Chunk]:
+    @property
+    def active(self) -> bool:
+        """Whether the slave has not begun a newer dump, and is still registered."""
+        return self._register.holds(self._slave, self._number)
+
+    async def messages(self) -> AsyncGenerator[bytes]:
         """Yield the slave's chunks (messages with events and positions) until the dump ends.
 
         With the option ``once`` the dump ends at the end of the binlog. Otherwise the dump waits for
-        new events, and ends when the slave disconnects or begins a newer dump. Raises BinlogError where the binlog is
-        damaged.
+        new events, and ends when the slave begins a newer dump. Raises BinlogError where the binlog is damaged.
         """
         try:
-            yield from self._chunks()
-            self.taken_over = not self._register.holds(self._slave, self._number)
-        except BinlogUnreadable:
-            # The next dump opens the file again, since the handle of a network file system may have become stale.
-            self._store.forget_files([self._file])
-            raise
+            async for message in self._messages():
+                yield message
+            self.taken_over = not self.active
         finally:
             self.close()
 
     def close(self) -> None:
-        """Mark the dump as ended. Only a dump whose :meth:`chunks` never ran needs this call."""
+        """Mark the dump as ended. Only a dump whose :meth:`messages` never ran needs this call."""
         self._register.end_dump(self._slave, self._number)
         self._leave_split()
 
-    def _chunks(self) -> Iterator[pb.Chunk]:
-        store = self._store
+    async def _messages(self) -> AsyncIterator[bytes]:
         # The start position is checked before the first chunk, so that an unusable position fails the request at once.
-        self._enter_file(self._file, self._position)
-        idle: ChunkPlan | None = None
-        idle_since = sent_at = time.monotonic()
-        yield self._position_chunk()
-        yield from self._from_split()
+        place = await self._enter(*self._from)
+        presplit, change = self._presplit, self._change
+        # A split's binlog holds only events that this one filter chose. It cannot serve a slave that has received
+        # parts of prepared transactions under another filter.
+        if presplit is not None and not self._other_filters_before:
+            self._named = await self._reader.call(lambda: presplit.for_slave(change))
+        yield self._announce(place, "")
+        is_new_file = True
         while self.active:
-            if self._changed and self._take_up_change():
-                idle = None
-                yield self._position_chunk(announce=True)
-                sent_at = time.monotonic()
-            thread = self._thread
-            generation = store.generation
-            assert thread.position is not None
-            source = self._writer.source
-            segment = None if self._following else store.segment_of(source, thread.position)
-            if segment is not None:
-                store.scan_ahead(source, segment.end)
-                try:
-                    plans = thread.plan(segment)
-                except UndecidedEvent:
-                    # The slave learns how far it is before the dump stops, so that it does not ask for more again.
-                    if idle is not None:
-                        yield from self._writer.chunks(idle, thread.filter_version)
-                    raise
-                for plan in plans:
-                    if idle is not None and idle.absorb(plan):
-                        plan = idle
-                    idle = None
-                    now = time.monotonic()
-                    if _is_idle(plan, now - idle_since):
-                        idle = plan
-                        continue
-                    yield from self._writer.chunks(plan, thread.filter_version)
-                    sent_at = idle_since = now
-                    if self._changed and self._goes_back:
-                        break
+            if not place.thread.in_transaction:
+                self._drains.check(self._slave)
+            if self._changed:
+                before = place.file
+                went_back, place = await self._take_up_change(place)
+                if went_back:
+                    yield self._announce(place, before)
+                    is_new_file = False
+            if is_new_file and self._named is not None:
+                async for reached, messages in self._from_split(place):
+                    place = reached
+                    for message in messages:
+                        yield message
+            is_new_file = False
+            step = await self._step(place)
+            if step is not None:
+                async for message in self._of_step(step):
+                    yield message
+                if self._changed and self._goes_back:
+                    continue
+                is_new_file = step.after.source is not place.source
+                place = step.after
+                if self._is_private and not place.thread.in_transaction:
+                    self._is_private = False
+                    place = self._reader.known(self._own.shared(place))
+                if is_new_file:
+                    self._register.progress(self._slave, place.file, place.position, None)
                 continue
-            if idle is not None:
-                yield from self._writer.chunks(idle, thread.filter_version)
-                idle, sent_at = None, time.monotonic()
-            following = self._following or store.file_following(source, thread.position)
-            if following is not None:
-                yield self._position_chunk(end_of_file=True)
-                self._following = None
-                self._enter_file(following)
-                yield self._position_chunk(announce=True)
-                yield from self._from_split()
+            if not self.active or self._changed:
                 continue
-            if self._changed or store.segment_of(source, thread.position) is not None:
-                continue
+            # The binlog ends inside a transaction, whose end may be far away.
+            self._drains.check(self._slave)
             if self._once:
-                source.check_end(last=True)
-                yield self._position_chunk(end_of_log=True)
+                await self._reader.call(lambda end=place.source: end.check_end(last=True))  # type: ignore[misc]
+                yield place.end_of_log()
                 return
-            left = sent_at + self._heartbeat_period - time.monotonic()
-            if left <= 0:
-                yield self._position_chunk(heartbeat=True)
-                sent_at = time.monotonic()
-                continue
-            store.wait(generation, left, lambda: not self.active or self._changed)
+            if self._heartbeat_in <= 0:
+                self._register.progress(self._slave, place.file, place.position, None)
+                yield place.heartbeat()
+                self._sent_at = time.monotonic()
 
-    def _enter_file(self, file: str, position: int | None = None) -> None:
-        """Begin to read a binlog file, at its first event or at ``position``.
+    @property
+    def _heartbeat_in(self) -> float:
+        return self._sent_at + self._heartbeat_period - time.monotonic()
+
+    async def _enter(self, file: str, position: int) -> DumpPlace:
+        """Return the place at which the dump begins to read a binlog file.
 
         The dump reads this open file to its end, even if another file takes the name meanwhile.
         """
-        source = self._store.open_file(file)
-        self._file = file
-        self._writer.source = source
-        self._start_thread(source.file.first_event if position is None else position)
+        thread = self._new_thread()
 
-    def _start_thread(self, position: int) -> None:
-        file = self._writer.source.file
-        relay_rotate = file.first_event if file.is_relay_log else None
-        self._thread.start_file(position, self._writer.source.read, relay_rotate=relay_rotate)
+        def enter() -> DumpPlace:
+            try:
+                return place_in(self._store.open_file(file), thread, position, protocol=self._slave.protocol)
+            except BinlogUnreadable:
+                self._store.forget_files([file])
+                raise
 
-    def _take_up_change(self) -> bool:
-        """Continue the dump with the slave's new filter, and return whether the dump goes back in the binlog.
+        return self._reader.known(await self._reader.call(enter))
+
+    def _announce(self, place: DumpPlace, previous_file: str) -> bytes:
+        self._register.progress(self._slave, place.file, place.position, None)
+        self._sent_at = time.monotonic()
+        return announcement(place, previous_file)
+
+    async def _step(self, place: DumpPlace) -> Step | None:
+        """Return the next step, or None when a heartbeat is due, the filter has changed, or the dump is over."""
+        if self._following is not None:
+            following, self._following = self._following, None
+            return await self._reader.call(lambda: step_to_file(place, self._store.open_file(following)))
+        if self._once:
+            step = await self._reader.step(place, 0, self._signal)
+            if step is None and self.active and not self._changed:
+                # The binlog may have grown since another dump last looked.
+                step = await self._reader.call(lambda: step_from(self._store, place))
+        else:
+            patience = 0 if self._is_drained else max(self._heartbeat_in, 0)
+            step = await self._reader.step(place, patience, self._signal)
+        if step is None or not self._own.touches(step.reach):
+            return step
+        own = self._own.own(place)
+        step = await self._reader.call(lambda: step_from(self._store, own))
+        if step is not None:
+            step.after = self._reader.known(self._own.shared(step.after))
+        return step
+
+    async def _of_step(self, step: Step) -> AsyncIterator[bytes]:
+        """Yield the messages of a step, up to a change of filter with which the dump goes back."""
+        for piece in step.pieces:
+            if isinstance(piece, bytes):
+                yield piece
+                continue
+            messages = await self._reader.messages(piece, self.chunk_size)
+            MEASURED.send_delay.observe_since(piece.committed_at)
+            self._progress(piece.plan)
+            for message in messages:
+                yield message
+            self._sent_at = time.monotonic()
+            if ends_transaction(piece.plan):
+                self._drains.check(self._slave)
+            if self._changed and self._goes_back:
+                return
+
+    def _progress(self, plan: ChunkPlan) -> None:
+        self._register.progress(self._slave, plan.file, plan.end, plan.counts)
+
+    async def _take_up_change(self, place: DumpPlace) -> tuple[bool, DumpPlace]:
+        """Continue the dump with the slave's new filter. Return whether the dump goes back, and where it goes on.
 
         A change of filter may name a position, the position of the slave's applier, and the dump then goes back to it.
         Chunks that are still on their way carry the old filter's version, so the slave can discard them.
         """
         self._leave_split()
         change = self._slave.change
-        place = change.place_after(self._change.version)
+        wanted = change.place_after(self._change.version)
         self._change = change
-        if place is None:
-            self._thread.change_filter(
-                change.flags, change.slave_version, origin=change.origin, unseen_before=self._sent_from_split
+        old, self._own = self._own, OwnExclusion(self._reader, self._start, change.origin)
+        if wanted is None:
+            # The old filter decides the rest of an open transaction, which other slaves may not leave out.
+            self._is_private = place.thread.in_transaction
+            thread = (old.own(place) if self._is_private else place).thread.fork()
+            thread.change_filter(
+                change.flags,
+                change.slave_version,
+                origin=self._own.shared_origin,
+                unseen_before=self._sent_from_split,
             )
-            return False
+            return False, self._reader.known(replace(place, thread=thread))
         self._following = None
         self._other_filters_before = True
-        self._thread = self._new_thread()
-        self._enter_file(*place)
-        return True
+        return True, await self._enter(*wanted)
 
-    def _from_split(self) -> Iterator[pb.Chunk]:
+    async def _from_split(self, place: DumpPlace) -> AsyncIterator[tuple[DumpPlace, Sequence[bytes]]]:
         """Yield events of the present file from a split, which holds binlogs that an earlier job filtered.
 
         Reading from the split's binlog with the slave's filter is cheaper than filtering again. The method yields as
-        much of the file as the split has. The dump thread then filters from the position that was reached.
+        much of the file as the split has, and the place that was reached, from which the dump thread filters.
         """
-        named, position = self._named, self._thread.position
+        named, source = self._named, place.source
         if named is None or self._changed:
             return
-        assert position is not None
-        source = self._writer.source
         file = source.file
-        for plan in named.plans(file, position, chunk_size=self.chunk_size, exclude=self._start.gtid_set):
+        plans = named.plans(file, place.position, chunk_size=self.chunk_size, exclude=self._start.gtid_set)
+        end, resume, version = place.end, place.resume, place.thread.filter_version
+        while (plan := await self._reader.call(lambda: next(plans, None))) is not None:
             if not self._sent_from_split:
                 self._sent_from_split = True
                 log.info("dump from a split", **self._split_fields)
-            yield from self._writer.chunks(plan, self._thread.filter_version)
+            piece = PlacedPlan(plan, source, end, resume, version, place.protocol)
+            self._progress(plan)
+            yield place, await self._reader.messages(piece, self.chunk_size)
+            self._sent_at = time.monotonic()
+            end, resume = plan.end, plan.resume
             if not self.active:
                 return
+            if ends_transaction(plan):
+                self._drains.check(self._slave)
             if self._changed and (plan.end == plan.resume or self._goes_back):
                 break
-        if named.position > position:
+        if named.position > place.position:
             # The old dump thread saw none of the XA transactions that the split's events prepared. A new thread treats
             # them like transactions prepared before its start.
-            self._thread = self._new_thread()
-            self._start_thread(named.position)
+            reached = place_in(source, self._new_thread(), named.position, protocol=place.protocol)
             if named.at_end and named.position == file.size:
-                self._following = self._store.file_after(self._file)
+                self._following = self._store.file_after(place.file)
+            yield self._reader.known(replace(reached, end=end, resume=resume)), ()
 
     def _leave_split(self) -> None:
         """Stop reading already filtered events from a split. From now on the dump thread filters all events."""
@@ -311,24 +397,15 @@ class Dump:
             "binlog": printable(self._named.binlog.name),
         }
 
-    def _position_chunk(
-        self,
-        *,
-        announce: bool = False,
-        end_of_file: bool = False,
-        end_of_log: bool = False,
-        heartbeat: bool = False,
-    ) -> pb.Chunk:
-        return self._writer.position(
-            self._file,
-            self._thread,
-            announce=announce,
-            end_of_file=end_of_file,
-            end_of_log=end_of_log,
-            heartbeat=heartbeat,
-        )
+
+def ends_transaction(plan: ChunkPlan) -> bool:
+    """Tell whether a transaction ends in the chunk, so that the slave has a new resume point after the chunk."""
+    return bool(plan.resume_bytes) or plan.end == plan.resume
 
 
-def _is_idle(plan: ChunkPlan, seconds: float) -> bool:
-    """Tell whether a chunk without events may be merged into the next chunk, to send fewer messages."""
-    return not plan.size and plan.counts.bytes_read < _IDLE_BYTES and seconds < _IDLE_SECONDS
+def _without_own_id(origin: OriginFilter | None) -> OriginFilter | None:
+    """Return an origin filter without the slave's own server id; None if it then leaves out nothing."""
+    if origin is None:
+        return None
+    shared = replace(origin, own_server_id=0)
+    return shared if shared.is_on else None

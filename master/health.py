@@ -2,62 +2,70 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
+import asyncio
+from collections.abc import AsyncIterator
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-_RECHECK_SECONDS = 5.0
-"""The interval at which a health watch looks whether its client is still there, seconds."""
+from dumpfilter.master.refusals import Context
+
+PROCESS = "process"
+"""The name of the service that tells whether the process answers, whatever becomes of the binlog."""
 
 
 class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # generated, untyped
-    """The health of the master: SERVING from its start until it shuts down.
+    """The health of the master, by service name.
 
-    The servicer of the package grpc_health remembers each service name that a client watches, for ever, and has no
-    bound on watches. This servicer knows the names in ``services`` only.
+    The service ``process`` is SERVING from the master's start until it shuts down. The services in ``services`` are
+    SERVING while the master can also read its binlog, and has not drained all slaves. The servicer of the package
+    grpc_health remembers each service name that a client watches, for ever, and has no bound on watches. This servicer
+    knows its own names only.
     """
 
     def __init__(self, services: frozenset[str]) -> None:
         self._services = services
-        self._status = health_pb2.HealthCheckResponse.NOT_SERVING
-        self._changed = threading.Condition()
+        self._is_serving = self._is_readable = self._is_drained = False
+        self._changed = asyncio.Event()
 
-    def set(self, *, serving: bool) -> None:
-        """Tell clients and watches whether the master serves."""
+    def set(
+        self, *, serving: bool | None = None, readable: bool | None = None, drained: bool | None = None
+    ) -> None:
+        """Tell clients and watches whether the master serves, can read its binlog, and has drained all slaves."""
+        self._is_serving = self._is_serving if serving is None else serving
+        self._is_readable = self._is_readable if readable is None else readable
+        self._is_drained = self._is_drained if drained is None else drained
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def _status(self, service: str) -> health_pb2.HealthCheckResponse.ServingStatus | None:
+        if service != PROCESS and service not in self._services:
+            return None
+        serves = self._is_serving and (service == PROCESS or (self._is_readable and not self._is_drained))
         response = health_pb2.HealthCheckResponse
-        with self._changed:
-            self._status = response.SERVING if serving else response.NOT_SERVING
-            self._changed.notify_all()
+        return response.SERVING if serves else response.NOT_SERVING
 
-    def Check(
-        self, request: health_pb2.HealthCheckRequest, context: grpc.ServicerContext
+    async def Check(
+        self, request: health_pb2.HealthCheckRequest, context: Context
     ) -> health_pb2.HealthCheckResponse:
         """Return whether the master serves."""
-        if request.service not in self._services:
-            context.abort(grpc.StatusCode.NOT_FOUND, "the master has no such service")
-        return health_pb2.HealthCheckResponse(status=self._status)
+        status = self._status(request.service)
+        if status is None:
+            await context.abort(grpc.StatusCode.NOT_FOUND, "the master has no such service")
+        return health_pb2.HealthCheckResponse(status=status)
 
-    def Watch(
-        self, request: health_pb2.HealthCheckRequest, context: grpc.ServicerContext
-    ) -> Iterator[health_pb2.HealthCheckResponse]:
+    async def Watch(
+        self, request: health_pb2.HealthCheckRequest, context: Context
+    ) -> AsyncIterator[health_pb2.HealthCheckResponse]:
         """Yield whether the master serves, now and after each change."""
-        if request.service not in self._services:
-            yield health_pb2.HealthCheckResponse(status=health_pb2.HealthCheckResponse.SERVICE_UNKNOWN)
-            return
         told = None
-        # The callback wakes the watch when its client has gone.
-        context.add_callback(self._wake)
-        while context.is_active():
-            status = self._status
+        while True:
+            changed = self._changed
+            status = self._status(request.service)
+            if status is None:
+                yield health_pb2.HealthCheckResponse(status=health_pb2.HealthCheckResponse.SERVICE_UNKNOWN)
+                return
             if status != told:
                 yield health_pb2.HealthCheckResponse(status=status)
                 told = status
-            with self._changed:
-                if self._status == told and context.is_active():
-                    self._changed.wait(_RECHECK_SECONDS)
-
-    def _wake(self) -> None:
-        with self._changed:
-            self._changed.notify_all()
+            await changed.wait()

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from dumpfilter.binlog.events import LOG_EVENT_BINLOG_IN_USE_F
 from dumpfilter.binlog.gtid_events import Xid
-from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.binlog.gtid_sources import SourceKey, SourceNumbers
 from dumpfilter.errors import BinlogCorrupt, BinlogError, BinlogReplaced, BinlogTruncated, PositionError
 from dumpfilter.index.fileset import FLAGS_OFFSET, BinlogFile, SegmentReader, ends_with_rotation
 from dumpfilter.index.scanner import MAX_OPENED
@@ -54,6 +54,7 @@ class _Place:
 
     start: int
     end: int
+    events: int
     continues: bool
     open: bool
     rotated: bool
@@ -133,6 +134,10 @@ class IndexedFile:
     def gone(self) -> bool:
         """Whether the events that were scanned are no longer in the file of this name."""
         return self._lost is not None
+
+    def gtid_source(self, number: int) -> SourceKey:
+        """Return the GTID source (server UUID, or domain and server id) with a number."""
+        return self._sources.key(number, self.file.format_description.family)
 
     def read(self, offset: int, length: int) -> bytes:
         """Return exactly ``length`` bytes of the scanned part of the file from ``offset`` on. Raises BinlogError."""
@@ -259,12 +264,15 @@ class IndexedFile:
         if last is not None and segment.start == last.start:
             self._places.pop()
             self._cache.remove((self.number, last.start))
-        else:
-            self.bytes_scanned += segment.end - segment.start
-            self.events_scanned += len(segment.offset)
+            # The events of the replaced segment count once.
+            self.bytes_scanned -= last.end - last.start
+            self.events_scanned -= last.events
+        events = len(segment.offset)
+        self.bytes_scanned += segment.end - segment.start
+        self.events_scanned += events
         rotated = ends_with_rotation(segment)
         self._places.append(
-            _Place(segment.start, segment.end, segment.continues, segment.open, rotated, prepared)
+            _Place(segment.start, segment.end, events, segment.continues, segment.open, rotated, prepared)
         )
         self._tail = bytes(reader.data[: segment.end - segment.start][-_TAIL:])
         self._cache.add((self.number, segment.start), segment)

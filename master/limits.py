@@ -42,25 +42,19 @@ MIN_CHUNK_SIZE = 4 << 10
 MAX_CHUNK_SIZE = 4 << 20
 """The largest chunk (message with events) that a slave may ask for, bytes.
 
-The master holds up to three chunks for a slave that does not read.
+The master holds up to two chunks for a slave that does not read.
 """
-
-BYTES_AHEAD = 1 << 20
-"""The most bytes of events that a dump prepares in advance, unless a single chunk is larger."""
-
-CHUNKS_AHEAD = 3
-"""The most chunks that a dump prepares in advance while gRPC is still sending earlier chunks."""
 
 MIN_HEARTBEAT_PERIOD = 0.25
 """The shortest time between the heartbeats of a dump, seconds."""
 
-MAX_DUMPS = 1000
-"""The default of the largest number of slaves that can receive events at once. Each dump occupies two threads."""
+MAX_DUMPS = 5000
+"""The default of the largest number of slaves that can receive events at once. Each dump occupies a connection."""
 
-MAX_CALLS = 64
+MAX_CALLS = 256
 """The most calls besides dumps that the master answers at once. A call counts while its request is under way."""
 
-MAX_CALLS_OF_HOST = 32
+MAX_CALLS_OF_HOST = 128
 """The most calls besides dumps that the master answers at once for one host. Other hosts always find a place."""
 
 MAX_WATCHES = 64
@@ -68,6 +62,9 @@ MAX_WATCHES = 64
 
 MAX_WATCHES_OF_HOST = 16
 """The most health watches of one host at once."""
+
+_REFUSED_AT_ONCE = 1000
+"""The calls without a place that are told so at once. gRPC ends further ones by itself."""
 
 MAX_DECODING = 2
 """The most requests that the master decodes at once. A decoded request can be 40 times as large as its bytes."""
@@ -112,9 +109,9 @@ class ServerLimits:
     min_heartbeat_period: float = MIN_HEARTBEAT_PERIOD
 
     @property
-    def handlers(self) -> int:
-        """The most threads that answer calls: one for each call that has a place, and some that refuse others."""
-        return self.max_dumps + self.max_calls + self.max_watches + 16
+    def calls(self) -> int:
+        """The most calls that gRPC lets in: those that have a place, and others that are told why they have none."""
+        return self.max_dumps + self.max_calls + self.max_watches + _REFUSED_AT_ONCE
 
     def connections(self, open_files: int) -> int:
         """Return how many connections the master accepts, when the system allows it ``open_files`` open files.
@@ -130,6 +127,8 @@ class Kind(Enum):
     CALL = "calls"
     DUMP = "dumps"
     WATCH = "health watches"
+    FREE = "health checks"
+    """Calls that need no place, because each is answered at once."""
 
 
 _CURES = {

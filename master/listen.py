@@ -5,12 +5,16 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import grpc
 
 from dumpfilter.errors import OptionError
 from dumpfilter.security.exposure import Lack, check_listener
-from dumpfilter.security.tls import ServerTls, TlsSource
+
+# At run time this import would load a large package that a master without TLS does not need.
+if TYPE_CHECKING:
+    from dumpfilter.security.tls import ServerTls, TlsSource
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ class ListenAddress:
             )
         return check_listener("the master", "--host", self.host, lacks, insecure=self.insecure)
 
-    def open_port(self, server: grpc.Server) -> int:
+    def open_port(self, server: grpc.Server | grpc.aio.Server) -> int:
         """Make a gRPC server listen here, and return the port. Raises OptionError when the address cannot be used."""
         try:
             if self.tls is None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import uuid as uuids
 from collections.abc import Iterable
 
+from dumpfilter import __version__
 from dumpfilter.errors import OptionError
 from dumpfilter.filter.convert import filter_to_proto
 from dumpfilter.master.chunks import counts_to_proto
 from dumpfilter.master.imposed import ImposedFilter
 from dumpfilter.master.limits import MAX_GTID_TEXT, MAX_IDS, MAX_NAME, MAX_RULES, MAX_RULES_TEXT
 from dumpfilter.master.register import RegisteredSlave
+from dumpfilter.printable import printable
+from dumpfilter.stream.versions import UNVERSIONED, Programs, Versions, choose
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 SHORTEST_SECRET, LONGEST_SECRET = 16, 64
@@ -32,7 +35,7 @@ def check_registration(request: pb.RegisterRequest) -> str:
         uuid = str(uuids.UUID(request.uuid))
     except ValueError:
         raise OptionError(f"uuid {request.uuid[:_SHOWN_UUID]!r} is not a UUID") from None
-    for name in ("host", "channel", "user"):
+    for name in ("host", "channel", "user", "program_version"):
         value = getattr(request, name)
         if len(value) > MAX_NAME:
             raise OptionError(f"{name}: longer than {MAX_NAME} characters")
@@ -41,6 +44,18 @@ def check_registration(request: pb.RegisterRequest) -> str:
             f"secret: {len(request.secret)} bytes; give {SHORTEST_SECRET} to {LONGEST_SECRET} random bytes, or none"
         )
     return uuid
+
+
+def protocol_of(request: pb.RegisterRequest) -> int:
+    """Return the version of the protocol in which the master speaks with a slave from now on.
+
+    Raises ProtocolMismatch when the slave speaks no version of this master, and OptionError for an empty range.
+    """
+    lowest, highest = request.lowest_protocol or UNVERSIONED, request.highest_protocol or UNVERSIONED
+    if lowest > highest:
+        raise OptionError(f"lowest_protocol {lowest}: is above highest_protocol {highest}")
+    programs = Programs(slave=printable(request.program_version), master=__version__)
+    return choose(Versions(lowest, highest), programs)
 
 
 def check_filter(definition: pb.FilterDefinition) -> None:
@@ -96,4 +111,6 @@ def slave_to_proto(slave: RegisteredSlave) -> pb.Slave:
         last_seen_at=slave.last_seen_at,
         imposed=imposed_to_proto(slave.imposed),
         user=slave.user,
+        protocol=slave.protocol,
+        program_version=slave.program_version,
     )

@@ -180,7 +180,10 @@ class NamedSource:
                 start = end
         except SplitGone as error:
             log.warning(
-                "goes on by filtering", split=printable(str(self.directory)), reason=printable(str(error))
+                "dump leaves the damaged split",
+                hint="the dump goes on by filtering",
+                split=printable(str(self.directory)),
+                reason=printable(str(error)),
             )
 
     def _covered(self, source: BinlogFile) -> range:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import resource
 import signal
 import threading
@@ -12,29 +13,46 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
+import structlog
 from rich.console import Console
 
-from dumpfilter.console.endpoint import ConsoleEndpoint, serving, write_port
-from dumpfilter.console.roles import Role
+from dumpfilter import __version__
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import ReplicationFilter, Rule, WriteSemantics
 from dumpfilter.filter.factory import make_write_filter
 from dumpfilter.index.scanner import MAX_OPENED
+from dumpfilter.logs import is_json
 from dumpfilter.master.config import MasterConfig, load_config
-from dumpfilter.master.console import MasterConsole
+from dumpfilter.master.counters import CounterBook
+from dumpfilter.master.keeper import Keeper
 from dumpfilter.master.limits import MAX_DUMPS, ServerLimits
 from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.reload import Reload, warn_of_plain_passwords
 from dumpfilter.master.server import MasterServer
+from dumpfilter.master.state_directory import StateDirectory
 from dumpfilter.master.store import BinlogStore
+from dumpfilter.metrics.endpoint import MetricsEndpoint, serving_metrics
+from dumpfilter.metrics.process import CommonCollector
+from dumpfilter.options.port_file import write_port
 from dumpfilter.printable import printable
 from dumpfilter.security.audit import audit, open_audit_log, reopen_audit_log
-from dumpfilter.security.passwords import ConsolePassword
-from dumpfilter.security.tls import TlsSource, temporary_tls
 
-# At run time this import would load pyarrow, which only a master with pre-filtered binlogs (splits) needs.
+log = structlog.get_logger("dumpfilter.master")
+
+# At run time these imports would load large packages: pyarrow, which only a master with pre-filtered binlogs (splits)
+# needs, and those for SQL and TLS, which only a master with a console needs.
 if TYPE_CHECKING:
+    from dumpfilter.console.endpoint import ConsoleEndpoint
+    from dumpfilter.console.roles import Role
     from dumpfilter.master.presplit import Presplit
+    from dumpfilter.security.passwords import ConsolePassword
+    from dumpfilter.security.tls import TlsSource
+
+DRAIN_SECONDS = 10.0
+"""The default of ``--drain-seconds``, well below the 30 seconds after which Kubernetes kills a process."""
+
+_COLLECTION_THRESHOLDS = 20_000, 20, 50
+"""The thresholds of Python's garbage collector in a master (gc.set_threshold)."""
 
 _LONGEST_LINE = 2000
 """The length at which lines about filter rules are cut on the terminal, characters. A filter may have 10,000 rules."""
@@ -64,6 +82,12 @@ class MasterOptions:
     lower_case_table_names: int = 0
     max_dumps: int = MAX_DUMPS
     """The largest number of slaves that can receive events at once."""
+    metrics: MetricsEndpoint | None = None
+    """The HTTP endpoint for Prometheus. None: the master serves no metrics."""
+    state_dir: Path | None = None
+    """The directory in which the master keeps counts and drains for its next start. Without it they end with it."""
+    drain_seconds: float = DRAIN_SECONDS
+    """The longest time that the master waits at SIGTERM until the running dumps have ended between two transactions."""
     splits: Sequence[Path] = field(default_factory=tuple)
     """Directories with splits of the set, which are binlogs that a job has filtered in advance.
 
@@ -103,21 +127,38 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
     )
     # The console's certificate is made before slaves can connect, so that a bad --tls-ca stops the start.
     tls = _console_tls(options)
+    keeper = _keeper(options, server)
     server.start()
+    _collect_seldom()
     try:
         reload = Reload(
             server.service, (lambda: _load_config(options, store)) if options.config_file else None
         )
-        with _console(options, server, users, roles, tls, reload) as console_port:
+        with (
+            _console(options, server, users, roles, tls, reload) as console_port,
+            serving_metrics(
+                options.metrics, lambda: [CommonCollector(__version__), server.collector()]
+            ) as metrics_url,
+        ):
             names = store.binlogs.names
-            terminal.print(
-                f"serving {names[0]} to {names[-1]} ({len(names)} files, "
-                f"{store.format_description.server_version}) on {options.listen.host}:{server.port}"
+            version, host = store.format_description.server_version, options.listen.host
+            announce = _Announcer(terminal)
+            announce(
+                f"serving {names[0]} to {names[-1]} ({len(names)} files, {version}) on {host}:{server.port}",
+                "serving",
+                first=names[0],
+                last=names[-1],
+                files=len(names),
+                server_version=version,
+                host=host,
+                port=server.port,
             )
             for line in _descriptions(write_filter, presplit, config):
-                terminal.print(printable(line, _LONGEST_LINE), markup=False)
+                announce(line, "serving with", what=printable(line, _LONGEST_LINE))
             if console_port is not None:
-                terminal.print(f"console on {options.listen.host}:{console_port}")
+                announce(f"console on {host}:{console_port}", "console", host=host, port=console_port)
+            if metrics_url is not None:
+                announce(f"metrics on {metrics_url}", "metrics", url=metrics_url)
             if options.port_file is not None:
                 write_port(options.port_file, server.port)
             while not signals.stop:
@@ -129,9 +170,61 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
                 # A certificate that changed and cannot be used shall be in the log before a slave connects.
                 if options.listen.tls is not None:
                     options.listen.tls.current()
-            terminal.print("stopping")
+            announce("stopping", "stopping")
+            _drain(server, options.drain_seconds, signals)
     finally:
         server.stop()
+        if keeper is not None:
+            keeper.close()
+
+
+def _collect_seldom() -> None:
+    """Make Python's garbage collections rare, and spare them the objects that last as long as the process.
+
+    The objects of a thousand streams make each collection long, and hardly any of them is ever garbage in a cycle.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_COLLECTION_THRESHOLDS)
+
+
+def _keeper(options: MasterOptions, server: MasterServer) -> Keeper | None:
+    """Load the state of the master's last run, and begin to save the state. Without a state directory do nothing."""
+    if options.state_dir is None:
+        return None
+    service = server.service
+    binlogs = service.store.binlogs
+    if options.state_dir.resolve() in {binlogs.path(name).resolve().parent for name in binlogs.names}:
+        raise OptionError(
+            f"--state-dir={options.state_dir}: the directory holds the binlogs and belongs to their server; name "
+            "another one"
+        )
+    directory = StateDirectory(options.state_dir)
+    service.register.counters = CounterBook(directory.load_counters())
+    service.drains.restore(directory.load_drains())
+    return Keeper(directory, service.register.counters, service.drains)
+
+
+class _Announcer:
+    """Says what the process does: as plain lines on a terminal, or as lines of a log that programs read."""
+
+    def __init__(self, terminal: Console) -> None:
+        self._terminal = terminal
+
+    def __call__(self, line: str, event: str, **fields: object) -> None:
+        if is_json():
+            log.info(event, **fields)
+        else:
+            self._terminal.print(printable(line, _LONGEST_LINE), markup=False)
+
+
+def _drain(server: MasterServer, seconds: float, signals: _Signals) -> None:
+    """Send the slaves away, each between two transactions, unless another signal asks for an end at once."""
+    if signals.stop_at_once:
+        return
+    left = server.drain(seconds, lambda: signals.stop_at_once)
+    if left:
+        log.warning("the drain is over before its end", dumps=left, drain_seconds=seconds)
 
 
 def _reload(reload: Reload) -> None:
@@ -147,10 +240,14 @@ def _reload(reload: Reload) -> None:
 
 
 class _Signals:
-    """The signals that the process has received: SIGINT and SIGTERM end it, SIGHUP has its files read again."""
+    """The signals that the process has received: SIGINT and SIGTERM end it, SIGHUP has its files read again.
+
+    SIGTERM gives the slaves time to finish their transactions first. SIGINT, or a second signal, does not.
+    """
 
     def __init__(self) -> None:
-        self.stop = False
+        self._ends: list[int] = []
+        """The received signals that end the process, in their order."""
         self._hangup = False
         self._received = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -160,8 +257,18 @@ class _Signals:
         if number == signal.SIGHUP:
             self._hangup = True
         else:
-            self.stop = True
+            self._ends.append(number)
         self._received.set()
+
+    @property
+    def stop(self) -> bool:
+        """Whether the process must end."""
+        return bool(self._ends)
+
+    @property
+    def stop_at_once(self) -> bool:
+        """Whether the process must end without a drain: after SIGINT, or after a second signal."""
+        return bool(self._ends) and self._ends != [signal.SIGTERM]
 
     def take_hangup(self) -> bool:
         """Tell whether SIGHUP has come since the last call."""
@@ -201,6 +308,8 @@ def _console_tls(options: MasterOptions) -> TlsSource | None:
     endpoint = options.console
     if endpoint is None:
         return None
+    from dumpfilter.security.tls import temporary_tls
+
     return endpoint.tls or temporary_tls(endpoint.host, endpoint.ca)
 
 
@@ -218,6 +327,9 @@ def _console(
     if endpoint is None or tls is None:
         yield None
         return
+    from dumpfilter.console.endpoint import serving
+    from dumpfilter.master.console import MasterConsole
+
     executor = MasterConsole(
         server.service,
         port=server.port,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import grpc
 
@@ -14,11 +14,17 @@ from dumpfilter.errors import (
     GtidError,
     OptionError,
     PositionError,
+    ProtocolMismatch,
     UndecidedEvent,
 )
 from dumpfilter.master.access import AccessDenied, TryLater
+from dumpfilter.master.drain import Drained
 from dumpfilter.master.limits import Overloaded
-from dumpfilter.master.register import AlreadyRegistered, NotRegistered, Unregistered
+from dumpfilter.master.measurements import MEASURED
+from dumpfilter.master.register import AlreadyRegistered, NotRegistered, OldDumpRuns, Unregistered
+
+Context = grpc.aio.ServicerContext[Any, Any]
+"""gRPC's view of a call, in the asyncio loop that serves it."""
 
 MAX_ERROR = 1800
 """The longest error text that the master sends to a slave, characters. gRPC limits the text's header to 8 KiB."""
@@ -31,7 +37,9 @@ gRPC may need 12 bytes for such a character, because it escapes each byte.
 
 _CODES: list[tuple[type[DumpfilterError], grpc.StatusCode]] = [
     (NotRegistered, grpc.StatusCode.NOT_FOUND),
+    (OldDumpRuns, grpc.StatusCode.UNAVAILABLE),
     (AlreadyRegistered, grpc.StatusCode.ALREADY_EXISTS),
+    (Drained, grpc.StatusCode.UNAVAILABLE),
     (Overloaded, grpc.StatusCode.RESOURCE_EXHAUSTED),
     (Unregistered, grpc.StatusCode.ABORTED),
     (AccessDenied, grpc.StatusCode.UNAUTHENTICATED),
@@ -40,19 +48,21 @@ _CODES: list[tuple[type[DumpfilterError], grpc.StatusCode]] = [
     (GtidError, grpc.StatusCode.INVALID_ARGUMENT),
     (PositionError, grpc.StatusCode.OUT_OF_RANGE),
     (BinlogMissing, grpc.StatusCode.OUT_OF_RANGE),
+    (ProtocolMismatch, grpc.StatusCode.FAILED_PRECONDITION),
     (UndecidedEvent, grpc.StatusCode.FAILED_PRECONDITION),
     (BinlogError, grpc.StatusCode.DATA_LOSS),
 ]
 """The gRPC status code for each class of error. For an error of several classes the first entry counts."""
 
 
-def abort(context: grpc.ServicerContext, error: DumpfilterError) -> NoReturn:
+async def abort(context: Context, error: DumpfilterError) -> NoReturn:
     """End a gRPC call with the status code and the text that belong to an error."""
+    MEASURED.failed_calls.add(error)
     code = next((code for kind, code in _CODES if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
     if isinstance(error, BinlogUnreadable) and error.momentary:
         # Slaves retry after this status code. They end after DATA_LOSS.
         code = grpc.StatusCode.UNAVAILABLE
     text = str(error)
     most = MAX_ERROR if text.isascii() else MAX_ERROR // _ESCAPED_SHARE
-    context.abort(code, text if len(text) <= most else text[:most] + "…")
+    await context.abort(code, text if len(text) <= most else text[:most] + "…")
     raise AssertionError("abort() raises")

@@ -7,9 +7,11 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
+from weakref import WeakValueDictionary
 
 from dumpfilter.dump import Counts
 from dumpfilter.errors import DumpfilterError
@@ -17,9 +19,11 @@ from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.subjects import Subjects
+from dumpfilter.master.counters import CounterBook, SlaveCounts
 from dumpfilter.master.imposed import ImposedFilter
 from dumpfilter.master.limits import Overloaded
 from dumpfilter.security.passwords import StoredPassword
+from dumpfilter.stream.versions import UNVERSIONED
 
 MOST_IDLE = 10_000
 """The most slaves without a running dump that the master remembers, which limits the memory of the register."""
@@ -44,6 +48,10 @@ _WAIT_OR_UNREGISTER = (
 )
 
 
+def _nobody() -> None:
+    """Wake no dump, because none is running."""
+
+
 class NotRegistered(DumpfilterError):
     """The error for a request with a slave id that the master did not give out, or has forgotten."""
 
@@ -52,8 +60,30 @@ class AlreadyRegistered(DumpfilterError):
     """The error for a slave whose server id or UUID belongs to another slave that is dumping on the same channel."""
 
 
+class OldDumpRuns(AlreadyRegistered):
+    """The error for a slave of version 1 of the protocol whose own dump may still be running.
+
+    Such a slave has no secret, with which it could end that dump. It tries again, until the master has noticed that the
+    old connection is gone.
+    """
+
+
 class Unregistered(DumpfilterError):
     """The error for a dump whose registration the master's operator has ended."""
+
+
+class Client(NamedTuple):
+    """The program that registers as a slave."""
+
+    peer: str = ""
+    """The program's address, as gRPC spells it."""
+    protocol: int = UNVERSIONED
+    """The version of the protocol in which the master speaks with the program."""
+    program_version: str = ""
+    """The version of the program, which is empty for version 1 of the protocol."""
+
+
+UNKNOWN_CLIENT = Client()
 
 
 @dataclass(frozen=True)
@@ -120,15 +150,24 @@ class RegisteredSlave:
     """A digest of the slave's secret. Only a slave with the same digest takes over this slave's registration."""
     peer: str = ""
     """The address from which the slave registered, as gRPC spells it."""
+    protocol: int = UNVERSIONED
+    """The version of the protocol in which the master speaks with the slave."""
+    program_version: str = ""
+    """The version of the slave's program, which is empty for a slave of version 1 of the protocol."""
     imposed: tuple[ImposedFilter, ...] = ()
     """The filters that the master's operator imposes on the slave, besides the slave's own filter."""
     counts: Counts = field(default_factory=Counts)
+    """The counts of the slave over all its registrations."""
+    record: SlaveCounts | None = field(default=None, repr=False)
+    """The slave's entry in the book of counters, from its first dump on."""
     file: str = ""
     position: int = 0
     registered_at: float = field(default_factory=time.time)
     last_seen_at: float = field(default_factory=time.time)
     dump: int = 0
     """The number of the dump that is sending events to the slave; 0 when no dump is running."""
+    notify: Callable[[], None] = field(default=_nobody, repr=False)
+    """The function that wakes the running dump, because its filter has changed or because it must end."""
     ended_by: DumpfilterError | None = None
     """The error with which a running dump ends, because the master's operator ended the registration."""
 
@@ -208,8 +247,13 @@ class Register:
         self._dumping: dict[str, int] = {}
         """The weights of the filters of the slaves that dump, by id."""
         self._dumping_weight = 0
+        self._shared_flags: WeakValueDictionary[Hashable, TableFlags] = WeakValueDictionary()
+        """The verdicts of the filters in use, by the definition of the filters."""
+        self._flags_lock = threading.Lock()
         self._lock = threading.Lock()
         self._dumps = 0
+        self.counters = CounterBook()
+        """The counts of each slave, which outlive its registrations."""
 
     def add(
         self,
@@ -224,13 +268,16 @@ class Register:
         user: str = "",
         password: StoredPassword | None = None,
         secret: bytes = b"",
-        peer: str = "",
+        client: Client = UNKNOWN_CLIENT,
         imposed: tuple[ImposedFilter, ...] = (),
     ) -> RegisteredSlave:
         """Register a slave with its filter, and return its entry in the register.
 
         A slave that registers again, with the same user, UUID, channel and secret, replaces its old entry and ends its
-        old dump. Raises AlreadyRegistered when the UUID or the server id belongs to another slave that is dumping.
+        old dump.
+
+        Raises AlreadyRegistered when the UUID or the server id belongs to another slave that is dumping. Raises
+        OldDumpRuns when that may be the dump of this very slave, which speaks version 1 and cannot prove that.
         """
         # A digest with a random key makes look-ups by it safe: their time tells nothing about the secret.
         owner = hmac.digest(self._key, secret, "sha256") if secret else secrets.token_bytes(32)
@@ -246,8 +293,11 @@ class Register:
             user=user,
             password=password,
             owner=owner,
-            peer=peer,
+            peer=client.peer,
+            protocol=client.protocol,
+            program_version=client.program_version,
             imposed=imposed,
+            counts=self.counters.counts_of(user, channel, uuid),
         )
         with self._lock:
             self._check_free(slave)
@@ -264,7 +314,8 @@ class Register:
         """Raise AlreadyRegistered when the slave's UUID or server id belongs to another slave that is dumping."""
         holder = self._dumping_uuids.get(slave.uuid_key)
         if holder is not None and holder.owner != slave.owner:
-            raise AlreadyRegistered(
+            both_are_old = holder.protocol == slave.protocol == UNVERSIONED
+            raise (OldDumpRuns if both_are_old else AlreadyRegistered)(
                 f"the server uuid {slave.uuid} is in use on channel {slave.channel!r} by {_described(holder)}, which "
                 "registered with another secret. If that is this slave, with a relay directory that is lost, "
                 f"{_WAIT_OR_UNREGISTER}; if not, give this one a server uuid of its own"
@@ -291,6 +342,7 @@ class Register:
 
     def _forget(self, slave: RegisteredSlave) -> None:
         """Remove a slave, whose dump then ends."""
+        slave.notify()
         del self._slaves[slave.slave_id]
         self._owned.pop(slave.owned_key, None)
         self._idle_weight -= self._idle.pop(slave.slave_id, 0)
@@ -369,6 +421,7 @@ class Register:
                 self._check_weight(slave, change)
                 self._weigh(slave, change.weight)
             slave.change = change
+            slave.notify()
             if slave_id in self._idle:
                 self._become_idle(slave)
                 self._forget_idle()
@@ -389,20 +442,35 @@ class Register:
             for slave in self._slaves.values():
                 flags = self._flags(slave.filter, slave.imposed)
                 slave.change = replace(slave.change, flags=flags, version=slave.filter_version + 1)
+                slave.notify()
 
     def _flags(self, rule_filter: ReplicationFilter, imposed: tuple[ImposedFilter, ...]) -> TableFlags:
-        return TableFlags(
-            rule_filter,
-            self._subjects,
-            write_filter=self._write_filter,
-            imposed=[one.boundary for one in imposed],
-        )
+        """Return the verdicts of a slave's filters.
 
-    def begin_dump(self, slave: RegisteredSlave) -> int:
+        Slaves with equal filters share the object, and by it their chunks.
+        """
+        key = (
+            _definition(rule_filter),
+            None if self._write_filter is None else _definition(self._write_filter),
+            tuple((_definition(one.filter), one.on_undecided, one.name) for one in imposed),
+        )
+        with self._flags_lock:
+            found = self._shared_flags.get(key)
+            if found is None:
+                found = self._shared_flags[key] = TableFlags(
+                    rule_filter,
+                    self._subjects,
+                    write_filter=self._write_filter,
+                    imposed=[one.boundary for one in imposed],
+                )
+            return found
+
+    def begin_dump(self, slave: RegisteredSlave, notify: Callable[[], None] = _nobody) -> int:
         """Register a new dump for a slave and return its number. An earlier dump of the same slave then ends.
 
-        Raises NotRegistered when the slave has been forgotten meanwhile, and AlreadyRegistered when another slave with
-        its UUID or server id has begun to dump.
+        The register calls ``notify``, from any thread, when the slave's filter changes or the dump must end. Raises
+        NotRegistered when the slave has been forgotten meanwhile, and AlreadyRegistered when another slave with its
+        UUID or server id has begun to dump.
         """
         with self._lock:
             self._known(slave.slave_id)
@@ -410,6 +478,9 @@ class Register:
             self._check_weight(slave, slave.change)
             self._dumps += 1
             slave.dump = self._dumps
+            self.counters.begin_dump(slave)
+            slave.notify()
+            slave.notify = notify
             self._idle_weight -= self._idle.pop(slave.slave_id, 0)
             self._weigh(slave, slave.change.weight)
             self._dumping_uuids[slave.uuid_key] = slave
@@ -431,6 +502,7 @@ class Register:
         with self._lock:
             if slave.dump == dump:
                 slave.dump = 0
+                slave.notify = _nobody
                 self._release(slave)
                 if slave.slave_id in self._slaves:
                     self._become_idle(slave)
@@ -442,11 +514,10 @@ class Register:
 
     def progress(self, slave: RegisteredSlave, file: str, position: int, counts: Counts | None) -> None:
         """Record how far a slave's dump has come, and add the counts of its last chunk, for SHOW REPLICAS."""
-        with self._lock:
-            slave.file, slave.position = file, position
-            slave.last_seen_at = time.time()
-            if counts is not None:
-                slave.counts.add(counts)
+        slave.file, slave.position = file, position
+        slave.last_seen_at = time.time()
+        if counts is not None:
+            self.counters.add(slave, counts)
 
     def all(self) -> list[RegisteredSlave]:
         """Return the registered slaves, in the order of their registration."""
@@ -461,6 +532,11 @@ class Register:
     def of_user(self, user: str) -> list[RegisteredSlave]:
         """Return the registered slaves of a user, in the order of their registration."""
         return [slave for slave in self.all() if slave.user == user]
+
+
+def _definition(rule_filter: ReplicationFilter) -> Hashable:
+    """Return a value that is equal for filters that decide everything alike."""
+    return type(rule_filter), rule_filter.names, rule_filter.rules
 
 
 def _described(slave: RegisteredSlave) -> str:

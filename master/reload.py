@@ -44,7 +44,9 @@ class Reload:
                 ended = self.service.reconfigure(config)
             except OptionError as error:
                 log.error(
-                    "the configuration was not read again; the old one stays", reason=printable(str(error))
+                    "the configuration was not read again",
+                    hint="the old one stays",
+                    reason=printable(str(error)),
                 )
                 raise
             log.info(

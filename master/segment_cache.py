@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 
 from dumpfilter.index.segment import Segment
+from dumpfilter.master.measurements import CacheState
 
 CACHE_BYTES = 32 << 20
 """The default limit on the memory of the segment cache, bytes."""
@@ -28,12 +29,16 @@ class SegmentCache:
         self._limit = limit
         self._segments: OrderedDict[Key, Segment] = OrderedDict()
         self._bytes = 0
+        self._hits = self._misses = 0
         self._lock = threading.Lock()
 
     def get(self, key: Key) -> Segment | None:
         with self._lock:
             segment = self._segments.get(key)
-            if segment is not None:
+            if segment is None:
+                self._misses += 1
+            else:
+                self._hits += 1
                 self._segments.move_to_end(key)
             return segment
 
@@ -64,3 +69,8 @@ class SegmentCache:
         """Return the number of segments in the cache, and the bytes that they occupy."""
         with self._lock:
             return len(self._segments), self._bytes
+
+    def state(self) -> CacheState:
+        """Return the cache's size, and how often a look-up found its segment."""
+        with self._lock:
+            return CacheState(len(self._segments), self._hits, self._misses, self._bytes, self._limit)

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ctypes
 import resource
 import threading
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import grpc
 import structlog
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from dumpfilter.errors import DumpfilterError
+from dumpfilter.errors import BinlogError, DumpfilterError
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.gate import Gate, MethodBounds
-from dumpfilter.master.handlers import Handlers
 from dumpfilter.master.health import Health
 from dumpfilter.master.limits import MAX_REQUEST, MAX_STREAMS, Kind, ServerLimits
 from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.messages import check_dump_request, check_filter
+from dumpfilter.master.metrics import MasterCollector
+from dumpfilter.master.pools import started_pool
 from dumpfilter.master.service import DumpFilterService
+from dumpfilter.master.sharing import SharedReader
 from dumpfilter.master.store import BinlogStore
+from dumpfilter.printable import printable
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
 
@@ -39,13 +45,25 @@ _BOUNDS = {
     f"/{_SERVICE}/ChangeFilter": MethodBounds(
         MAX_REQUEST, check=lambda request: check_filter(request.filter)
     ),
-    f"/{_SERVICE}/Dump": MethodBounds(MAX_REQUEST, Kind.DUMP, check_dump_request),
+    f"/{_SERVICE}/Dump": MethodBounds(MAX_REQUEST, Kind.DUMP, is_serialized=True, check=check_dump_request),
+    f"/{_HEALTH}/Check": MethodBounds(kind=Kind.FREE),
     f"/{_HEALTH}/Watch": MethodBounds(kind=Kind.WATCH),
 }
-"""The bounds of the methods whose requests are large or that occupy a thread for long."""
+"""The bounds of the methods whose requests are large, that last, or that take no time at all."""
+
+_DRAIN_POLL = 0.02
+"""The interval at which a master that drains its slaves looks whether their dumps have ended, seconds."""
 
 _END_SECONDS = 10.0
-"""The time that a server which stops waits for its serving loop, seconds."""
+"""The time that a server which stops waits for its calls, beyond the time that they are given, seconds."""
+
+_DECODERS = 2
+"""The threads that decode large requests."""
+
+_LOOKS_AT_BINLOG = 5.0
+"""The interval at which the health check looks whether the binlog can be read, seconds."""
+
+T = TypeVar("T")
 
 OPTIONS = [
     ("grpc.max_send_message_length", -1),
@@ -76,6 +94,8 @@ class MasterServer:
     With port 0 in ``listen`` the system chooses a free port, and :attr:`port` tells which. ``write_filter`` has rules
     like ``--binlog-do-db`` that hide events from all slaves. ``presplit`` holds binlogs that were filtered in advance
     for slaves with the same filter. Raises Exposed when other machines could connect without TLS or without a login.
+
+    All calls run in one asyncio loop, in a thread of its own. The methods of this class belong to other threads.
     """
 
     def __init__(
@@ -91,33 +111,120 @@ class MasterServer:
         listen = listen or ListenAddress()
         warning = listen.check_exposure((config or MasterConfig()).users)
         if warning is not None:
-            log.warning(warning)
-        limits = limits or ServerLimits()
+            log.warning("insecure", reason=warning)
+        self._limits = limits or ServerLimits()
+        self._loop = asyncio.new_event_loop()
+        self._loop.set_exception_handler(_log_unforeseen)
+        self._thread = threading.Thread(target=self._run, name="grpc-loop", daemon=True)
+        self._decoders = started_pool(_DECODERS, "grpc-decode")
+        self._probe: asyncio.Task[None] | None = None
+        self._stopped = False
+        self.reader = SharedReader(store, self._loop)
         self.service = DumpFilterService(
-            store, write_filter=write_filter, config=config, presplit=presplit, limits=limits
+            self.reader, write_filter=write_filter, config=config, presplit=presplit, limits=self._limits
         )
-        self.gate = Gate(limits, _BOUNDS)
-        self._handlers = Handlers(limits.handlers)
+        self.service.drains.on_change.append(self._tell_drained)
+        self._thread.start()
+        try:
+            self.port = self._wait(self._open(listen))
+        except BaseException:
+            self._end_loop()
+            raise
+
+    def _run(self) -> None:
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.close()
+
+    def _wait(self, work: Coroutine[Any, Any, T], seconds: float | None = None) -> T:
+        """Return the result of a coroutine in the loop's thread. Raises TimeoutError after ``seconds``."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(seconds)
+
+    async def _open(self, listen: ListenAddress) -> int:
         open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        connections = limits.connections(open_files)
-        self._server = grpc.server(
-            self._handlers,  # type: ignore[arg-type]  # gRPC only submits calls
+        connections = self._limits.connections(open_files)
+        if connections < self._limits.max_dumps:
+            log.warning(
+                "fewer connections than dumps",
+                connections=connections,
+                max_dumps=self._limits.max_dumps,
+                open_files=open_files,
+                hint="raise the limit of open files (ulimit -n) to twice --max-dumps, or give a smaller --max-dumps",
+            )
+        self.gate = Gate(self._limits, _BOUNDS, self._decoders)
+        self._health = Health(frozenset(("", _SERVICE)))
+        self._server = grpc.aio.server(
             interceptors=[self.gate],
             options=[*OPTIONS, ("grpc.max_allowed_incoming_connections", connections)],
+            maximum_concurrent_rpcs=self._limits.calls,
         )
-        self._loop: list[threading.Thread] = []
-        """The threads that gRPC has started to serve. They run until the server stops."""
         pb_grpc.add_DumpFilterServicer_to_server(self.service, self._server)
-        self._health = Health(frozenset(("", _SERVICE)))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        self.port = listen.open_port(self._server)
+        return listen.open_port(self._server)
 
     def start(self) -> None:
         """Begin to accept connections, and report the service as healthy."""
-        before = set(threading.enumerate())
-        self._server.start()
-        self._loop = [thread for thread in threading.enumerate() if thread not in before]
-        self._health.set(serving=True)
+        self._wait(self._start())
+
+    async def _start(self) -> None:
+        await self._server.start()
+        self._health.set(serving=True, readable=True, drained=self.service.drains.is_all)
+        self._probe = asyncio.create_task(self._look_at_binlog())
+
+    async def _look_at_binlog(self) -> None:
+        """Tell the health service from time to time whether the newest binlog file can be read."""
+        readable = True
+        while True:
+            await asyncio.sleep(_LOOKS_AT_BINLOG)
+            try:
+                await self.reader.call(self.service.store.check_readable)
+                now = True
+            except BinlogError as error:
+                now = False
+                if readable:
+                    log.error("the binlog cannot be read", error=printable(str(error)))
+            if now != readable:
+                readable = now
+                self._health.set(readable=readable)
+                if readable:
+                    log.info("the binlog can be read again")
+
+    def collector(self) -> MasterCollector:
+        """Return the collector of this master's metrics."""
+        service = self.service
+        return MasterCollector(
+            service.store,
+            service.register,
+            self.gate.places,
+            service.limits,
+            service.drains,
+            self.reader.caches,
+            serving=lambda: self.is_serving and not service.stopping,
+        )
+
+    def _tell_drained(self) -> None:
+        """Tell the health service whether all slaves are drained."""
+        drained = self.service.drains.is_all
+        with contextlib.suppress(RuntimeError):
+            # After the end of the loop nobody asks for the health.
+            self._loop.call_soon_threadsafe(lambda: self._health.set(drained=drained))
+
+    def drain(self, seconds: float, interrupted: Callable[[], bool] = lambda: False) -> int:
+        """Send all slaves away, each after its current transaction, and wait until their dumps have ended.
+
+        The wait ends after ``seconds``, or as soon as ``interrupted`` returns true. Return the number of dumps that
+        still run. :meth:`stop` ends these inside a transaction.
+        """
+        deadline = time.monotonic() + seconds
+        self.service.drains.drain_all()
+        while (left := self._dumps) and time.monotonic() < deadline and not interrupted():
+            time.sleep(_DRAIN_POLL)
+        return left
+
+    @property
+    def _dumps(self) -> int:
+        return sum(bool(slave.dump) for slave in self.service.register.all())
 
     def check(self) -> None:
         """Raise ServerDied when the serving loop has ended, although nobody has stopped the server."""
@@ -129,24 +236,49 @@ class MasterServer:
 
     @property
     def is_serving(self) -> bool:
-        """Whether the serving loop runs: from the start of the server to its stop."""
-        return all(thread.is_alive() for thread in self._loop)
+        """Whether the serving loop runs: from the creation of the server to its stop."""
+        return self._thread.is_alive()
 
     def stop(self, grace: float = 1.0) -> None:
         """End all dumps, stop the server, and close the binlog set. Running calls get ``grace`` seconds to end."""
+        if self._stopped:
+            return
+        self._stopped = True
+        if self.is_serving:
+            with contextlib.suppress(TimeoutError):
+                self._wait(self._stop(grace), grace + _END_SECONDS)
+        else:
+            # Without its loop a server never ends, and gRPC complains when the server is freed.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._server))
+        self._end_loop()
+        self.service.store.close()
+
+    async def _stop(self, grace: float) -> None:
         self._health.set(serving=False)
         self.service.stopping = True
         for slave in self.service.register.all():
             slave.dump = 0
-        self.service.store.wake()
-        ended = False
+            slave.notify()
+        if self._probe is not None:
+            self._probe.cancel()
+        await self._server.stop(grace)
+        # gRPC ends the server with a last task of the loop when the server is freed.
+        del self._server
+        # gRPC writes a traceback for each of its tasks that has not ended when the loop ends.
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        if rest:
+            await asyncio.wait(rest, timeout=_END_SECONDS)
+
+    def _end_loop(self) -> None:
         if self.is_serving:
-            # gRPC starts a thread here, which the system may refuse.
-            with contextlib.suppress(RuntimeError):
-                ended = self._server.stop(grace).wait(grace + _END_SECONDS)
-        if not ended:
-            # Without its serving loop a server never stops, and gRPC waits for that when it frees the server.
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._server))
-        self.gate.close()
-        self._handlers.shutdown()
-        self.service.store.close()
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+        self.reader.close()
+        self._decoders.shutdown(cancel_futures=True)
+
+
+def _log_unforeseen(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log an error that no call has handled. gRPC causes one of no consequence when a process has several servers."""
+    error = context.get("exception")
+    if not isinstance(error, BlockingIOError):
+        log.error("unforeseen error", message=printable(str(context.get("message"))), error=repr(error))

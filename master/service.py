@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, TypeVar
 
 import grpc
 import structlog
 
+from dumpfilter import __version__
 from dumpfilter.errors import BinlogError, DumpfilterError, OptionError
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.convert import (
@@ -18,25 +19,30 @@ from dumpfilter.filter.convert import (
     filter_to_proto,
     origin_from_proto,
 )
+from dumpfilter.master import dump as dumps
 from dumpfilter.master.access import Access, AccessDenied, TryLater
-from dumpfilter.master.ahead import Ahead
 from dumpfilter.master.config import MasterConfig
-from dumpfilter.master.dump import Dump, DumpOptions
-from dumpfilter.master.dump_start import check_boundary, start_at, start_of
+from dumpfilter.master.drain import Applicant, Drained, Drains
+from dumpfilter.master.dump_start import DumpStart, check_boundary, start_at, start_of
 from dumpfilter.master.identity import uuid_of
 from dumpfilter.master.imposed import ImposedFilter, imposed_on
 from dumpfilter.master.limits import (
-    BYTES_AHEAD,
-    CHUNKS_AHEAD,
     MAX_CHUNK_SIZE,
     REFUSALS_LOGGED,
     Seldom,
     ServerLimits,
 )
-from dumpfilter.master.messages import check_filter, check_registration, imposed_to_proto, slave_to_proto
-from dumpfilter.master.refusals import abort
-from dumpfilter.master.register import NotRegistered, Register, RegisteredSlave
-from dumpfilter.master.store import BinlogStore
+from dumpfilter.master.messages import (
+    check_filter,
+    check_registration,
+    imposed_to_proto,
+    protocol_of,
+    slave_to_proto,
+)
+from dumpfilter.master.refusals import Context, abort
+from dumpfilter.master.register import Client, NotRegistered, Register, RegisteredSlave
+from dumpfilter.master.sharing import Reader
+from dumpfilter.master.version1 import VERSION, version1_names
 from dumpfilter.printable import printable
 from dumpfilter.security.audit import audit
 from dumpfilter.v1 import dumpfilter_pb2 as pb
@@ -53,6 +59,9 @@ log = structlog.get_logger("dumpfilter.master")
 class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # generated, untyped
     """The master's implementation of the gRPC service that ``dumpfilter.proto`` defines.
 
+    The methods are coroutines of one asyncio loop. What may wait for the disk or take long runs through ``reader`` in
+    another thread.
+
     ``write_filter`` has rules like ``--binlog-do-db``. With it every slave sees the binlog as if a server with these
     rules had written it. ``presplit`` holds binlogs that an earlier job filtered. A slave with the filter of one of
     them gets its events without filtering.
@@ -60,7 +69,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
 
     def __init__(
         self,
-        store: BinlogStore,
+        reader: Reader,
         *,
         master_uuid: str = "",
         write_filter: ReplicationFilter | None = None,
@@ -68,6 +77,8 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         presplit: Presplit | None = None,
         limits: ServerLimits | None = None,
     ) -> None:
+        store = reader.store
+        self.reader = reader
         self.store = store
         self.presplit = presplit
         self.register = Register(store.subjects, write_filter)
@@ -76,17 +87,19 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         self.limits = limits or ServerLimits()
         """The configuration in force. :meth:`reconfigure` replaces it."""
         self.access = Access(self.config.users)
+        self.drains = Drains()
+        self.drains.on_change.append(self._wake_drained)
         self._reconfiguring = threading.Lock()
         self._refusals = Seldom(most=REFUSALS_LOGGED)
         """The gate for the lines about refused calls, of which a stranger can cause thousands in a second."""
         self.stopping = False
         """Whether the master is shutting down. Dumps then end with UNAVAILABLE, so that the slaves reconnect."""
 
-    def Register(self, request: pb.RegisterRequest, context: grpc.ServicerContext) -> pb.RegisterResponse:
+    async def Register(self, request: pb.RegisterRequest, context: Context) -> pb.RegisterResponse:
         """Register a slave, with the filter by which the master chooses events for it."""
         peer = context.peer()
         try:
-            slave = self._register(request, peer)
+            slave = await self.reader.serve(lambda: self._register(request, peer))
         except DumpfilterError as error:
             held = self._lines_held_back(error)
             if held is not None:
@@ -106,9 +119,8 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
                     server_id=request.server_id,
                     **held,
                 )
-            abort(context, error)
+            await abort(context, error)
         _audit_change("Register", slave, peer)
-        self.store.wake()
         log.info(
             "registered",
             peer=peer,
@@ -116,6 +128,8 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             channel=printable(slave.channel),
             user=printable(slave.user),
             rules=len(slave.filter.rules),
+            protocol=slave.protocol,
+            version=printable(slave.program_version),
             imposed=[printable(each.name) for each in slave.imposed],
         )
         fd = self.store.format_description
@@ -128,6 +142,8 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             server_version=fd.server_version,
             imposed=imposed_to_proto(slave.imposed),
             server_id=fd.header.server_id,
+            protocol=slave.protocol,
+            program_version=__version__,
         )
 
     def _lines_held_back(self, error: DumpfilterError) -> dict[str, int] | None:
@@ -144,8 +160,12 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
 
     def _register(self, request: pb.RegisterRequest, peer: str) -> RegisteredSlave:
         uuid = check_registration(request)
+        protocol = protocol_of(request)
         config = self.config
         password = self.access.check(request.user, request.password, peer=peer, secret=request.secret)
+        self.drains.check(
+            Applicant(request.server_id, uuid, request.user, request.host, peer, request.channel)
+        )
         imposed = imposed_on(config.imposed, server_id=request.server_id, user=request.user, peer=peer)
         slave = self.register.add(
             server_id=request.server_id,
@@ -153,12 +173,12 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             host=request.host,
             port=request.port,
             channel=request.channel,
-            rule_filter=self._filter(request.filter),
+            rule_filter=self._filter(request.filter, protocol),
             origin=origin_from_proto(request.filter.origin),
             user=request.user,
             password=password,
             secret=request.secret,
-            peer=peer,
+            client=Client(peer, protocol, request.program_version),
             imposed=imposed,
         )
         if self.config is not config and self._no_longer_valid(slave) is not None:
@@ -167,6 +187,12 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
                 self.register.remove(slave.slave_id)
             return self._register(request, peer)
         return slave
+
+    def _wake_drained(self) -> None:
+        """Wake the dumps of drained slaves, which may be waiting for new events."""
+        for slave in self.register.all():
+            if self.drains.of(slave) is not None:
+                slave.notify()
 
     def check_reconfigurable(self, config: MasterConfig) -> None:
         """Raise OptionError for a configuration that a running master cannot take over: one without the last user."""
@@ -197,7 +223,6 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
                     user=printable(slave.user),
                     reason=printable(str(slave.ended_by)),
                 )
-        self.store.wake()
         return len(ended)
 
     def _no_longer_valid(self, slave: RegisteredSlave) -> DumpfilterError | None:
@@ -212,44 +237,38 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             return NotRegistered("the filters imposed on this slave have changed: register again")
         return None
 
-    def Unregister(
-        self, request: pb.UnregisterRequest, context: grpc.ServicerContext
-    ) -> pb.UnregisterResponse:
+    async def Unregister(self, request: pb.UnregisterRequest, context: Context) -> pb.UnregisterResponse:
         """Forget a slave and end its dump."""
-        _answer(
+        await self._answer(
             context,
             lambda: self._audited("Unregister", context, lambda: self.register.remove(request.slave_id)),
         )
-        self.store.wake()
         return pb.UnregisterResponse()
 
-    def ChangeFilter(
-        self, request: pb.ChangeFilterRequest, context: grpc.ServicerContext
+    async def ChangeFilter(
+        self, request: pb.ChangeFilterRequest, context: Context
     ) -> pb.ChangeFilterResponse:
         """Replace a registered slave's filter. A running dump of the slave changes to the new filter."""
 
         def change() -> RegisteredSlave:
             # A stranger without an id must learn nothing about the binlog files, and cost no time for the rules.
-            self.register.get(request.slave_id)
+            registered = self.register.get(request.slave_id)
             place = getattr(request, "from")
             return self.register.change_filter(
                 request.slave_id,
-                self._filter(request.filter),
+                self._filter(request.filter, registered.protocol),
                 origin=origin_from_proto(request.filter.origin),
                 place=self._place(place) if place.file else None,
             )
 
-        slave = _answer(context, lambda: self._audited("ChangeFilter", context, change))
-        self.store.wake()
+        slave = await self._answer(context, lambda: self._audited("ChangeFilter", context, change))
         return pb.ChangeFilterResponse(
             filter=filter_to_proto(slave.filter),
             filter_version=slave.filter_version,
             imposed=imposed_to_proto(slave.imposed),
         )
 
-    def _audited(
-        self, what: str, context: grpc.ServicerContext, change: Callable[[], RegisteredSlave]
-    ) -> RegisteredSlave:
+    def _audited(self, what: str, context: Context, change: Callable[[], RegisteredSlave]) -> RegisteredSlave:
         """Carry out a change that a slave asks for, and write the change or the refusal to the audit log."""
         try:
             slave = change()
@@ -261,69 +280,64 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         _audit_change(what, slave, context.peer())
         return slave
 
-    def Dump(self, request: pb.DumpRequest, context: grpc.ServicerContext) -> Iterator[pb.Chunk]:
+    async def Dump(self, request: pb.DumpRequest, context: Context) -> AsyncIterator[bytes]:
         """Stream the filtered binlog to a slave in chunks, from the position or GTID set that the slave sent."""
-        slave = _answer(context, lambda: self.register.get(request.slave_id))
-        dump = _answer(context, lambda: _begin_dump(self, request, context, slave))
-        # When the slave disconnects, a dump that waits for new events is woken and ends at once.
-        context.add_callback(self.store.wake)
-        chunks: Ahead[pb.Chunk] | None = None
+        slave = await self._answer(context, lambda: self.register.get(request.slave_id))
+        start = await self._answer(context, lambda: start_of(request, self.store))
         try:
-            chunks = Ahead(dump.chunks(), max(1, min(CHUNKS_AHEAD, BYTES_AHEAD // dump.chunk_size)))
-            yield from chunks
+            dump = self._begin_dump(request, slave, start)
         except DumpfilterError as error:
-            log.warning(
-                "dump stopped",
-                server_id=slave.server_id,
-                channel=printable(slave.channel),
-                error=printable(str(error)),
-            )
-            abort(context, error)
-        finally:
-            if chunks is not None:
-                chunks.close()
+            await abort(context, error)
+        try:
+            async with contextlib.aclosing(dump.messages()) as messages:
+                async for message in messages:
+                    yield message
+        except DumpfilterError as error:
+            fields = {"server_id": slave.server_id, "channel": printable(slave.channel)}
+            if isinstance(error, Drained):
+                log.info("dump drained", **fields, reason=printable(str(error)))
             else:
-                dump.close()
-            self.store.wake()
+                log.warning("dump stopped", **fields, error=printable(str(error)))
+            await abort(context, error)
+        finally:
+            dump.close()
             _log_counts(slave)
-        if dump.taken_over and context.is_active():
+        if dump.taken_over:
             if slave.ended_by is not None:
-                abort(context, slave.ended_by)
+                await abort(context, slave.ended_by)
             if self.stopping:
-                context.abort(grpc.StatusCode.UNAVAILABLE, "the master is shutting down")
-            context.abort(
+                await context.abort(grpc.StatusCode.UNAVAILABLE, "the master is shutting down")
+            await context.abort(
                 grpc.StatusCode.ABORTED,
                 "this dump is over: the slave registered or began a dump anew, or was unregistered "
                 "(is another slave running with a copy of this slave's relay directory?)",
             )
 
-    def ListSlaves(
-        self, request: pb.ListSlavesRequest, context: grpc.ServicerContext
-    ) -> pb.ListSlavesResponse:
+    async def ListSlaves(self, request: pb.ListSlavesRequest, context: Context) -> pb.ListSlavesResponse:
         """Return the registered slaves that the client may know, as SHOW REPLICAS does."""
-        slaves = self._answer_about(request, context)
+        slaves = await self._answer_about(request, context)
         return pb.ListSlavesResponse(slaves=map(slave_to_proto, slaves))
 
-    def Status(self, request: pb.StatusRequest, context: grpc.ServicerContext) -> pb.StatusResponse:
+    async def Status(self, request: pb.StatusRequest, context: Context) -> pb.StatusResponse:
         """Return the master's binlog files, and the registered slaves that the client may know.
 
         A client with a user also gets the rules of the binlog, and how much of the binlog has been scanned.
         """
-        slaves = self._answer_about(request, context)
-        return _answer(context, lambda: self._status(slaves, whole=not request.slave_id))
+        slaves = await self._answer_about(request, context)
+        return await self._answer(context, lambda: self._status(slaves, whole=not request.slave_id))
 
-    def _answer_about(
-        self, request: pb.ListSlavesRequest | pb.StatusRequest, context: grpc.ServicerContext
+    async def _answer_about(
+        self, request: pb.ListSlavesRequest | pb.StatusRequest, context: Context
     ) -> list[RegisteredSlave]:
         """Return the slaves that a client may know, or end the call of a stranger with UNAUTHENTICATED."""
         peer = context.peer()
         try:
-            return self._known_to(request, peer)
+            return await self.reader.serve(lambda: self._known_to(request, peer))
         except DumpfilterError as error:
             held = self._lines_held_back(error)
             if held is not None:
                 log.warning("status refused", peer=peer, reason=printable(str(error)), **held)
-            abort(context, error)
+            await abort(context, error)
 
     def _known_to(self, request: pb.ListSlavesRequest | pb.StatusRequest, peer: str) -> list[RegisteredSlave]:
         """Return the slaves that a client may know: the slave with its id, or all slaves of its user.
@@ -377,6 +391,29 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             # A server shows size 0 for a file that the index file names and that is missing.
             return 0
 
+    async def _answer(self, context: Context, call: Callable[[], T]) -> T:
+        """Return what a function returns that may take long, or end the call with the function's error."""
+        try:
+            return await self.reader.serve(call)
+        except DumpfilterError as error:
+            await abort(context, error)
+
+    def _begin_dump(self, request: pb.DumpRequest, slave: RegisteredSlave, start: DumpStart) -> dumps.Dump:
+        if request.chunk_size > MAX_CHUNK_SIZE:
+            raise OptionError(f"chunk_size {request.chunk_size}: at most {MAX_CHUNK_SIZE}")
+        self.drains.check(slave)
+        options = dumps.DumpOptions(
+            once=request.once,
+            chunk_size=request.chunk_size and max(request.chunk_size, self.limits.min_chunk_size),
+            heartbeat_period=request.heartbeat_period_ms
+            and max(request.heartbeat_period_ms / 1000, self.limits.min_heartbeat_period),
+            filter_version=request.filter_version,
+            other_filters_before=request.other_filters_before,
+        )
+        return dumps.Dump(
+            self.reader, self.register, slave, start, options, presplit=self.presplit, drains=self.drains
+        )
+
     def _place(self, place: pb.BinlogPosition) -> tuple[str, int]:
         """Check the binlog file and position from which a slave wants its new filter, and return them.
 
@@ -386,44 +423,15 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         check_boundary(start, self.store)
         return start.file, start.position
 
-    def _filter(self, definition: pb.FilterDefinition) -> ReplicationFilter:
+    def _filter(self, definition: pb.FilterDefinition, protocol: int) -> ReplicationFilter:
         check_filter(definition)
-        return filter_from_proto(definition, default=self.store.names)
-
-
-def _begin_dump(
-    service: DumpFilterService, request: pb.DumpRequest, context: grpc.ServicerContext, slave: RegisteredSlave
-) -> Dump:
-    if request.chunk_size > MAX_CHUNK_SIZE:
-        raise OptionError(f"chunk_size {request.chunk_size}: at most {MAX_CHUNK_SIZE}")
-    options = DumpOptions(
-        once=request.once,
-        chunk_size=request.chunk_size and max(request.chunk_size, service.limits.min_chunk_size),
-        heartbeat_period=request.heartbeat_period_ms
-        and max(request.heartbeat_period_ms / 1000, service.limits.min_heartbeat_period),
-        filter_version=request.filter_version,
-        other_filters_before=request.other_filters_before,
-    )
-    return Dump(
-        service.store,
-        service.register,
-        slave,
-        start_of(request, service.store),
-        options,
-        active=context.is_active,
-        presplit=service.presplit,
-    )
+        return filter_from_proto(
+            definition, default=version1_names(self.store.names) if protocol == VERSION else self.store.names
+        )
 
 
 def _audit_change(what: str, slave: RegisteredSlave, peer: str) -> None:
     audit(what, account=slave.user, peer=peer, server_id=slave.server_id, channel=slave.channel)
-
-
-def _answer(context: grpc.ServicerContext, call: Callable[[], T]) -> T:
-    try:
-        return call()
-    except DumpfilterError as error:
-        abort(context, error)
 
 
 def _log_counts(slave: RegisteredSlave) -> None:

@@ -26,6 +26,7 @@ from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.index.xa import ALWAYS
 from dumpfilter.master.indexed_file import IndexedFile
+from dumpfilter.master.measurements import CacheState
 from dumpfilter.master.segment_cache import CACHE_BYTES, SegmentCache
 from dumpfilter.master.watcher import Watcher
 from dumpfilter.printable import printable
@@ -62,6 +63,8 @@ class BinlogStore:
         self._opening = threading.Lock()
         self._cache = SegmentCache(cache_bytes)
         self._watcher = Watcher(self._size)
+        self.on_forgotten: Callable[[Sequence[IndexedFile]], None] = lambda files: None
+        """The function that is called with files that :meth:`forget_files` has removed, in any thread."""
         self._ahead = ThreadPoolExecutor(1, "binlog-scan-ahead")
         self._forgotten_bytes = 0
         self._forgotten_events = 0
@@ -191,6 +194,13 @@ class BinlogStore:
         with contextlib.suppress(RuntimeError):
             self._ahead.submit(scan)
 
+    def check_readable(self) -> None:
+        """Check that the newest binlog file can be found, opened and read. Raises BinlogError."""
+        self.refresh()
+        newest = self.open_file(self.binlogs.names[-1])
+        newest.read(0, newest.file.first_event)
+        newest.check()
+
     def forget_files(self, names: Iterable[str]) -> None:
         """Remove purged files from the store and the cache.
 
@@ -200,6 +210,8 @@ class BinlogStore:
             gone = [indexed for name in names if (indexed := self._files.pop(name, None)) is not None]
             self._forgotten_bytes += sum(indexed.bytes_scanned for indexed in gone)
             self._forgotten_events += sum(indexed.events_scanned for indexed in gone)
+        if gone:
+            self.on_forgotten(gone)
         self._cache.remove_files(indexed.number for indexed in gone)
 
     def refresh(self) -> bool:
@@ -308,25 +320,9 @@ class BinlogStore:
         return previous_gtids(self.open_file(name).file)
 
     @property
-    def generation(self) -> int:
-        """A number that increases whenever the binlog set has grown.
-
-        A dump reads the number before it looks for new events. When there are none, :meth:`wait` returns as soon as the
-        number differs, so that no growth is missed.
-        """
-        return self._watcher.generation
-
-    def wait(self, generation: int, timeout: float, stop: Callable[[], bool]) -> None:
-        """Wait until the binlog set has grown, ``stop()`` is true, or ``timeout`` seconds are over.
-
-        ``generation`` is the value of :attr:`generation` before the caller looked for events. :meth:`wake` makes
-        waiting dumps call ``stop`` again.
-        """
-        self._watcher.wait(generation, timeout, stop)
-
-    def wake(self) -> None:
-        """Make every dump that waits for new events check at once whether it must end."""
-        self._watcher.wake()
+    def watcher(self) -> Watcher:
+        """The watcher that tells when the binlog set has grown."""
+        return self._watcher
 
     @property
     def scanned(self) -> tuple[int, int]:
@@ -344,6 +340,10 @@ class BinlogStore:
     def cache_status(self) -> tuple[int, int]:
         """Return the number of segments (scanned parts of files) in the cache, and the bytes that they occupy."""
         return self._cache.status()
+
+    def cache_state(self) -> CacheState:
+        """Return the size of the cache of segments, and how often the cache had a segment that a dump needed."""
+        return self._cache.state()
 
     def _size(self) -> tuple[int, ...]:
         """Return sizes and times of the newest file and the index file, which change when the set grows.

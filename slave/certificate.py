@@ -33,7 +33,7 @@ def kept_tls(directory: Path, host: str, ca: Path | None) -> ServerTls:
         if unusable.option == CA_OPTION:
             raise
         if (directory / CERTIFICATE).exists():
-            log.warning(f"{unusable.path}: {unusable.what}: the slave makes a new certificate")
+            log.warning("the slave makes a new certificate", file=str(unusable.path), reason=unusable.what)
     made = make_key_pair(host)
     durable.replace(directory / KEY, made.key, synced=True, mode=0o600)
     durable.replace(directory / CERTIFICATE, made.certificate, synced=True, mode=0o644)

@@ -24,10 +24,12 @@ from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.filter.rules import FilterOn
 from dumpfilter.filter.trusted import TrustedRows
+from dumpfilter.slave.measurements import ChannelMeasurements
 from dumpfilter.slave.state import durable, imposed_info
+from dumpfilter.slave.state.counters_info import ChannelCounters
 from dumpfilter.slave.state.durable import DirectoryLock
 from dumpfilter.slave.state.master_info import MasterInfo, MasterInfoFile
-from dumpfilter.slave.state.relay_log import RelayLog
+from dumpfilter.slave.state.relay_log import RelayLog, place_order, read_head
 from dumpfilter.slave.state.relay_log_info import RelayLogInfo, RelayLogInfoFile
 from dumpfilter.slave.state.secret import registration_secret
 from dumpfilter.slave.state.server_uuid import server_uuid
@@ -39,6 +41,7 @@ from dumpfilter.slave.threads.relay_end import RelayEnd
 from dumpfilter.slave.threads.sql_thread import SqlThread
 from dumpfilter.slave.threads.until import Until
 from dumpfilter.slave.threads.worker import Worker
+from dumpfilter.slave.upgrade import upgrade
 from dumpfilter.sql.commands import Threads
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
@@ -50,6 +53,8 @@ log = structlog.get_logger("dumpfilter.slave")
 
 MOST_REFETCHES = 3
 """The number of times that a slave fetches the relay log again from one position because the log was damaged there."""
+
+_FETCHES_AGAIN = "the slave fetches the relay log again from the applier's position"
 
 
 @dataclass(frozen=True)
@@ -114,6 +119,8 @@ class Channel:
         self._alone = alone
         self._on_hits = on_hits
         self._on_chunk = on_chunk
+        self.measured = ChannelMeasurements()
+        """The counters and latencies of this channel, over all starts of its threads."""
         self._on_connect = on_connect
         self._imposed: tuple[pb.ImposedFilter, ...] = ()
         self._master_server_id = 0
@@ -123,9 +130,11 @@ class Channel:
         self._io_worker = Worker(f"{self.name or 'default'}-io", self._io_ended)
         self._sql_worker = Worker(f"{self.name or 'default'}-sql", self._sql_ended)
         try:
+            upgrade(options.relay_dir, by_gtid=options.master.auto_position)
             self._imposed = imposed_info.load(options.relay_dir)
             self._uuid = options.master.uuid or server_uuid(options.relay_dir)
             self._secret = registration_secret(options.relay_dir)
+            self._counters = ChannelCounters(options.relay_dir)
             self._open()
         except BaseException:
             self.close()
@@ -135,8 +144,9 @@ class Channel:
         self._relay_end = RelayEnd()
         self._refetched: dict[tuple[str, int], int] = {}
         self._receiver = self._new_receiver()
-        self._sql = self._new_sql_thread(None)
         self._io = self._new_io_thread()
+        self._make_places_agree()
+        self._sql = self._new_sql_thread(None)
         self._follow_filter()
 
     def _new_receiver(self) -> Receiver:
@@ -145,21 +155,59 @@ class Channel:
         relay_log = RelayLog(options.relay_dir, sync_every=options.sync_relay_log)
         file = MasterInfoFile(options.relay_dir, sync_every=options.sync_master_info)
         try:
-            return Receiver(relay_log, file, self._relay_end)
+            return Receiver(relay_log, file, self._relay_end, measured=self.measured)
         except RelayLogDamaged as damage:
-            relay_info = RelayLogInfoFile(options.relay_dir)
-            to = applied_place(file.load(), relay_info.load())
-            log.warning(
-                "the relay log is damaged; the slave fetches it again from the applier's position",
-                channel=self.name,
-                error=str(damage),
-                file=to.source_file,
-                position=to.source_position,
-            )
+            to = applied_place(file.load(), self._applied_file.load())
+            self._warn_of_damage(damage, to)
         try:
-            return Receiver(relay_log, file, self._relay_end, info=to)
+            return Receiver(relay_log, file, self._relay_end, info=to, measured=self.measured)
         except RelayLogDamaged:
-            return Receiver(relay_log, file, self._relay_end, info=_without_relay_log(to, relay_info))
+            info = self._without_relay_log(to)
+            return Receiver(relay_log, file, self._relay_end, info=info, measured=self.measured)
+
+    def _warn_of_damage(self, damage: RelayLogDamaged, to: MasterInfo) -> None:
+        log.warning(
+            "relay log damaged",
+            channel=self.name,
+            error=str(damage),
+            file=to.source_file,
+            position=to.source_position,
+            hint=_FETCHES_AGAIN,
+        )
+
+    def _make_places_agree(self) -> None:
+        """Discard a relay log to which ``relay-log.info`` does not belong. The master sends the relay log again.
+
+        Each of the two files that hold the slave's places is written atomically, but not both files at once. A kill or
+        a full disk may leave an older ``master.info`` beside a newer ``relay-log.info``, or the other way round. The
+        slave trusts ``relay-log.info``, because the target's state stands there. The applier must not be running.
+        """
+        if self._relay_log_fits(self._applied_file.load()):
+            return
+        to = self._without_relay_log(self._applied)
+        log.warning(
+            "the relay log does not fit the applier's position; the slave fetches it again from there",
+            channel=self.name,
+            file=to.source_file,
+            position=to.source_position,
+        )
+        self._io.change_filter(self._registered_filter(), to)
+        if not self._io_worker.running:
+            self._receiver.close()
+
+    def _relay_log_fits(self, applied: RelayLogInfo) -> bool:
+        """Tell whether the applier can go on from ``applied`` in the present relay log."""
+        if applied.relay_position is not None:
+            return place_order(applied.relay_position) <= place_order(self._relay_end.position)
+        first = self._receiver.first_relay_file
+        if not applied.source_file or first is None:
+            return True
+        # The slave went on without its relay log. The new relay log begins at the applier's place, the old one did not.
+        try:
+            head = read_head(first)
+        except RelayLogDamaged:
+            return False
+        return (head.source_file, head.source_begin) == (applied.source_file, applied.source_position)
 
     @property
     def name(self) -> str:
@@ -222,6 +270,11 @@ class Channel:
         return self._io.received
 
     @property
+    def counters(self) -> ChannelCounters:
+        """The counts of the channel over all starts of its threads and of the slave."""
+        return self._counters
+
+    @property
     def master_info(self) -> MasterInfo:
         """The I/O thread's state: its position in the master's binlog, the end of the relay log, and the retrieved
         GTID set."""
@@ -261,6 +314,8 @@ class Channel:
         if threads is None:
             threads = Threads.BOTH if self._options.apply else Threads.IO
         with self._busy:
+            if not self._sql_worker.running:
+                self._make_places_agree()
             if Threads.IO in threads and not self._io_worker.running:
                 self._start_io(user, password)
             if Threads.SQL in threads and not self._sql_worker.running:
@@ -341,12 +396,13 @@ class Channel:
         with self._busy:
             assert not self.running
             here = self._sql.info
-            RelayLogInfoFile(self._options.relay_dir).save(
-                RelayLogInfo(executed=here.executed, target=self._target.state())
-            )
             family = self._receiver.info.family
+            # A kill between the two writes must not leave a whole relay log that an applier reads from the beginning.
             with self._receiver.rewinding(MasterInfo(family=family, retrieved=here.executed)):
                 pass
+            self._applied_file.save(
+                RelayLogInfo(executed=here.executed, target=self._target.state()), synced=True
+            )
             durable.remove(self._options.relay_dir / imposed_info.NAME)
             self._imposed = ()
             self._receiver.close()
@@ -377,8 +433,22 @@ class Channel:
         try:
             self._io.change_filter(definition, to)
         except RelayLogDamaged:
-            file = RelayLogInfoFile(self._options.relay_dir)
-            self._io.change_filter(definition, _without_relay_log(to, file))
+            self._io.change_filter(definition, self._without_relay_log(to))
+
+    def _without_relay_log(self, to: MasterInfo) -> MasterInfo:
+        """Return ``to`` with an empty relay log, in which the applier goes on, and note that in ``relay-log.info``.
+
+        The slave does so when not even the applied part of the relay log is whole. ``relay-log.info`` must be on the
+        disk before the new relay log begins, because the new files have the old files' names.
+        """
+        nothing: dict[str, str | int] = {"relay_file": "", "relay_offset": 0}
+        applied = self._applied_file.load()
+        self._applied_file.save(applied.model_copy(update=nothing), synced=True)
+        return to.model_copy(update=nothing)
+
+    @property
+    def _applied_file(self) -> RelayLogInfoFile:
+        return RelayLogInfoFile(self._options.relay_dir)
 
     @property
     def _applied(self) -> MasterInfo:
@@ -386,7 +456,7 @@ class Channel:
 
         The applier's position is the saved one, from which the next applier begins.
         """
-        return applied_place(self._receiver.info, RelayLogInfoFile(self._options.relay_dir).load())
+        return applied_place(self._receiver.info, self._applied_file.load())
 
     def _refetch(self, damage: RelayLogDamaged) -> bool:
         """Have the master send the relay log again. The applier calls this method when the relay log is damaged."""
@@ -425,16 +495,10 @@ class Channel:
         self._refetched[place] = self._refetched.get(place, 0) + 1
         if self._refetched[place] > MOST_REFETCHES:
             return False
-        log.warning(
-            "the relay log is damaged; the slave fetches it again from the applier's position",
-            channel=self.name,
-            error=str(damage),
-            file=to.source_file,
-            position=to.source_position,
-        )
+        self._warn_of_damage(damage, to)
         if self._refetched[place] > 1:
             # Fetching again did not help, so the head of the file that the applier reads may be damaged.
-            to = _without_relay_log(to, RelayLogInfoFile(self._options.relay_dir))
+            to = self._without_relay_log(to)
         self._receive_again(self._registered_filter(), to)
         if not self._io_worker.running:
             self._receiver.close()
@@ -478,9 +542,10 @@ class Channel:
             self._target,
             self._applied_filter,
             origin=self._options.origin,
-            on_hits=self._on_hits,
+            on_hits=self._hit,
             until=until,
             refetch=self._refetch,
+            measured=self.measured,
         )
 
     def _new_io_thread(self, user: str | None = None, password: str | None = None) -> IoThread:
@@ -492,10 +557,19 @@ class Channel:
         return IoThread(
             master,
             self._receiver,
-            on_chunk=self._on_chunk,
+            on_chunk=self._received_chunk,
             on_connect=self._connected,
             on_damage=self._io_found_damage,
+            counters=self._counters,
         )
+
+    def _hit(self, hits: Hits) -> None:
+        self._counters.count_hits(hits)
+        self._on_hits(hits)
+
+    def _received_chunk(self, chunk: pb.Chunk) -> None:
+        self.measured.note_chunk()
+        self._on_chunk(chunk)
 
     def _connected(self, stub: rpc.DumpFilterStub, answer: pb.RegisterResponse) -> None:
         self._master_server_id = answer.server_id
@@ -512,12 +586,16 @@ class Channel:
         self._on_connect(stub, answer)
 
     def _io_ended(self, error: BaseException | None) -> None:
+        if error is not None:
+            self._counters.count_io_error(str(error))
         if error is not None and self._alone:
-            log.error("I/O thread ended", channel=self.name, error=str(error))
+            log.error("i/o thread ended", channel=self.name, error=str(error))
         if not self._alone or (error is None and self._options.master.once and self._io.ended):
             self._relay_end.close()
 
     def _sql_ended(self, error: BaseException | None) -> None:
+        if error is not None:
+            self._counters.count_sql_error(str(error))
         if error is not None and self._alone:
             log.error("applier ended", channel=self.name, error=str(error))
         elif error is not None:
@@ -545,16 +623,6 @@ def applied_place(received: MasterInfo, applied: RelayLogInfo) -> MasterInfo:
             "retrieved": applied.executed,
         }
     )
-
-
-def _without_relay_log(to: MasterInfo, file: RelayLogInfoFile) -> MasterInfo:
-    """Return ``to`` with an empty relay log, in which the applier goes on, and note that in ``relay-log.info``.
-
-    The slave does so when not even the applied part of the relay log is whole.
-    """
-    nothing: dict[str, str | int] = {"relay_file": "", "relay_offset": 0}
-    file.save(file.load().model_copy(update=nothing))
-    return to.model_copy(update=nothing)
 
 
 def check(options: ChannelOptions) -> None:

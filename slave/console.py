@@ -122,6 +122,8 @@ class SlaveConsole:
                 return status.applier_configuration_table(slave.channels)
             case "dumpfilter", "channels":
                 return status.channels_table(slave.channels)
+            case "dumpfilter", "filter_hits":
+                return status.hits_table(slave.channels)
         return None
 
     def table_names(self) -> list[tuple[str, str]]:
@@ -129,6 +131,7 @@ class SlaveConsole:
         return [
             *[("performance_schema", name) for name in PERFORMANCE_SCHEMA],
             ("dumpfilter", "channels"),
+            ("dumpfilter", "filter_hits"),
         ]
 
     def variables(self) -> Mapping[str, str | int]:

@@ -15,17 +15,21 @@ from types import FrameType
 
 import structlog
 
+from dumpfilter import __version__
 from dumpfilter.console.endpoint import ConsoleEndpoint, serving
 from dumpfilter.errors import OptionError
 from dumpfilter.filter.channels import ChannelFilters
+from dumpfilter.metrics.endpoint import MetricsEndpoint, serving_metrics
+from dumpfilter.metrics.process import CommonCollector
 from dumpfilter.security.audit import open_audit_log, reopen_audit_log
 from dumpfilter.security.passwords import ConsolePassword
 from dumpfilter.slave.certificate import kept_tls
 from dumpfilter.slave.console import SlaveConsole
+from dumpfilter.slave.metrics import SlaveCollector
 from dumpfilter.slave.slave import Configured, Slave, SlaveOptions, Watching
 from dumpfilter.slave.state.source_info import SourceInfo
 
-log = structlog.get_logger("slave")
+log = structlog.get_logger("dumpfilter.slave")
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,8 @@ class RunOptions:
     """The channels that the command line configures. The slave also runs the channels that it finds in its
     relay directory from an earlier run."""
     console: ConsoleEndpoint | None = None
+    metrics: MetricsEndpoint | None = None
+    """The HTTP endpoint for Prometheus. None: the slave serves no metrics."""
     audit_file: Path | None = None
     """The file of the audit log. Without it the audit log is part of the ordinary log."""
     start: bool = True
@@ -68,12 +74,19 @@ def run_slave(options: SlaveOptions, run: RunOptions, watching: Watching) -> Seq
         for source in run.sources:
             slave.prepare(source)
         for warning in slave.open():
-            log.warning(warning)
+            log.warning("filter options without a channel", reason=warning)
         if console is None and not slave.channels:
             raise OptionError(
                 "there is no channel: give --master, or --console-port and configure one by statements"
             )
-        with _console(slave, console, users):
+        with (
+            _console(slave, console, users),
+            serving_metrics(
+                run.metrics, lambda: [CommonCollector(__version__), SlaveCollector(slave)]
+            ) as metrics_url,
+        ):
+            if metrics_url is not None:
+                log.info("metrics", url=metrics_url)
             try:
                 if run.start:
                     slave.start()

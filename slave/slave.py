@@ -39,6 +39,9 @@ CHANNELS = "channels"
 The default channel keeps its files in the relay directory itself.
 """
 
+SAVE_COUNTERS = 5.0
+"""The interval at which changed counts are saved, seconds. A crash loses the counts of this time at most."""
+
 _LONGEST_NAME = 120
 """The longest name of a channel's directory, characters. File systems limit file names.
 
@@ -128,6 +131,8 @@ class Slave:
         self._lock = DirectoryLock(options.relay_dir)
         self._infos: dict[str, SourceInfo] = {}
         self._configured: dict[str, Configured] = {}
+        self._closing = threading.Event()
+        self._saver = threading.Thread(target=self._save_counters, name="slave-counters", daemon=True)
         try:
             self.uuid = server_uuid(options.relay_dir)
             for directory in (options.relay_dir, *sorted((options.relay_dir / CHANNELS).glob("*/"))):
@@ -143,6 +148,12 @@ class Slave:
         """All channels of the slave, ordered by name. The default channel, whose name is empty, comes first."""
         with self.lock:
             return [self._configured[name] for name in sorted(self._configured, key=str.encode)]
+
+    @property
+    def channels_now(self) -> list[Configured]:
+        """All channels of the slave, as :attr:`channels`, but without waiting for a statement that changes them."""
+        configured = list(self._configured.values())
+        return sorted(configured, key=lambda one: one.info.channel.encode())
 
     def get(self, name: str) -> Configured:
         """Return the channel with this name. Raises UnknownChannel when there is no such channel."""
@@ -176,6 +187,7 @@ class Slave:
             for info in self._infos.values():
                 self._add(info)
             self._infos = {}
+            self._saver.start()
             return warnings
 
     def configure(
@@ -239,6 +251,7 @@ class Slave:
             if not all:
                 return
             configured.channel.close()
+            configured.channel.counters.remove()
             del self._configured[configured.info.channel]
             self.filters.remove_channel(name)
             if configured.info.channel:
@@ -266,10 +279,20 @@ class Slave:
     def close(self) -> None:
         """Stop the threads of all channels, and give up the lock on the relay directory for other processes."""
         self.stop()
+        self._closing.set()
+        if self._saver.is_alive():
+            self._saver.join()
         with self.lock:
             for one in self.channels:
+                one.channel.counters.save()
                 one.channel.close()
             self._lock.release()
+
+    def _save_counters(self) -> None:
+        """Save the counts of all channels from time to time."""
+        while not self._closing.wait(SAVE_COUNTERS):
+            for one in list(self._configured.values()):
+                one.channel.counters.save()
 
     @property
     def error(self) -> BaseException | None:

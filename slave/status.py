@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -24,6 +25,7 @@ from dumpfilter.filter.channels import ChannelFilters, Setting
 from dumpfilter.filter.convert import filter_from_proto
 from dumpfilter.filter.rules import RuleKind
 from dumpfilter.slave.channel import Channel
+from dumpfilter.slave.lag import relay_lag
 from dumpfilter.slave.slave import Configured
 from dumpfilter.slave.threads.worker import Worker
 from dumpfilter.sql.columns import PERFORMANCE_SCHEMA, replica_status_columns
@@ -215,7 +217,17 @@ CHANNEL_COLUMNS = (
     Column("EVENTS_SENT", _I),
     Column("EVENTS_DROPPED", _I),
     Column("EVENTS_UNDECIDED", _I),
+    Column("HEARTBEATS", _I),
+    Column("TRANSACTIONS_READ", _I),
+    Column("TRANSACTIONS_DROPPED", _I),
+    Column("IO_ERRORS", _I),
+    Column("SQL_ERRORS", _I),
+    Column("COUNTING_SINCE", ColumnType.TIMESTAMP),
+    Column("LAG_BYTES", _I),
+    Column("LAG_SECONDS", ColumnType.DOUBLE),
 )
+
+HIT_COLUMNS = (Column("CHANNEL_NAME"), Column("RULE_KIND"), Column("HITS", _I))
 
 
 def _filter_row(setting: Setting) -> list[Any]:
@@ -315,14 +327,16 @@ def applier_table(channels: Sequence[Configured]) -> Table:
 def channels_table(channels: Sequence[Configured]) -> Table:
     """Return the table ``dumpfilter.channels``, which no server has.
 
-    The table shows each channel's filter, the filters that the master imposes, and how much the filters drop.
+    The table shows each channel's filter, the filters that the master imposes, and how much the filters drop. The
+    counts outlive connections and restarts.
     """
     return Table(CHANNEL_COLUMNS, [_channel_row(one) for one in channels])
 
 
 def _channel_row(configured: Configured) -> list[Any]:
     channel = configured.channel
-    received, counts = channel.received, channel.received.counts
+    info = channel.counters.info
+    counts = info.counts
     return [
         configured.info.channel,
         configured.info.filter_on,
@@ -330,15 +344,43 @@ def _channel_row(configured: Configured) -> list[Any]:
         channel.io.filter_version,
         ",".join(one.name for one in channel.imposed),
         " ".join(imposed_rules(channel)),
-        received.connections,
-        received.chunks,
-        received.bytes_received,
+        info.connections,
+        info.chunks,
+        info.bytes_received,
         counts["bytes_read"],
         counts["bytes_dropped"],
         counts["events_sent"],
         counts["events_dropped"],
         counts["events_undecided"],
+        info.heartbeats,
+        counts["transactions_read"],
+        counts["transactions_dropped"],
+        info.io_errors,
+        info.sql_errors,
+        datetime.fromtimestamp(info.since, UTC),
+        *relay_lag(
+            configured.directory,
+            # The applier's place is read first. It would otherwise lie after the end of the relay log.
+            channel.relay_log_info.relay_position,
+            channel.master_info.relay_position,
+            time.time(),
+        ),
     ]
+
+
+def hits_table(channels: Sequence[Configured]) -> Table:
+    """Return the table ``dumpfilter.filter_hits``: the hits of each kind of rule since the channel began to count.
+
+    Unlike COUNTER of ``replication_applier_filters``, these hits outlive a change of the filter and a restart.
+    """
+    return Table(
+        HIT_COLUMNS,
+        [
+            [one.info.channel, option, count]
+            for one in channels
+            for option, count in sorted(one.channel.counters.info.hits.items())
+        ],
+    )
 
 
 def imposed_rules(channel: Channel) -> list[str]:

@@ -12,6 +12,8 @@ from dumpfilter.commands.option_groups.group import with_option_groups
 from dumpfilter.commands.option_groups.inputs import Binlogs, source_of
 from dumpfilter.commands.option_groups.limits import LimitOptions
 from dumpfilter.commands.option_groups.listen import ListenOptions
+from dumpfilter.commands.option_groups.monitoring import MonitoringOptions
+from dumpfilter.commands.option_groups.operation import OperationOptions
 from dumpfilter.commands.option_groups.option_files import OptionFiles
 from dumpfilter.commands.option_groups.protection import ProtectionOptions
 from dumpfilter.commands.option_groups.write_rules import MasterRuleOptions
@@ -25,17 +27,12 @@ def master_command(
     protection: ProtectionOptions,
     limits: LimitOptions,
     rules: MasterRuleOptions,
+    monitoring: MonitoringOptions,
+    operation: OperationOptions,
     option_files: OptionFiles,
     verify_checksum: Annotated[
         bool, typer.Option(help="Verify the events' checksums on reading (source_verify_checksum).")
     ] = True,
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            help="A TOML file with the users, of replication and of the console, and the filters imposed on slaves "
-            "(docs/master.md).",
-        ),
-    ] = None,
     split: Annotated[
         list[Path] | None,
         typer.Option(
@@ -70,7 +67,6 @@ def master_command(
     """
     from rich.console import Console
 
-    from dumpfilter.commands.terminal import log_to_standard_error
     from dumpfilter.filter.rules import make_rules
     from dumpfilter.master.process import MasterOptions, run_master
 
@@ -79,7 +75,7 @@ def master_command(
         source=source_of(binlogs),
         listen=listen.address(protection, tls),
         port_file=listen.port_file,
-        config_file=config,
+        config_file=operation.config,
         audit_file=console.audit_log,
         console=console.endpoint(listen.host, console_user, protection, tls),
         verify=verify_checksum,
@@ -89,8 +85,11 @@ def master_command(
         write_rules=make_rules(rules.values),
         write_semantics=rules.semantics,
         lower_case_table_names=rules.lower_case_table_names,
+        metrics=monitoring.metrics(tls),
+        state_dir=operation.state_dir,
+        drain_seconds=operation.drain_seconds,
         splits=split or (),
     )
     terminal = Console(stderr=True, highlight=False)
-    log_to_standard_error(colors=terminal.is_terminal)
+    monitoring.begin(colors=terminal.is_terminal)
     run_master(options, terminal)

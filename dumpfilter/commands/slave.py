@@ -8,6 +8,7 @@ import typer
 
 from dumpfilter.commands.option_groups.console import PANEL, ConsoleOptions
 from dumpfilter.commands.option_groups.group import with_option_groups
+from dumpfilter.commands.option_groups.monitoring import MonitoringOptions
 from dumpfilter.commands.option_groups.option_files import OptionFiles
 from dumpfilter.commands.option_groups.protection import ProtectionOptions
 from dumpfilter.commands.option_groups.rules import SlaveFilterOptions
@@ -26,6 +27,7 @@ def slave_command(
     origin: OriginOptions,
     console: ConsoleOptions,
     protection: ProtectionOptions,
+    monitoring: MonitoringOptions,
     option_files: OptionFiles,
     target: TargetOptions,
     console_host: Annotated[
@@ -60,13 +62,15 @@ def slave_command(
     """
     from rich.console import Console
 
-    from dumpfilter.commands.terminal import CatchUpBar, log_to_standard_error
+    from dumpfilter.commands.terminal import CatchUpBar
+    from dumpfilter.logs import Format
     from dumpfilter.slave.process import RunOptions, run_slave
     from dumpfilter.slave.report import write_reports
     from dumpfilter.slave.slave import SlaveOptions, Watching
 
     source.check()
-    endpoint = console.endpoint(console_host, console_user, protection, protection.tls())
+    tls = protection.tls()
+    endpoint = console.endpoint(console_host, console_user, protection, tls)
     options = SlaveOptions(
         relay_dir=relay.relay_dir,
         server_id=relay.server_id,
@@ -88,12 +92,13 @@ def slave_command(
         filters=rules.channel_filters(),
         sources=source.infos(origin, source_tls),
         console=endpoint,
+        metrics=monitoring.metrics(tls),
         audit_file=console.audit_log,
         start=not relay.skip_replica_start,
     )
     terminal = Console(stderr=True)
-    with CatchUpBar(terminal) as bar:
-        log_to_standard_error(colors=terminal.is_terminal)
+    with CatchUpBar(terminal, shown=monitoring.log_format is Format.TEXT) as bar:
+        monitoring.begin(colors=terminal.is_terminal)
         channels = run_slave(options, run, Watching(bar.on_chunk, bar.on_connect))
     if target.summary != "none":
         write_reports(channels, target.summary, target.summary_file)

@@ -1,11 +1,8 @@
-"""The terminal output of a running master or slave: log lines, and a progress bar."""
+"""The progress bar of a slave."""
 
 from __future__ import annotations
 
-import sys
-
 import grpc
-import structlog
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
 
@@ -16,29 +13,13 @@ _STATUS_SECONDS = 2.0
 """The longest time that the progress bar waits for the master's list of binlog files, seconds."""
 
 
-def log_to_standard_error(*, colors: bool) -> None:
-    """Configure this process to write its log to standard error.
-
-    A running progress bar replaces ``sys.stderr``, so that log lines do not damage the bar. Therefore the log looks
-    ``sys.stderr`` up for every line.
-    """
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper("iso"),
-            structlog.dev.ConsoleRenderer(colors=colors),
-        ],
-        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
-    )
-
-
 class CatchUpBar:
     """A progress bar that shows how much of the master's binlog has been read for a slave.
 
-    Nothing is shown when the output is not a terminal.
+    Nothing is shown when the output is not a terminal, or when ``shown`` is false.
     """
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, *, shown: bool = True) -> None:
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -46,7 +27,7 @@ class CatchUpBar:
             TransferSpeedColumn(),
             console=console,
             transient=True,
-            disable=not console.is_terminal,
+            disable=not (shown and console.is_terminal),
         )
         self._tasks: dict[str, TaskID] = {}
         self._files: dict[str, list[tuple[str, int]]] = {}

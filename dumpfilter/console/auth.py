@@ -24,7 +24,7 @@ from dumpfilter.security.passwords import CACHING_SHA2 as CACHING_SHA2
 from dumpfilter.security.passwords import NATIVE as NATIVE
 from dumpfilter.security.passwords import ConsolePassword, Sha2Crypt
 
-log = structlog.get_logger()
+log = structlog.get_logger("dumpfilter.console")
 
 DEFAULT_USER = "root"
 """The name of the user who may log in to the console if no option or configuration file names a user."""
@@ -115,7 +115,7 @@ def check_users(host: str, users: Mapping[str, ConsolePassword], *, insecure: bo
     ]
     warning = check_listener("the console", "--host or --console-host", host, lacks[:1], insecure=insecure)
     if warning is not None:
-        log.warning(warning)
+        log.warning("insecure", reason=warning)
 
 
 def new_nonce() -> bytes:

@@ -43,7 +43,7 @@ from dumpfilter.sql.parser import split_statements
 from dumpfilter.sql.result import Column, Note, Result
 from dumpfilter.sql.server_errors import SqlError
 
-log = structlog.get_logger()
+log = structlog.get_logger("dumpfilter.console")
 
 LOGIN_SECONDS = 10.0
 """The time limit of a login, seconds (the default of a server's ``connect_timeout``)."""

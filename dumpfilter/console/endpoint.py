@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,15 +9,15 @@ from pathlib import Path
 
 import structlog
 
-from dumpfilter.binlog.writer import writing
 from dumpfilter.console.auth import DEFAULT_USER, check_users
 from dumpfilter.console.executor import Executor
 from dumpfilter.console.roles import Role
 from dumpfilter.console.server import ConsoleServer
+from dumpfilter.options.port_file import write_port
 from dumpfilter.security.passwords import ConsolePassword
 from dumpfilter.security.tls import TlsSource
 
-log = structlog.get_logger()
+log = structlog.get_logger("dumpfilter.console")
 
 
 @dataclass(frozen=True)
@@ -110,14 +109,3 @@ def serving(
         yield server
     finally:
         server.stop()
-
-
-def write_port(path: Path, port: int) -> None:
-    """Write a port number to a file, for scripts that wait for the console.
-
-    The file appears in one step, so that a waiting script never reads half a number.
-    """
-    beside = path.with_name(path.name + ".tmp")
-    with writing(path):
-        beside.write_text(f"{port}\n")
-        os.replace(beside, path)

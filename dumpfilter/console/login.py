@@ -31,7 +31,7 @@ from dumpfilter.sql.server_errors import (
     SqlError,
 )
 
-log = structlog.get_logger()
+log = structlog.get_logger("dumpfilter.console")
 
 CAPABILITIES = (
     Capabilities.CLIENT_LONG_PASSWORD

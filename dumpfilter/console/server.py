@@ -32,7 +32,7 @@ from dumpfilter.security.passwords import ConsolePassword
 from dumpfilter.security.tls import TlsSource, temporary_tls
 from dumpfilter.sql.server_errors import ER_CON_COUNT_ERROR
 
-log = structlog.get_logger()
+log = structlog.get_logger("dumpfilter.console")
 
 DEFAULT_MAX_CONNECTIONS = 151
 """The limit of the number of connected clients, which is the default of a server's ``max_connections``."""

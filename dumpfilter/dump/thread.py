@@ -74,6 +74,7 @@ class DumpThread:
         self._flags = flags
         self._origin = origin
         self._change: _FilterChange | None = None
+        self._sources = sources
         self._exclusion = Exclusion(sources, exclude)
         self._walker = SegmentWalker(chunk_size)
         self._xa_ends = XaEnds(other_filters_before=other_filters_before)
@@ -110,6 +111,19 @@ class DumpThread:
         fork._payloads = None
         fork._boundary = None if self._boundary is None else self._boundary.fork()
         fork._dropped_parts = None if self._dropped_parts is None else self._dropped_parts.fork()
+        return fork
+
+    def leaving_out(self, exclusion: Exclusion | None, origin: OriginFilter | None) -> DumpThread:
+        """Return a fork that leaves out other transactions: those of ``exclusion``, and those that ``origin`` drops.
+
+        If a changed filter waits for the next transaction boundary, ``origin`` counts from there on.
+        """
+        fork = self.fork()
+        fork._exclusion = exclusion or Exclusion(self._sources, None)
+        if fork._change is None:
+            fork._origin = origin
+        else:
+            fork._change = fork._change._replace(origin=origin)
         return fork
 
     @property

@@ -54,12 +54,13 @@ def _is_loopback_address(address: str) -> bool:
 
 
 def check_listener(
-    server: str, option: str, host: str, lacks: Sequence[Lack], *, insecure: bool
+    server: str, option: str, host: str, lacks: Sequence[Lack], *, insecure: bool, permit: str = "--insecure"
 ) -> str | None:
     """Check that a server may listen on ``host``, and return a warning if only ``--insecure`` allows the address.
 
     ``server`` says who listens, as "the master". ``option`` is the option that names ``host``. ``lacks`` are the
-    protections that the server lacks. Raises Exposed, whose text names the options that cure the lack.
+    protections that the server lacks. ``permit`` is the option that ``insecure`` stands for. Raises Exposed, whose text
+    names the options that cure the lack.
     """
     if not lacks or is_loopback(host):
         return None
@@ -68,9 +69,9 @@ def check_listener(
     if insecure:
         return (
             f"INSECURE: {server} listens on {host} {missing}, so that every machine on the network can use it. "
-            f"Instead of --insecure: {cures}"
+            f"Instead of {permit}: {cures}"
         )
     raise Exposed(
         f"{option}={host}: {server} would serve other machines {missing}: {cures}; or listen on 127.0.0.1, or accept "
-        "the danger with --insecure"
+        f"the danger with {permit}"
     )

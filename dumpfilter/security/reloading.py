@@ -11,7 +11,7 @@ import structlog
 from dumpfilter.errors import OptionError
 from dumpfilter.security.tls import ServerTls, TlsFiles, load_tls
 
-log = structlog.get_logger()
+log = structlog.get_logger("dumpfilter.tls")
 
 _Stamp = tuple[tuple[int, int, int, int] | None, ...]
 

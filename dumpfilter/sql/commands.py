@@ -11,6 +11,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal
 
 from dumpfilter.filter.rules import FilterClause as FilterClause
 from dumpfilter.sql.result import Note
@@ -214,6 +215,33 @@ class UnregisterReplica(Command):
     server_id: int | None = None
     uuid: str | None = None
     channel: str | None = None
+
+
+@dataclass(frozen=True)
+class ReplicaChoice:
+    """The replicas that a DRAIN or UNDRAIN statement names: all, or those with one server id, UUID, user or host."""
+
+    by: Literal["all", "server_id", "uuid", "user", "host"] = "all"
+    value: str | int = ""
+    channel: str | None = None
+
+
+@dataclass(frozen=True)
+class DrainReplicas(Command):
+    """The statement ``DRAIN {REPLICA … | ALL REPLICAS} [FOR CHANNEL 'name'] [REASON 'text']`` of this product.
+
+    The dumps of these replicas end between two transactions, and the master refuses the replicas until UNDRAIN.
+    """
+
+    choice: ReplicaChoice
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class UndrainReplicas(Command):
+    """The statement ``UNDRAIN {REPLICA … | ALL REPLICAS} [FOR CHANNEL 'name']`` of this product."""
+
+    choice: ReplicaChoice
 
 
 @dataclass(frozen=True)

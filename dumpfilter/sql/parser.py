@@ -15,9 +15,11 @@ from dumpfilter.sql.commands import (
     ChangeReplicationFilter,
     ChangeSource,
     Command,
+    DrainReplicas,
     FlushPrivileges,
     PurgeBinaryLogs,
     Query,
+    ReplicaChoice,
     ResetReplica,
     ShowBinaryLogs,
     ShowBinaryLogStatus,
@@ -27,6 +29,7 @@ from dumpfilter.sql.commands import (
     StartReplica,
     StopReplica,
     Threads,
+    UndrainReplicas,
     UnregisterReplica,
     Until,
 )
@@ -317,6 +320,30 @@ def _unregister(cursor: Cursor, now: datetime | None) -> Command:
     return UnregisterReplica(cursor.integer(), channel=_for_channel(cursor))
 
 
+def _drain(cursor: Cursor, now: datetime | None) -> Command:
+    choice = _replica_choice(cursor)
+    return DrainReplicas(choice, cursor.line() if cursor.accept("REASON") else "")
+
+
+def _undrain(cursor: Cursor, now: datetime | None) -> Command:
+    return UndrainReplicas(_replica_choice(cursor))
+
+
+def _replica_choice(cursor: Cursor) -> ReplicaChoice:
+    if cursor.accept("ALL"):
+        cursor.expect("REPLICAS", "SLAVES")
+        return ReplicaChoice(channel=_for_channel(cursor))
+    cursor.expect(*_REPLICA)
+    match cursor.accept("USER", "HOST"):
+        case "USER":
+            return ReplicaChoice("user", cursor.line(), _for_channel(cursor))
+        case "HOST":
+            return ReplicaChoice("host", cursor.line(), _for_channel(cursor))
+    if cursor.at_string():
+        return ReplicaChoice("uuid", cursor.line(), _for_channel(cursor))
+    return ReplicaChoice("server_id", cursor.integer(), _for_channel(cursor))
+
+
 _STATEMENTS: dict[str, Callable[[Cursor, datetime | None], Command | None]] = {
     "CHANGE": _change,
     "START": _start,
@@ -326,6 +353,8 @@ _STATEMENTS: dict[str, Callable[[Cursor, datetime | None], Command | None]] = {
     "PURGE": _purge,
     "FLUSH": _flush,
     "UNREGISTER": _unregister,
+    "DRAIN": _drain,
+    "UNDRAIN": _undrain,
 }
 """The parsing functions by the statement's first word.
 

@@ -38,7 +38,7 @@ from dumpfilter.sql.server_errors import (
 )
 from dumpfilter.sql.worker import STOP_FORMAT, Answer, Request, TableFound, TableWanted
 
-log = structlog.get_logger()
+log = structlog.get_logger("dumpfilter.console")
 
 MOST_WORKERS = 4
 """The number of SELECTs that run at a time. Another SELECT waits, and its waiting counts as its running time."""

@@ -14,11 +14,12 @@ from dumpfilter.v1 import dumpfilter_pb2 as pb
 _NUMBERS = struct.Struct("<8Q3?")
 
 
-def chunk_crc32(chunk: pb.Chunk) -> int:
+def chunk_crc32(chunk: pb.Chunk, events: int | None = None) -> int:
     """Return the CRC32 of a chunk's fields, at least 1.
 
     The CRC32 is taken over the numbers, the names, the format description event, and the messages ``completed``,
-    ``gaps`` and ``counts``, in this order. A field that later releases add is not covered.
+    ``gaps`` and ``counts``, in this order. A field that later releases add is not covered. ``events`` is the length of
+    the chunk's events, bytes, if ``chunk`` itself does not hold them.
     """
     crc = zlib.crc32(
         _NUMBERS.pack(
@@ -28,7 +29,7 @@ def chunk_crc32(chunk: pb.Chunk) -> int:
             chunk.resume_position,
             chunk.resume_bytes,
             chunk.filter_version,
-            len(chunk.events),
+            len(chunk.events) if events is None else events,
             len(chunk.format_description),
             chunk.heartbeat,
             chunk.end_of_log,

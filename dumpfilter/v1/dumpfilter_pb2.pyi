@@ -112,7 +112,7 @@ class ImposedFilter(_message.Message):
     def __init__(self, name: _Optional[str] = ..., filter: _Optional[_Union[FilterDefinition, _Mapping]] = ...) -> None: ...
 
 class RegisterRequest(_message.Message):
-    __slots__ = ("server_id", "uuid", "host", "port", "channel", "filter", "user", "password", "secret")
+    __slots__ = ("server_id", "uuid", "host", "port", "channel", "filter", "user", "password", "secret", "lowest_protocol", "highest_protocol", "program_version")
     SERVER_ID_FIELD_NUMBER: _ClassVar[int]
     UUID_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
@@ -122,6 +122,9 @@ class RegisterRequest(_message.Message):
     USER_FIELD_NUMBER: _ClassVar[int]
     PASSWORD_FIELD_NUMBER: _ClassVar[int]
     SECRET_FIELD_NUMBER: _ClassVar[int]
+    LOWEST_PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    HIGHEST_PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    PROGRAM_VERSION_FIELD_NUMBER: _ClassVar[int]
     server_id: int
     uuid: str
     host: str
@@ -131,10 +134,13 @@ class RegisterRequest(_message.Message):
     user: str
     password: str
     secret: bytes
-    def __init__(self, server_id: _Optional[int] = ..., uuid: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., channel: _Optional[str] = ..., filter: _Optional[_Union[FilterDefinition, _Mapping]] = ..., user: _Optional[str] = ..., password: _Optional[str] = ..., secret: _Optional[bytes] = ...) -> None: ...
+    lowest_protocol: int
+    highest_protocol: int
+    program_version: str
+    def __init__(self, server_id: _Optional[int] = ..., uuid: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., channel: _Optional[str] = ..., filter: _Optional[_Union[FilterDefinition, _Mapping]] = ..., user: _Optional[str] = ..., password: _Optional[str] = ..., secret: _Optional[bytes] = ..., lowest_protocol: _Optional[int] = ..., highest_protocol: _Optional[int] = ..., program_version: _Optional[str] = ...) -> None: ...
 
 class RegisterResponse(_message.Message):
-    __slots__ = ("slave_id", "filter", "filter_version", "master_uuid", "family", "server_version", "imposed", "server_id")
+    __slots__ = ("slave_id", "filter", "filter_version", "master_uuid", "family", "server_version", "imposed", "server_id", "protocol", "program_version")
     SLAVE_ID_FIELD_NUMBER: _ClassVar[int]
     FILTER_FIELD_NUMBER: _ClassVar[int]
     FILTER_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -143,6 +149,8 @@ class RegisterResponse(_message.Message):
     SERVER_VERSION_FIELD_NUMBER: _ClassVar[int]
     IMPOSED_FIELD_NUMBER: _ClassVar[int]
     SERVER_ID_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    PROGRAM_VERSION_FIELD_NUMBER: _ClassVar[int]
     slave_id: str
     filter: FilterDefinition
     filter_version: int
@@ -151,7 +159,9 @@ class RegisterResponse(_message.Message):
     server_version: str
     imposed: _containers.RepeatedCompositeFieldContainer[ImposedFilter]
     server_id: int
-    def __init__(self, slave_id: _Optional[str] = ..., filter: _Optional[_Union[FilterDefinition, _Mapping]] = ..., filter_version: _Optional[int] = ..., master_uuid: _Optional[str] = ..., family: _Optional[_Union[ServerFamily, str]] = ..., server_version: _Optional[str] = ..., imposed: _Optional[_Iterable[_Union[ImposedFilter, _Mapping]]] = ..., server_id: _Optional[int] = ...) -> None: ...
+    protocol: int
+    program_version: str
+    def __init__(self, slave_id: _Optional[str] = ..., filter: _Optional[_Union[FilterDefinition, _Mapping]] = ..., filter_version: _Optional[int] = ..., master_uuid: _Optional[str] = ..., family: _Optional[_Union[ServerFamily, str]] = ..., server_version: _Optional[str] = ..., imposed: _Optional[_Iterable[_Union[ImposedFilter, _Mapping]]] = ..., server_id: _Optional[int] = ..., protocol: _Optional[int] = ..., program_version: _Optional[str] = ...) -> None: ...
 
 class UnregisterRequest(_message.Message):
     __slots__ = ("slave_id",)
@@ -315,6 +325,14 @@ class Chunk(_message.Message):
     crc32: int
     def __init__(self, file: _Optional[str] = ..., events: _Optional[bytes] = ..., format_description: _Optional[bytes] = ..., start_position: _Optional[int] = ..., end_position: _Optional[int] = ..., resume_position: _Optional[int] = ..., resume_bytes: _Optional[int] = ..., completed: _Optional[_Union[GtidRunsSet, _Mapping]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., filter_version: _Optional[int] = ..., heartbeat: _Optional[bool] = ..., end_of_log: _Optional[bool] = ..., end_of_file: _Optional[bool] = ..., begin_position: _Optional[int] = ..., previous_file: _Optional[str] = ..., gaps: _Optional[_Union[Gaps, _Mapping]] = ..., crc32: _Optional[int] = ...) -> None: ...
 
+class ChunkOfVersion1(_message.Message):
+    __slots__ = ("empty", "hits")
+    EMPTY_FIELD_NUMBER: _ClassVar[int]
+    HITS_FIELD_NUMBER: _ClassVar[int]
+    empty: GtidRunsSet
+    hits: _containers.RepeatedCompositeFieldContainer[RuleHits]
+    def __init__(self, empty: _Optional[_Union[GtidRunsSet, _Mapping]] = ..., hits: _Optional[_Iterable[_Union[RuleHits, _Mapping]]] = ...) -> None: ...
+
 class ListSlavesRequest(_message.Message):
     __slots__ = ("slave_id", "user", "password")
     SLAVE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -326,7 +344,7 @@ class ListSlavesRequest(_message.Message):
     def __init__(self, slave_id: _Optional[str] = ..., user: _Optional[str] = ..., password: _Optional[str] = ...) -> None: ...
 
 class Slave(_message.Message):
-    __slots__ = ("server_id", "uuid", "host", "port", "channel", "filter", "filter_version", "dumping", "position", "counts", "registered_at", "last_seen_at", "imposed", "user")
+    __slots__ = ("server_id", "uuid", "host", "port", "channel", "filter", "filter_version", "dumping", "position", "counts", "registered_at", "last_seen_at", "imposed", "user", "protocol", "program_version")
     SERVER_ID_FIELD_NUMBER: _ClassVar[int]
     UUID_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
@@ -341,6 +359,8 @@ class Slave(_message.Message):
     LAST_SEEN_AT_FIELD_NUMBER: _ClassVar[int]
     IMPOSED_FIELD_NUMBER: _ClassVar[int]
     USER_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    PROGRAM_VERSION_FIELD_NUMBER: _ClassVar[int]
     server_id: int
     uuid: str
     host: str
@@ -355,7 +375,9 @@ class Slave(_message.Message):
     last_seen_at: float
     imposed: _containers.RepeatedCompositeFieldContainer[ImposedFilter]
     user: str
-    def __init__(self, server_id: _Optional[int] = ..., uuid: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., channel: _Optional[str] = ..., filter: _Optional[_Union[FilterDefinition, _Mapping]] = ..., filter_version: _Optional[int] = ..., dumping: _Optional[bool] = ..., position: _Optional[_Union[BinlogPosition, _Mapping]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., registered_at: _Optional[float] = ..., last_seen_at: _Optional[float] = ..., imposed: _Optional[_Iterable[_Union[ImposedFilter, _Mapping]]] = ..., user: _Optional[str] = ...) -> None: ...
+    protocol: int
+    program_version: str
+    def __init__(self, server_id: _Optional[int] = ..., uuid: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., channel: _Optional[str] = ..., filter: _Optional[_Union[FilterDefinition, _Mapping]] = ..., filter_version: _Optional[int] = ..., dumping: _Optional[bool] = ..., position: _Optional[_Union[BinlogPosition, _Mapping]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., registered_at: _Optional[float] = ..., last_seen_at: _Optional[float] = ..., imposed: _Optional[_Iterable[_Union[ImposedFilter, _Mapping]]] = ..., user: _Optional[str] = ..., protocol: _Optional[int] = ..., program_version: _Optional[str] = ...) -> None: ...
 
 class ListSlavesResponse(_message.Message):
     __slots__ = ("slaves",)

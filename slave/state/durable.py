@@ -15,6 +15,7 @@ from pathlib import Path
 
 from dumpfilter.binlog.writer import sync_path, writing
 from dumpfilter.errors import DirectoryBusy, OutputError
+from dumpfilter.slave.measurements import SYNC_TIME
 
 
 def create(path: Path, mode: int = 0o640) -> int:
@@ -49,7 +50,7 @@ def truncate(path: Path, fd: int, size: int) -> None:
 
 def sync(path: Path, fd: int) -> None:
     """Wait until the data of the open file is on the disk (``fdatasync``)."""
-    with writing(path):
+    with writing(path), SYNC_TIME.measured():
         os.fdatasync(fd)
 
 

@@ -6,8 +6,9 @@ dump can continue. With it stands the offset up to which the relay log holds eve
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import NonNegativeInt
 
@@ -19,12 +20,20 @@ from dumpfilter.slave.state.relay_log import BASENAME, RelayPosition
 NAME = "master.info"
 
 
+def _with_names(members: state_file.Members) -> state_file.Members:
+    """Return the members of format 2: with the collation, which is general_ci for everything that 0.1.0 received."""
+    names = members.get("names") or (NameCollation.GENERAL_CI.value if members.get("source_file") else "")
+    return {**members, "names": names}
+
+
 class MasterInfo(state_file.State):
     """The content of ``master.info``: the I/O thread's resume point, and the filter that selected the events.
 
     Before the slave has received anything, file names are empty and numbers are 0. Members are named as in SHOW
     REPLICA STATUS, where MySQL calls the master "source".
     """
+
+    STEPS: ClassVar[Mapping[int, state_file.Step]] = {1: _with_names}
 
     master_uuid: str = ""
     """The server_uuid of the master that the position belongs to. A master whose binlogs contain no server_uuid
@@ -75,10 +84,7 @@ class MasterInfo(state_file.State):
     @property
     def name_collation(self) -> NameCollation | None:
         """The collation by which this channel's filters compare names. None before the first stream."""
-        if self.names:
-            return NameCollation(self.names)
-        # An early release had only the collation general_ci, and did not write its name into master.info.
-        return NameCollation.GENERAL_CI if self.source_file else None
+        return NameCollation(self.names) if self.names else None
 
     @property
     def relay_position(self) -> RelayPosition | None:

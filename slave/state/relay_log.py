@@ -53,6 +53,11 @@ class RelayPosition(NamedTuple):
     offset: int
 
 
+def place_order(position: RelayPosition | None) -> tuple[int, int]:
+    """Return a key by which positions in the relay log are ordered. None stands for the beginning of the relay log."""
+    return (file_number(position.file), position.offset) if position else (0, 0)
+
+
 class RelayHead(NamedTuple):
     """The content of the first events of a relay log file."""
 
@@ -89,6 +94,8 @@ def read_head(path: Path) -> RelayHead:
                     break
     except (OSError, BinlogError) as error:
         raise RelayLogDamaged(f"{path}: the head of the relay log cannot be read: {error}") from error
+    if not source_file:
+        raise RelayLogDamaged(f"{path}: ends inside its head, before the name of the master's binlog file")
     return RelayHead(fd, source_file, begin, origin, end)
 
 

@@ -6,6 +6,7 @@ continues at that position. So no transaction is applied twice or lost.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,6 +17,14 @@ from dumpfilter.slave.state.relay_log import RelayPosition
 
 NAME = "relay-log.info"
 
+PASSED_OVER = "passed_over"
+"""A member of format 1: the GTIDs of transactions from servers that the slave does not want (IGNORE_SERVER_IDS)."""
+
+
+def _without_passed_over(members: state_file.Members) -> state_file.Members:
+    """Return the members of format 2: without the GTIDs of transactions that the slave received and did not want."""
+    return {name: value for name, value in members.items() if name != PASSED_OVER}
+
 
 class RelayLogInfo(state_file.State):
     """The content of ``relay-log.info``: how far the applier has come, and the target's state at that position.
@@ -24,7 +33,7 @@ class RelayLogInfo(state_file.State):
     STATUS, where MySQL calls the master "source".
     """
 
-    RETIRED: ClassVar[frozenset[str]] = frozenset({"passed_over"})
+    STEPS: ClassVar[Mapping[int, state_file.Step]] = {1: _without_passed_over}
 
     relay_file: str = ""
     """The base name of the relay log file that the applier reads (``Relay_Log_File``)."""
@@ -63,6 +72,6 @@ class RelayLogInfoFile:
         file."""
         return state_file.load(self.path, NAME, RelayLogInfo) or RelayLogInfo()
 
-    def save(self, info: RelayLogInfo) -> None:
-        """Replace the content of ``relay-log.info`` atomically, without waiting for the disk."""
-        state_file.save(self.path, NAME, info, synced=False)
+    def save(self, info: RelayLogInfo, *, synced: bool = False) -> None:
+        """Replace the content of ``relay-log.info`` atomically. With ``synced`` wait until it is on the disk."""
+        state_file.save(self.path, NAME, info, synced=synced)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dumpfilter.binlog.compression import decode_transaction_payload, rows_data
 from dumpfilter.binlog.context_events import decode_incident, decode_rotate
+from dumpfilter.binlog.event_time import MICROSECONDS
 from dumpfilter.binlog.events import GTIDS, LOG_EVENT_ARTIFICIAL_F, ROWS, STATEMENTS, EventHeader, EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import Gtid, MariadbGtid
@@ -28,6 +29,7 @@ from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.filter.rules import BaseRuleKind
 from dumpfilter.index.statements import decode_statement_event, statement_of
+from dumpfilter.slave.measurements import Applied
 from dumpfilter.slave.threads.groups import Groups, Keyword, keyword
 from dumpfilter.slave.threads.gtids import gtid_of
 
@@ -63,7 +65,7 @@ class EventApplier:
     ``origin`` drops whole transactions by server id or domain, before the rules are asked. ``on_complete`` receives
     the GTID of each completed transaction, even if the target received nothing of it. The exception is a MySQL
     transaction that ``origin`` dropped, because a MySQL replica does not add such a transaction to ``gtid_executed``. A
-    MariaDB replica adds it to its position.
+    MariaDB replica adds it to its position. ``applied`` counts transactions and filtered events.
     """
 
     def __init__(
@@ -73,7 +75,9 @@ class EventApplier:
         *,
         origin: OriginFilter | None = None,
         on_complete: Callable[[Gtid], None] = lambda gtid: None,
+        applied: Applied | None = None,
     ) -> None:
+        self._applied = applied or Applied()
         self._rules = rules
         self._target = target
         self._origin = origin if origin is not None and origin.is_on else None
@@ -160,19 +164,24 @@ class EventApplier:
         if self._groups.inside:
             raise BinlogCorrupt("a transaction begins inside another one")
         flags = 0
+        committed_at = None
         if header.type == EventType.MARIADB_GTID:
             event = decode_mariadb_gtid(body, header.server_id)
             self._gtid, flags = event.gtid, event.flags
         elif header.type == EventType.GTID_TAGGED:
-            self._gtid = decode_gtid_tagged(body).gtid
+            tagged = decode_gtid_tagged(body)
+            self._gtid, committed_at = tagged.gtid, tagged.immediate_commit_timestamp
         else:
             anonymous = header.type == EventType.ANONYMOUS_GTID
-            self._gtid = decode_mysql_gtid(body, anonymous=anonymous).gtid
+            plain = decode_mysql_gtid(body, anonymous=anonymous)
+            self._gtid, committed_at = plain.gtid, plain.immediate_commit_timestamp
+        self._applied.committed_at = committed_at / MICROSECONDS if committed_at else header.timestamp or None
         self._groups.enter(header.type, mariadb_flags=flags)
 
     def _complete(self) -> None:
         if self._begun:
             self._target.commit()
+        self._applied.transactions += 1
         is_lost = self._is_unwanted_origin and not isinstance(self._gtid, MariadbGtid)
         if self._gtid is not None and not is_lost:
             self._on_complete(self._gtid)
@@ -224,6 +233,8 @@ class EventApplier:
             if here is not None:
                 self._begin_for_target()
                 self._target.rows(*here, table, header, rows_data(header, body))
+            else:
+                self._applied.events_filtered += 1
         if header.statement_ends:
             self._tables.clear()
         return header.statement_ends
@@ -243,6 +254,7 @@ class EventApplier:
             if word is not Keyword.NONE:
                 return word
         if self._is_unwanted_origin:
+            self._applied.events_filtered += 1
             return Keyword.NONE
         statement = statement_of(query, description)
         for hit in self._rules.hits_statement(statement):
@@ -250,6 +262,8 @@ class EventApplier:
         if self._rules.statement(statement).passes:
             self._begin_for_target()
             self._target.statement(self._rules.rewrite_db(query.db) if query.db else None, query.raw)
+        else:
+            self._applied.events_filtered += 1
         return Keyword.NONE
 
     def _payload(self, body: bytes | memoryview, description: FormatDescription) -> None:

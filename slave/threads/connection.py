@@ -42,8 +42,8 @@ def open_channel(options: MasterOptions, stopped: Callable[[], bool]) -> grpc.Ch
         return grpc.insecure_channel(options.address, options=CHANNEL_OPTIONS)
     if options.tls.verification is Verification.REQUIRED:
         log.warning(
-            "the connection is encrypted, but the master's certificate is not verified: somebody in between can read "
-            "and change everything; give SOURCE_SSL_CA (--source-ssl-ca)",
+            "the connection is encrypted, but the master's certificate is not verified",
+            hint="somebody in between can read and change everything; give SOURCE_SSL_CA (--source-ssl-ca)",
             master=options.address,
             channel=options.channel,
         )

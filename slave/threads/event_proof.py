@@ -31,9 +31,14 @@ class EventProof:
         self._held = b""
         """The last bytes of an incomplete event, at most 4, which may be a part of its checksum."""
 
+    @property
+    def inside(self) -> bool:
+        """Whether the last piece ended inside an event, which the next piece goes on with."""
+        return bool(self._left or self._header)
+
     def check(self, events: bytes) -> None:
         """Check the next piece of the stream. Raises StreamDamaged for an impossible length or a wrong checksum."""
-        at = self._finish(events) if self._left or self._header else 0
+        at = self._finish(events) if self.inside else 0
         if at >= len(events):
             return
         data = np.frombuffer(events, np.uint8)

@@ -15,12 +15,14 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 import grpc
 import structlog
 
+from dumpfilter import __version__
 from dumpfilter.binlog.format import Family
 from dumpfilter.errors import (
     BinlogCorrupt,
@@ -28,6 +30,7 @@ from dumpfilter.errors import (
     DumpfilterError,
     DumpTakenOver,
     PositionError,
+    ProtocolMismatch,
     RegistrationRefused,
     RelayLogDamaged,
     StreamDamaged,
@@ -35,6 +38,8 @@ from dumpfilter.errors import (
     TlsError,
 )
 from dumpfilter.filter.convert import names_from_proto, names_to_proto
+from dumpfilter.printable import printable
+from dumpfilter.slave.state.counters_info import ChannelCounters
 from dumpfilter.slave.state.master_info import MasterInfo
 from dumpfilter.slave.threads.backoff import Backoff
 from dumpfilter.slave.threads.connection import explain_failure, open_channel
@@ -42,6 +47,7 @@ from dumpfilter.slave.threads.master_options import MasterOptions
 from dumpfilter.slave.threads.received import Received
 from dumpfilter.slave.threads.receiver import Receiver
 from dumpfilter.slave.tls_trial import Unreachable
+from dumpfilter.stream.versions import SLAVE_SPEAKS, Programs, check_answer
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 
@@ -117,13 +123,14 @@ class IoThread:
         on_chunk: Callable[[pb.Chunk], None] = lambda chunk: None,
         on_connect: Callable[[rpc.DumpFilterStub, pb.RegisterResponse], None] = lambda stub, answer: None,
         on_damage: Callable[[RelayLogDamaged], bool] = lambda damage: False,
+        counters: ChannelCounters | None = None,
     ) -> None:
         self._options = options
         self._receiver = receiver
         self._on_chunk = on_chunk
         self._on_connect = on_connect
         self._on_damage = on_damage
-        self.received = Received()
+        self.received = Received(counters)
         self._backoff = Backoff(options.connect_retry)
         self._stop = threading.Event()
         self._lock = threading.Lock()
@@ -169,7 +176,7 @@ class IoThread:
             # The thread may be waiting for an unreachable master's answer to Register. This call holds the lock, and
             # without cancelling it the change of filter would have to wait for the call's timeout.
             self._cancel()
-        with self._registering, self._receiver.rewinding(to):
+        with self._registering, self._cancelled_by_an_error(), self._receiver.rewinding(to):
             self._options = replace(self._options, filter=definition)
             registration = self._registration
             if registration is None:
@@ -182,6 +189,15 @@ class IoThread:
             else:
                 self.filter_version = version
                 self._receiver.await_version(version)
+
+    @contextmanager
+    def _cancelled_by_an_error(self) -> Iterator[None]:
+        """Cancel the dump when the block raises. The receiver would discard the rest of that dump in any case."""
+        try:
+            yield
+        except BaseException:
+            self._cancel()
+            raise
 
     def set_filter(self, definition: pb.FilterDefinition) -> None:
         """Set the filter that the slave sends to the master when it registers. The thread must not be running."""
@@ -200,7 +216,8 @@ class IoThread:
             answer = registration.stub.ChangeFilter(request, timeout=_REGISTER_TIMEOUT)
         except grpc.RpcError as error:
             log.warning(
-                "the master did not change the filter in the running dump; the slave registers again",
+                "filter not changed in the running dump",
+                hint="the slave registers again",
                 master=self._options.address,
                 status=error.code().name,
                 reason=error.details(),
@@ -278,7 +295,7 @@ class IoThread:
                 self.last_error = ""
                 call = self._begin_dump(stub, answer)
             self._on_connect(stub, answer)
-            self.received.connections += 1
+            self.received.connected()
             self.state = _RECEIVING
             try:
                 ended = self._receive(call)
@@ -335,17 +352,28 @@ class IoThread:
             user=options.user,
             password=options.password,
             secret=options.secret,
+            lowest_protocol=SLAVE_SPEAKS.lowest,
+            highest_protocol=SLAVE_SPEAKS.highest,
+            program_version=__version__,
         )
         try:
             call = stub.Register.future(request, timeout=_REGISTER_TIMEOUT)
             self._watch(call)
             answer: pb.RegisterResponse = call.result()
-            return answer
         except grpc.RpcError as error:
             if error.code() in _RETRIED:
                 explain_failure(options, error, self._stop.is_set)
                 raise
-            raise RegistrationRefused(f"master {options.address}: {error.details()}") from error
+            text = f"master {options.address}: {error.details()}"
+            if error.code() is grpc.StatusCode.FAILED_PRECONDITION:
+                raise ProtocolMismatch(text) from error
+            raise RegistrationRefused(text) from error
+        try:
+            check_answer(answer.protocol, Programs(__version__, printable(answer.program_version)))
+        except ProtocolMismatch as error:
+            self._unregister(stub, answer.slave_id)
+            raise ProtocolMismatch(f"master {options.address}: {error}") from None
+        return answer
 
     def _unregister(self, stub: rpc.DumpFilterStub, slave_id: str) -> None:
         try:
@@ -441,6 +469,7 @@ class IoThread:
             return
         options = self._options
         self.last_error, self.last_error_at = reason, time.time()
+        self.received.lost(reason)
         self.state = _WAITING
         wait = self._backoff.next()
         attempts = self._backoff.attempts

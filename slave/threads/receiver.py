@@ -15,12 +15,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
+from dumpfilter.binlog.event_time import commit_time
 from dumpfilter.binlog.events import MAGIC, EventHeader
 from dumpfilter.binlog.format import Family, FormatDescription, NameCollation
 from dumpfilter.binlog.gap_events import Gap, make_gap, make_head, with_gaps
 from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.errors import BinlogError, StreamDamaged, StreamError
+from dumpfilter.slave.measurements import ChannelMeasurements
 from dumpfilter.slave.state import AFRESH
 from dumpfilter.slave.state.master_info import MasterInfo, MasterInfoFile
 from dumpfilter.slave.state.relay_log import RelayLog
@@ -62,12 +65,14 @@ class Receiver:
         relay_end: RelayEnd,
         *,
         info: MasterInfo | None = None,
+        measured: ChannelMeasurements | None = None,
         save_period: float = SAVE_PERIOD,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._relay_log = relay_log
         self._file = file
         self._relay_end = relay_end
+        self._measured = measured or ChannelMeasurements()
         self._save_period = save_period
         self._clock = clock
         self._lock = threading.Lock()
@@ -105,6 +110,12 @@ class Receiver:
         member ``retrieved``, the set of received GTIDs, is brought up to date only when the file is written.
         """
         return self._info
+
+    @property
+    def first_relay_file(self) -> Path | None:
+        """The oldest file of the relay log. None before the first relay log file."""
+        files = self._relay_log.files
+        return self._relay_log.path(files[0]) if files else None
 
     def begin_stream(
         self,
@@ -234,10 +245,6 @@ class Receiver:
     def _prove(self, chunk: pb.Chunk) -> None:
         """Check a chunk's CRC32, its place in the stream and its filter version."""
         where = f"{chunk.file}: at {chunk.begin_position}"
-        if not chunk.crc32:
-            raise StreamError(
-                f"{where}: the master's chunks have no CRC32, so the master is of an older release: upgrade the master"
-            )
         if chunk.crc32 != chunk_crc32(chunk):
             raise StreamDamaged(f"{where}: a chunk of the stream is damaged (its CRC32 does not match)")
         wanted = self._awaited_version or self._version
@@ -364,6 +371,7 @@ class Receiver:
             )
         position = self._relay_log.position
         assert position is not None
+        begins_with_event = not self._proof.inside
         try:
             self._proof.check(events)
         except StreamDamaged as error:
@@ -374,6 +382,8 @@ class Receiver:
         added = len(data) - len(events)
         if data:
             self._relay_log.append(data, events=chunk.counts.events_sent)
+        if begins_with_event:
+            self._measured.relay_delay.observe_since(commit_time(events, checksum=self._checksum))
         if chunk.HasField("completed"):
             self._completed.append(chunk.completed)
         incomplete = position.offset > here.relay_offset

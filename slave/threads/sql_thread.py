@@ -18,8 +18,9 @@ from dumpfilter.errors import BinlogError, RelayLogDamaged, StateCorrupt, Stream
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.hits import Hits
 from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.slave.measurements import ChannelMeasurements
 from dumpfilter.slave.state import AFRESH
-from dumpfilter.slave.state.relay_log import RelayHead, RelayPosition, file_number, read_head, read_index
+from dumpfilter.slave.state.relay_log import RelayHead, RelayPosition, place_order, read_head, read_index
 from dumpfilter.slave.state.relay_log_info import RelayLogInfo, RelayLogInfoFile
 from dumpfilter.slave.threads.applier import EventApplier
 from dumpfilter.slave.threads.gtids import gtid_of
@@ -52,12 +53,18 @@ def _events_between(path: Path, start: int, end: int) -> Iterator[Event]:
     except (OSError, BinlogError) as error:
         raise RelayLogDamaged(str(error)) from error
     if after < end:
-        raise RelayLogDamaged(f"{path}: ends at {after}, but the slave has received events up to {end}")
+        raise RelayLogDamaged(_cut(path, after, end))
 
 
-def _order(position: RelayPosition | None) -> tuple[int, int]:
-    """Return a key by which positions in the relay log are ordered. None stands for the beginning of the relay log."""
-    return (file_number(position.file), position.offset) if position else (0, 0)
+def _cut(path: Path, size: int, received: int) -> str:
+    return f"{path}: ends at {size}, but the slave has received events up to {received}"
+
+
+def _size_of(path: Path, next_head: RelayHead) -> int:
+    """Return the size of a relay log file when the I/O thread began the next file, whose head tells that size."""
+    if next_head.origin.get("previous_file") == path.name:
+        return int(next_head.origin["previous_size"])
+    return path.stat().st_size
 
 
 class SqlThread:
@@ -87,6 +94,7 @@ class SqlThread:
         on_hits: Callable[[Hits], None] = lambda hits: None,
         until: Until | None = None,
         refetch: Callable[[RelayLogDamaged], bool] = lambda damage: False,
+        measured: ChannelMeasurements | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._directory = directory
@@ -97,6 +105,7 @@ class SqlThread:
         self._on_hits = on_hits
         self._until = until
         self._refetch = refetch
+        self._measured = measured or ChannelMeasurements()
         self._clock = clock
         self._file = RelayLogInfoFile(directory)
         self._stop = threading.Event()
@@ -112,7 +121,7 @@ class SqlThread:
         self._names: NameRules | None = None
         self._pending: Hits = Counter()
         """The hits of a transaction that has not begun yet. The relay log tells them before the transaction."""
-        if _order(self._info.relay_position) > _order(relay_end.position):
+        if place_order(self._info.relay_position) > place_order(relay_end.position):
             raise StateCorrupt(
                 f"{self._file.path}: is ahead of the relay log, which is complete up to "
                 f"{relay_end.position}; {AFRESH}"
@@ -186,8 +195,12 @@ class SqlThread:
                 raise self._damage
             here = self.info.relay_position
             end, is_last = self._relay_end.wait(here, SAVE_PERIOD / 4)
-            if end is not None and _order(here) < _order(end):
-                if not self._apply_up_to(here, end):
+            if end is not None and place_order(here) < place_order(end):
+                before = self._measured.applied.transactions
+                goes_on = self._apply_up_to(here, end)
+                if self._measured.applied.transactions != before:
+                    self._measured.apply_delay.observe_since(self._measured.applied.committed_at)
+                if not goes_on:
                     break
             elif is_last:
                 break
@@ -215,9 +228,10 @@ class SqlThread:
         first = files.index(here.file) if here is not None and here.file in files else 0
         if end.file not in files[first:] or (here is not None and here.file != files[first]):
             raise RelayLogDamaged(f"{self._directory}: the relay log's index does not name {end.file}")
-        for name in files[first : files.index(end.file) + 1]:
+        names = files[first : files.index(end.file) + 1]
+        head = read_head(self._directory / names[0])
+        for name, following in zip(names, [*names[1:], None], strict=True):
             path = self._directory / name
-            head = read_head(path)
             self._prepare_applier(head)
             if here is not None and here.file == name:
                 start = here.offset
@@ -227,17 +241,17 @@ class SqlThread:
                     RelayPosition(name, 4), head.source_file, 0, None
                 ):
                     return False
-            stop_at = end.offset if name == end.file else self._size_of(path, files)
+            next_head = read_head(self._directory / following) if following else None
+            stop_at = _size_of(path, next_head) if next_head else end.offset
+            # A file may be cut inside its head, whose events name the master and its collation. There, or anywhere in a
+            # cut file, the thread must not save a place.
+            if (size := path.stat().st_size) < stop_at:
+                raise RelayLogDamaged(_cut(path, size, stop_at))
             if not self._apply_file(path, head, start, stop_at):
                 return False
+            if next_head:
+                head = next_head
         return not self._is_met()
-
-    def _size_of(self, path: Path, files: list[str]) -> int:
-        """Return the size of a relay log file when the I/O thread began the next file, which tells that size."""
-        origin = read_head(self._directory / files[files.index(path.name) + 1]).origin
-        if origin.get("previous_file") == path.name:
-            return int(origin["previous_size"])
-        return path.stat().st_size
 
     def _prepare_applier(self, head: RelayHead) -> None:
         """Make the applier for the events of a relay log file, when there is none yet or the filter has changed."""
@@ -255,6 +269,7 @@ class SqlThread:
                 self._target,
                 origin=self._origin,
                 on_complete=self._executed.add,
+                applied=self._measured.applied,
             )
         self._applier.source_file = head.source_file
         self._applier.source_begin = head.source_begin

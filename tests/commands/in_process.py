@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
 
+from dumpfilter import logs
 from dumpfilter.cli import main
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -42,5 +43,6 @@ def run(*arguments: str | Path) -> Finished:
     finally:
         for number, handler in zip(_SIGNALS, handlers, strict=True):
             signal.signal(number, handler)
+        logs.reset()
     stdout = out.buffer.getvalue().decode("utf-8", "surrogateescape")  # type: ignore[attr-defined]
     return Finished(int(str(code or 0)), stdout, err.getvalue())

@@ -35,6 +35,8 @@ EXAMPLES = {
     "PURGE BINARY LOGS TO 'bin.000003'": Role.ALL,
     "PURGE /* hidden */ MASTER LOGS BEFORE NOW()": Role.ALL,
     "/*!50000 PURGE BINARY LOGS TO 'bin.000003' */": Role.ALL,
+    "DRAIN REPLICA 101": Role.ALL,
+    "UNDRAIN ALL REPLICAS": Role.ALL,
     "SELECT 1": Role.READ,
     "(SELECT 1)": Role.READ,
     "WITH a AS (SELECT 1) SELECT * FROM a": Role.READ,

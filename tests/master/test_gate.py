@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import socket
 import threading
 import uuid
@@ -14,11 +13,8 @@ from typing import Any
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from structlog.testing import capture_logs
 
 from dumpfilter.errors import OptionError
-from dumpfilter.master.gate import Gate
-from dumpfilter.master.handlers import Handlers
 from dumpfilter.master.limits import (
     MAX_GTID_TEXT,
     MAX_IDS,
@@ -222,7 +218,7 @@ def test_health_watches_do_not_take_the_places_of_slaves() -> None:
 
 def test_health(client: Client) -> None:
     health = health_pb2_grpc.HealthStub(client.channel)
-    for service in ("", "dumpfilter.v1.DumpFilter"):
+    for service in ("", "dumpfilter.v1.DumpFilter", "process"):
         answer = health.Check(health_pb2.HealthCheckRequest(service=service))
         assert answer.status == health_pb2.HealthCheckResponse.SERVING
     other = health_pb2.HealthCheckRequest(service="other")
@@ -273,42 +269,11 @@ def test_connections_beyond_the_bound_are_closed_and_the_others_are_served() -> 
         assert Client(server).register().slave_id
 
 
-@pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), MemoryError()])
-def test_a_thread_that_cannot_start_refuses_one_call(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Exception
-) -> None:
-    with serving() as (server, client):
-        slave = client.register()
-
-        def start(self: threading.Thread) -> None:
-            if self.name.startswith(("grpc-call", "dump-ahead")):
-                raise error
-            original(self)
-
-        original = threading.Thread.start
-        streams = [client.dump(slave.slave_id, once=False)]
-        next(streams[0])
-        monkeypatch.setattr(threading.Thread, "start", start)
-        with caplog.at_level(logging.ERROR), capture_logs():
-            found = [refusal(lambda: next(client.dump(slave.slave_id, once=False))) for _ in range(3)]
-        assert {code for code, _ in found} == {EXHAUSTED}
-        assert all("the system gives the master no more threads" in text for _, text in found)
-        assert not caplog.records  # gRPC logs a traceback when its serving loop dies
+def test_a_server_whose_serving_loop_has_died_says_so() -> None:
+    with serving() as (server, _):
         server.check()
-        monkeypatch.undo()
-        assert client.register(server_id=8).slave_id
-        streams[0].cancel()
-
-
-def test_a_server_whose_serving_loop_has_died_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threading, "excepthook", lambda _: None)
-    with serving() as (server, client):
-        server.check()
-        # The interceptor runs in the serving loop; SystemExit is not caught there.
-        monkeypatch.setattr(server.gate, "intercept_service", lambda *_: exec("raise SystemExit"))
-        call = client.stub.Status.future(pb.StatusRequest(), timeout=30)
+        server._loop.call_soon_threadsafe(server._loop.stop)
         wait_for(lambda: not server.is_serving)
-        call.cancel()
         with pytest.raises(ServerDied, match="start the master again"):
             server.check()
         assert ServerDied.exit_code == 1
@@ -329,26 +294,3 @@ def test_places_are_given_back() -> None:
             raise OptionError("given back after an error, too")
     assert places.used(Kind.CALL) == 0
     assert host_of("unix:") == "unix:"
-
-
-def test_handlers_end_when_idle_and_refuse_what_is_too_much() -> None:
-    from dumpfilter.master.handlers import refusal as reason
-
-    handlers = Handlers(2)
-    go = threading.Event()
-    begun = [handlers.submit(go.wait, 10) for _ in range(2)]
-    refused = handlers.submit(reason)
-    assert "2 calls at once" in refused.result(10)
-    go.set()
-    assert [future.result(10) for future in begun] == [True, True]
-    assert handlers.submit(reason).result(10) == ""
-    with pytest.raises(ZeroDivisionError):
-        handlers.submit(lambda: 1 // 0).result(10)
-    handlers.shutdown()
-    handlers.shutdown()
-
-
-def test_the_gate_names_its_threads_and_ends_them() -> None:
-    gate = Gate(ServerLimits(request_seconds=0.1), {})
-    assert any(thread.name == "grpc-arrivals" for thread in threading.enumerate())
-    gate.close()

@@ -172,5 +172,7 @@ def test_the_server_itself_refuses() -> None:
 def test_insecure_is_loud() -> None:
     with capture_logs() as logs, serving(ListenAddress("0.0.0.0", insecure=True)) as server:
         assert ask(server, None) == "OK"
-    (line,) = [line for line in logs if line["event"].startswith("INSECURE: the master listens on 0.0.0.0")]
+    (line,) = [
+        line for line in logs if line.get("reason", "").startswith("INSECURE: the master listens on 0.0.0.0")
+    ]
     assert line["log_level"] == "warning"

@@ -38,6 +38,7 @@ from dumpfilter.split_set.manifest import Manifest
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.dump.test_xa import three_files
 from tests.master.client import dropped_gtids
+from tests.master.inline import InlineReader, one_by_one
 from tests.slave.relayed import contents
 from tests.spark_jobs.here import split_here
 from tests.spark_jobs.walking import ORACLE, RECORDINGS
@@ -113,14 +114,15 @@ class Slave:
         self, *, chunk_size: int = 1 << 18, before: bool = False, **start: object
     ) -> Iterator[pb.Chunk]:
         request = pb.DumpRequest(**start)
-        yield from Dump(
-            self.store,
+        dump = Dump(
+            InlineReader(self.store),
             self.register,
             self.slave,
             start_of(request, self.store),
             DumpOptions(once=True, chunk_size=chunk_size, other_filters_before=before),
             presplit=self.presplit,
-        ).chunks()
+        )
+        yield from map(pb.Chunk.FromString, one_by_one(dump.messages()))
 
     def stream(self, **how: object) -> Streamed:
         """Return the whole stream."""

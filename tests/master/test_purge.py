@@ -8,7 +8,7 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import grpc
@@ -302,11 +302,17 @@ def test_the_store_goes_on_with_what_is_left(server: MasterServer, client: Clien
     assert next(client.dump(slave.slave_id, gtid_set=everything)).file == "bin.000002"
 
 
-def test_the_space_is_given_back(server: MasterServer, client: Client, directory: Path) -> None:
+def test_the_space_is_given_back(
+    server: MasterServer, client: Client, directory: Path, wait_for: Callable[[Callable[[], object]], None]
+) -> None:
     list(client.dump(client.register().slave_id))
     execute(server, "PURGE BINARY LOGS TO 'bin.000003'")
-    held = [os.readlink(link) for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
-    assert not [path for path in held if path.startswith(f"{directory}/bin.00000") and "deleted" in path]
+
+    def held() -> list[str]:
+        paths = [os.readlink(link) for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+        return [path for path in paths if path.startswith(f"{directory}/bin.00000") and "deleted" in path]
+
+    wait_for(lambda: not held())
 
 
 def test_a_dump_keeps_its_file_and_those_after_it(tmp_path: Path) -> None:

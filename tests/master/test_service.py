@@ -23,6 +23,7 @@ from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.client import Client, dropped_gtids
+from tests.master.inline import InlineReader
 from tests.oracle.dumping import dump
 
 ORACLE = Path(__file__).parents[1] / "oracle" / "data" / "oracle"
@@ -187,12 +188,12 @@ def test_registration_says_what_the_master_understood(client: Client) -> None:
 
 def test_a_set_in_a_data_directory_has_its_servers_uuid(tmp_path: Path) -> None:
     shutil.copytree(ORACLE / "mysql-row", tmp_path / "data")
-    without = DumpFilterService(BinlogStore(tmp_path / "data")).master_uuid
-    assert without == DumpFilterService(BinlogStore(ORACLE / "mysql-row")).master_uuid
-    assert without != DumpFilterService(BinlogStore(ORACLE / "mysql-mixed")).master_uuid
+    without = DumpFilterService(InlineReader(BinlogStore(tmp_path / "data"))).master_uuid
+    assert without == DumpFilterService(InlineReader(BinlogStore(ORACLE / "mysql-row"))).master_uuid
+    assert without != DumpFilterService(InlineReader(BinlogStore(ORACLE / "mysql-mixed"))).master_uuid
     own = str(uuid.uuid4())
     (tmp_path / "data" / "auto.cnf").write_text(f"[auto]\nserver-uuid={own}\n")
-    assert DumpFilterService(BinlogStore(tmp_path / "data")).master_uuid == own
+    assert DumpFilterService(InlineReader(BinlogStore(tmp_path / "data"))).master_uuid == own
 
 
 def test_requests_that_cannot_be_served(client: Client) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import threading
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -53,6 +52,20 @@ def test_every_byte_is_scanned_once_for_all_slaves() -> None:
     sizes = sum((ORACLE / "mysql-row" / name).stat().st_size for name in store.binlogs.names)
     heads = sum(store.first_position(name) for name in store.binlogs.names)
     assert store.scanned[0] == sizes - heads
+
+
+def test_the_growth_of_a_small_segment_is_counted(tmp_path: Path) -> None:
+    """The store scans a small last segment again together with the events that follow it."""
+    whole = (ORACLE / "mysql-row" / "bin.000002").read_bytes()
+    fixed = BinlogStore(ORACLE / "mysql-row" / "bin.000002")
+    walk(fixed)
+    path = tmp_path / "bin.000002"
+    path.write_bytes(whole[:5000])
+    growing = BinlogStore(path)
+    for size in (5000, 9000, 9001, 20_000, len(whole)):
+        path.write_bytes(whole[:size])
+        walk(growing)
+    assert growing.scanned == fixed.scanned
 
 
 def test_a_file_that_grows_a_byte_at_a_time_gives_whole_transactions(tmp_path: Path) -> None:
@@ -175,24 +188,45 @@ def test_a_position_past_the_end_is_refused() -> None:
         store.segment_at("bin.000001", 10_000_000)
 
 
-def test_the_watcher_wakes_waiters_on_change_on_stop_and_in_time() -> None:
-    value = [0]
-    watcher = Watcher(lambda: value[0])
+def test_the_watcher_tells_growth_and_looks_only_while_somebody_wants_it(
+    wait_for: Callable[[Callable[[], object]], None],
+) -> None:
+    value, looks = [0], [0]
+
+    def look() -> int:
+        looks[0] += 1
+        return value[0]
+
+    watcher = Watcher(look)
+    told: list[int] = []
+    watcher.listener = lambda: told.append(watcher.generation)
     try:
-        generation = watcher.generation
-        watcher.wait(generation, 5.0, lambda: False)  # its first look is news
-        generation = watcher.generation
-        threading.Timer(0.1, lambda: value.__setitem__(0, 1)).start()
-        watcher.wait(generation, 5.0, lambda: False)
-        assert watcher.generation != generation
-        generation = watcher.generation
-        stop = threading.Event()
-        threading.Timer(0.1, lambda: (stop.set(), watcher.wake())).start()
-        watcher.wait(generation, 5.0, stop.is_set)
-        assert watcher.generation == generation
-        begin = time.monotonic()
-        watcher.wait(generation, 0.05, lambda: False)
-        assert time.monotonic() - begin < 4
+        assert not looks[0]
+        watcher.watch(True)
+        wait_for(lambda: told == [1])  # its first look is news
+        before = looks[0]
+        wait_for(lambda: looks[0] > before + 2)
+        assert told == [1]
+        value[0] = 1
+        wait_for(lambda: told == [1, 2])
+        watcher.watch(False)
+        value[0] = 2
+        watcher.watch(True)
+        wait_for(lambda: told == [1, 2, 3])
+    finally:
+        watcher.close()
+
+
+def test_a_watcher_tells_of_files_that_cannot_be_looked_at(
+    wait_for: Callable[[Callable[[], object]], None],
+) -> None:
+    def look() -> int:
+        raise OSError("purged")
+
+    watcher = Watcher(look)
+    try:
+        watcher.watch(True)
+        wait_for(lambda: watcher.generation == 1)
     finally:
         watcher.close()
 

@@ -48,10 +48,9 @@ def test_crash_between_the_two(tmp_path: Path) -> None:
         made = kept_tls(tmp_path, HOST, None)
     (line,) = logs
     assert line["log_level"] == "warning"
-    assert line["event"] == (
-        f"{tmp_path / KEY}: is not the key of {tmp_path / CERTIFICATE}, whose first certificate counts: "
-        "the slave makes a new certificate"
-    )
+    assert line["event"] == "the slave makes a new certificate"
+    assert line["file"] == str(tmp_path / KEY)
+    assert line["reason"] == f"is not the key of {tmp_path / CERTIFICATE}, whose first certificate counts"
     assert kept_tls(tmp_path, HOST, None).fingerprint == made.fingerprint
 
 
@@ -64,7 +63,8 @@ def test_expired(tmp_path: Path) -> None:
     shutil.copy(old.key, tmp_path / KEY)
     with capture_logs() as logs:
         made = kept_tls(tmp_path, HOST, None)
-    assert f"{tmp_path / CERTIFICATE}: expired on 20" in logs[0]["event"]
+    assert logs[0]["file"] == str(tmp_path / CERTIFICATE)
+    assert "expired on 20" in logs[0]["reason"]
     assert made.certificates != old.certificate.read_bytes()
 
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.slave.state.master_info import MasterInfo, MasterInfoFile
+from dumpfilter.slave.state.relay_log import RelayLog
+from dumpfilter.slave.state.relay_log_info import RelayLogInfo, RelayLogInfoFile
+from dumpfilter.slave.targets import make_target
 from dumpfilter.sql.commands import Threads
 from tests.slave.driven import OLD_OPTION as OLD
 from tests.slave.driven import UUID, driven, expected, serving, wait_until
@@ -230,3 +236,70 @@ def test_reset_replica_all(binlogs: Path, tmp_path: Path, name: str) -> None:
             assert not {file for file in left if file.startswith("relay-bin") or file.endswith(".info")}
         slave.restart(OLD)
         assert slave.channels == []
+
+
+# -- states that a kill or a damage leaves
+
+
+def _relay_log_lost(directory: Path) -> None:
+    """Leave what a kill inside RESET REPLICA leaves: the relay log is gone, and relay-log.info is old."""
+    info = MasterInfoFile(directory)
+    info.save(MasterInfo(family=info.load().family), synced=False)
+    RelayLog(directory).recover(None)
+
+
+def _master_info_is_older(directory: Path) -> None:
+    """Leave what a power failure leaves when relay-log.info reached the disk and master.info did not."""
+    info = MasterInfoFile(directory)
+    here = info.load()
+    info.save(here.model_copy(update={"relay_file": "relay-bin.000001", "relay_offset": 400}), synced=False)
+
+
+def _goes_on_without_relay_log(directory: Path) -> None:
+    """Leave a kill's files: the applier goes on in an empty relay log, and the old relay log is still there."""
+    applied = RelayLogInfoFile(directory)
+    applied.save(applied.load().model_copy(update={"relay_file": "", "relay_offset": 0}))
+
+
+def _goes_on_without_relay_log_whose_head_is_damaged(directory: Path) -> None:
+    _goes_on_without_relay_log(directory)
+    os.truncate(directory / "relay-bin.000001", 30)
+
+
+def _inside_a_head(directory: Path) -> None:
+    """Leave the place that an earlier release saved in a file that was cut inside its head."""
+    target = make_target("summary")
+    RelayLogInfoFile(directory).save(
+        RelayLogInfo(
+            relay_file="relay-bin.000001", relay_offset=126, source_position=126, target=target.state()
+        )
+    )
+    os.truncate(directory / "relay-bin.000001", 126)
+
+
+LEFT: dict[str, Callable[[Path], None]] = {
+    "no relay log": _relay_log_lost,
+    "an older master.info": _master_info_is_older,
+    "an old relay log": _goes_on_without_relay_log,
+    "a damaged old relay log": _goes_on_without_relay_log_whose_head_is_damaged,
+    "a place inside a head": _inside_a_head,
+}
+
+
+@pytest.mark.parametrize("leave", LEFT.values(), ids=LEFT)
+def test_the_relay_log_and_the_appliers_place_disagree(
+    binlogs: Path, tmp_path: Path, leave: Callable[[Path], None]
+) -> None:
+    """The slave trusts relay-log.info, where the target's state stands, and fetches the relay log again."""
+    with serving(binlogs) as master, driven(tmp_path / "s", OLD) as slave:
+        slave.follow(master)
+        slave.sql("START REPLICA IO_THREAD")
+        slave.catch_up(master, executed=False)
+        before(slave, 50)
+        slave.sql("STOP REPLICA")
+        slave.close()
+        leave(tmp_path / "s")
+        slave.open()
+        slave.sql("START REPLICA")
+        slave.expect_law(master)
+        assert slave.executed() == f"{UUID}:1-74"

@@ -16,6 +16,7 @@ from dumpfilter.errors import (
     DumpTakenOver,
     OutputError,
     PositionError,
+    ProtocolMismatch,
     RegistrationRefused,
     StreamError,
 )
@@ -44,6 +45,7 @@ class Servicer(rpc.DumpFilterServicer):
         self.unregistered: list[str] = []
         self.refuse: list[tuple[grpc.StatusCode, str]] = []
         self.uuid = "master"
+        self.protocol = 2
         self.ids = count(1)
         self.sent = 0
 
@@ -52,7 +54,11 @@ class Servicer(rpc.DumpFilterServicer):
         if self.refuse:
             context.abort(*self.refuse.pop(0))
         return pb.RegisterResponse(
-            slave_id=str(next(self.ids)), family=pb.MYSQL, master_uuid=self.uuid, filter_version=1
+            slave_id=str(next(self.ids)),
+            family=pb.MYSQL,
+            master_uuid=self.uuid,
+            filter_version=1,
+            protocol=self.protocol,
         )
 
     def Unregister(self, request, context):
@@ -192,6 +198,28 @@ def test_a_refused_registration(served, tmp_path):
     with pytest.raises(RegistrationRefused, match="rule 'x' has no dot") as caught:
         make_thread(tmp_path / "s", servicer.port).run()
     assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("protocol", [0, 1, 3])
+def test_a_master_that_speaks_another_protocol(served, tmp_path, protocol):
+    servicer = served()
+    servicer.protocol = protocol
+    with pytest.raises(
+        ProtocolMismatch, match=r"master 127.0.0.1:\d+: .*the slave \(dumpfilter .* speaks 2,"
+    ):
+        make_thread(tmp_path / "s", servicer.port).run()
+    assert len(servicer.registered) == len(servicer.unregistered) == 1
+    assert not servicer.requests
+
+
+def test_a_master_that_refuses_the_slave_s_protocol(served, tmp_path):
+    servicer = served()
+    servicer.refuse = [(grpc.StatusCode.FAILED_PRECONDITION, "no protocol version in common")]
+    with pytest.raises(ProtocolMismatch, match=r"master 127.0.0.1:\d+: no protocol version in common"):
+        make_thread(tmp_path / "s", servicer.port).run()
+    (request,) = servicer.registered
+    assert (request.lowest_protocol, request.highest_protocol) == (2, 2)
+    assert request.program_version
 
 
 def test_nobody_there(tmp_path):

@@ -210,7 +210,8 @@ def test_state_of_a_release_that_knew_one_collation(tmp_path: Path, upgraded: Pa
         run(channel(directory, master))
     known = state_file.load(directory / NAME, NAME, MasterInfo)
     assert known is not None
-    state_file.save(directory / NAME, NAME, known.model_copy(update={"names": ""}), synced=True)
+    members = known.model_dump(mode="json") | {"names": ""}
+    (directory / NAME).write_bytes(state_file.encode_document(NAME, state_file.Document(1, members)))
     upgrade(upgraded)
     with serving(upgraded) as master:
         went_on = run(channel(directory, master))

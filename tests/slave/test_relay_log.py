@@ -5,7 +5,7 @@ import pytest
 from dumpfilter.binlog.events import EventHeader
 from dumpfilter.binlog.gap_events import Head, parse_gap_event
 from dumpfilter.errors import OutputError, RelayLogDamaged, StateCorrupt
-from dumpfilter.slave.state.relay_log import RelayLog, RelayPosition, header_bytes, read_index
+from dumpfilter.slave.state.relay_log import RelayLog, RelayPosition, header_bytes, read_head, read_index
 from tests.slave.receiving import write_recording
 
 
@@ -49,6 +49,20 @@ def test_recover_goes_back_to_the_recorded_position(tmp_path, masters):
     log.recover(None)
     assert read_index(tmp_path) == []
     assert log.position is None
+
+
+def test_a_head_without_the_name_of_the_masters_file_is_damaged(tmp_path, masters):
+    write_recording(tmp_path, masters.recorded("mysql-row"))
+    path = tmp_path / "relay-bin.000001"
+    whole = path.read_bytes()
+    description = 4 + EventHeader.unpack(whole, 4).size
+    rotate = description + EventHeader.unpack(whole, description).size
+    path.write_bytes(whole[:description])
+    with pytest.raises(RelayLogDamaged, match=r"relay-bin.000001: ends inside its head"):
+        read_head(path)
+    # An earlier release wrote no head event, so the file may end here.
+    path.write_bytes(whole[:rotate])
+    assert read_head(path)[1:] == ("bin.000001", 4, {}, rotate)
 
 
 def test_less_than_recorded_is_damage(tmp_path, masters):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import threading
 
 import pytest
 
-from dumpfilter.errors import StateCorrupt
+from dumpfilter.binlog.reader import iter_events
+from dumpfilter.errors import RelayLogDamaged, StateCorrupt
 from dumpfilter.filter import Filter
 from dumpfilter.slave.state.master_info import MasterInfoFile
 from dumpfilter.slave.state.relay_log import RelayLog, RelayPosition
@@ -48,7 +50,7 @@ class Recorder:
         return {"told": self.told}
 
     def restore(self, state):
-        self.told = state["told"]
+        self.told = state.get("told", [])
 
     def text(self):
         return str(self.told)
@@ -180,3 +182,20 @@ def test_ahead_of_the_relay_log(tmp_path, channel):
     c.relay_end.publish(RelayPosition("relay-bin.000003", 4))
     with pytest.raises(StateCorrupt, match=r"relay-log.info: is ahead of the relay log"):
         c.thread(Recorder())
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_saves_no_place_in_a_file_that_was_cut_inside_its_head(tmp_path, channel, monkeypatch, number):
+    monkeypatch.setattr(sql_thread, "SAVE_PERIOD", 0.0)
+    c = channel("mysql-row")
+    c.receive_all()
+    path = tmp_path / f"relay-bin.{number:06d}"
+    with path.open("rb") as file:
+        events = [event.offset for event in iter_events(file, file=str(path))]
+    for cut in events[2:0:-1]:
+        RelayLogInfoFile(tmp_path).path.unlink(missing_ok=True)
+        os.truncate(path, cut)
+        with pytest.raises(RelayLogDamaged, match=path.name):
+            c.thread(Recorder()).run()
+        place = RelayLogInfoFile(tmp_path).load().relay_position
+        assert place is None or place.file != path.name

@@ -53,7 +53,13 @@ def test_no_flipped_byte_goes_unnoticed(tmp_path_factory, at, flip):
         ("", "no JSON"),
         ("[]", "is not a master.info file"),
         ('{"kind": "relay-log.info"}', "is not a master.info file"),
-        ('{"kind": "master.info", "format": 2}', "has format 2, this release reads format 1"),
+        (
+            '{"kind": "master.info", "format": 3}',
+            "has format 3, but dumpfilter .* reads formats up to 2, .*newer",
+        ),
+        ('{"kind": "master.info", "format": "2"}', "has no usable format: '2'"),
+        ('{"kind": "master.info", "format": 0}', "has no usable format: 0"),
+        ('{"kind": "master.info"}', "has no usable format: None"),
         ('{"kind": "master.info", "format": 1, "crc32": 1}', "crc32 does not match"),
     ],
 )

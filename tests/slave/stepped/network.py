@@ -14,11 +14,11 @@ from uuid import UUID
 
 import grpc
 
-from dumpfilter.master import service as service_module
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.slave.threads import connection as connection_module
 from dumpfilter.v1 import dumpfilter_pb2 as pb
+from tests.master.inline import Flag, InlineReader, at_once, one_by_one
 from tests.slave.stepped.world import World
 
 MASTER = "master"
@@ -48,65 +48,44 @@ class Context:
 
     def __init__(self) -> None:
         self.active = True
-        self.callbacks: list[Callable[[], None]] = []
-
-    def is_active(self) -> bool:
-        return self.active
 
     def peer(self) -> str:
         return "ipv4:127.0.0.1:50000"
 
-    def add_callback(self, callback: Callable[[], None]) -> bool:
-        self.callbacks.append(callback)
-        return True
-
     def invocation_metadata(self) -> tuple[()]:
         return ()
 
-    def abort(self, code: grpc.StatusCode, details: str) -> NoReturn:
+    async def abort(self, code: grpc.StatusCode, details: str) -> NoReturn:
         raise Failed(code, details)
 
     def end(self) -> None:
-        if self.active:
-            self.active = False
-            for callback in self.callbacks:
-                callback()
+        self.active = False
 
 
 class Store(BinlogStore):
-    """A binlog store without threads. Whoever lets the binlog grow calls :meth:`grown`."""
-
-    def __init__(self, world: World, binlogs: Path) -> None:
-        super().__init__(binlogs)
-        self._world = world
-        self._growth = 0
-        self._wakes = 0
-
-    @property
-    def generation(self) -> int:
-        return self._growth
-
-    def grown(self) -> None:
-        self._growth += 1
-
-    def wait(self, generation: int, timeout: float, stop: Callable[[], bool]) -> None:
-        self._world.block(lambda: self._growth != generation or stop(), timeout, "new events")
+    """A binlog store without threads."""
 
     def scan_ahead(self, name: str, position: int) -> None:
         pass
 
 
-class Unread:
-    """The iterator that replaces the master's ``Ahead``. It computes nothing before somebody asks."""
+class Reader(InlineReader):
+    """The reader of the stepped world. Whoever lets the binlog grow calls :meth:`grown`."""
 
-    def __init__(self, source: Iterator[pb.Chunk], depth: int) -> None:
-        self._source = source
+    def __init__(self, world: World, binlogs: Path) -> None:
+        super().__init__(Store(binlogs))
+        self._world = world
+        self._growth = 0
 
-    def __iter__(self) -> Iterator[pb.Chunk]:
-        return self._source
+    @property
+    def growth(self) -> int:
+        return self._growth
 
-    def close(self) -> None:
-        self._source.close()  # type: ignore[attr-defined]
+    def grown(self) -> None:
+        self._growth += 1
+
+    def wait(self, growth: int, seconds: float, flag: Flag) -> None:
+        self._world.block(lambda: self._growth != growth or flag.is_set, seconds, "new events")
 
 
 class Stream:
@@ -131,14 +110,14 @@ class Stream:
         try:
             if service is None:
                 raise unavailable()
-            for chunk in service.Dump(self._request, self.context):
+            for message in one_by_one(service.Dump(self._request, self.context)):
                 self._world.block(
                     lambda: len(self._messages) < self._network.capacity or not self.context.active,
                     where="a full wire",
                 )
                 if not self.context.active:
                     break
-                self._messages.append(chunk)
+                self._messages.append(pb.Chunk.FromString(message))
                 self._world.pause("a message is under way")
         except Failed as error:
             self._error = self._error or error
@@ -213,7 +192,7 @@ class Network:
 
     def start(self) -> None:
         if self.service is None:
-            self.service = DumpFilterService(Store(self.world, self.binlogs))
+            self.service = DumpFilterService(Reader(self.world, self.binlogs))
 
     def stop(self) -> None:
         """End the master's process. It forgets the registrations."""
@@ -238,14 +217,14 @@ class Network:
 
     def grown(self) -> None:
         if self.service is not None:
-            self.service.store.grown()  # type: ignore[attr-defined]
+            self.service.reader.grown()  # type: ignore[attr-defined]
 
     def call(self, method: str, request: Any) -> Any:
         """Call the service. The answer is lost when the connection breaks before it arrives."""
         if self.service is None:
             raise unavailable()
         broken = self.broken
-        answer = getattr(self.service, method)(request, Context())
+        answer = at_once(getattr(self.service, method)(request, Context()))
         self.world.pause(f"{method} is answered")
         if broken != self.broken:
             raise unavailable()
@@ -295,7 +274,6 @@ class Stub:
 
 
 PATCHES = {
-    "Ahead": (service_module, Unread),
     # A failed call makes the slave try a TLS handshake, over a real socket and with real threads.
     "speaks_tls": (connection_module, lambda *_: False),
 }

@@ -1,0 +1,292 @@
+"""A process with many simulated slaves that live through a long time: slow ones, lost connections, changed filters.
+
+The first line on standard input is the process's :class:`SoakJob` as JSON. The process answers each further line by a
+line of JSON on standard output:
+
+    | line   | answer |
+    |--------|--------|
+    | state  | how many followers have begun, and the errors that ended followers |
+    | behind FILE POSITION | how many followers have not reached this place |
+    | settle | nobody is slow, vanishes or changes a filter from now on |
+    | finish | the results of all followers, whose connections end |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from enum import Enum
+from typing import Any
+
+import grpc
+
+from bench._filters import NUMBER, definition_of
+from bench._follower import Follower, Start, WrongStream, registration
+from bench._follower_process import METHOD, serve
+from bench._line import Line
+from dumpfilter.slave.threads.connection import CHANNEL_OPTIONS
+from dumpfilter.v1 import dumpfilter_pb2 as pb
+
+_CALLS_AT_ONCE = 12
+_ROUND = 20
+"""The followers of 20 consecutive numbers have all ways of life: 4 are slow, 2 vanish, 1 changes its filter."""
+_SLOW_SECONDS = (0.2, 2.0)
+_STAY_SECONDS = (15.0, 60.0)
+_AWAY_SECONDS = (0.0, 10.0)
+_CHANGE_SECONDS = (20.0, 120.0)
+_RETRIED = frozenset(
+    {
+        grpc.StatusCode.UNAVAILABLE,
+        grpc.StatusCode.CANCELLED,
+        grpc.StatusCode.UNKNOWN,
+        grpc.StatusCode.INTERNAL,
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+        grpc.StatusCode.NOT_FOUND,
+        grpc.StatusCode.DEADLINE_EXCEEDED,
+    }
+)
+_MOST_LOST = 100
+
+
+class Life(Enum):
+    """The ways in which a simulated slave lives."""
+
+    STEADY = "steady"
+    SLOW = "slow"
+    VANISHING = "vanishing"
+    CHANGING = "changing"
+
+
+def life_of(number: int) -> Life:
+    """Return a follower's way of life."""
+    place = number % _ROUND
+    if place < 4:
+        return Life.SLOW
+    return {4: Life.VANISHING, 5: Life.VANISHING, 6: Life.CHANGING}.get(place, Life.STEADY)
+
+
+@dataclass(frozen=True)
+class SoakJob:
+    """The followers of a process. Follower k of the process has the number ``first + k``."""
+
+    address: str
+    count: int
+    first: int = 0
+    slow: int = 0
+    stuck: int = 0
+    scale: float = 1.0
+    """The factor for all times between disturbances. A short run has a smaller factor."""
+
+
+@dataclass
+class Result:
+    """One follower's result."""
+
+    number: int
+    life: str
+    error: str = ""
+    lost: list[str] = field(default_factory=list)
+    """The reasons for which calls ended, except the ones that the follower brought about."""
+    vanished: int = 0
+    pieces: list[tuple[int, tuple[str, int]]] = field(default_factory=list)
+    """Each filter's number, and the place up to which this filter chose the events. The last place is empty."""
+    place: tuple[str, int] = ("", 0)
+    digest: str = ""
+    size: int = 0
+    transactions: int = 0
+    dropped: int = 0
+    chunks: int = 0
+    marks: list[int] = field(default_factory=list)
+
+
+class _Client:
+    """One simulated slave."""
+
+    def __init__(self, job: SoakJob, number: int, places: asyncio.Semaphore, settled: asyncio.Event) -> None:
+        self._job = job
+        self._number = number
+        self._places = places
+        self._settled = settled
+        self._random = random.Random(number)
+        self.life = life_of(number)
+        self.result = Result(number, self.life.value)
+        self.follower = Follower(Start())
+        self._filter = (number + number // _ROUND) % NUMBER
+        self._changed = False
+        self._line = Line(job.address) if self.life is Life.VANISHING else None
+        self._absent = False
+        self._refusal = ""
+        """The master's answer when it did not change the filter in the running stream."""
+        self._taking = asyncio.Lock()
+
+    def _between(self, bounds: tuple[float, float]) -> float:
+        return self._random.uniform(*bounds) * self._job.scale
+
+    async def run(self) -> None:
+        """Follow the master until the task is cancelled, or until an error that no new connection can cure."""
+        address = await self._line.open() if self._line else self._job.address
+        disturber = asyncio.create_task(self._vanish()) if self._line else None
+        try:
+            while not self.result.error:
+                await self._connect_once(address)
+        finally:
+            if disturber is not None:
+                disturber.cancel()
+            if self._line is not None:
+                self._line.close()
+
+    async def _connect_once(self, address: str) -> None:
+        result = self.result
+        while self._absent:
+            await asyncio.sleep(0.05)
+        vanished = result.vanished
+        async with grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS) as channel:
+            try:
+                reason = await self._receive(channel)
+            except grpc.aio.AioRpcError as error:
+                reason = f"{error.code().name}: {error.details()}"
+                if error.code() not in _RETRIED:
+                    result.error = reason
+            except WrongStream as error:
+                result.error = f"wrong stream: {error}"
+                return
+        if vanished == result.vanished:
+            result.lost.append(reason)
+            if len(result.lost) >= _MOST_LOST:
+                result.error = f"lost {_MOST_LOST} connections, the last time: {reason}"
+            await asyncio.sleep(0.2)
+
+    async def _receive(self, channel: grpc.aio.Channel) -> str:
+        """Receive a stream until it ends, and return the reason."""
+        async with self._places:
+            answer = await self._register(channel)
+        request = self.follower.begin(answer.filter_version)
+        request.slave_id, request.other_filters_before = answer.slave_id, self._changed
+        dump = channel.unary_stream(METHOD + "Dump", request_serializer=pb.DumpRequest.SerializeToString)
+        call = dump(request)
+        changer = None
+        if self.life is Life.CHANGING:
+            changer = asyncio.create_task(self._change_filters(channel, answer.slave_id, call))
+        try:
+            async for raw in call:
+                async with self._taking:
+                    self.follower.take(raw)
+                if self.life is Life.SLOW and not self._settled.is_set():
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(self._settled.wait(), self._between(_SLOW_SECONDS))
+        except asyncio.CancelledError:
+            # The follower cancels the stream itself when the master has not changed the filter in it.
+            if not self._refusal:
+                raise
+        finally:
+            if changer is not None:
+                changer.cancel()
+        reason, self._refusal = self._refusal or "the stream ended", ""
+        return reason
+
+    async def _register(self, channel: grpc.aio.Channel) -> pb.RegisterResponse:
+        method = channel.unary_unary(
+            METHOD + "Register",
+            request_serializer=pb.RegisterRequest.SerializeToString,
+            response_deserializer=pb.RegisterResponse.FromString,
+        )
+        request = registration(self._number, definition_of(self._filter))
+        answer: pb.RegisterResponse = await method(request, timeout=60)
+        return answer
+
+    async def _vanish(self) -> None:
+        """Lose the connection again and again, in one of two ways, and come back later."""
+        assert self._line is not None
+        while True:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._settled.wait(), self._between(_STAY_SECONDS))
+                return
+            self._absent = True
+            self.result.vanished += 1
+            if self._random.random() < 0.5:
+                self._line.cut()
+            else:
+                self._line.silence()
+            await asyncio.sleep(self._between(_AWAY_SECONDS))
+            self._absent = False
+
+    async def _change_filters(self, channel: grpc.aio.Channel, slave_id: str, call: Any) -> None:
+        """Change the filter again and again, from a place that the slave's applier could have reached.
+
+        When the master does not change the filter, the follower registers again, with the new filter.
+        """
+        method = channel.unary_unary(
+            METHOD + "ChangeFilter",
+            request_serializer=pb.ChangeFilterRequest.SerializeToString,
+            response_deserializer=pb.ChangeFilterResponse.FromString,
+        )
+        while True:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._settled.wait(), self._between(_CHANGE_SECONDS))
+                return
+            follower = self.follower
+            if not follower.remembered:
+                continue
+            async with self._taking:
+                place = self._random.choice(follower.remembered)
+                follower.change_filter(place)
+                self.result.pieces.append((self._filter, (place.file, place.position)))
+                self._filter = self._random.randrange(NUMBER)
+                self._changed = True
+                request = pb.ChangeFilterRequest(slave_id=slave_id, filter=definition_of(self._filter))
+                getattr(request, "from").CopyFrom(pb.BinlogPosition(file=place.file, position=place.position))
+                try:
+                    answer = await method(request, timeout=60)
+                except grpc.aio.AioRpcError as error:
+                    self._refusal = f"ChangeFilter: {error.code().name}: {error.details()}"
+                    call.cancel()
+                    return
+                follower.await_version(answer.filter_version)
+
+    def finished(self) -> dict[str, Any]:
+        """Return the result."""
+        result, follower = self.result, self.follower
+        here = follower.resume
+        result.pieces.append((self._filter, ("", 0)))
+        result.place, result.chunks = follower.place, follower.chunks
+        result.digest, result.size = here.digest.hexdigest(), here.size
+        result.transactions, result.dropped = here.transactions, here.dropped
+        result.marks = follower.marks.tolist()
+        return asdict(result)
+
+
+class _Clients:
+    """All simulated slaves of the process."""
+
+    def __init__(self, job: SoakJob) -> None:
+        places = asyncio.Semaphore(_CALLS_AT_ONCE)
+        self._settled = asyncio.Event()
+        self._clients = [_Client(job, job.first + k, places, self._settled) for k in range(job.count)]
+        self._tasks = [asyncio.create_task(client.run()) for client in self._clients]
+
+    async def answer(self, command: str, *arguments: str) -> Any:
+        if command == "state":
+            for task in self._tasks:
+                if task.done() and not task.cancelled():
+                    task.result()
+            errors = [client.result.error for client in self._clients if client.result.error]
+            begun = sum(client.follower.chunks > 0 for client in self._clients)
+            return {"begun": begun, "ended": len(errors), "errors": errors}
+        if command == "behind":
+            place = (arguments[0], int(arguments[1]))
+            return sum(client.follower.place != place for client in self._clients)
+        if command == "settle":
+            self._settled.set()
+            return time.monotonic()
+        assert command == "finish"
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        return [client.finished() for client in self._clients]
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(lambda given: _Clients(SoakJob(**given)).answer))

@@ -1,0 +1,344 @@
+"""A thousand slaves that follow a growing binlog, five thousand that connect, and a hundred that catch up."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from bench import _filters
+from bench._common import OUT, REPOSITORY, Options, Report, binlogs, child, master, warm
+from bench._fleet import Fleet, Health, asking_for_health, fleet, percentiles
+from bench._follower import Start, registration
+from bench._follower_process import METHOD, Job
+from bench._growing import GrowingSet
+from bench._process import Usage, usage
+from bench._reference import Reference
+from dumpfilter.v1 import dumpfilter_pb2 as pb
+
+SCHEMA, TABLE = "marker", "t"
+"""The table that each commit changes. Three filters in five send it."""
+COMMITS_A_SECOND = 4.0
+_COMMITS = 80
+_WARM_UP = 8
+"""The commits before the timed ones. They compile kernels and open files."""
+_IDLE_SECONDS = 10.0
+_SETTLE_SECONDS = 3.0
+"""The time after which followers of dropped transactions have received their new position, seconds."""
+_BAD_HISTORY = 48 << 20
+"""The bytes that a slow or stuck slave still has before it when it begins, more than all buffers hold."""
+_CATCH_UP_SIZE = 256 << 20
+_CATCH_UP_SLAVES = 100
+_EXACT_EVERY = 7
+"""The slaves that keep digests while they catch up: every so many. Thus digests are taken of all kinds of filters."""
+_MANY = 5000
+_MB = 1e6
+
+
+@dataclass(frozen=True)
+class _Figures:
+    """The figures of one server that followers listen to."""
+
+    connected: float
+    """The time until all slaves had a first message, seconds."""
+    usage: Usage
+    idle: float
+    """The processor's cores that the server uses without commits."""
+    commit: float
+    """The processor time of one commit, seconds."""
+    latency: dict[int, float]
+    """The 50th, 95th, 99th and 100th percentile of the time from commit to arrival, seconds."""
+    message: int
+    """The size of a message with a commit, bytes."""
+    health: Health
+
+
+class _Growth:
+    """A growing set, and the times of its commits."""
+
+    def __init__(self, *, history: int) -> None:
+        self._directory = OUT / "followers"
+        shutil.rmtree(self._directory, ignore_errors=True)
+        self.set = GrowingSet(self._directory, history=history)
+        self.start = Start(*self.set.end, self.set.transactions)
+        self.at: dict[int, float] = {}
+
+    def commit(self) -> int:
+        """Append a marked transaction and return its number."""
+        number = len(self.set.marks)
+        self.at[number] = time.monotonic()
+        self.set.commit(SCHEMA, TABLE)
+        return number
+
+
+def _measure(
+    commit: Callable[[], int], followers: Fleet, pid: int, health: Health
+) -> tuple[float, float, Usage]:
+    """Return the idle cores, the processor time of a commit, and the use of resources."""
+    for _ in range(_WARM_UP):
+        followers.wait_until_arrived(commit(), SCHEMA, TABLE)
+    # The floor has no such client.
+    health.paused = True
+    time.sleep(_SETTLE_SECONDS)
+    before = usage(pid)
+    time.sleep(_IDLE_SECONDS)
+    idle = (usage(pid).cpu - before.cpu) / _IDLE_SECONDS
+    before, begin, mark = usage(pid), time.monotonic(), 0
+    for number in range(_COMMITS):
+        time.sleep(max(0.0, begin + number / COMMITS_A_SECOND - time.monotonic()))
+        mark = commit()
+    followers.wait_until_arrived(mark, SCHEMA, TABLE)
+    time.sleep(1.0)
+    after = usage(pid)
+    health.paused = False
+    return idle, (after.cpu - before.cpu) / _COMMITS, after
+
+
+def _latencies(results: list[dict[str, Any]], at: dict[int, float]) -> dict[int, float]:
+    waits = [
+        arrived - at[mark]
+        for result in results
+        for mark, arrived in result["arrivals"]
+        if _WARM_UP <= mark < _WARM_UP + _COMMITS
+    ]
+    return dict(percentiles(waits))
+
+
+def _follow(options: Options, tree: Path, *, bad: int = 0) -> _Figures:
+    """Return the figures of the master of a checkout. ``bad`` slaves are stuck, and as many are slow."""
+    growth = _Growth(history=_BAD_HISTORY if bad else 4 << 20)
+    reference = None if bad else Reference(growth.set.index)
+    with (
+        master(growth.set.index, "--max-dumps", str(options.followers), tree=tree) as (address, pid),
+        asking_for_health(address) as health,
+        fleet(Job(address, options.followers, start=growth.start, slow=bad, stuck=bad)) as followers,
+    ):
+        connected = followers.wait_until_begun()
+        idle, commit, used = _measure(growth.commit, followers, pid, health)
+        time.sleep(_SETTLE_SECONDS)
+        results = [result for result in followers.finish() if not result["bad"]]
+    growth.set.close()
+    _check(results, growth, reference)
+    sizes = [r["bytes"] / max(1, r["messages"]) for r in results if r["arrivals"]]
+    return _Figures(
+        connected, used, idle, commit, _latencies(results, growth.at), round(sum(sizes) / len(sizes)), health
+    )
+
+
+def _follow_bare(options: Options, size: int) -> _Figures:
+    """Return the figures of the bare server, which sends messages of ``size`` bytes."""
+    at: dict[int, float] = {}
+    with child(["-m", "bench._aio_raw"]) as server:
+        assert server.stdout is not None
+        assert server.stdin is not None
+        address = f"127.0.0.1:{server.stdout.readline().strip()}"
+        stdin = server.stdin
+
+        def commit() -> int:
+            number = len(at)
+            at[number] = time.monotonic()
+            stdin.write(f"commit MARK{number:08} {size}\n")
+            stdin.flush()
+            return number
+
+        with fleet(Job(address, options.followers, raw=True)) as followers:
+            connected = followers.wait_until_begun()
+            idle, cost, used = _measure(commit, followers, server.pid, Health())
+            results = followers.finish()
+    return _Figures(connected, used, idle, cost, _latencies(results, at), size, Health())
+
+
+def _check(results: list[dict[str, Any]], growth: _Growth, reference: Reference | None) -> None:
+    """Check that each slave received exactly the events that it should have, in order, up to the end of the set."""
+    expected = [mark.number for mark in growth.set.marks]
+    start = (growth.start.file, growth.start.position)
+    digests: dict[int, tuple[str, int, int]] = {}
+    for result in results:
+        who, number = f"follower {result['number']}", result["filter"]
+        if result["error"]:
+            raise SystemExit(f"{who}: {result['error']}")
+        if tuple(result["place"]) != growth.set.end or result["transactions"] != growth.set.transactions:
+            raise SystemExit(
+                f"{who}: reached {result['place']} and transaction {result['transactions']}, "
+                f"not {growth.set.end} and {growth.set.transactions}"
+            )
+        marks = expected if _filters.sends(number, SCHEMA, TABLE) else []
+        if result["marks"] != marks:
+            raise SystemExit(f"{who}: {len(result['marks'])} marks, not {len(marks)}")
+        if reference is None:
+            continue
+        if number not in digests:
+            digests[number] = reference.digest([(number, start), (number, growth.set.end)])
+        digest, size, sent = digests[number]
+        dropped = growth.set.transactions - growth.start.transactions - sent
+        if (result["digest"], result["size"], result["dropped"]) != (digest, size, dropped):
+            raise SystemExit(f"{who}: other events than the plain pass over the set")
+
+
+def _many(number: int) -> tuple[float, float, str, Usage, Health]:
+    """Return the times in which so many slaves connect and receive a commit, the refusal of one more, and the costs."""
+    growth = _Growth(history=1 << 20)
+    with (
+        master(growth.set.index, "--max-dumps", str(number)) as (address, pid),
+        asking_for_health(address) as health,
+        fleet(Job(address, number, start=growth.start)) as followers,
+    ):
+        connected = followers.wait_until_begun(seconds=600)
+        refusal = _refusal(address, number)
+        begin = time.monotonic()
+        followers.wait_until_arrived(growth.commit(), SCHEMA, TABLE)
+        served = time.monotonic() - begin
+        time.sleep(_SETTLE_SECONDS)
+        used = usage(pid)
+        results = followers.finish()
+    growth.set.close()
+    _check(results, growth, Reference(growth.set.index))
+    return connected, served, refusal, used, health
+
+
+def _refusal(address: str, number: int) -> str:
+    """Return the master's answer to a dump beyond its limit."""
+    with grpc.insecure_channel(address) as channel:
+        register = channel.unary_unary(
+            METHOD + "Register",
+            request_serializer=pb.RegisterRequest.SerializeToString,
+            response_deserializer=pb.RegisterResponse.FromString,
+        )
+        dump = channel.unary_stream(METHOD + "Dump", request_serializer=pb.DumpRequest.SerializeToString)
+        answer = register(registration(number, pb.FilterDefinition()))
+        request = pb.DumpRequest(slave_id=answer.slave_id)
+        getattr(request, "from").position = 4
+        try:
+            next(iter(dump(request, timeout=60)))
+        except grpc.RpcError as error:
+            return f"{error.code().name}: {error.details()}"
+    return f"slave {number + 1} was served"
+
+
+@dataclass(frozen=True)
+class _CatchUp:
+    """The figures of slaves that receive a whole set at once."""
+
+    seconds: float
+    bytes: int
+    cpu: float
+    """The server's processor time, seconds."""
+    rss: int
+    threads: int
+    digests: dict[int, str]
+    sizes: dict[str, list[int]]
+
+    @property
+    def text(self) -> str:
+        speed, cost = self.bytes / self.seconds / _MB, self.cpu / self.bytes * 1e9
+        return (
+            f"{self.seconds:7.1f} s, {speed:6.0f} MB/s, {cost:5.2f} CPU s a GB, {self.rss / _MB:5.0f} MB, "
+            f"{self.threads} threads"
+        )
+
+
+@contextmanager
+def _server(index: Path, tree: Path | None) -> Iterator[tuple[str, int]]:
+    """Run the master of a checkout, or the bare server."""
+    if tree is not None:
+        with master(index, tree=tree) as found:
+            yield found
+        return
+    with child(["-m", "bench._aio_raw"]) as server:
+        assert server.stdout is not None
+        yield f"127.0.0.1:{server.stdout.readline().strip()}", server.pid
+
+
+def _catch_up(index: Path, tree: Path | None, sizes: dict[str, list[int]]) -> _CatchUp:
+    """Return the figures of slaves that receive a whole set. Without a tree the bare server sends these ``sizes``."""
+    job = Job("", _CATCH_UP_SLAVES, once=True, raw=tree is None, sizes=sizes, exact_every=_EXACT_EVERY)
+    with _server(index, tree) as (address, pid), fleet(replace(job, address=address)) as followers:
+        before = usage(pid)
+        followers.wait_until_ended()
+        after = usage(pid)
+        results = followers.finish()
+    digests: dict[int, set[str]] = defaultdict(set)
+    for result in results:
+        if result["error"]:
+            raise SystemExit(f"slave {result['number']}: {result['error']}")
+        if result["number"] % _EXACT_EVERY == 0:
+            digests[result["filter"]].add(result["digest"])
+    assert all(len(found) == 1 for found in digests.values())
+    return _CatchUp(
+        max(r["ended"] for r in results) - min(r["begun"] for r in results),
+        sum(r["bytes"] for r in results),
+        after.cpu - before.cpu,
+        after.rss,
+        after.threads,
+        {number: found.pop() for number, found in digests.items()},
+        {str(r["filter"]): r["sizes"] for r in results},
+    )
+
+
+def _text(figures: _Figures) -> str:
+    ms = {p: value * 1e3 for p, value in figures.latency.items()}
+    return (
+        f"{figures.usage.threads:5} threads, {figures.usage.rss / _MB:5.0f} MB, idle {figures.idle:.4f} cores, "
+        f"{figures.commit:.3f} CPU s a commit, p50 {ms[50]:.0f} p95 {ms[95]:.0f} p99 {ms[99]:.0f} max {ms[100]:.0f} ms"
+        + (f", health at most {figures.health.longest * 1e3:.0f} ms" if figures.health.asked else "")
+    )
+
+
+def run(options: Options) -> bool:
+    report = Report("followers", "a thousand slaves cost little more than their messages", 0)
+    now = _follow(options, REPOSITORY)
+    found = {"this release": now, "a bare grpc.aio server": _follow_bare(options, now.message)}
+    if options.before is not None:
+        found["before"] = _follow(options, options.before)
+    found["with 20 slow and 20 stuck"] = bad = _follow(options, REPOSITORY, bad=20)
+    for name, figures in found.items():
+        report.row(f"{options.followers} follow, {name}", figures.commit, _text(figures))
+    report.target("threads", now.usage.threads, 40, at_most=True)
+    report.target("memory, MB", now.usage.rss / _MB, 300, at_most=True)
+    report.target("idle, cores", now.idle, 0.02, at_most=True)
+    report.target("CPU seconds a commit", now.commit, 0.15, at_most=True)
+    report.target("p99 latency, ms", now.latency[99] * 1e3, 250, at_most=True)
+    report.target("p99 latency beside slow and stuck slaves, ms", bad.latency[99] * 1e3, 250, at_most=True)
+    connected, served, refusal, used, health = _many(_MANY)
+    report.row(
+        f"{_MANY} connect",
+        connected,
+        f"in {connected:.1f} s, a commit arrives everywhere in {served:.2f} s; {used.threads} threads, "
+        f"{used.rss / _MB:.0f} MB",
+    )
+    report.row("one more", 0, refusal)
+    report.target("refusals of one more", float(refusal.startswith("RESOURCE_EXHAUSTED")), 1)
+    asked = [figures.health for figures in (now, bad)] + [health]
+    report.row("longest answer of the health check", max(h.longest for h in asked), _health_text(asked))
+    report.target("health checks without an answer", sum(h.failed for h in asked), 0, at_most=True)
+    _report_catch_up(report, options)
+    return report.print()
+
+
+def _health_text(asked: list[Health]) -> str:
+    longest = max(health.longest for health in asked)
+    errors = {health.error for health in asked if health.error}
+    return f"{longest * 1e3:.0f} ms of {sum(health.asked for health in asked)} {' '.join(errors)}"
+
+
+def _report_catch_up(report: Report, options: Options) -> None:
+    made = binlogs(_CATCH_UP_SIZE)
+    warm(made)
+    now = _catch_up(made.index, REPOSITORY, {})
+    bare = _catch_up(made.index, None, now.sizes)
+    name = f"{_CATCH_UP_SLAVES} catch up on {_CATCH_UP_SIZE >> 20} MiB"
+    report.row(f"{name}, this release", now.seconds, now.text)
+    report.row(f"{name}, a bare copy", bare.seconds, bare.text)
+    if options.before is not None:
+        before = _catch_up(made.index, options.before, {})
+        report.row(f"{name}, before", before.seconds, before.text)
+        if before.digests != now.digests:
+            raise SystemExit("the two releases send different events")
+    report.target("catch-up, MB/s", now.bytes / now.seconds / _MB, 2 * 133)

@@ -1,0 +1,234 @@
+"""A thousand slaves for ten minutes: slow ones, lost connections, changed filters, rotations. Nothing may leak."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import time
+from collections import Counter
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from bench import _filters
+from bench._common import OUT, Options, Report, master
+from bench._fleet import Fleet, Health, asking_for_health, fleet
+from bench._growing import GrowingSet
+from bench._process import Usage, usage
+from bench._reference import Reference
+from bench._soak_process import SoakJob
+
+_MODULE = "bench._soak_process"
+_COMMITS_A_SECOND = 4.0
+_BURST = 12
+"""The commits of a burst, which come one right after the other. One commit in 20 begins a burst."""
+_ROTATIONS = 10
+_SAMPLES = 60
+_CATCH_UP_SECONDS = 180.0
+_GONE_SECONDS = 90.0
+"""The time that the master has to notice that connections have gone silent, seconds."""
+_MB = 1e6
+_USUAL_SECONDS = 600.0
+_WARM_UP = 20
+"""The slaves that come and go before the baseline is taken. They compile kernels and start pools of threads."""
+
+
+class _Life:
+    """The life of a growing set: commits, bursts and rotations, and the samples of the master's use of resources."""
+
+    def __init__(self, growing: GrowingSet, pid: int, seconds: float) -> None:
+        self._growing = growing
+        self._pid = pid
+        self._seconds = seconds
+        self._random = random.Random(14)
+        self.samples: list[tuple[float, Usage]] = []
+        """The use of resources at each time, and the seconds since the begin."""
+
+    def run(self, followers: Fleet) -> None:
+        """Commit for the given time. Raises SystemExit when a slave ends with an error."""
+        begin = time.monotonic()
+        rotate_at = sample_at = begin
+        number = 0
+        while (now := time.monotonic()) < begin + self._seconds:
+            if now >= sample_at:
+                self.samples.append((now - begin, usage(self._pid)))
+                sample_at += self._seconds / _SAMPLES
+                errors = [error for answer in followers.ask("state") for error in answer["errors"]]
+                if errors:
+                    raise SystemExit(f"{len(errors)} slaves ended, the first one with: {errors[0]}")
+            if now >= rotate_at + self._seconds / _ROTATIONS:
+                rotate_at = now
+                self._growing.rotate()
+            for _ in range(_BURST if self._random.random() < 1 / 20 else 1):
+                self._commit()
+            number += 1
+            time.sleep(max(0.0, begin + number / _COMMITS_A_SECOND - time.monotonic()))
+
+    def _commit(self) -> None:
+        number = len(self._growing.marks)
+        self._growing.commit(
+            f"shop_{number % 20:02}", f"table_{number * 7 % 50:03}", others=self._random.randrange(5)
+        )
+
+
+def _wait_until_all_have(followers: Fleet, place: tuple[str, int]) -> float:
+    begin = time.monotonic()
+    while behind := sum(followers.ask("behind", *place)):
+        if time.monotonic() - begin > _CATCH_UP_SECONDS:
+            raise SystemExit(f"{behind} slaves have not reached {place} after {_CATCH_UP_SECONDS:.0f} s")
+        time.sleep(0.2)
+    return time.monotonic() - begin
+
+
+def _wait_until_gone(pid: int, baseline: Usage) -> Usage:
+    """Return the master's use of resources when its sockets are back at the baseline, or after a long time."""
+    begin = time.monotonic()
+    while (used := usage(pid)).sockets > baseline.sockets:
+        if time.monotonic() - begin > _GONE_SECONDS:
+            break
+        time.sleep(0.2)
+    return used
+
+
+def _check(results: list[dict[str, Any]], growing: GrowingSet) -> Counter[str]:
+    """Compare each slave with the plain pass over the finished set. Return what was checked, by way of life."""
+    reference = Reference(growing.index)
+    digest_of = cache(lambda pieces: reference.digest(list(pieces)))
+    marks_of = cache(lambda pieces: _marks(growing, pieces))
+    checked: Counter[str] = Counter()
+    for result in results:
+        who = f"{result['life']} slave {result['number']}"
+        if result["error"]:
+            raise SystemExit(f"{who}: {result['error']}")
+        *changes, (last, _) = result["pieces"]
+        pieces = ((0, ("", 0)), *((number, tuple(place)) for number, place in changes), (last, growing.end))
+        digest, size, sent = digest_of(pieces)
+        expected = {
+            "place": list(growing.end),
+            "digest": digest,
+            "size": size,
+            "transactions": growing.transactions,
+            "dropped": growing.transactions - sent,
+            "marks": marks_of(pieces),
+        }
+        for name, value in expected.items():
+            if result[name] != value:
+                found = len(result[name]) if name == "marks" else result[name]
+                wanted = len(value) if name == "marks" else value
+                raise SystemExit(f"{who}: {name} is {found}, not {wanted} ({len(changes)} changes of filter)")
+        checked[result["life"]] += 1
+        checked["vanished"] += result["vanished"]
+        checked["changes"] += len(changes)
+        checked["chunks"] += result["chunks"]
+        checked["lost"] += len(result["lost"]) if result["life"] != "vanishing" else 0
+    return checked
+
+
+def _marks(growing: GrowingSet, pieces: tuple[tuple[int, tuple[str, int]], ...]) -> list[int]:
+    """Return the marks that a slave must have, by the rules of its filters alone."""
+    found = []
+    for mark in growing.marks:
+        filters = [number for number, end in pieces[1:] if (mark.file, mark.position) < end]
+        if _filters.sends(filters[0], mark.schema, mark.table):
+            found.append(mark.number)
+    return found
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of a soak in which each slave had exactly its events, position and GTIDs."""
+
+    growing: GrowingSet
+    connected: float
+    """The time until all slaves had a first message, seconds."""
+    caught_up: float
+    """The time that the last slaves needed at the end of the disturbances, seconds."""
+    samples: list[tuple[float, Usage]]
+    """The master's use of resources during the run, with the seconds since its begin."""
+    baseline: Usage
+    """The use of resources after a few slaves had come and gone, before the run."""
+    gone: Usage
+    """The use of resources when all slaves had gone."""
+    checked: Counter[str]
+    health: Health
+
+
+def live(directory: Path, count: int, seconds: float) -> Outcome:
+    """Let slaves live for a time. Raises SystemExit when one ended with an error, or has other events than it should
+    have.
+    """
+    growing = GrowingSet(directory)
+    scale = min(1.0, seconds / _USUAL_SECONDS)
+    # A slave that comes back after it vanished needs a second place until the master has ended its old dump.
+    with (
+        master(growing.index, "--max-dumps", str(count + max(10, count // 10))) as (address, pid),
+        asking_for_health(address) as health,
+    ):
+        with fleet(SoakJob(address, _WARM_UP), module=_MODULE) as few:
+            few.wait_until_begun()
+            _wait_until_all_have(few, growing.end)
+            few.finish()
+        time.sleep(1.0)
+        baseline = usage(pid)
+        with fleet(SoakJob(address, count, scale=scale), module=_MODULE) as followers:
+            connected = followers.wait_until_begun()
+            life = _Life(growing, pid, seconds)
+            life.run(followers)
+            followers.ask("settle")
+            caught_up = _wait_until_all_have(followers, growing.end)
+            results = followers.finish()
+        gone = _wait_until_gone(pid, baseline)
+    growing.close()
+    checked = _check(results, growing)
+    return Outcome(growing, connected, caught_up, life.samples, baseline, gone, checked, health)
+
+
+def run(options: Options) -> bool:
+    directory = OUT / "soak"
+    shutil.rmtree(directory, ignore_errors=True)
+    found = live(directory, options.followers, options.seconds)
+    report = Report(
+        "soak", f"{options.followers} slaves live through {options.seconds:.0f} s of disturbances", 0
+    )
+    _describe(report, found)
+    baseline, gone, samples = found.baseline, found.gone, found.samples
+    report.target("connections that the master ended", found.checked["lost"], 0, at_most=True)
+    report.target("sockets left over", gone.sockets - baseline.sockets, 0, at_most=True)
+    # The master keeps binlog files open that it has served.
+    begun = len(found.growing.files) - 1
+    report.target("files left open beside binlogs", gone.files - baseline.files - begun, 0, at_most=True)
+    report.target("threads at the end", gone.threads, 40, at_most=True)
+    early = samples[len(samples) // 2][1].rss
+    report.target("memory at the end / after half the time", samples[-1][1].rss / early, 1.05, at_most=True)
+    report.target("health checks without an answer", found.health.failed, 0, at_most=True)
+    return report.print()
+
+
+def _describe(report: Report, found: Outcome) -> None:
+    samples, growing, health = found.samples, found.growing, found.health
+    seconds, cpu = samples[-1][0] - samples[0][0], samples[-1][1].cpu - samples[0][1].cpu
+    report.row(
+        "the set", growing.transactions, f"{growing.transactions} transactions in {len(growing.files)} files"
+    )
+    report.row(
+        "slaves with exactly their events, position and GTIDs, and disturbances",
+        found.checked["vanished"],
+        ", ".join(f"{number} {what}" for what, number in found.checked.items()),
+    )
+    report.row("the master's processor", cpu / seconds, f"{cpu / seconds:.3f} cores")
+    series = [f"{used.rss / _MB:.0f}" for _, used in samples[:: max(1, len(samples) // 30)]]
+    report.row("memory, MB", samples[-1][1].rss / _MB, " ".join(series))
+    threads = [used.threads for _, used in samples]
+    report.row("threads", max(threads), f"at most {max(threads)}")
+    report.row("connected", found.connected, f"in {found.connected:.1f} s")
+    report.row("the last ones caught up", found.caught_up, f"in {found.caught_up:.1f} s at the end")
+    report.row(
+        "longest answer of the health check", health.longest, f"{health.longest:.3f} s of {health.asked}"
+    )
+    for name, used in (("before", found.baseline), ("after", found.gone)):
+        report.row(
+            f"the master {name}",
+            used.rss / _MB,
+            f"{used.rss / _MB:.0f} MB, {used.threads} threads, {used.sockets} sockets, {used.files} other files",
+        )

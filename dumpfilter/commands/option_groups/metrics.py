@@ -1,0 +1,70 @@
+"""The options of the HTTP endpoint at which Prometheus reads a master's or slave's metrics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dumpfilter.commands.option_groups.group import OptionGroup
+
+if TYPE_CHECKING:
+    from dumpfilter.metrics.endpoint import MetricsEndpoint
+    from dumpfilter.security.tls import TlsSource
+
+PANEL = "Metrics"
+
+
+@dataclass(frozen=True)
+class MetricsOptions(OptionGroup):
+    """The address of the metrics' HTTP endpoint, and the file that tells its port."""
+
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            help="Port at which Prometheus reads metrics; 0 takes a free one. Without this option there are none.",
+            min=0,
+            max=65535,
+            rich_help_panel=PANEL,
+        ),
+    ] = None
+    metrics_address: Annotated[
+        str,
+        typer.Option(
+            help="Address of --metrics-port. For an address that other machines can reach, Prometheus needs a "
+            "certificate signed by the CA of --tls-ca.",
+            rich_help_panel=PANEL,
+        ),
+    ] = "127.0.0.1"
+    metrics_port_file: Annotated[
+        Path | None,
+        typer.Option(help="Write the port to this file once Prometheus can connect.", rich_help_panel=PANEL),
+    ] = None
+    metrics_insecure: Annotated[
+        bool,
+        typer.Option(
+            "--metrics-insecure",
+            help="Show the metrics to other machines over plain HTTP. Everybody on the network can then read the "
+            "names of slaves, channels and users.",
+            rich_help_panel=PANEL,
+        ),
+    ] = False
+
+    def metrics(self, tls: TlsSource | None) -> MetricsEndpoint | None:
+        """Return the endpoint's settings, or None without ``--metrics-port``.
+
+        ``tls`` are the settings of the process's TLS files.
+        """
+        from dumpfilter.metrics.endpoint import MetricsEndpoint
+
+        if self.metrics_port is None:
+            return None
+        return MetricsEndpoint(
+            self.metrics_address,
+            self.metrics_port,
+            port_file=self.metrics_port_file,
+            tls=tls,
+            insecure=self.metrics_insecure,
+        )

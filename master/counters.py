@@ -1,0 +1,119 @@
+"""The master's counts of what it read, sent and dropped for each slave.
+
+The counts belong to the slave, which is its user, channel and server UUID. A slave that registers again goes on with
+its counts, and a master with a state directory goes on with them after a restart.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Protocol
+
+from dumpfilter.dump import Counts
+
+MOST_REMEMBERED = 10_000
+"""The most slaves whose counts the master remembers. Beyond it the master forgets the slave not seen for longest."""
+
+
+class SlaveKey(NamedTuple):
+    """The names by which the master recognizes a slave whose counts go on."""
+
+    user: str
+    channel: str
+    uuid: str
+
+
+@dataclass
+class SlaveCounts:
+    """The counts of one slave, with what tells people which slave it is. Times are Unix times, seconds."""
+
+    key: SlaveKey
+    server_id: int = 0
+    host: str = ""
+    dumps: int = 0
+    """The number of dumps that the slave has begun."""
+    first_seen_at: float = field(default_factory=time.time)
+    last_seen_at: float = field(default_factory=time.time)
+    counts: Counts = field(default_factory=Counts)
+    is_forgotten: bool = False
+    """Whether the master has forgotten the slave for want of space."""
+
+
+class CountedSlave(Protocol):
+    """The properties of a registered slave that its counts need."""
+
+    server_id: int
+    uuid: str
+    host: str
+    channel: str
+    user: str
+    counts: Counts
+    record: SlaveCounts | None
+
+
+class CounterBook:
+    """The counts of all slaves that the master remembers. Thread-safe.
+
+    The book takes in a slave at its first dump. A client that only registers cannot push other slaves out.
+    """
+
+    def __init__(self, records: Iterable[SlaveCounts] = (), *, most: int = MOST_REMEMBERED) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        newest = sorted(records, key=_last_seen)[-most:]
+        self._records = {record.key: record for record in newest}
+        self.generation = 0
+        """A number that grows with each change, so that a saver knows whether there is something to save."""
+
+    def counts_of(self, user: str, channel: str, uuid: str) -> Counts:
+        """Return the counts with which a slave goes on that registers now. A new slave begins with zeros."""
+        with self._lock:
+            record = self._records.get(SlaveKey(user, channel, uuid))
+            return Counts() if record is None else record.counts
+
+    def begin_dump(self, slave: CountedSlave) -> None:
+        """Note that a dump for the slave begins."""
+        with self._lock:
+            record = self._record_of(slave)
+            record.dumps += 1
+            record.server_id, record.host = slave.server_id, slave.host
+            record.last_seen_at = time.time()
+            self.generation += 1
+
+    def add(self, slave: CountedSlave, counts: Counts) -> None:
+        """Add the counts of a chunk to the slave's counts."""
+        with self._lock:
+            record = slave.record
+            if record is None or record.is_forgotten:
+                record = self._record_of(slave)
+            record.counts.add(counts)
+            record.last_seen_at = time.time()
+            self.generation += 1
+
+    def records(self) -> list[SlaveCounts]:
+        """Return a copy of the counts of all slaves, the slave that was not seen for the longest time first."""
+        with self._lock:
+            copies = [replace(record, counts=replace(record.counts)) for record in self._records.values()]
+        return sorted(copies, key=_last_seen)
+
+    def _record_of(self, slave: CountedSlave) -> SlaveCounts:
+        """Return the slave's record. A slave without one gets a new record, in place of the oldest if need be."""
+        key = SlaveKey(slave.user, slave.channel, slave.uuid)
+        record = self._records.get(key)
+        if record is None:
+            record = SlaveCounts(key, slave.server_id, slave.host, counts=slave.counts)
+            if len(self._records) >= self._most:
+                oldest = min(self._records.values(), key=_last_seen)
+                oldest.is_forgotten = True
+                del self._records[oldest.key]
+            self._records[key] = record
+        # The slave may have registered before another registration of the same slave began the record.
+        slave.record, slave.counts = record, record.counts
+        return record
+
+
+def _last_seen(record: SlaveCounts) -> float:
+    return record.last_seen_at

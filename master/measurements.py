@@ -1,0 +1,121 @@
+"""The counters and latencies that a master records for its metrics while it works.
+
+The module has one object for the process, as prometheus_client has for its own metrics. So the code that records needs
+one import and one call. Everything else that the metrics show is read from the master's objects at a scrape.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import Counter
+from dataclasses import dataclass
+
+from dumpfilter.metrics.definition import histogram
+from dumpfilter.metrics.latency import DELAY_BUCKETS, WORK_BUCKETS, Latency
+
+PLAN = histogram(
+    "dumpfilter_master_plan_seconds",
+    "Time in which the master decides which events of a segment it sends, for all dumps that it decides together.",
+    WORK_BUCKETS,
+)
+ENCODE = histogram(
+    "dumpfilter_master_encode_seconds",
+    "Time in which the master reads the events of a chunk and makes its messages, once for all slaves that get them.",
+    WORK_BUCKETS,
+)
+SEND_DELAY = histogram(
+    "dumpfilter_master_send_delay_seconds",
+    "Time from the commit of a chunk's first transaction to the moment at which a dump hands the chunk to gRPC. "
+    "MySQL 8.0.1 and later tell the commit in microseconds. Of other binlogs the event's time in whole seconds counts.",
+    DELAY_BUCKETS,
+)
+
+MALFORMED_REQUEST = "malformed_request"
+REQUEST_TOO_LARGE = "request_too_large"
+REQUEST_TOO_LATE = "request_too_late"
+OUT_OF_MEMORY = "out_of_memory"
+
+REASONS = (
+    "access_denied",
+    "already_registered",
+    "binlog_corrupt",
+    "binlog_missing",
+    "binlog_replaced",
+    "binlog_truncated",
+    "binlog_unreadable",
+    "binlog_unsupported",
+    "drained",
+    "gtid_error",
+    MALFORMED_REQUEST,
+    "not_registered",
+    "old_dump_runs",
+    "option_error",
+    OUT_OF_MEMORY,
+    "overloaded",
+    "position_error",
+    "protocol_mismatch",
+    REQUEST_TOO_LARGE,
+    REQUEST_TOO_LATE,
+    "try_later",
+    "undecided_event",
+    "unregistered",
+)
+"""The reasons for failed calls that the metrics show from the start, with 0.
+
+Prometheus can only tell that a counter has grown if it has seen the counter before.
+"""
+
+
+@dataclass(frozen=True)
+class CacheState:
+    """The size of a cache, and how often the master found an entry in it."""
+
+    entries: int
+    hits: int
+    misses: int
+    bytes: int | None = None
+    """The memory of the entries. None: the cache is bounded by the number of its entries."""
+    limit_bytes: int | None = None
+
+
+class FailedCalls:
+    """The number of failed calls by reason. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._counts = Counter(dict.fromkeys(REASONS, 0))
+        self._lock = threading.Lock()
+
+    def add(self, reason: BaseException | str) -> None:
+        """Count a call that fails. The reason is an error, whose class counts, or one of ``REASONS``."""
+        name = reason if isinstance(reason, str) else reason_of(type(reason))
+        with self._lock:
+            self._counts[name] += 1
+
+    def counts(self) -> dict[str, int]:
+        """Return a copy of the counts by reason."""
+        with self._lock:
+            return dict(self._counts)
+
+
+class Measurements:
+    """All counters and latencies that the master records."""
+
+    def __init__(self) -> None:
+        self.failed_calls = FailedCalls()
+        self.plan = Latency(PLAN)
+        self.encode = Latency(ENCODE)
+        self.send_delay = Latency(SEND_DELAY)
+
+
+MEASURED = Measurements()
+"""The measurements of this process."""
+
+
+def reason_of(error: type[BaseException]) -> str:
+    """Return the reason that stands for a class of errors.
+
+    >>> reason_of(PermissionError)
+    'permission_error'
+    """
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", error.__name__).lower()

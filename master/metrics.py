@@ -1,0 +1,336 @@
+"""The metrics of a master: their definitions, and the collector that reads their values at a scrape.
+
+docs/metrics.md has the table of the definitions. ``python tools/metrics_table.py`` writes the table.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+from dumpfilter.errors import BinlogError
+from dumpfilter.master.drain import Drains
+from dumpfilter.master.lag import BinlogEnd, modified
+from dumpfilter.master.limits import Kind as CallKind
+from dumpfilter.master.limits import Places, ServerLimits
+from dumpfilter.master.measurements import (
+    ENCODE,
+    MEASURED,
+    PLAN,
+    SEND_DELAY,
+    CacheState,
+    Measurements,
+)
+from dumpfilter.master.register import Register, RegisteredSlave
+from dumpfilter.master.store import BinlogStore
+from dumpfilter.metrics.definition import Definition, Reading, counter, gauge
+from dumpfilter.metrics.latency import family_of
+
+IDLE_SHOWN_SECONDS = 24 * 3600.0
+"""The time for which the metrics show a slave whose dump has ended, seconds."""
+
+MOST_IDLE_SHOWN = 1000
+"""The most slaves without a dump that the metrics show. The slaves that ended last are shown."""
+
+LONGEST_LABEL = 64
+"""The length at which label values are cut, characters. MySQL's channel and user names are not longer."""
+
+SLAVE_LABELS = ("slave", "server_id", "channel", "user")
+
+
+@dataclass(frozen=True)
+class SlaveView:
+    """A slave as one scrape sees it."""
+
+    slave: RegisteredSlave
+    lag_bytes: int | None
+    lag_seconds: float | None
+    is_drained: bool
+
+
+def _count(name: str, help: str, read: Callable[[RegisteredSlave], float]) -> Reading[SlaveView]:
+    definition = counter(f"dumpfilter_master_{name}_total", help, SLAVE_LABELS)
+    return Reading(definition, lambda view: read(view.slave))
+
+
+PER_SLAVE: tuple[Reading[SlaveView], ...] = (
+    Reading(
+        gauge(
+            "dumpfilter_master_slave_dumping", "1 while a dump to the slave runs, otherwise 0.", SLAVE_LABELS
+        ),
+        lambda view: float(bool(view.slave.dump)),
+    ),
+    Reading(
+        gauge(
+            "dumpfilter_master_slave_drained",
+            "1 while the operator has drained the slave, otherwise 0.",
+            SLAVE_LABELS,
+        ),
+        lambda view: float(view.is_drained),
+    ),
+    Reading(
+        gauge(
+            "dumpfilter_master_slave_lag_bytes",
+            "Bytes of the binlog, later files included, that the dump to the slave has not reached.",
+            SLAVE_LABELS,
+        ),
+        lambda view: view.lag_bytes,
+    ),
+    Reading(
+        gauge(
+            "dumpfilter_master_slave_lag_seconds",
+            "Time since the server wrote the first event that the dump to the slave has not reached. It is 0 for a "
+            "slave that has everything.",
+            SLAVE_LABELS,
+        ),
+        lambda view: view.lag_seconds,
+    ),
+    Reading(
+        gauge(
+            "dumpfilter_master_slave_last_seen_timestamp_seconds",
+            "Unix time of the newest chunk or heartbeat for the slave.",
+            SLAVE_LABELS,
+        ),
+        lambda view: view.slave.last_seen_at,
+    ),
+    _count("bytes_read", "Bytes of events read for the slave.", lambda one: one.counts.bytes_read),
+    _count("bytes_sent", "Bytes of events sent to the slave.", lambda one: one.counts.bytes_sent),
+    _count(
+        "bytes_dropped",
+        "Bytes of events that the filter dropped.",
+        lambda one: max(one.counts.bytes_dropped, 0),
+    ),
+    _count("events_read", "Events read for the slave.", lambda one: one.counts.events_read),
+    _count("events_sent", "Events sent to the slave.", lambda one: one.counts.events_sent),
+    _count("events_dropped", "Events that the filter dropped.", lambda one: one.counts.events_dropped),
+    _count(
+        "events_undecided",
+        "Events sent because the master could not decide about them. The slave decides about these events.",
+        lambda one: one.counts.events_undecided,
+    ),
+    _count("transactions_read", "Transactions read for the slave.", lambda one: one.counts.transactions_read),
+    _count(
+        "transactions_dropped",
+        "Transactions of which the slave got no event.",
+        lambda one: one.counts.transactions_dropped,
+    ),
+)
+"""The metrics that each slave has."""
+
+SLAVES = gauge(
+    "dumpfilter_master_slaves",
+    "Registered slaves, by state. A slave with a running dump is dumping, any other is idle.",
+    ("state",),
+)
+CALLS = gauge(
+    "dumpfilter_master_calls",
+    "Calls under way, by kind. Dumps have the kind dump, watches of gRPC's health service the kind watch.",
+    ("kind",),
+)
+CALLS_LIMIT = gauge(
+    "dumpfilter_master_calls_limit", "The most calls of a kind that may be under way.", ("kind",)
+)
+DRAINS = gauge("dumpfilter_master_drains", "Drains in force. A drain can concern any number of slaves.")
+FAILED_CALLS = counter(
+    "dumpfilter_master_failed_calls_total",
+    "Calls that the master refused, and dumps that ended with an error, by the error's class.",
+    ("reason",),
+)
+SERVING = gauge("dumpfilter_master_serving", "1 while the gRPC server accepts calls, otherwise 0.")
+READABLE = gauge(
+    "dumpfilter_master_binlog_readable",
+    "1 if the scrape could open the newest binlog and read from it, otherwise 0.",
+)
+FILES = gauge("dumpfilter_master_binlog_files", "Files in the binlog set.")
+BYTES = gauge("dumpfilter_master_binlog_bytes", "Size of all files in the binlog set.")
+MODIFIED = gauge(
+    "dumpfilter_master_binlog_modified_timestamp_seconds", "Unix time of the last write to the newest binlog."
+)
+SCANNED_BYTES = counter(
+    "dumpfilter_master_scanned_bytes_total",
+    "Bytes of the binlog that the master has scanned. All slaves share a scan.",
+)
+SCANNED_EVENTS = counter("dumpfilter_master_scanned_events_total", "Events that the master has scanned.")
+
+_CACHE = ("cache",)
+CACHES: tuple[Reading[CacheState], ...] = (
+    Reading(
+        gauge(
+            "dumpfilter_master_cache_bytes",
+            "Memory of a cache's entries. The cache segments holds scanned parts of binlogs, and the cache chunks has "
+            "messages that slaves share. The cache steps, with decisions, is bounded by its number of entries.",
+            _CACHE,
+        ),
+        lambda cache: cache.bytes,
+    ),
+    Reading(
+        gauge(
+            "dumpfilter_master_cache_limit_bytes", "The most memory that a cache's entries may take.", _CACHE
+        ),
+        lambda cache: cache.limit_bytes,
+    ),
+    Reading(
+        gauge("dumpfilter_master_cache_entries", "Entries in a cache.", _CACHE), lambda cache: cache.entries
+    ),
+    Reading(
+        counter(
+            "dumpfilter_master_cache_hits_total", "Look-ups that found their entry in the cache.", _CACHE
+        ),
+        lambda cache: cache.hits,
+    ),
+    Reading(
+        counter(
+            "dumpfilter_master_cache_misses_total",
+            "Look-ups that did not find their entry in the cache, so that the master made the entry anew.",
+            _CACHE,
+        ),
+        lambda cache: cache.misses,
+    ),
+)
+"""The metrics that each cache has."""
+
+METRICS: tuple[Definition, ...] = (
+    SERVING,
+    READABLE,
+    FILES,
+    BYTES,
+    MODIFIED,
+    SLAVES,
+    DRAINS,
+    CALLS,
+    CALLS_LIMIT,
+    FAILED_CALLS,
+    *(each.definition for each in PER_SLAVE),
+    SEND_DELAY,
+    PLAN,
+    ENCODE,
+    *(each.definition for each in CACHES),
+    SCANNED_BYTES,
+    SCANNED_EVENTS,
+)
+"""The definitions of all metrics of a master, in the order of the documentation."""
+
+
+class MasterCollector(Collector):
+    """A collector that reads a master's metrics at a scrape.
+
+    The register's lock is held only while its list of slaves is copied. Counters are read without a lock, so that the
+    counters of one slave may differ by one chunk.
+    """
+
+    def __init__(
+        self,
+        store: BinlogStore,
+        register: Register,
+        places: Places,
+        limits: ServerLimits,
+        drains: Drains,
+        caches: Callable[[], Mapping[str, CacheState]],
+        *,
+        serving: Callable[[], bool],
+        measured: Measurements = MEASURED,
+    ) -> None:
+        self._store = store
+        self._register = register
+        self._places = places
+        self._limits = limits
+        self._drains = drains
+        self._caches = caches
+        self._serving = serving
+        self._measured = measured
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield all metrics of the master."""
+        yield SERVING.family([({}, float(self._serving()))])
+        now = time.time()
+        modified_at = self._modified()
+        yield READABLE.family([({}, float(modified_at is not None))])
+        yield MODIFIED.family([({}, modified_at)])
+        end = BinlogEnd(self._store.binlogs, now)
+        yield FILES.family([({}, end.files)])
+        yield BYTES.family([({}, end.bytes)])
+        yield from self._of_calls()
+        yield from self._of_slaves(end, now)
+        for latency in (self._measured.send_delay, self._measured.plan, self._measured.encode):
+            yield family_of(latency.definition, [({}, latency)])
+        yield from self._of_caches()
+        scanned_bytes, scanned_events = self._store.scanned
+        yield SCANNED_BYTES.family([({}, scanned_bytes)])
+        yield SCANNED_EVENTS.family([({}, scanned_events)])
+
+    def _modified(self) -> float | None:
+        """Return the time of the newest binlog's last write, or None if the binlog set cannot be read."""
+        try:
+            # The check also notices that the server has begun another file.
+            self._store.check_readable()
+            return modified(self._store.binlogs)
+        except BinlogError:
+            return None
+
+    def _of_calls(self) -> Iterator[Metric]:
+        limits = self._limits
+        most = {
+            CallKind.CALL: limits.max_calls,
+            CallKind.DUMP: limits.max_dumps,
+            CallKind.WATCH: limits.max_watches,
+        }
+        kinds = [({"kind": kind.name.lower()}, kind) for kind in most]
+        yield CALLS.family((labels, self._places.used(kind)) for labels, kind in kinds)
+        yield CALLS_LIMIT.family((labels, most[kind]) for labels, kind in kinds)
+        failed = self._measured.failed_calls.counts()
+        yield FAILED_CALLS.family(({"reason": reason}, count) for reason, count in failed.items())
+
+    def _of_slaves(self, end: BinlogEnd, now: float) -> Iterator[Metric]:
+        slaves = self._register.all()
+        dumping = sum(bool(slave.dump) for slave in slaves)
+        yield SLAVES.family(
+            [({"state": "dumping"}, dumping), ({"state": "idle"}, len(slaves) - dumping)],
+        )
+        yield DRAINS.family([({}, len(self._drains.all()))])
+        views = [(labels, self._view(slave, end)) for labels, slave in shown(slaves, now)]
+        for reading in PER_SLAVE:
+            yield reading.family(views)
+
+    def _view(self, slave: RegisteredSlave, end: BinlogEnd) -> SlaveView:
+        is_drained = self._drains.of(slave) is not None
+        if not slave.file:
+            return SlaveView(slave, None, None, is_drained)
+        place = slave.file, slave.position
+        return SlaveView(slave, end.lag_bytes(place), end.lag_seconds(place), is_drained)
+
+    def _of_caches(self) -> Iterator[Metric]:
+        found = {"segments": self._store.cache_state(), **self._caches()}
+        caches = [({"cache": name}, state) for name, state in found.items()]
+        for reading in CACHES:
+            yield reading.family(caches)
+
+
+def shown(slaves: Iterable[RegisteredSlave], now: float) -> list[tuple[Mapping[str, str], RegisteredSlave]]:
+    """Return the slaves that the metrics show, each with its labels. No two of them have equal labels.
+
+    The metrics show each slave with a running dump. A slave without a dump is shown for a day after its last dump.
+    """
+    idle = [
+        slave
+        for slave in slaves
+        if not slave.dump and slave.file and now - slave.last_seen_at < IDLE_SHOWN_SECONDS
+    ]
+    idle.sort(key=lambda slave: slave.last_seen_at)
+    found: dict[tuple[str, ...], RegisteredSlave] = {}
+    # A registration of the same slave with another secret may be idle. The dumping one comes last and stays.
+    for slave in [*idle[-MOST_IDLE_SHOWN:], *(slave for slave in slaves if slave.dump)]:
+        found[_label_values(slave)] = slave
+    return [(dict(zip(SLAVE_LABELS, values, strict=True)), slave) for values, slave in found.items()]
+
+
+def _label_values(slave: RegisteredSlave) -> tuple[str, ...]:
+    return (
+        slave.uuid,
+        str(slave.server_id),
+        slave.channel[:LONGEST_LABEL],
+        slave.user[:LONGEST_LABEL],
+    )

@@ -1,0 +1,24 @@
+"""Pools of threads that exist from the beginning, so that work never waits for a thread that cannot start."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+from dumpfilter.master.limits import Overloaded
+
+
+def started_pool(threads: int, name: str) -> ThreadPoolExecutor:
+    """Return a pool with running threads. Raises Overloaded when the system gives the process no more threads."""
+    pool = ThreadPoolExecutor(threads, name)
+    # The pool starts a thread when a task finds no idle one. The tasks wait for each other, so each gets its own.
+    all_there = threading.Barrier(threads + 1)
+    try:
+        for _ in range(threads):
+            pool.submit(all_there.wait)
+    except RuntimeError:
+        all_there.abort()
+        pool.shutdown(cancel_futures=True)
+        raise Overloaded("the system gives the master no more threads; raise the limit (ulimit -u)") from None
+    all_there.wait()
+    return pool

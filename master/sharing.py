@@ -1,0 +1,379 @@
+"""The reading of one binlog set for many dumps at once.
+
+Dumps are coroutines of one asyncio loop. Scanning, deciding and reading take place in a few threads. A dump asks for
+the step from its place. Dumps that ask at the same place share one step, and the messages of the step's chunks are made
+once. Places that wait at the end of the binlog are planned together when the binlog grows.
+
+What was made is kept in two caches with a limit. A slow slave keeps none of it in memory: the slave's dump holds its
+place, from which the step can be made again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+from weakref import WeakValueDictionary
+
+from dumpfilter.dump.many import plan_many
+from dumpfilter.master.advance import DumpPlace, First, Step, step_from
+from dumpfilter.master.chunks import PlacedPlan
+from dumpfilter.master.indexed_file import IndexedFile
+from dumpfilter.master.measurements import MEASURED, CacheState
+from dumpfilter.master.pools import started_pool
+from dumpfilter.master.recent_cache import RecentCache
+from dumpfilter.master.store import BinlogStore
+
+T = TypeVar("T")
+
+MESSAGE_CACHE_BYTES = 48 << 20
+"""The limit on the memory of messages that are kept for slower dumps, bytes."""
+
+_STEPS_KEPT = 512
+"""The largest number of steps that are kept for slower dumps."""
+
+_LARGEST_KEPT = MESSAGE_CACHE_BYTES // 4
+"""The size above which messages are not kept, bytes. One event of 1 GiB would push all others out."""
+
+_SMALL = 64 << 10
+"""The size of events up to which a chunk's messages are made together with the plan, bytes."""
+
+_WORKERS = 4
+"""The threads that scan, decide and read. Two are enough for two processors; the others wait for the disk."""
+
+_SERVANTS = 8
+"""The threads for calls besides dumps. A call may wait a second for its turn to have a password checked."""
+
+_ANSWERED_IN_A_TURN = 128
+"""The most dumps that go on in one turn of the loop. A turn with thousands would keep health checks waiting."""
+
+_PLANNED_AT_ONCE = 2
+"""The most groups of places that are planned at the same time."""
+
+
+_Found = Step | Exception | None
+"""The answer to a request: the step, the error that stops the dump, or None without a step."""
+
+
+class Signal(Protocol):
+    """The means to wake one dump that waits, from any thread."""
+
+    def set(self) -> None:
+        """Make the dump's present or next wait return at once."""
+
+
+class Reader(Protocol):
+    """The reading for dumps. Each method waits without blocking other dumps."""
+
+    store: BinlogStore
+
+    def signal(self) -> Signal:
+        """Return the signal of a new dump."""
+
+    def known(self, place: DumpPlace) -> DumpPlace:
+        """Return the place at which other dumps with an equal future stand, or ``place`` if there is none."""
+
+    async def call(self, function: Callable[[], T]) -> T:
+        """Call a function that reads the binlog for a dump, and return its result."""
+
+    async def serve(self, function: Callable[[], T]) -> T:
+        """Call a function for another request than a dump, and return its result. No dump waits for the function."""
+
+    async def step(self, place: DumpPlace, seconds: float, signal: Signal) -> Step | None:
+        """Return the step from a place.
+
+        Return None when the binlog has had nothing more for ``seconds``, or when ``signal`` is set. With 0 the method
+        does not wait for growth. Raises DumpfilterError.
+        """
+
+    async def messages(self, piece: PlacedPlan, chunk_size: int) -> Sequence[bytes]:
+        """Return the messages of a step's chunk. Raises BinlogError."""
+
+
+class LoopSignal:
+    """The signal of one dump in an asyncio loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.is_set = False
+        self.waiting: asyncio.Future[_Found] | None = None
+
+    def set(self) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._set)
+        except RuntimeError:
+            # The loop has ended, and all dumps with it.
+            return
+
+    def _set(self) -> None:
+        self.is_set = True
+        _settle(self.waiting, None)
+
+
+@dataclass(eq=False)
+class _Request:
+    """A place whose step is wanted, with those who wait for the step."""
+
+    place: DumpPlace
+    patient: set[asyncio.Future[_Found]] = field(default_factory=set)
+    """The dumps that wait for growth if there is no step at present."""
+    impatient: set[asyncio.Future[_Found]] = field(default_factory=set)
+    """The dumps that end at the end of the binlog."""
+
+    @property
+    def is_wanted(self) -> bool:
+        return bool(self.patient or self.impatient)
+
+
+class SharedReader:
+    """The reader of all dumps of one master. All methods but :meth:`close` belong to the asyncio loop's thread."""
+
+    def __init__(self, store: BinlogStore, loop: asyncio.AbstractEventLoop) -> None:
+        self.store = store
+        self._loop = loop
+        self._workers = started_pool(_WORKERS, "dump-work")
+        self._servants = started_pool(_SERVANTS, "grpc-call")
+        self._places: WeakValueDictionary[Hashable, DumpPlace] = WeakValueDictionary()
+        self._steps: RecentCache[DumpPlace, Step] = RecentCache(_STEPS_KEPT, lambda step: 1)
+        self._messages: RecentCache[PlacedPlan, tuple[bytes, ...]] = RecentCache(
+            MESSAGE_CACHE_BYTES, lambda messages: sum(map(len, messages)), largest=_LARGEST_KEPT
+        )
+        self._making: dict[PlacedPlan, asyncio.Future[Sequence[bytes]]] = {}
+        self._requests: dict[DumpPlace, _Request] = {}
+        """All requests without an answer."""
+        self._queue: deque[_Request] = deque()
+        """The requests to be planned. The workers take requests from it, too."""
+        self._queue_lock = threading.Lock()
+        self._planning = 0
+        self._waiting: dict[_Request, None] = {}
+        """The requests whose places are at the end of the binlog."""
+        self._answers: deque[tuple[asyncio.Future[_Found], _Found]] = deque()
+        """The dumps that must still be given their steps."""
+        self._answering = False
+        self.joined = 0
+        """The number of dumps that joined others in waiting for a step, which was then made once."""
+        store.watcher.listener = self._grown
+        store.on_forgotten = lambda files: self._later(lambda: self._forget_files(files))
+
+    def caches(self) -> dict[str, CacheState]:
+        """Return the state of the caches, by name. Any thread may ask."""
+        steps, messages = self._steps, self._messages
+        return {
+            "steps": CacheState(len(steps), steps.hits + self.joined, steps.misses - self.joined),
+            "chunks": CacheState(
+                len(messages), messages.hits, messages.misses, messages.size, messages.limit
+            ),
+        }
+
+    def close(self) -> None:
+        """End the threads."""
+        for pool in (self._workers, self._servants):
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def signal(self) -> LoopSignal:
+        return LoopSignal(self._loop)
+
+    def known(self, place: DumpPlace) -> DumpPlace:
+        key = place.key
+        return place if key is None else self._places.setdefault(key, place)
+
+    async def call(self, function: Callable[[], T]) -> T:
+        return await self._loop.run_in_executor(self._workers, function)
+
+    async def serve(self, function: Callable[[], T]) -> T:
+        return await self._loop.run_in_executor(self._servants, function)
+
+    async def step(self, place: DumpPlace, seconds: float, signal: Signal) -> Step | None:
+        assert isinstance(signal, LoopSignal)
+        step = self._steps.get(place)
+        if step is not None:
+            return step
+        if signal.is_set:
+            signal.is_set = False
+            return None
+        answer: asyncio.Future[_Found] = self._loop.create_future()
+        request = self._request(place)
+        timer = None
+        if seconds > 0:
+            request.patient.add(answer)
+            timer = self._loop.call_later(seconds, _settle, answer, None)
+        else:
+            request.impatient.add(answer)
+            if request in self._waiting:
+                _settle(answer, None)
+        signal.waiting = answer
+        try:
+            found = await answer
+        finally:
+            signal.waiting = None
+            signal.is_set = False
+            if timer is not None:
+                timer.cancel()
+            request.patient.discard(answer)
+            request.impatient.discard(answer)
+            if not request.is_wanted:
+                self._forget(request)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def _request(self, place: DumpPlace) -> _Request:
+        request = self._requests.get(place)
+        if request is None:
+            request = self._requests[place] = _Request(place)
+            self._enqueue([request])
+        else:
+            self.joined += 1
+        return request
+
+    def _forget(self, request: _Request) -> None:
+        """Forget a request that nobody waits for. One that is being planned is forgotten with its answer."""
+        if request in self._waiting:
+            del self._waiting[request]
+            del self._requests[request.place]
+            self.store.watcher.watch(bool(self._waiting))
+
+    def _enqueue(self, requests: Sequence[_Request]) -> None:
+        with self._queue_lock:
+            self._queue.extend(requests)
+        self._begin_planning()
+
+    def _begin_planning(self) -> None:
+        while self._queue and self._planning < _PLANNED_AT_ONCE:
+            self._planning += 1
+            try:
+                self._workers.submit(self._plan)
+            except RuntimeError:
+                # The master stops.
+                self._planning -= 1
+                return
+
+    def _plan(self) -> None:
+        """Plan a group of requests whose places lie in one segment. Runs in a worker."""
+        generation = self.store.watcher.generation
+        group, firsts = self._group()
+        answers = [(request, self._found(request.place, firsts.get(request))) for request in group]
+        self._later(lambda: self._planned(answers, generation))
+
+    def _found(self, place: DumpPlace, first: First | None) -> _Found:
+        try:
+            step = step_from(self.store, place, first)
+            if step is not None:
+                self._make_small(step)
+            return step
+        except Exception as error:
+            # The dumps that wait for the step raise the error, even one that nobody foresaw.
+            return error
+
+    def _later(self, function: Callable[[], None]) -> None:
+        try:
+            self._loop.call_soon_threadsafe(function)
+        except RuntimeError:
+            return
+
+    def _group(self) -> tuple[list[_Request], dict[_Request, First]]:
+        """Take the next request from the queue, with all others in the same segment, and plan them together."""
+        with self._queue_lock:
+            if not self._queue:
+                return [], {}
+            group = [self._queue.popleft()]
+        source, position = group[0].place.source, group[0].place.position
+        try:
+            segment = self.store.segment_of(source, position)
+            if segment is None:
+                return group, {}
+            with self._queue_lock:
+                others = [
+                    each
+                    for each in self._queue
+                    if each.place.source is source and segment.start <= each.place.position < segment.end
+                ]
+                for each in others:
+                    self._queue.remove(each)
+            group += others
+            threads = [each.place.thread.fork() for each in group]
+            with MEASURED.plan.measured():
+                plans = plan_many(threads, segment)
+        except Exception:
+            # Planning one by one finds out whose plan fails.
+            return group, {}
+        firsts = zip(group, ((segment, *each) for each in zip(threads, plans, strict=True)), strict=True)
+        return group, dict(firsts)
+
+    def _make_small(self, step: Step) -> None:
+        """Make the messages of a step's first chunk, if the chunk is small. The dumps need not ask for it then."""
+        piece = step.pieces[0]
+        if isinstance(piece, PlacedPlan) and piece.plan.size <= _SMALL:
+            self._make(piece, _SMALL)
+
+    def _make(self, piece: PlacedPlan, chunk_size: int) -> tuple[bytes, ...]:
+        with MEASURED.encode.measured():
+            messages = tuple(piece.messages(chunk_size))
+        self._messages.add(piece, messages)
+        return messages
+
+    def _planned(self, answers: Sequence[tuple[_Request, _Found]], generation: int) -> None:
+        self._planning -= 1
+        again = []
+        for request, found in answers:
+            place = request.place
+            if found is None:
+                for one in request.impatient:
+                    _settle(one, None)
+                if not request.is_wanted:
+                    del self._requests[place]
+                elif generation != self.store.watcher.generation:
+                    again.append(request)
+                else:
+                    self._waiting[request] = None
+                continue
+            del self._requests[place]
+            if isinstance(found, Step):
+                found.after = self.known(found.after)
+                self._steps.add(place, found)
+            self._answers.extend((one, found) for one in (*request.patient, *request.impatient))
+        self.store.watcher.watch(bool(self._waiting))
+        self._enqueue(again)
+        if not self._answering:
+            self._answer_some()
+
+    def _answer_some(self) -> None:
+        """Answer some dumps now, and the others in later turns of the loop, so that other calls come between."""
+        for _ in range(min(_ANSWERED_IN_A_TURN, len(self._answers))):
+            _settle(*self._answers.popleft())
+        self._answering = bool(self._answers)
+        if self._answering:
+            self._loop.call_soon(self._answer_some)
+
+    def _grown(self) -> None:
+        self._later(self._plan_waiting)
+
+    def _plan_waiting(self) -> None:
+        waiting, self._waiting = list(self._waiting), {}
+        self._enqueue(waiting)
+
+    def _forget_files(self, files: Sequence[IndexedFile]) -> None:
+        """Remove what the caches hold of files. A purged file frees its disk space when nobody has the file open."""
+        gone = set(files)
+        self._steps.remove_if(lambda place: place.source in gone)
+        self._messages.remove_if(lambda piece: piece.source in gone)
+
+    async def messages(self, piece: PlacedPlan, chunk_size: int) -> Sequence[bytes]:
+        kept = self._messages.get(piece)
+        if kept is not None:
+            return kept
+        making = self._making.get(piece)
+        if making is None:
+            making = self._loop.run_in_executor(self._workers, lambda: self._make(piece, chunk_size))
+            self._making[piece] = making
+            making.add_done_callback(lambda _: self._making.pop(piece, None))
+        # Another dump may wait for the same messages when this dump is cancelled.
+        return await asyncio.shield(making)
+
+
+def _settle(answer: asyncio.Future[_Found] | None, found: _Found) -> None:
+    if answer is not None and not answer.done():
+        answer.set_result(found)

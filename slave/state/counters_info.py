@@ -1,0 +1,170 @@
+"""The state file ``counters.info``: what a channel has counted since its first start.
+
+The counts outlive the channel's threads, its connections and the slave's process. Nothing depends on them. Therefore a
+damaged file is set aside with a warning, and the channel counts from zero.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from pathlib import Path
+
+import structlog
+from pydantic import Field, NonNegativeInt
+
+from dumpfilter.errors import OutputError, StateCorrupt
+from dumpfilter.filter.hits import Hits
+from dumpfilter.slave.state import durable, state_file
+from dumpfilter.v1 import dumpfilter_pb2 as pb
+
+log = structlog.get_logger("dumpfilter.slave")
+
+NAME = "counters.info"
+
+_LONGEST_ERROR = 2000
+"""The length at which the text of an error is cut, characters."""
+
+
+class CountersInfo(state_file.State):
+    """The content of ``counters.info``. Times are Unix times in seconds, 0 for never."""
+
+    since: float = 0.0
+    """The time at which the channel began to count."""
+    connections: NonNegativeInt = 0
+    heartbeats: NonNegativeInt = 0
+    chunks: NonNegativeInt = 0
+    bytes_received: NonNegativeInt = 0
+    """The size of all received events, bytes. Events that the slave had to receive twice count twice."""
+    counts: dict[str, NonNegativeInt] = Field(default_factory=dict)
+    """The numbers of events and bytes that the master says it has read, sent and dropped for the channel.
+
+    The keys are the names of the members of the protobuf message ``Counts``.
+    """
+    hits: dict[str, NonNegativeInt] = Field(default_factory=dict)
+    """The number of hits of rules of each kind, by the kind's option."""
+    io_errors: NonNegativeInt = 0
+    """The number of lost connections, failed attempts to connect, and errors that ended the I/O thread."""
+    sql_errors: NonNegativeInt = 0
+    """The number of errors that ended the SQL thread."""
+    last_io_error: str = ""
+    last_io_error_at: float = 0.0
+    last_sql_error: str = ""
+    last_sql_error_at: float = 0.0
+
+
+class ChannelCounters:
+    """The counts of one channel. Any thread can add to them, and :meth:`save` writes them to ``counters.info``."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / NAME
+        self._lock = threading.Lock()
+        self._saving = threading.Lock()
+        self._failing = False
+        info = _load(self._path)
+        self._values = info.model_dump() if info is not None else CountersInfo(since=time.time()).model_dump()
+        self._values["counts"] = {field.name: 0 for field in pb.Counts.DESCRIPTOR.fields} | self._values[
+            "counts"
+        ]
+        self._is_changed = False
+
+    @property
+    def info(self) -> CountersInfo:
+        """The counts at present."""
+        with self._lock:
+            values = self._values
+            return CountersInfo(**values | {"counts": dict(values["counts"]), "hits": dict(values["hits"])})
+
+    def count_chunk(self, chunk: pb.Chunk) -> None:
+        """Add one received message of the master's stream."""
+        with self._lock:
+            self._add("chunks", 1)
+            self._add("heartbeats", int(chunk.heartbeat))
+            self._add("bytes_received", len(chunk.events))
+            counts = self._values["counts"]
+            for name in counts:
+                counts[name] += getattr(chunk.counts, name, 0)
+
+    def count_connection(self) -> None:
+        """Add one connection with a stream of events."""
+        with self._lock:
+            self._add("connections", 1)
+
+    def count_hits(self, hits: Hits) -> None:
+        """Add hits of filter rules."""
+        with self._lock:
+            known = self._values["hits"]
+            for kind, count in hits.items():
+                known[kind.option] = known.get(kind.option, 0) + count
+            self._is_changed = True
+
+    def count_io_error(self, text: str) -> None:
+        """Add an error of the I/O thread, which may have ended the thread or only a connection."""
+        self._count_error("io", text)
+
+    def count_sql_error(self, text: str) -> None:
+        """Add an error that ended the SQL thread."""
+        self._count_error("sql", text)
+
+    def _count_error(self, thread: str, text: str) -> None:
+        with self._lock:
+            self._add(f"{thread}_errors", 1)
+            self._values[f"last_{thread}_error"] = _utf8(text[:_LONGEST_ERROR])
+            self._values[f"last_{thread}_error_at"] = time.time()
+
+    def _add(self, name: str, number: int) -> None:
+        self._values[name] += number
+        self._is_changed = True
+
+    def save(self) -> None:
+        """Write the counts to ``counters.info`` if they have changed. A failure is an event of the log, once."""
+        with self._saving:
+            with self._lock:
+                if not self._is_changed:
+                    return
+                self._is_changed = False
+            try:
+                state_file.save(self._path, NAME, self.info, synced=True)
+            except OutputError as error:
+                self._is_changed = True
+                if not self._failing:
+                    log.error(
+                        "counters not saved",
+                        reason=str(error),
+                        hint="the slave goes on, and tries again; a restart would lose the counts since the last save",
+                    )
+                self._failing = True
+            else:
+                self._failing = False
+
+    def remove(self) -> None:
+        """Remove the file, because the channel is removed. Raises OutputError."""
+        with self._saving, self._lock:
+            self._is_changed = False
+            durable.remove(self._path)
+
+
+def load(directory: Path) -> CountersInfo | None:
+    """Read ``counters.info`` in a channel's directory. Return None without the file. Raises StateCorrupt."""
+    return state_file.load(directory / NAME, NAME, CountersInfo)
+
+
+def _load(path: Path) -> CountersInfo | None:
+    try:
+        return load(path.parent)
+    except StateCorrupt as error:
+        aside = path.with_name(f"{NAME}.unusable")
+        with contextlib.suppress(OSError):
+            path.replace(aside)
+        log.warning(
+            "counters cannot be used",
+            file=str(path),
+            reason=str(error).removeprefix(f"{path}: ").partition(";")[0],
+            hint=f"the channel counts from zero; the file is kept as {aside.name}",
+        )
+        return None
+
+
+def _utf8(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")

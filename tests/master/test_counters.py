@@ -1,0 +1,120 @@
+"""The counts of slaves: they outlive registrations, and are bounded."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+from types import SimpleNamespace
+
+import grpc
+import pytest
+
+from dumpfilter.dump import Counts
+from dumpfilter.master.console import MasterConsole
+from dumpfilter.master.counters import CounterBook, SlaveCounts, SlaveKey
+from dumpfilter.master.server import MasterServer
+from dumpfilter.v1 import dumpfilter_pb2 as pb
+from tests.master.client import Client
+
+SOME = Counts(events_read=10, events_sent=7, events_dropped=3, bytes_read=1000)
+
+
+def registered(book: CounterBook, name: str, **more: object) -> SimpleNamespace:
+    values: dict[str, object] = {"user": "u", "channel": "", "uuid": name, "server_id": 7, "host": "h"} | more
+    key = [str(values[each]) for each in ("user", "channel", "uuid")]
+    return SimpleNamespace(**values, counts=book.counts_of(*key), record=None)
+
+
+def test_a_slave_goes_on_with_its_counts() -> None:
+    book = CounterBook()
+    first = registered(book, "a")
+    book.begin_dump(first)
+    book.add(first, SOME)
+    second = registered(book, "a", server_id=8)
+    book.begin_dump(second)
+    book.add(second, SOME)
+    assert second.counts.events_read == 20
+    (record,) = book.records()
+    assert (record.counts, record.dumps, record.server_id) == (second.counts, 2, 8)
+    assert record.counts is not second.counts
+
+
+@pytest.mark.parametrize(
+    "other", [{"user": "v"}, {"channel": "c"}, {"uuid": "b"}], ids=lambda one: next(iter(one))
+)
+def test_counts_belong_to_user_channel_and_uuid(other: dict[str, str]) -> None:
+    book = CounterBook()
+    book.add(registered(book, "a"), SOME)
+    assert registered(book, other.get("uuid", "a"), **other).counts == Counts()
+
+
+def test_two_registrations_before_the_first_dump_count_together() -> None:
+    book = CounterBook()
+    slaves = [registered(book, "a") for _ in range(2)]
+    for slave in slaves:
+        book.begin_dump(slave)
+        book.add(slave, SOME)
+    assert book.records()[0].counts.events_read == 20
+
+
+def test_a_registration_alone_is_not_remembered() -> None:
+    book = CounterBook()
+    for name in "abc":
+        registered(book, name)
+    assert not book.records()
+    assert book.generation == 0
+
+
+def test_the_slave_not_seen_for_longest_is_forgotten() -> None:
+    book = CounterBook(most=2)
+    slaves = {name: registered(book, name) for name in "abc"}
+    for name in "abac":
+        book.add(slaves[name], SOME)
+    assert [record.key.uuid for record in book.records()] == ["a", "c"]
+    # A forgotten slave that is still dumping comes back with its counts.
+    book.add(slaves["b"], SOME)
+    assert [record.counts.events_read for record in book.records()] == [10, 20]
+
+
+def test_loaded_counts_go_on() -> None:
+    old = [
+        SlaveCounts(
+            SlaveKey("u", "", name), counts=replace(SOME), last_seen_at=float(seen), first_seen_at=1.0
+        )
+        for name, seen in (("a", 3), ("b", 1), ("c", 2))
+    ]
+    book = CounterBook(old, most=2)
+    assert [record.key.uuid for record in book.records()] == ["c", "a"]
+    assert registered(book, "a").counts == SOME
+    book.add(registered(book, "a"), SOME)
+    assert book.records()[-1].first_seen_at == 1.0
+
+
+def test_counts_outlive_a_connection(server: MasterServer, client: Client) -> None:
+    own, secret = str(uuid.uuid4()), bytes(range(32))
+
+    def dump() -> pb.Counts:
+        slave_id = client.register(uuid=own, secret=secret, options=["--replicate-ignore-db=hr"]).slave_id
+        list(client.dump(slave_id))
+        counts = client.listed(slave_id).counts
+        client.stub.Unregister(pb.UnregisterRequest(slave_id=slave_id))
+        return counts
+
+    first, second = dump(), dump()
+    assert first.events_dropped
+    for field in pb.Counts.DESCRIPTOR.fields:
+        assert getattr(second, field.name) == 2 * getattr(first, field.name)
+    table = MasterConsole(server.service).table("dumpfilter", "slave_counters")
+    assert table is not None
+    (row,) = [dict(zip((column.name for column in table.columns), row, strict=True)) for row in table.rows]
+    assert (row["uuid"], row["dumps"], row["events_dropped"]) == (own, 2, second.events_dropped)
+
+
+def test_another_secret_is_the_same_slave(client: Client) -> None:
+    """A slave that lost its relay directory keeps its uuid only if somebody restores it, and then goes on."""
+    own = str(uuid.uuid4())
+    list(client.dump(client.register(uuid=own, secret=bytes(32)).slave_id))
+    other = client.register(uuid=own, secret=bytes(range(32)))
+    assert client.listed(other.slave_id).counts.events_read
+    with pytest.raises(grpc.RpcError):
+        client.listed("guess")

@@ -1,0 +1,257 @@
+"""Drains: which slaves they concern, how dumps end, and what a slave and a client of the console see."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from dumpfilter.errors import OptionError
+from dumpfilter.master import drain as drain_module
+from dumpfilter.master.console import MasterConsole
+from dumpfilter.master.drain import Applicant, Drained, Drains, Kind, Slaves
+from dumpfilter.master.health import PROCESS
+from dumpfilter.master.server import MasterServer
+from dumpfilter.sql.parser import parse_statement
+from dumpfilter.sql.result import Result
+from dumpfilter.sql.server_errors import SqlError
+from dumpfilter.v1 import dumpfilter_pb2 as pb
+from tests.master.client import Client
+
+UUID = "5a8b8d0a-e543-11f1-9c8d-02fc00000007"
+
+
+def slave(**more: object) -> Applicant:
+    values: dict[str, object] = {
+        "server_id": 7,
+        "uuid": UUID,
+        "user": "repl",
+        "host": "Db7.example",
+        "peer": "ipv4:10.0.0.7:40000",
+        "channel": "m1",
+    }
+    return Applicant(**(values | more))  # type: ignore[arg-type]
+
+
+CHOICES = {
+    "all": Slaves(),
+    "server id": Slaves.of(Kind.SERVER_ID, 7),
+    "uuid": Slaves.of(Kind.UUID, UUID.upper()),
+    "user": Slaves.of(Kind.USER, "repl"),
+    "address": Slaves.of(Kind.HOST, "10.0.0.7"),
+    "reported host": Slaves.of(Kind.HOST, "DB7.EXAMPLE"),
+    "channel": Slaves(channel="m1"),
+    "server id on a channel": Slaves.of(Kind.SERVER_ID, 7, "m1"),
+}
+
+OTHERS = {
+    "server id": slave(server_id=70),
+    "uuid": slave(uuid=UUID[:-1] + "8"),
+    "user": slave(user="Repl"),
+    "address": slave(peer="ipv4:10.0.0.70:40000"),
+    "reported host": slave(host="db70.example"),
+    "channel": slave(channel="m2"),
+    "server id on a channel": slave(channel=""),
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_a_drain_concerns_its_slaves_alone(name: str) -> None:
+    drains = Drains()
+    drains.check(slave())
+    drain = drains.drain(CHOICES[name], "maintenance")
+    assert drain.concerns(slave())
+    with pytest.raises(Drained, match=r"drained: .*maintenance.*UNDRAIN"):
+        drains.check(slave())
+    if name in OTHERS:
+        assert not drain.concerns(OTHERS[name])
+        drains.check(OTHERS[name])
+    assert drains.undrain(CHOICES[name])
+    assert not drains.undrain(CHOICES[name])
+    drains.check(slave())
+
+
+def test_an_ipv6_host_has_many_spellings() -> None:
+    drains = Drains()
+    drains.drain(Slaves.of(Kind.HOST, "[2001:DB8::0:1]"))
+    with pytest.raises(Drained):
+        drains.check(slave(peer="ipv6:%5B2001:db8::1%5D:40000"))
+
+
+def test_a_second_drain_changes_the_reason_and_keeps_the_time() -> None:
+    drains = Drains()
+    first = drains.drain(Slaves(), "a")
+    second = drains.drain(Slaves(), "b\x1b[2J")
+    assert second.since == first.since
+    assert drains.all() == [second]
+    assert drains.is_all
+    assert "\x1b" not in str(second.error())
+    assert drains.undrain_all() == 1
+    assert not drains.is_all
+
+
+def test_drains_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drain_module, "MOST_DRAINS", 2)
+    drains = Drains()
+    for server_id in (1, 2):
+        drains.drain(Slaves.of(Kind.SERVER_ID, server_id))
+    with pytest.raises(OptionError, match="2 drains are in force"):
+        drains.drain(Slaves.of(Kind.SERVER_ID, 3))
+    drains.drain(Slaves.of(Kind.SERVER_ID, 2), "another reason")
+
+
+def test_listeners_hear_each_change() -> None:
+    drains, heard = Drains(), []
+    drains.on_change.append(lambda: heard.append(len(drains.all())))
+    drains.drain(Slaves())
+    drains.undrain(Slaves())
+    drains.undrain_all()
+    assert heard == [1, 0]
+
+
+@pytest.fixture
+def ask(server: MasterServer) -> Callable[[str], Result]:
+    """Return a function that runs a statement on the master's console."""
+    console = MasterConsole(server.service)
+    return lambda statement: console.execute(parse_statement(statement))
+
+
+def follow(client: Client, **more: object) -> tuple[Iterator[pb.Chunk], pb.RegisterResponse]:
+    """Register a slave and begin a dump. Return the dump after its first chunk, and the registration."""
+    answer = client.register(**more)  # type: ignore[arg-type]
+    stream = client.dump(answer.slave_id, once=False, heartbeat_period_ms=50)
+    next(stream)
+    return stream, answer
+
+
+def rest_of(stream: Iterator[pb.Chunk]) -> tuple[list[pb.Chunk], grpc.RpcError]:
+    chunks: list[pb.Chunk] = []
+    with pytest.raises(grpc.RpcError) as caught:
+        chunks.extend(stream)
+    return chunks, caught.value
+
+
+def health(client: Client, service: str = "") -> int:
+    stub = health_pb2_grpc.HealthStub(client.channel)
+    return int(stub.Check(health_pb2.HealthCheckRequest(service=service)).status)
+
+
+def test_a_drained_slave_ends_and_stays_away_until_undrain(
+    client: Client, ask: Callable[[str], Result]
+) -> None:
+    own, secret = str(uuid.uuid4()), bytes(range(32))
+    stream, answer = follow(client, server_id=101, uuid=own, secret=secret)
+    other, _ = follow(client, server_id=102)
+    result = ask("DRAIN REPLICA 101 REASON 'moves to db2 until noon'")
+    assert result.affected == 1
+    _, error = rest_of(stream)
+    assert error.code() is grpc.StatusCode.UNAVAILABLE
+    assert "drained" in error.details()
+    assert "server id 101" in error.details()
+    assert "moves to db2 until noon" in error.details()
+    with pytest.raises(grpc.RpcError, match="drained") as caught:
+        client.register(server_id=101, uuid=own, secret=secret)
+    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+    with pytest.raises(grpc.RpcError, match="drained") as caught:
+        list(client.dump(answer.slave_id))
+    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+    # Others are served, and the registration before the drain is not forgotten.
+    next(other)
+    assert health(client) == health_pb2.HealthCheckResponse.SERVING
+    ask("UNDRAIN REPLICA 101")
+    assert list(client.dump(answer.slave_id))[-1].end_of_log
+
+
+@pytest.mark.parametrize("chunk_size", [1, 500, 5000])
+def test_a_drained_dump_ends_between_two_transactions(
+    server: MasterServer, client: Client, ask: Callable[[str], Result], chunk_size: int
+) -> None:
+    """The slave loses nothing and gets nothing twice: both parts together are the whole stream."""
+    slave_id = client.register(server_id=101).slave_id
+    whole = b"".join(chunk.events for chunk in client.dump(slave_id, chunk_size=chunk_size))
+    stream = client.dump(slave_id, chunk_size=chunk_size, once=False)
+    chunks = [next(stream) for _ in range(3)]
+    ask("DRAIN REPLICA 101")
+    more, error = rest_of(stream)
+    assert error.code() is grpc.StatusCode.UNAVAILABLE
+    last = (chunks + more)[-1]
+    ask("UNDRAIN REPLICA 101")
+    first = b"".join(chunk.events for chunk in chunks + more)
+    beyond = len(last.events) - last.resume_bytes if last.end_position != last.resume_position else 0
+    request = {"from": pb.BinlogPosition(file=last.file, position=last.resume_position)}
+    second = b"".join(chunk.events for chunk in client.dump(slave_id, chunk_size=chunk_size, **request))
+    assert first[: len(first) - beyond] + second == whole
+    assert last.resume_bytes or last.end_position == last.resume_position
+
+
+def test_draining_all_makes_the_master_unhealthy(
+    server: MasterServer, client: Client, ask: Callable[[str], Result]
+) -> None:
+    streams = [follow(client, server_id=server_id)[0] for server_id in (101, 102)]
+    assert ask("DRAIN ALL REPLICAS").affected == 2
+    assert health(client) == health_pb2.HealthCheckResponse.NOT_SERVING
+    # A supervisor that kills a process which does not serve must not kill this one.
+    assert health(client, PROCESS) == health_pb2.HealthCheckResponse.SERVING
+    for stream in streams:
+        assert rest_of(stream)[1].code() is grpc.StatusCode.UNAVAILABLE
+    with pytest.raises(grpc.RpcError, match="all slaves"):
+        client.register(server_id=103)
+    assert ask("UNDRAIN ALL REPLICAS").affected == 1
+    assert health(client) == health_pb2.HealthCheckResponse.SERVING
+    client.register(server_id=103)
+
+
+def test_a_drain_waits_for_the_dumps(server: MasterServer, client: Client) -> None:
+    stream, _ = follow(client, server_id=101)
+    assert server.drain(30) == 0
+    _, error = rest_of(stream)
+    assert error.code() is grpc.StatusCode.UNAVAILABLE
+    assert "drained: the master is shutting down" in error.details()
+
+
+def test_a_drain_ends_early(server: MasterServer, client: Client) -> None:
+    stream, _ = follow(client, server_id=101)
+    # Nobody reads the stream of a slave that is stuck, and the dump cannot end.
+    server.service.drains.on_change.clear()
+    server.service.drains.check = lambda slave: None  # type: ignore[method-assign]
+    assert server.drain(30, lambda: True) == 1
+    assert server.drain(0) == 1
+    stream.cancel()
+
+
+def test_the_table_of_drains(
+    server: MasterServer,
+    client: Client,
+    ask: Callable[[str], Result],
+    wait_for: Callable[[Callable[[], object]], None],
+) -> None:
+    console = MasterConsole(server.service)
+
+    def rows() -> list[list[object]]:
+        table = console.table("dumpfilter", "drains")
+        assert table is not None
+        return [[*row[:4], *row[5:]] for row in table.rows]
+
+    stream, _ = follow(client, server_id=101)
+    ask("DRAIN REPLICA 101 FOR CHANNEL '' REASON 'r'")
+    result = ask("DRAIN REPLICA USER 'nobody'")
+    assert not result.affected
+    assert "No slave is registered with user nobody" in result.notes[0].message
+    rest_of(stream)
+    wait_for(
+        lambda: (
+            rows()
+            == [
+                ["server_id", "101", "", "r", 1, 0],
+                ["user", "nobody", None, "", 0, 0],
+            ]
+        )
+    )
+    with pytest.raises(SqlError, match="There is no drain of server id 101: see"):
+        ask("UNDRAIN REPLICA 101")
+    ask("UNDRAIN REPLICA 101 FOR CHANNEL ''")
+    assert ask("UNDRAIN ALL REPLICAS").affected == 1
+    assert not rows()

@@ -1,0 +1,301 @@
+"""The metrics of a master: the values that a scrape reads from a real server."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from dumpfilter.errors import DumpfilterError
+from dumpfilter.filter import Filter
+from dumpfilter.index.subjects import Subjects
+from dumpfilter.master import refusals
+from dumpfilter.master.measurements import (
+    MEASURED,
+    REASONS,
+    FailedCalls,
+    reason_of,
+)
+from dumpfilter.master.metrics import IDLE_SHOWN_SECONDS, METRICS, MOST_IDLE_SHOWN, MasterCollector, shown
+from dumpfilter.master.register import Register, RegisteredSlave
+from dumpfilter.master.server import MasterServer
+from dumpfilter.master.store import BinlogStore
+from dumpfilter.metrics.definition import Kind
+from tests.master.client import TINY, Client
+from tests.support import DATA
+
+ROW = DATA / "oracle" / "mysql-row"
+SLAVE = "5a8b8d0a-e543-11f1-9c8d-02fc0000abcd"
+LABELS = {"slave": SLAVE, "server_id": "7", "channel": "ch", "user": ""}
+
+
+class Scraped:
+    """The values of one scrape."""
+
+    def __init__(self, collector: MasterCollector) -> None:
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(collector)
+        self.text = generate_latest(registry).decode()
+        self.families = {one.name: one for one in text_string_to_metric_families(self.text)}
+        self.values = {
+            (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+            for family in self.families.values()
+            for sample in family.samples
+        }
+
+    def value(self, name: str, **labels: str) -> float:
+        return self.values[f"dumpfilter_master_{name}", tuple(sorted(labels.items()))]
+
+
+@pytest.fixture
+def binlogs(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(ROW, tmp_path / "set"))
+
+
+@pytest.fixture
+def server(binlogs: Path) -> Iterator[MasterServer]:
+    server = MasterServer(BinlogStore(binlogs), limits=TINY)
+    server.start()
+    yield server
+    server.stop(0)
+
+
+def registered(client: Client, *options: str) -> str:
+    return client.register(list(options), uuid=SLAVE, channel="ch").slave_id
+
+
+def test_a_scrape_has_every_metric_once(server: MasterServer, client: Client) -> None:
+    list(client.dump(registered(client)))
+    scraped = Scraped(server.collector())
+    kinds = {one.family_name: one.kind.value for one in METRICS}
+    assert {name: family.type for name, family in scraped.families.items()} == kinds
+    assert len(kinds) == len(METRICS)
+    found = {name for name, _ in scraped.values}
+    assert {series for one in METRICS for series in one.series} == found
+    for one in METRICS:
+        family = scraped.families[one.family_name]
+        assert family.documentation == one.help
+        labels = {name for sample in family.samples for name in sample.labels} - {"le"}
+        assert labels == set(one.labels), one.name
+
+
+def test_help_texts_are_sentences() -> None:
+    for one in METRICS:
+        assert one.help.endswith("."), one.name
+        assert one.kind is not Kind.COUNTER or one.name.endswith("_total"), one.name
+        assert one.kind is Kind.COUNTER or not one.name.endswith("_total"), one.name
+
+
+def test_the_counts_of_a_slave(server: MasterServer, client: Client) -> None:
+    slave_id = registered(client, "--replicate-do-db=shop")
+    chunks = list(client.dump(slave_id))
+    counts = client.listed(slave_id).counts
+    scraped = Scraped(server.collector())
+    for name in ("bytes_read", "bytes_sent", "bytes_dropped", "events_read", "events_sent", "events_dropped"):
+        assert scraped.value(f"{name}_total", **LABELS) == getattr(counts, name), name
+    assert scraped.value("events_undecided_total", **LABELS) == counts.events_undecided
+    assert scraped.value("transactions_read_total", **LABELS) == counts.transactions_read
+    assert scraped.value("transactions_dropped_total", **LABELS) == counts.transactions_dropped > 0
+    assert scraped.value("bytes_sent_total", **LABELS) == sum(len(chunk.events) for chunk in chunks) > 0
+
+
+def test_the_lag_of_a_slave(
+    server: MasterServer, client: Client, wait_for: Callable[[Callable[[], object]], None]
+) -> None:
+    slave_id = registered(client)
+    dump = client.dump(slave_id, chunk_size=100)
+    next(dump)
+    assert Scraped(server.collector()).value("slave_dumping", **LABELS) == 1
+    dump.cancel()
+    wait_for(lambda: not client.listed(slave_id).dumping)
+    place = client.listed(slave_id).position
+    behind = Scraped(server.collector())
+    assert behind.value("slave_dumping", **LABELS) == 0
+    sizes = {name: server.service.store.binlogs.size(name) for name in server.service.store.binlogs.names}
+    later = sum(size for name, size in sizes.items() if name > place.file)
+    assert behind.value("slave_lag_bytes", **LABELS) == sizes[place.file] - place.position + later > 0
+    assert behind.value("slave_lag_seconds", **LABELS) > 3600
+    list(client.dump(registered(client)))
+    there = Scraped(server.collector())
+    assert there.value("slave_lag_bytes", **LABELS) == there.value("slave_lag_seconds", **LABELS) == 0
+    assert time.time() - there.value("slave_last_seen_timestamp_seconds", **LABELS) < 600
+
+
+def test_calls_and_slaves(server: MasterServer, client: Client) -> None:
+    before = Scraped(server.collector())
+    assert before.value("calls", kind="dump") == 0
+    assert before.value("calls_limit", kind="dump") == TINY.max_dumps
+    dump = client.dump(registered(client), once=False)
+    next(dump)
+    during = Scraped(server.collector())
+    assert during.value("calls", kind="dump") == 1
+    assert during.value("slaves", state="dumping") == 1
+    assert during.value("slaves", state="idle") == 0
+    dump.cancel()
+
+
+def test_drained_slaves(
+    server: MasterServer, client: Client, wait_for: Callable[[Callable[[], object]], None]
+) -> None:
+    dump = client.dump(registered(client), once=False)
+    next(dump)
+    assert Scraped(server.collector()).value("slave_drained", **LABELS) == 0
+    server.service.drains.drain_all("maintenance")
+    with pytest.raises(grpc.RpcError, match="maintenance"):
+        list(dump)
+    wait_for(lambda: not server.service.register.all()[0].dump)
+    drained = Scraped(server.collector())
+    assert drained.value("slave_drained", **LABELS) == drained.value("drains") == 1
+    assert drained.value("slave_dumping", **LABELS) == 0
+
+
+def test_failed_calls_by_reason(server: MasterServer, client: Client) -> None:
+    before = Scraped(server.collector())
+    with pytest.raises(grpc.RpcError):
+        list(client.dump("nobody"))
+    with pytest.raises(grpc.RpcError):
+        client.register(["--replicate-do-db=shop"] * 2, server_id=0)
+    after = Scraped(server.collector())
+    for reason in ("not_registered", "option_error"):
+        name = "failed_calls_total"
+        assert after.value(name, reason=reason) == before.value(name, reason=reason) + 1
+
+
+def test_every_reason_is_shown_from_the_start() -> None:
+    def classes(kind: type[DumpfilterError]) -> Iterator[str]:
+        yield reason_of(kind)
+        for each in kind.__subclasses__():
+            if each.__module__.startswith(("dumpfilter.errors", "dumpfilter.master")):
+                yield from classes(each)
+
+    # A BinlogError has always one of the more special classes.
+    answered = {reason for kind, _ in refusals._CODES for reason in classes(kind)} - {"binlog_error"}
+    answered -= {"relay_log_damaged"}
+    assert answered <= set(REASONS)
+    assert set(FailedCalls().counts()) == set(REASONS)
+
+
+def test_a_damaged_binlog_is_counted(binlogs: Path, server: MasterServer, client: Client) -> None:
+    path = binlogs / "bin.000002"
+    data = bytearray(path.read_bytes())
+    data[5000] ^= 1
+    path.write_bytes(data)
+    before = MEASURED.failed_calls.counts()["binlog_corrupt"]
+    with pytest.raises(grpc.RpcError):
+        list(client.dump(registered(client)))
+    assert Scraped(server.collector()).value("failed_calls_total", reason="binlog_corrupt") == before + 1
+
+
+def test_a_binlog_that_cannot_be_read(binlogs: Path, server: MasterServer) -> None:
+    whole = Scraped(server.collector())
+    assert whole.value("binlog_readable") == 1
+    assert whole.value("binlog_files") == 3
+    assert whole.value("binlog_bytes") == sum(path.stat().st_size for path in binlogs.glob("bin.0*"))
+    assert whole.value("binlog_modified_timestamp_seconds") == pytest.approx(
+        (binlogs / "bin.000003").stat().st_mtime
+    )
+    (binlogs / "bin.000003").rename(binlogs / "elsewhere")
+    broken = Scraped(server.collector())
+    assert broken.value("binlog_readable") == 0
+    assert "dumpfilter_master_binlog_modified_timestamp_seconds" not in {name for name, _ in broken.values}
+    (binlogs / "elsewhere").rename(binlogs / "bin.000003")
+    assert Scraped(server.collector()).value("binlog_readable") == 1
+
+
+def test_a_master_without_slaves_sees_new_files(binlogs: Path, server: MasterServer) -> None:
+    shutil.copy(binlogs / "bin.000003", binlogs / "bin.000004")
+    with (binlogs / "bin.index").open("a") as index:
+        index.write("./bin.000004\n")
+    assert Scraped(server.collector()).value("binlog_files") == 4
+
+
+def test_a_stopped_server_does_not_serve(binlogs: Path) -> None:
+    server = MasterServer(BinlogStore(binlogs))
+    server.start()
+    collector = server.collector()
+    assert Scraped(collector).value("serving") == 1
+    server.stop(0)
+    assert Scraped(collector).value("serving") == 0
+
+
+def test_caches(server: MasterServer, client: Client) -> None:
+    list(client.dump(registered(client)))
+    list(client.dump(registered(client)))
+    scraped = Scraped(server.collector())
+    assert scraped.value("cache_entries", cache="segments") == 3
+    assert scraped.value("cache_bytes", cache="segments") == server.service.store.cache_status()[1]
+    assert scraped.value("cache_limit_bytes", cache="segments") == 32 << 20
+    assert scraped.value("cache_hits_total", cache="segments") >= 3
+    assert scraped.value("cache_misses_total", cache="segments") == 0
+    # The second dump gets the messages of the first one.
+    assert scraped.value("cache_hits_total", cache="chunks") >= 1
+    assert scraped.value("cache_hits_total", cache="steps") >= 3
+    assert scraped.value("cache_bytes", cache="chunks") > 0
+    assert ("dumpfilter_master_cache_bytes", (("cache", "steps"),)) not in scraped.values
+
+
+def test_a_cache_that_is_too_small_misses(binlogs: Path) -> None:
+    store = BinlogStore(binlogs, cache_bytes=1)
+    for name in ("bin.000001", "bin.000002", "bin.000001"):
+        assert store.segment_at(name, store.first_position(name)) is not None
+    assert store.cache_state().misses == 1
+    store.close()
+
+
+def test_delays_are_measured(server: MasterServer, client: Client) -> None:
+    before = Scraped(server.collector())
+    list(client.dump(registered(client)))
+    after = Scraped(server.collector())
+    for name in ("plan_seconds", "encode_seconds", "send_delay_seconds"):
+        assert after.value(f"{name}_count") > before.value(f"{name}_count"), name
+    # The recording is older than an hour.
+    assert after.value("send_delay_seconds_bucket", le="3600.0") == before.value(
+        "send_delay_seconds_bucket", le="3600.0"
+    )
+
+
+def entry(
+    number: int, *, seen: float, dump: int = 0, file: str = "bin.000001", **more: object
+) -> RegisteredSlave:
+    register = Register(Subjects())
+    names = {"uuid": str(number), "channel": "", "user": ""} | more
+    slave = register.add(server_id=number, host="", port=0, rule_filter=Filter(), **names)
+    slave.last_seen_at, slave.dump, slave.file = seen, dump, file
+    return slave
+
+
+def test_slaves_that_ended_long_ago_leave() -> None:
+    now = 1e9
+    recent = entry(1, seen=now - IDLE_SHOWN_SECONDS + 1)
+    old = entry(2, seen=now - IDLE_SHOWN_SECONDS - 1)
+    never = entry(3, seen=now, file="")
+    slow = entry(4, seen=now - 10 * IDLE_SHOWN_SECONDS, dump=5)
+    assert [slave for _, slave in shown([recent, old, never, slow], now)] == [recent, slow]
+
+
+def test_idle_slaves_are_bounded() -> None:
+    many = [entry(number, seen=1e9 - number) for number in range(MOST_IDLE_SHOWN + 50)]
+    found = [slave.server_id for _, slave in shown(many, 1e9)]
+    assert sorted(found) == list(range(MOST_IDLE_SHOWN))
+
+
+def test_no_two_series_have_equal_labels() -> None:
+    now = 1e9
+    # Two registrations with one uuid and different secrets: only one of them can dump.
+    dumping = entry(1, seen=now - 100, dump=1)
+    idle = entry(1, seen=now)
+    long_one = entry(2, seen=now, channel="c" * 100)
+    long_two = entry(2, seen=now - 1, channel="c" * 100 + "d")
+    found = shown([dumping, idle, long_one, long_two], now)
+    assert [slave for _, slave in found] == [long_one, dumping] or [slave for _, slave in found] == [
+        dumping,
+        long_one,
+    ]
+    assert found[0][0].keys() == {"slave", "server_id", "channel", "user"}
+    assert max(len(labels["channel"]) for labels, _ in found) == 64

@@ -1,0 +1,302 @@
+"""The reader that all dumps share: what each dump gets alone, made once, and nothing left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import uuid
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
+from dumpfilter.errors import PositionError
+from dumpfilter.filter import Filter
+from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.master import sharing
+from dumpfilter.master.advance import Step, step_from
+from dumpfilter.master.dump import Dump, DumpOptions
+from dumpfilter.master.dump_start import DumpStart
+from dumpfilter.master.register import Register, RegisteredSlave
+from dumpfilter.master.sharing import Reader, SharedReader
+from dumpfilter.master.store import BinlogStore
+from dumpfilter.v1 import dumpfilter_pb2 as pb
+from tests.master.inline import InlineReader, one_by_one
+from tests.support import DATA
+
+T = TypeVar("T")
+
+ORACLE = DATA / "oracle"
+WRITER = 1
+FILTERS = ((), ("--replicate-do-db=shop",), ("--replicate-wild-ignore-table=shop.o%",))
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(asyncio.wait_for(work, 60))
+
+
+@contextlib.asynccontextmanager
+async def shared(source: Path) -> AsyncIterator[SharedReader]:
+    store = BinlogStore(source)
+    reader = SharedReader(store, asyncio.get_running_loop())
+    try:
+        yield reader
+    finally:
+        await asyncio.to_thread(reader.close)
+        store.close()
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The wishes of a slave."""
+
+    number: int = 1
+    options: tuple[str, ...] = ()
+    own_id: int = 0
+    have: GtidSet | None = None
+    position: int = 0
+    chunk_size: int = 0
+
+    def dump(self, reader: Reader, register: Register, **more: object) -> tuple[Dump, RegisteredSlave]:
+        slave = register.add(
+            server_id=self.number,
+            uuid=str(uuid.UUID(int=self.number)),
+            host="",
+            port=0,
+            channel="",
+            rule_filter=Filter.from_options(list(self.options)),
+            origin=OriginFilter(own_server_id=self.own_id) if self.own_id else None,
+        )
+        store = reader.store
+        file = store.binlogs.names[0]
+        start = DumpStart(file, self.position or store.first_position(file), self.have)
+        more.setdefault("once", True)
+        options = DumpOptions(chunk_size=self.chunk_size, **more)  # type: ignore[arg-type]
+        return Dump(reader, register, slave, start, options), slave
+
+
+def alone(source: Path, wanted: Wanted) -> list[bytes]:
+    """Return the messages that a slave gets that shares nothing."""
+    reader = InlineReader(BinlogStore(source))
+    dump, _ = wanted.dump(reader, Register(reader.store.subjects))
+    messages = list(one_by_one(dump.messages()))
+    reader.store.close()
+    return messages
+
+
+async def together(source: Path, all_wanted: Sequence[Wanted], pauses: Sequence[int]) -> list[list[bytes]]:
+    """Return the messages that slaves get at the same time. Each pauses for a number of turns after a message."""
+    async with shared(source) as reader:
+        register = Register(reader.store.subjects)
+
+        async def follow(wanted: Wanted, pause: int) -> list[bytes]:
+            messages = []
+            async for message in wanted.dump(reader, register)[0].messages():
+                messages.append(message)
+                for _ in range(pause):
+                    await asyncio.sleep(0)
+            return messages
+
+        found = await asyncio.gather(*map(follow, all_wanted, pauses))
+        assert not reader._requests
+        assert not reader._waiting
+        assert not reader._making
+    return found
+
+
+def boundaries() -> list[int]:
+    """Return the positions in the first file of the recording between two transactions."""
+    store = BinlogStore(ORACLE / "mysql-row")
+    segment = store.segment_at("bin.000001", store.first_position("bin.000001"))
+    assert segment is not None
+    found: list[int] = segment.offset[segment.txn_event[:-1]].tolist()
+    store.close()
+    return found
+
+
+GTIDS = parse_gtid_set("5a8b8d0a-e543-11f1-9c8d-02fc00000001:1-20:25-30", family="mysql")
+
+
+@given(
+    st.lists(
+        st.builds(
+            Wanted,
+            options=st.sampled_from(FILTERS),
+            own_id=st.sampled_from([0, WRITER, 7]),
+            have=st.sampled_from([None, GTIDS]),
+            position=st.sampled_from([0, *boundaries()]),
+            chunk_size=st.sampled_from([0, 500, 5000]),
+        ),
+        min_size=1,
+        max_size=8,
+    ),
+    st.lists(st.integers(0, 30), min_size=8, max_size=8),
+    st.sampled_from(["mysql-row", "mysql-mixed", "mysql-statement-kinds", "mariadb-row"]),
+)
+def test_each_gets_what_it_gets_alone(all_wanted: list[Wanted], pauses: list[int], name: str) -> None:
+    if name != "mysql-row":
+        all_wanted = [replace(wanted, have=None, position=0) for wanted in all_wanted]
+    all_wanted = [replace(wanted, number=number) for number, wanted in enumerate(all_wanted, 1)]
+    found = run(together(ORACLE / name, all_wanted, pauses))
+    assert found == [alone(ORACLE / name, wanted) for wanted in all_wanted]
+
+
+@pytest.mark.parametrize("own_ids", [False, True])
+def test_equal_slaves_share_every_step_and_message(own_ids: bool) -> None:
+    source = ORACLE / "mysql-row"
+
+    async def follow() -> tuple[int, int]:
+        async with shared(source) as reader:
+            register = Register(reader.store.subjects)
+            dumps = [
+                Wanted(number, FILTERS[1], own_id=1000 + number if own_ids else 0).dump(reader, register)[0]
+                for number in range(1, 31)
+            ]
+
+            async def messages(dump: Dump) -> list[bytes]:
+                return [message async for message in dump.messages()]
+
+            found = await asyncio.gather(*map(messages, dumps))
+            assert all(each == found[0] for each in found)
+            assert all(map(lambda a, b: a is b or len(a) < 300, found[1], found[2]))
+            caches = reader.caches()
+            return caches["steps"].misses, len(reader._messages)
+
+    steps, messages = run(follow())
+    files = len(BinlogStore(source).binlogs.names)
+    # A file of the recording is one segment. The last place has no step.
+    assert steps == 2 * files
+    assert messages <= files
+
+
+def test_what_was_forgotten_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sharing, "_STEPS_KEPT", 0)
+    monkeypatch.setattr(sharing, "MESSAGE_CACHE_BYTES", 0)
+    wanted = [Wanted(number, chunk_size=300) for number in range(1, 6)]
+    found = run(together(ORACLE / "mysql-row", wanted, [0, 1, 5, 40, 200]))
+    assert found == [alone(ORACLE / "mysql-row", wanted[0])] * 5
+
+
+def test_a_gtid_that_one_slave_has_is_left_out_for_this_slave_alone() -> None:
+    wanted = [Wanted(1), Wanted(2, have=GTIDS)]
+    whole, part = run(together(ORACLE / "mysql-row", wanted, [0, 0]))
+    assert sum(map(len, part)) < sum(map(len, whole))
+    # The recording's later files have none of these GTIDs, and are shared.
+    later = pb.Chunk.FromString(whole[-2]).file
+    of_later = [
+        [each for each in stream if pb.Chunk.FromString(each).file == later] for stream in (whole, part)
+    ]
+    assert of_later[0] == of_later[1]
+
+
+async def _next(reader: SharedReader, dump: Dump) -> list[pb.Chunk]:
+    return [pb.Chunk.FromString(message) async for message in dump.messages()]
+
+
+def test_growth_reaches_all_who_wait_and_a_dump_that_begins_then(tmp_path: Path) -> None:
+    data = (ORACLE / "mysql-row" / "bin.000001").read_bytes()
+    cuts = boundaries()
+    (tmp_path / "bin.index").write_text("./bin.000001\n")
+    path = tmp_path / "bin.000001"
+    path.write_bytes(data[: cuts[4]])
+
+    async def follow() -> None:
+        async with shared(tmp_path) as reader:
+            register = Register(reader.store.subjects)
+            streams = [
+                Wanted(number).dump(reader, register, once=False)[0].messages() for number in range(1, 11)
+            ]
+            places = [0] * len(streams)
+
+            async def until(number: int, position: int) -> None:
+                while places[number] < position:
+                    places[number] = pb.Chunk.FromString(await anext(streams[number])).end_position
+
+            for cut in cuts[4:9]:
+                path.write_bytes(data[:cut])
+                once = [pb.Chunk.FromString(m) async for m in Wanted(99).dump(reader, register)[0].messages()]
+                assert once[-1].end_position == cut
+                await asyncio.gather(*(until(number, cut) for number in range(len(streams))))
+            assert places == [cuts[8]] * len(streams)
+            waiting = [asyncio.ensure_future(anext(stream)) for stream in streams]
+            while not reader._waiting:
+                await asyncio.sleep(0.001)
+            assert len(reader._waiting) == 1
+            for one in waiting:
+                one.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+            assert not reader._requests
+            assert not reader._waiting
+            for stream in streams:
+                await stream.aclose()
+
+    run(follow())
+
+
+def test_a_waiting_dump_hears_of_its_end_at_once() -> None:
+    async def follow() -> None:
+        async with shared(ORACLE / "mysql-row") as reader:
+            register = Register(reader.store.subjects)
+            dump, slave = Wanted().dump(reader, register, once=False)
+            reading = asyncio.ensure_future(_next(reader, dump))
+            while not reader._waiting:
+                await asyncio.sleep(0.001)
+            await asyncio.to_thread(register.remove, slave.slave_id)
+            await reading
+            assert dump.taken_over
+
+    run(follow())
+
+
+@pytest.mark.parametrize("error", [PositionError("no", file="bin.000001", position=4), ZeroDivisionError()])
+def test_an_error_reaches_every_dump_that_waits_for_the_step(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*_: object) -> Step | None:
+        raise error
+
+    async def follow() -> None:
+        async with shared(ORACLE / "mysql-row") as reader:
+            register = Register(reader.store.subjects)
+            dumps = [Wanted(number).dump(reader, register)[0] for number in (1, 2, 3)]
+            monkeypatch.setattr(sharing, "step_from", fail)
+            found = await asyncio.gather(*(_next(reader, dump) for dump in dumps), return_exceptions=True)
+            assert [type(each) for each in found] == [type(error)] * 3
+            monkeypatch.setattr(sharing, "step_from", step_from)
+            assert (await _next(reader, Wanted(4).dump(reader, register)[0]))[-1].end_of_log
+
+    run(follow())
+
+
+def test_messages_are_kept_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sharing, "MESSAGE_CACHE_BYTES", 20_000)
+    monkeypatch.setattr(sharing, "_LARGEST_KEPT", 5000)
+
+    async def follow() -> None:
+        async with shared(ORACLE / "mysql-row") as reader:
+            register = Register(reader.store.subjects)
+            for size in (1000, 70_000):
+                await _next(reader, Wanted(chunk_size=size).dump(reader, register)[0])
+                assert 0 < (reader.caches()["chunks"].bytes or 0) <= 20_000
+
+    run(follow())
+
+
+def test_places_that_nobody_holds_are_forgotten() -> None:
+    async def follow() -> None:
+        async with shared(ORACLE / "mysql-row") as reader:
+            register = Register(reader.store.subjects)
+            await _next(reader, Wanted().dump(reader, register)[0])
+            assert len(reader._places)
+            reader._forget_files([place.source for place in list(reader._places.values())])
+            while len(reader._places):
+                gc.collect()
+                await asyncio.sleep(0.001)
+
+    run(follow())

@@ -1,0 +1,211 @@
+"""The master's state directory: what is saved is loaded, a damaged file costs its content only, and saving goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from dumpfilter.dump import Counts
+from dumpfilter.errors import DirectoryBusy, OptionError
+from dumpfilter.master import state_directory
+from dumpfilter.master.counters import CounterBook, SlaveCounts, SlaveKey
+from dumpfilter.master.drain import Drain, Drains, Kind, Slaves
+from dumpfilter.master.keeper import Keeper
+from dumpfilter.master.state_directory import COUNTERS, DRAINS, StateDirectory
+
+RECORDS = [
+    SlaveCounts(
+        SlaveKey("répl", 'ch\n"1', "5a8b8d0a-e543-11f1-9c8d-02fc00000007"),
+        101,
+        "db7.example",
+        3,
+        1_700_000_000.25,
+        1_700_000_100.5,
+        Counts(*range(1, 10)),
+    ),
+    SlaveCounts(SlaveKey("", "", "b"), counts=Counts(bytes_read=2**62), first_seen_at=1.0, last_seen_at=2.0),
+]
+SAVED_DRAINS = [
+    Drain(Slaves.of(Kind.SERVER_ID, 101, "ch1"), "until \x1b noon", 1_700_000_000.5),
+    Drain(Slaves(), "all", 2.0),
+]
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    directory = StateDirectory(tmp_path / "state")
+    directory.save_counters(RECORDS)
+    directory.save_drains(SAVED_DRAINS)
+    directory.close()
+    return tmp_path / "state"
+
+
+def test_what_is_saved_is_loaded(saved: Path) -> None:
+    directory = StateDirectory(saved)
+    assert directory.load_counters() == RECORDS
+    assert directory.load_drains() == SAVED_DRAINS
+    assert oct((saved / COUNTERS).stat().st_mode & 0o777) == "0o640"
+    directory.close()
+
+
+def test_an_empty_directory_has_nothing(tmp_path: Path) -> None:
+    directory = StateDirectory(tmp_path / "a" / "b")
+    with capture_logs() as logs:
+        assert not directory.load_counters()
+        assert not directory.load_drains()
+    assert not logs
+    directory.close()
+
+
+def test_the_drain_of_a_master_that_ends_is_not_saved(tmp_path: Path) -> None:
+    directory = StateDirectory(tmp_path)
+    drains = Drains()
+    drains.drain_all()
+    directory.save_drains(drains.all())
+    assert not directory.load_drains()
+    directory.close()
+
+
+def edited(change: Callable[[dict[str, object]], object]) -> Callable[[bytes], bytes]:
+    """Return a damage that edits a file and makes its checksum fit."""
+
+    def damage(data: bytes) -> bytes:
+        document = json.loads(data)
+        change(document)
+        members = {name: value for name, value in document.items() if name not in ("kind", "format", "crc32")}
+        document["crc32"] = state_directory._checksum(COUNTERS, members)
+        return json.dumps(document).encode()
+
+    return damage
+
+
+DAMAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
+    "empty": (lambda data: b"", "no JSON"),
+    "cut": (lambda data: data[: len(data) // 2], "no JSON"),
+    "flipped": (lambda data: data.replace(b"101", b"102"), "crc32"),
+    "no object": (lambda data: b"[1]", "no slave-counters.json"),
+    "deep": (lambda data: b"[" * 200_000, "no JSON"),
+    "bytes": (lambda data: bytes(range(256)), "no JSON"),
+    "newer": (edited(lambda document: document.update(format=2)), "format 2"),
+    "negative": (edited(lambda document: document["slaves"][0].update(dumps=-1)), "slaves.0.dumps"),  # type: ignore[index]
+    "wrong type": (edited(lambda document: document.update(slaves={})), "slaves"),
+    "unknown member": (edited(lambda document: document.update(more=1)), "more"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_damaged_file_costs_its_content_only(saved: Path, name: str) -> None:
+    damage, reason = DAMAGES[name]
+    path = saved / COUNTERS
+    bad = damage(path.read_bytes())
+    path.write_bytes(bad)
+    directory = StateDirectory(saved)
+    with capture_logs() as logs:
+        assert directory.load_counters() == []
+    (line,) = logs
+    assert (line["event"], line["log_level"], line["file"]) == (
+        "state file cannot be used",
+        "warning",
+        str(path),
+    )
+    assert reason in line["reason"]
+    assert (saved / f"{COUNTERS}.unusable").read_bytes() == bad
+    assert directory.load_drains() == SAVED_DRAINS
+    directory.save_counters(RECORDS)
+    assert directory.load_counters() == RECORDS
+    directory.close()
+
+
+def test_a_file_that_is_a_directory_or_too_large(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_directory, "_LARGEST", 100)
+    (saved / DRAINS).unlink()
+    (saved / DRAINS).mkdir()
+    directory = StateDirectory(saved)
+    with capture_logs() as logs:
+        assert not directory.load_counters()
+        assert not directory.load_drains()
+    assert [line["reason"] for line in logs] == ["larger than 0 MiB", "Is a directory"]
+    directory.close()
+
+
+def test_two_masters_never_share_a_directory(saved: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from dumpfilter.master.state_directory import StateDirectory\n"
+        "StateDirectory(Path(sys.argv[1])); print('locked', flush=True); sys.stdin.read()"
+    )
+    other = subprocess.Popen(
+        [sys.executable, "-c", program, str(saved)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert other.stdout is not None
+    assert other.stdout.readline() == b"locked\n"
+    with pytest.raises(DirectoryBusy, match="another master keeps its state here"):
+        StateDirectory(saved)
+    other.communicate()
+    StateDirectory(saved).close()
+
+
+def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(OptionError, match=r"--state-dir=.*file/x: cannot be used: Not a directory; name"):
+        StateDirectory(tmp_path / "file" / "x")
+
+
+def counted(book: CounterBook, name: str = "a") -> None:
+    from types import SimpleNamespace
+
+    slave = SimpleNamespace(
+        user="", channel="", uuid=name, server_id=1, host="", counts=book.counts_of("", "", name), record=None
+    )
+    book.add(slave, Counts(events_read=1))
+
+
+def test_a_keeper_saves_changes_and_at_the_end(
+    tmp_path: Path, wait_for: Callable[[Callable[[], object]], None]
+) -> None:
+    directory, book, drains = StateDirectory(tmp_path), CounterBook(), Drains()
+    keeper = Keeper(directory, book, drains, seconds=0.01)
+    counted(book)
+    wait_for((tmp_path / COUNTERS).exists)
+    drains.drain(Slaves.of(Kind.SERVER_ID, 7))
+    assert [drain.slaves.value for drain in directory.load_drains()] == ["7"]
+    keeper.close()
+    directory = StateDirectory(tmp_path)
+    counted(book)
+    keeper = Keeper(directory, book, drains, seconds=3600)
+    counted(book)
+    keeper.close()
+    directory = StateDirectory(tmp_path)
+    assert directory.load_counters()[0].counts.events_read == 3
+    before = (tmp_path / COUNTERS).stat().st_mtime_ns
+    Keeper(directory, book, drains).close()
+    assert (tmp_path / COUNTERS).stat().st_mtime_ns == before
+
+
+def test_a_full_disk_is_told_once_and_stops_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wait_for: Callable[[Callable[[], object]], None]
+) -> None:
+    directory, book = StateDirectory(tmp_path), CounterBook()
+    tries: list[int] = []
+
+    def full(descriptor: int) -> None:
+        tries.append(descriptor)
+        raise OSError(28, "No space left on device")
+
+    with capture_logs() as logs:
+        with monkeypatch.context() as patch:
+            patch.setattr(state_directory.os, "fsync", full)
+            keeper = Keeper(directory, book, Drains(), seconds=0.01)
+            counted(book)
+            wait_for(lambda: len(tries) > 3)
+        wait_for(lambda: any(line["event"] == "state saved again" for line in logs))
+        keeper.close()
+    assert [line["event"] for line in logs] == ["state not saved", "state saved again"]
+    assert "No space left on device" in logs[0]["reason"]
+    assert sorted(os.listdir(tmp_path)) == ["master.lock", COUNTERS]

@@ -1,0 +1,179 @@
+"""The metrics of a slave: the values that a scrape reads from real channels."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from dumpfilter.slave.lag import lag_seconds, relay_log_sizes, unapplied
+from dumpfilter.slave.metrics import METRICS, SlaveCollector
+from dumpfilter.slave.slave import Slave
+from dumpfilter.slave.state.relay_log import RelayPosition
+from tests.slave.driven import Driven, driven, serving, wait_until
+
+
+def scrape(slave: Slave) -> dict[tuple[str, ...], float]:
+    """Return the values by name and label values, in the order of the labels' names."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(SlaveCollector(slave))
+    text = generate_latest(registry).decode()
+    return {
+        (
+            sample.name.removeprefix("dumpfilter_slave_"),
+            *(sample.labels[name] for name in sorted(sample.labels)),
+        ): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def values(slave: Driven) -> dict[tuple[str, ...], float]:
+    return scrape(slave.slave)
+
+
+def test_a_scrape_has_every_metric(data: Path, tmp_path: Path) -> None:
+    with serving(data / "mysql-row") as master, driven(tmp_path / "s") as slave:
+        slave.follow(master, "ch")
+        slave.sql("START REPLICA FOR CHANNEL 'ch'")
+        slave.catch_up(master, "ch")
+        names = {name for name, *_ in values(slave)}
+        wanted = {series.removeprefix("dumpfilter_slave_") for one in METRICS for series in one.series}
+        # There was no error.
+        assert wanted - names == {"last_error_timestamp_seconds"}
+        assert names <= wanted
+
+
+def test_the_counts_of_a_channel(data: Path, tmp_path: Path) -> None:
+    rules = "--replicate-do-db=shop"
+    with serving(data / "mysql-row") as master, driven(tmp_path / "s", rules) as slave:
+        slave.follow(master)
+        slave.sql("START REPLICA")
+        slave.catch_up(master)
+        received = slave.channel().received
+        found = values(slave)
+        assert found["bytes_received_total", ""] == received.bytes_received > 0
+        assert found["events_received_total", ""] == received.counts["events_sent"] > 0
+        assert found["master_bytes_dropped_total", ""] == received.counts["bytes_dropped"] > 0
+        assert found["master_bytes_read_total", ""] == received.counts["bytes_read"]
+        assert found["master_events_dropped_total", ""] == received.counts["events_dropped"]
+        assert found["messages_received_total", ""] >= 3
+        assert found["connections_total", ""] == 1
+        assert found["transactions_applied_total", ""] == 24
+        assert found["events_filtered_total", ""] == 0
+        assert (
+            found["connected", ""]
+            == found["thread_running", "", "io"]
+            == found["thread_running", "", "sql"]
+            == 1
+        )
+        assert found["received_file_number", ""] == found["applied_file_number", ""] == 3
+        assert found["received_position_bytes", ""] == found["applied_position_bytes", ""] == master.end[1]
+        assert found["lag_bytes", ""] == found["lag_seconds", ""] == 0
+        sizes = [path.stat().st_size for path in (tmp_path / "s").glob("relay-bin.0*")]
+        assert (found["relay_log_files", ""], found["relay_log_bytes", ""]) == (len(sizes), sum(sizes))
+        assert time.time() - found["last_message_timestamp_seconds", ""] < 600
+        assert found["relay_delay_seconds_count", ""] >= 1
+        assert found["apply_delay_seconds_count", ""] >= 1
+        # The recording is older than an hour.
+        assert found["apply_delay_seconds_bucket", "", "3600.0"] == 0
+        assert found["sync_seconds_count",] > 0
+
+
+def test_events_that_the_slave_itself_filters(data: Path, tmp_path: Path) -> None:
+    with (
+        serving(data / "mysql-row") as master,
+        driven(tmp_path / "s", "--replicate-do-db=shop") as slave,
+    ):
+        slave.follow(master)
+        configured = slave.slave.get("")
+        slave.slave.configure(configured.info.model_copy(update={"filter_on": "SLAVE"}))
+        slave.sql("START REPLICA")
+        slave.catch_up(master)
+        found = values(slave)
+        assert found["master_events_dropped_total", ""] == 0
+        assert found["events_filtered_total", ""] > 10
+
+
+def test_the_lag_of_a_stopped_applier(data: Path, tmp_path: Path) -> None:
+    with serving(data / "mysql-row") as master, driven(tmp_path / "s") as slave:
+        slave.follow(master)
+        slave.sql("START REPLICA IO_THREAD")
+        slave.catch_up(master, executed=False)
+        found = values(slave)
+        sizes = relay_log_sizes(tmp_path / "s")
+        assert found["lag_bytes", ""] == sum(sizes.values()) - 4 * len(sizes)
+        assert found["lag_seconds", ""] > 3600
+        assert found["thread_running", "", "sql"] == 0
+        slave.sql("START REPLICA SQL_THREAD")
+        slave.catch_up(master)
+        assert values(slave)["lag_bytes", ""] == 0
+
+
+def test_parts_that_are_not_applied() -> None:
+    sizes = {"relay-bin.000009": 900, "relay-bin.000010": 1000, "relay-bin.000011": 1100}
+    end = RelayPosition("relay-bin.000011", 50)
+    assert unapplied(sizes, RelayPosition("relay-bin.000009", 700), end) == [
+        ("relay-bin.000009", 700, 900),
+        ("relay-bin.000010", 4, 1000),
+        ("relay-bin.000011", 4, 50),
+    ]
+    assert unapplied(sizes, RelayPosition("relay-bin.000011", 20), end) == [("relay-bin.000011", 20, 50)]
+    assert unapplied(sizes, end, end) == []
+    assert unapplied(sizes, None, None) == []
+    # The relay log was cut after the applier's place was read.
+    assert unapplied(sizes, RelayPosition("relay-bin.000011", 80), end) == [("relay-bin.000011", 80, 80)]
+
+
+def test_a_relay_log_that_is_gone_has_no_seconds(tmp_path: Path) -> None:
+    assert lag_seconds(tmp_path, [("relay-bin.000001", 4, 100)], 1e9) is None
+
+
+def test_an_unreachable_master(tmp_path: Path) -> None:
+    with driven(tmp_path / "s") as slave:
+        slave.follow(SimpleNamespace(port=1))  # type: ignore[arg-type]
+        slave.sql("START REPLICA")
+        wait_until(lambda: slave.channel().io.last_error)
+        found = values(slave)
+        assert found["connected", ""] == 0
+        assert found["last_error_number", "", "io"] == 2003
+        assert time.time() - found["last_error_timestamp_seconds", "", "io"] < 600
+        assert found["last_error_number", "", "sql"] == found["errors_total", "", "sql"] == 0
+        assert found["errors_total", "", "io"] >= 1
+        assert ("last_message_timestamp_seconds", "") not in found
+
+
+def test_a_scrape_waits_for_no_statement(data: Path, tmp_path: Path) -> None:
+    with serving(data / "mysql-row") as master, driven(tmp_path / "s") as slave:
+        slave.follow(master)
+        done = threading.Event()
+        with slave.slave.lock:
+            thread = threading.Thread(target=lambda: (values(slave), done.set()))
+            thread.start()
+            assert done.wait(60)
+        thread.join()
+
+
+def test_counts_go_on_after_a_restart(data: Path, tmp_path: Path) -> None:
+    with serving(data / "mysql-row") as master, driven(tmp_path / "s") as slave:
+        slave.follow(master)
+        slave.sql("START REPLICA")
+        slave.catch_up(master)
+        before = values(slave)
+        slave.restart()
+        after = values(slave)
+        for name in ("bytes_received_total", "events_received_total", "connections_total"):
+            assert after[name, ""] == before[name, ""] > 0, name
+
+
+def test_a_removed_channel_leaves(data: Path, tmp_path: Path) -> None:
+    with serving(data / "mysql-row") as master, driven(tmp_path / "s") as slave:
+        slave.follow(master, "ch1")
+        slave.follow(master, "ch2")
+        assert {key[1] for key in values(slave) if key[0] == "connected"} == {"ch1", "ch2"}
+        slave.sql("RESET REPLICA ALL FOR CHANNEL 'ch1'")
+        assert {key[1] for key in values(slave) if key[0] == "connected"} == {"ch2"}
