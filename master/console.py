@@ -75,6 +75,8 @@ _SLAVES = (
     Column("imposed"),
     Column("lag_bytes", _INTEGER),
     Column("lag_seconds", ColumnType.DOUBLE),
+    Column("protocol", _INTEGER),
+    Column("program_version"),
 )
 _WRITE_RULES = (Column("semantics"), Column("rule"))
 _IMPOSED = (
@@ -496,6 +498,8 @@ def _slave_row(slave: RegisteredSlave, end: BinlogEnd) -> tuple[object, ...]:
         ",".join(one.name for one in slave.imposed),
         end.lag_bytes(place),
         end.lag_seconds(place),
+        slave.protocol,
+        slave.program_version,
     )
 
 

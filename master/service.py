@@ -42,7 +42,7 @@ from dumpfilter.master.messages import (
 from dumpfilter.master.refusals import Context, abort
 from dumpfilter.master.register import Client, NotRegistered, Register, RegisteredSlave
 from dumpfilter.master.sharing import Reader
-from dumpfilter.master.version1 import VERSION, as_version1
+from dumpfilter.master.version1 import VERSION, version1_names
 from dumpfilter.printable import printable
 from dumpfilter.security.audit import audit
 from dumpfilter.v1 import dumpfilter_pb2 as pb
@@ -173,7 +173,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             host=request.host,
             port=request.port,
             channel=request.channel,
-            rule_filter=self._filter(request.filter),
+            rule_filter=self._filter(request.filter, protocol),
             origin=origin_from_proto(request.filter.origin),
             user=request.user,
             password=password,
@@ -252,11 +252,11 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
 
         def change() -> RegisteredSlave:
             # A stranger without an id must learn nothing about the binlog files, and cost no time for the rules.
-            self.register.get(request.slave_id)
+            registered = self.register.get(request.slave_id)
             place = getattr(request, "from")
             return self.register.change_filter(
                 request.slave_id,
-                self._filter(request.filter),
+                self._filter(request.filter, registered.protocol),
                 origin=origin_from_proto(request.filter.origin),
                 place=self._place(place) if place.file else None,
             )
@@ -291,7 +291,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         try:
             async with contextlib.aclosing(dump.messages()) as messages:
                 async for message in messages:
-                    yield as_version1(message) if slave.protocol == VERSION else message
+                    yield message
         except DumpfilterError as error:
             fields = {"server_id": slave.server_id, "channel": printable(slave.channel)}
             if isinstance(error, Drained):
@@ -423,9 +423,11 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         check_boundary(start, self.store)
         return start.file, start.position
 
-    def _filter(self, definition: pb.FilterDefinition) -> ReplicationFilter:
+    def _filter(self, definition: pb.FilterDefinition, protocol: int) -> ReplicationFilter:
         check_filter(definition)
-        return filter_from_proto(definition, default=self.store.names)
+        return filter_from_proto(
+            definition, default=version1_names(self.store.names) if protocol == VERSION else self.store.names
+        )
 
 
 def _audit_change(what: str, slave: RegisteredSlave, peer: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from dumpfilter.binlog.format import NameCollation, NameRules
 from dumpfilter.binlog.gap_events import source_key
 from dumpfilter.stream.gaps import gaps_from_proto
 from dumpfilter.v1 import dumpfilter_pb2 as pb
@@ -14,12 +15,13 @@ from dumpfilter.v1 import dumpfilter_pb2 as pb
 VERSION = 1
 
 
-def as_version1(message: bytes) -> bytes:
-    """Return a serialized chunk with the fields that a slave of version 1 reads.
+def version1_names(names: NameRules) -> NameRules:
+    """Return the rules for names by which a slave of version 1 filters when its filter names no collation.
 
-    The other fields stay. A slave of version 1 passes over those that it does not know.
+    Early slaves know only the collation of MariaDB before 11.5. With another collation the master would drop rows that
+    such a slave keeps.
     """
-    return message + fields_of_version1(pb.Chunk.FromString(message))
+    return names._replace(collation=NameCollation.GENERAL_CI)
 
 
 def fields_of_version1(chunk: pb.Chunk) -> bytes:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from dumpfilter.binlog.events import MAGIC
 from dumpfilter.metrics.definition import Definition, Labels, Reading, counter, gauge
 from dumpfilter.metrics.latency import family_of
 from dumpfilter.slave.channel import Channel
@@ -21,8 +20,6 @@ from dumpfilter.slave.measurements import APPLY_DELAY, CHANNEL, RELAY_DELAY, SYN
 from dumpfilter.slave.slave import Configured, Slave
 from dumpfilter.slave.state.counters_info import CountersInfo
 from dumpfilter.slave.status import io_error, sql_error
-
-_FIRST = len(MAGIC)
 
 
 @dataclass(frozen=True)

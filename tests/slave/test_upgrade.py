@@ -16,7 +16,7 @@ from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.filter.rules import FilterOn
 from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.imposed import ImposedFilter
-from dumpfilter.slave.channel import Channel, ChannelOptions
+from dumpfilter.slave.channel import Channel, ChannelOptions, Threads
 from dumpfilter.slave.state import durable, source_info, state_file
 from dumpfilter.slave.state.master_info import MasterInfoFile
 from dumpfilter.slave.state.relay_log_info import RelayLogInfoFile
@@ -24,6 +24,7 @@ from dumpfilter.slave.targets import SummaryTarget
 from dumpfilter.slave.threads.master_options import MasterOptions
 from dumpfilter.slave.upgrade import upgrade
 from tests.slave.driven import UUID, Since, expected, serving
+from tests.slave.relayed import contents
 from tests.support import DATA as RECORDED
 
 DATA = Path(__file__).parent.parent / "data" / "v1"
@@ -226,6 +227,25 @@ def test_the_applier_knows_what_was_dropped_before_its_position(tmp_path: Path) 
     assert RelayLogInfoFile(directory).load().executed == f"{UUID}:1:3-10:13-19:21-23"
     upgrade(directory)
     assert RelayLogInfoFile(directory).load().executed == f"{UUID}:1-23"
+
+
+def test_gaps_that_the_relay_log_tells_already_are_not_told_again(tmp_path: Path) -> None:
+    """Programs between the two releases wrote format 1, and Gap events."""
+    with serving(binlogs("stopped")) as master:
+        slave = open_slave("stopped", tmp_path / "slave", master.port)
+        slave.start(Threads.IO)
+        slave.join()
+        slave.close()
+        for name in ("master.info", "relay-log.info"):
+            path = tmp_path / "slave" / name
+            found = state_file.load_document(path, name)
+            if found is not None:
+                path.write_bytes(state_file.encode_document(name, state_file.Document(1, found.members)))
+        slave = run(open_slave("stopped", tmp_path / "slave", master.port))
+        undisturbed = run(open_slave("stopped", tmp_path / "undisturbed", master.port))
+    assert outcome(slave) == outcome(undisturbed)
+    gaps = [contents(directory) for directory in (tmp_path / "slave", tmp_path / "undisturbed")]
+    assert gaps[0] == gaps[1]
 
 
 def test_a_newer_format_is_refused(tmp_path: Path) -> None:
