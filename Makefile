@@ -15,7 +15,7 @@ endif
 VENV    := .venv
 BIN     := $(VENV)/bin
 WORKERS ?= 2
-PYTEST  := $(BIN)/pytest -n $(WORKERS) --dist loadgroup -rs
+PYTEST  := $(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder -rs
 READY   := $(VENV)/.ready
 
 # The tests start some hundred Python processes. Each would compile all modules again.

@@ -215,6 +215,7 @@ def child(
 @contextmanager
 def master(index: Path, *options: str, tree: Path = REPOSITORY) -> Iterator[tuple[str, int]]:
     """Run ``dumpfilter master`` of a checkout on a binlog set, and yield its address and process id."""
+    OUT.mkdir(exist_ok=True)
     port_file = OUT / f"port.{os.getpid()}"
     port_file.unlink(missing_ok=True)
     run = "from dumpfilter.cli import main; main()"

@@ -7,6 +7,7 @@ events before it. After a lost connection, or a change of filter, the follower g
 from __future__ import annotations
 
 import hashlib
+import uuid
 from array import array
 from collections import deque
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bench._growing import MARK, MARK_LENGTH
 from dumpfilter.stream.proof import chunk_crc32
+from dumpfilter.stream.versions import SLAVE_SPEAKS
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.workload.generate import UUID
 
@@ -22,6 +24,18 @@ if TYPE_CHECKING:
 
 _REMEMBERED = 16
 """The number of resume points that a follower remembers for changes of its filter."""
+
+
+def registration(number: int, definition: pb.FilterDefinition) -> pb.RegisterRequest:
+    """Return the request with which the follower of a number registers, each time with the same identity."""
+    return pb.RegisterRequest(
+        server_id=number + 1000,
+        uuid=str(uuid.UUID(int=number + 1)),
+        filter=definition,
+        secret=number.to_bytes(16, "little"),
+        lowest_protocol=SLAVE_SPEAKS.lowest,
+        highest_protocol=SLAVE_SPEAKS.highest,
+    )
 
 
 class WrongStream(Exception):

@@ -17,7 +17,6 @@ import asyncio
 import json
 import sys
 import time
-import uuid
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -27,7 +26,7 @@ import grpc
 
 from bench._aio_raw import COPY, FOLLOW
 from bench._filters import definition_of, sends
-from bench._follower import Follower, Start, WrongStream
+from bench._follower import Follower, Start, WrongStream, registration
 from bench._growing import MARK, MARK_LENGTH
 from dumpfilter.slave.threads.connection import CHANNEL_OPTIONS
 from dumpfilter.v1 import dumpfilter_pb2 as pb
@@ -163,12 +162,7 @@ class _Client:
             request_serializer=pb.RegisterRequest.SerializeToString,
             response_deserializer=pb.RegisterResponse.FromString,
         )
-        request = pb.RegisterRequest(
-            server_id=self._number + 1000,
-            uuid=str(uuid.UUID(int=self._number + 1)),
-            filter=definition_of(self.result.filter),
-            secret=self._number.to_bytes(16, "little"),
-        )
+        request = registration(self._number, definition_of(self.result.filter))
         while True:
             try:
                 answer: pb.RegisterResponse = await method(request, timeout=60)

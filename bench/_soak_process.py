@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-import uuid
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from enum import Enum
@@ -25,7 +24,7 @@ from typing import Any
 import grpc
 
 from bench._filters import NUMBER, definition_of
-from bench._follower import Follower, Start, WrongStream
+from bench._follower import Follower, Start, WrongStream, registration
 from bench._follower_process import METHOD, serve
 from bench._line import Line
 from dumpfilter.slave.threads.connection import CHANNEL_OPTIONS
@@ -119,6 +118,8 @@ class _Client:
         self._changed = False
         self._line = Line(job.address) if self.life is Life.VANISHING else None
         self._absent = False
+        self._refusal = ""
+        """The master's answer when it did not change the filter in the running stream."""
         self._taking = asyncio.Lock()
 
     def _between(self, bounds: tuple[float, float]) -> float:
@@ -144,8 +145,7 @@ class _Client:
         vanished = result.vanished
         async with grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS) as channel:
             try:
-                await self._receive(channel)
-                reason = "the stream ended"
+                reason = await self._receive(channel)
             except grpc.aio.AioRpcError as error:
                 reason = f"{error.code().name}: {error.details()}"
                 if error.code() not in _RETRIED:
@@ -159,7 +159,8 @@ class _Client:
                 result.error = f"lost {_MOST_LOST} connections, the last time: {reason}"
             await asyncio.sleep(0.2)
 
-    async def _receive(self, channel: grpc.aio.Channel) -> None:
+    async def _receive(self, channel: grpc.aio.Channel) -> str:
+        """Receive a stream until it ends, and return the reason."""
         async with self._places:
             answer = await self._register(channel)
         request = self.follower.begin(answer.filter_version)
@@ -168,7 +169,7 @@ class _Client:
         call = dump(request)
         changer = None
         if self.life is Life.CHANGING:
-            changer = asyncio.create_task(self._change_filters(channel, answer.slave_id))
+            changer = asyncio.create_task(self._change_filters(channel, answer.slave_id, call))
         try:
             async for raw in call:
                 async with self._taking:
@@ -176,9 +177,15 @@ class _Client:
                 if self.life is Life.SLOW and not self._settled.is_set():
                     with suppress(TimeoutError):
                         await asyncio.wait_for(self._settled.wait(), self._between(_SLOW_SECONDS))
+        except asyncio.CancelledError:
+            # The follower cancels the stream itself when the master has not changed the filter in it.
+            if not self._refusal:
+                raise
         finally:
             if changer is not None:
                 changer.cancel()
+        reason, self._refusal = self._refusal or "the stream ended", ""
+        return reason
 
     async def _register(self, channel: grpc.aio.Channel) -> pb.RegisterResponse:
         method = channel.unary_unary(
@@ -186,12 +193,7 @@ class _Client:
             request_serializer=pb.RegisterRequest.SerializeToString,
             response_deserializer=pb.RegisterResponse.FromString,
         )
-        request = pb.RegisterRequest(
-            server_id=self._number + 1000,
-            uuid=str(uuid.UUID(int=self._number + 1)),
-            filter=definition_of(self._filter),
-            secret=self._number.to_bytes(16, "little"),
-        )
+        request = registration(self._number, definition_of(self._filter))
         answer: pb.RegisterResponse = await method(request, timeout=60)
         return answer
 
@@ -211,8 +213,11 @@ class _Client:
             await asyncio.sleep(self._between(_AWAY_SECONDS))
             self._absent = False
 
-    async def _change_filters(self, channel: grpc.aio.Channel, slave_id: str) -> None:
-        """Change the filter again and again, from a place that the slave's applier could have reached."""
+    async def _change_filters(self, channel: grpc.aio.Channel, slave_id: str, call: Any) -> None:
+        """Change the filter again and again, from a place that the slave's applier could have reached.
+
+        When the master does not change the filter, the follower registers again, with the new filter.
+        """
         method = channel.unary_unary(
             METHOD + "ChangeFilter",
             request_serializer=pb.ChangeFilterRequest.SerializeToString,
@@ -236,7 +241,8 @@ class _Client:
                 try:
                     answer = await method(request, timeout=60)
                 except grpc.aio.AioRpcError as error:
-                    self.result.error = f"ChangeFilter: {error.code().name}: {error.details()}"
+                    self._refusal = f"ChangeFilter: {error.code().name}: {error.details()}"
+                    call.cancel()
                     return
                 follower.await_version(answer.filter_version)
 

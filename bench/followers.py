@@ -16,7 +16,7 @@ import grpc
 from bench import _filters
 from bench._common import OUT, REPOSITORY, Options, Report, binlogs, child, master, warm
 from bench._fleet import Fleet, Health, asking_for_health, fleet, percentiles
-from bench._follower import Start
+from bench._follower import Start, registration
 from bench._follower_process import METHOD, Job
 from bench._growing import GrowingSet
 from bench._process import Usage, usage
@@ -84,12 +84,12 @@ def _measure(
     """Return the idle cores, the processor time of a commit, and the use of resources."""
     for _ in range(_WARM_UP):
         followers.wait_until_arrived(commit(), SCHEMA, TABLE)
+    # The floor has no such client.
     health.paused = True
     time.sleep(_SETTLE_SECONDS)
     before = usage(pid)
     time.sleep(_IDLE_SECONDS)
     idle = (usage(pid).cpu - before.cpu) / _IDLE_SECONDS
-    health.paused = False
     before, begin, mark = usage(pid), time.monotonic(), 0
     for number in range(_COMMITS):
         time.sleep(max(0.0, begin + number / COMMITS_A_SECOND - time.monotonic()))
@@ -97,6 +97,7 @@ def _measure(
     followers.wait_until_arrived(mark, SCHEMA, TABLE)
     time.sleep(1.0)
     after = usage(pid)
+    health.paused = False
     return idle, (after.cpu - before.cpu) / _COMMITS, after
 
 
@@ -211,7 +212,7 @@ def _refusal(address: str, number: int) -> str:
             response_deserializer=pb.RegisterResponse.FromString,
         )
         dump = channel.unary_stream(METHOD + "Dump", request_serializer=pb.DumpRequest.SerializeToString)
-        answer = register(pb.RegisterRequest(server_id=9, uuid="5e1ec7ed-b109-11f1-a980-0002fc000009"))
+        answer = register(registration(number, pb.FilterDefinition()))
         request = pb.DumpRequest(slave_id=answer.slave_id)
         getattr(request, "from").position = 4
         try:

@@ -6,12 +6,14 @@ import random
 import shutil
 import time
 from collections import Counter
+from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from bench import _filters
 from bench._common import OUT, Options, Report, master
-from bench._fleet import Fleet, asking_for_health, fleet
+from bench._fleet import Fleet, Health, asking_for_health, fleet
 from bench._growing import GrowingSet
 from bench._process import Usage, usage
 from bench._reference import Reference
@@ -41,6 +43,7 @@ class _Life:
         self._seconds = seconds
         self._random = random.Random(14)
         self.samples: list[tuple[float, Usage]] = []
+        """The use of resources at each time, and the seconds since the begin."""
 
     def run(self, followers: Fleet) -> None:
         """Commit for the given time. Raises SystemExit when a slave ends with an error."""
@@ -81,7 +84,7 @@ def _wait_until_all_have(followers: Fleet, place: tuple[str, int]) -> float:
 def _wait_until_gone(pid: int, baseline: Usage) -> Usage:
     """Return the master's use of resources when its sockets are back at the baseline, or after a long time."""
     begin = time.monotonic()
-    while (used := usage(pid)).descriptors > baseline.descriptors:
+    while (used := usage(pid)).sockets > baseline.sockets:
         if time.monotonic() - begin > _GONE_SECONDS:
             break
         time.sleep(0.2)
@@ -132,15 +135,34 @@ def _marks(growing: GrowingSet, pieces: tuple[tuple[int, tuple[str, int]], ...])
     return found
 
 
-def run(options: Options) -> bool:
-    directory = OUT / "soak"
-    shutil.rmtree(directory, ignore_errors=True)
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of a soak in which each slave had exactly its events, position and GTIDs."""
+
+    growing: GrowingSet
+    connected: float
+    """The time until all slaves had a first message, seconds."""
+    caught_up: float
+    """The time that the last slaves needed at the end of the disturbances, seconds."""
+    samples: list[tuple[float, Usage]]
+    """The master's use of resources during the run, with the seconds since its begin."""
+    baseline: Usage
+    """The use of resources after a few slaves had come and gone, before the run."""
+    gone: Usage
+    """The use of resources when all slaves had gone."""
+    checked: Counter[str]
+    health: Health
+
+
+def live(directory: Path, count: int, seconds: float) -> Outcome:
+    """Let slaves live for a time. Raises SystemExit when one ended with an error, or has other events than it should
+    have.
+    """
     growing = GrowingSet(directory)
-    count, scale = options.followers, min(1.0, options.seconds / _USUAL_SECONDS)
-    report = Report("soak", f"{count} slaves live through {options.seconds:.0f} s of disturbances", 0)
+    scale = min(1.0, seconds / _USUAL_SECONDS)
     # A slave that comes back after it vanished needs a second place until the master has ended its old dump.
     with (
-        master(growing.index, "--max-dumps", str(count + count // 10)) as (address, pid),
+        master(growing.index, "--max-dumps", str(count + max(10, count // 10))) as (address, pid),
         asking_for_health(address) as health,
     ):
         with fleet(SoakJob(address, _WARM_UP), module=_MODULE) as few:
@@ -151,7 +173,7 @@ def run(options: Options) -> bool:
         baseline = usage(pid)
         with fleet(SoakJob(address, count, scale=scale), module=_MODULE) as followers:
             connected = followers.wait_until_begun()
-            life = _Life(growing, pid, options.seconds)
+            life = _Life(growing, pid, seconds)
             life.run(followers)
             followers.ask("settle")
             caught_up = _wait_until_all_have(followers, growing.end)
@@ -159,44 +181,54 @@ def run(options: Options) -> bool:
         gone = _wait_until_gone(pid, baseline)
     growing.close()
     checked = _check(results, growing)
-    _describe(report, life.samples, checked, growing)
-    report.row(
-        "connected", connected, f"{connected:.1f} s; the last ones caught up in {caught_up:.1f} s at the end"
+    return Outcome(growing, connected, caught_up, life.samples, baseline, gone, checked, health)
+
+
+def run(options: Options) -> bool:
+    directory = OUT / "soak"
+    shutil.rmtree(directory, ignore_errors=True)
+    found = live(directory, options.followers, options.seconds)
+    report = Report(
+        "soak", f"{options.followers} slaves live through {options.seconds:.0f} s of disturbances", 0
     )
-    report.row(
-        "longest answer of the health check",
-        health.longest,
-        f"{health.longest * 1e3:.0f} ms of {health.asked}",
-    )
-    for name, used in (("before", baseline), ("after", gone)):
-        report.row(
-            f"the master {name}",
-            used.rss / _MB,
-            f"{used.rss / _MB:.0f} MB, {used.threads} threads, {used.sockets} sockets, {used.files} other files",
-        )
-    report.target("slaves with exactly their events, position and GTIDs", len(results), count)
-    report.target("connections that the master ended", checked["lost"], 0, at_most=True)
+    _describe(report, found)
+    baseline, gone, samples = found.baseline, found.gone, found.samples
+    report.target("connections that the master ended", found.checked["lost"], 0, at_most=True)
     report.target("sockets left over", gone.sockets - baseline.sockets, 0, at_most=True)
     # The master keeps binlog files open that it has served.
-    begun = len(growing.files) - 1
+    begun = len(found.growing.files) - 1
     report.target("files left open beside binlogs", gone.files - baseline.files - begun, 0, at_most=True)
     report.target("threads at the end", gone.threads, 40, at_most=True)
-    early = life.samples[len(life.samples) // 4][1].rss
-    report.target("memory at the end / after a quarter", life.samples[-1][1].rss / early, 1.1, at_most=True)
-    report.target("health checks without an answer", health.failed, 0, at_most=True)
+    early = samples[len(samples) // 2][1].rss
+    report.target("memory at the end / after half the time", samples[-1][1].rss / early, 1.05, at_most=True)
+    report.target("health checks without an answer", found.health.failed, 0, at_most=True)
     return report.print()
 
 
-def _describe(
-    report: Report, samples: list[tuple[float, Usage]], checked: Counter[str], growing: GrowingSet
-) -> None:
+def _describe(report: Report, found: Outcome) -> None:
+    samples, growing, health = found.samples, found.growing, found.health
     seconds, cpu = samples[-1][0] - samples[0][0], samples[-1][1].cpu - samples[0][1].cpu
     report.row(
         "the set", growing.transactions, f"{growing.transactions} transactions in {len(growing.files)} files"
     )
-    report.row("disturbances", checked["vanished"], ", ".join(f"{v} {k}" for k, v in checked.items()))
+    report.row(
+        "slaves with exactly their events, position and GTIDs, and disturbances",
+        found.checked["vanished"],
+        ", ".join(f"{number} {what}" for what, number in found.checked.items()),
+    )
     report.row("the master's processor", cpu / seconds, f"{cpu / seconds:.3f} cores")
     series = [f"{used.rss / _MB:.0f}" for _, used in samples[:: max(1, len(samples) // 30)]]
     report.row("memory, MB", samples[-1][1].rss / _MB, " ".join(series))
     threads = [used.threads for _, used in samples]
     report.row("threads", max(threads), f"at most {max(threads)}")
+    report.row("connected", found.connected, f"in {found.connected:.1f} s")
+    report.row("the last ones caught up", found.caught_up, f"in {found.caught_up:.1f} s at the end")
+    report.row(
+        "longest answer of the health check", health.longest, f"{health.longest:.3f} s of {health.asked}"
+    )
+    for name, used in (("before", found.baseline), ("after", found.gone)):
+        report.row(
+            f"the master {name}",
+            used.rss / _MB,
+            f"{used.rss / _MB:.0f} MB, {used.threads} threads, {used.sockets} sockets, {used.files} other files",
+        )

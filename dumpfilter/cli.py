@@ -24,6 +24,7 @@ from dumpfilter.commands.purge import purge_command
 from dumpfilter.commands.slave import slave_command
 from dumpfilter.commands.split import split_command
 from dumpfilter.commands.sql import sql_command
+from dumpfilter.commands.status import status_command
 from dumpfilter.errors import DumpfilterError
 from dumpfilter.printable import for_terminal
 
@@ -51,6 +52,7 @@ app.command("package-environment")(package_environment_command)
 app.command("inspect")(inspect_command)
 app.command("binlog")(binlog_command)
 app.command("explain")(explain_command)
+app.command("status")(status_command)
 app.command("sql")(sql_command)
 app.command("password-hash")(password_hash_command)
 app.command("demo")(demo_command)

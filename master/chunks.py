@@ -21,6 +21,7 @@ from dumpfilter.dump import ChunkPlan, Counts, render
 from dumpfilter.dump.chunk import GtidRuns, ReadyPlan, render_into
 from dumpfilter.dump.decide import REPLACED
 from dumpfilter.master.indexed_file import IndexedFile
+from dumpfilter.master.version1 import VERSION, fields_of_version1
 from dumpfilter.stream.gaps import gaps_to_proto
 from dumpfilter.stream.proof import chunk_crc32
 from dumpfilter.v1 import dumpfilter_pb2 as pb
@@ -96,6 +97,8 @@ class PlacedPlan:
     resume: int
     """The last position between two transactions that a chunk before has told the slave."""
     filter_version: int
+    protocol: int
+    """The version of the protocol in which the chunk is written."""
     committed_at: float | None = None
     """The Unix time at which the first transaction was committed, once messages have been made. None: not known."""
 
@@ -136,7 +139,8 @@ class PlacedPlan:
                 gaps = plan.gaps.between(begin, begin + size if is_before else len(events) + 1)
                 if len(gaps):
                     chunk.gaps.CopyFrom(gaps_to_proto(gaps, key_of))
-            yield _with_events(chunk, piece)
+            message = _with_events(chunk, piece)
+            yield message + fields_of_version1(chunk) if self.protocol == VERSION else message
             before = end
 
     def _events(self) -> memoryview:
@@ -238,16 +242,16 @@ def runs_to_proto(runs: GtidRuns, key_of: Callable[[int], SourceKey]) -> pb.Gtid
     ascend. Each interval is stored as its distance from the interval before and its length. ``key_of`` returns the GTID
     source with a number.
     """
+    by_source: dict[int, list[list[int]]] = {}
+    for source, first, last in runs.tolist():
+        by_source.setdefault(source, []).append([first, last])
     members = []
-    for source in np.unique(runs[:, 0]).tolist():
-        found = runs[runs[:, 0] == source, 1:]
-        if np.any(found[1:, 0] < found[:-1, 0]):
-            found = found[np.argsort(found[:, 0], kind="stable")]
-        steps = np.empty((len(found), 2), np.int64)
-        steps[0, 0] = found[0, 0]
-        steps[1:, 0] = found[1:, 0] - found[:-1, 1]
-        steps[:, 1] = found[:, 1] - found[:, 0] + 1
-        member = pb.GtidRuns(runs=steps.ravel().tolist())
+    for source in sorted(by_source):
+        steps, before = [], 0
+        for first, last in sorted(by_source[source]):
+            steps += [first - before, last - first + 1]
+            before = last
+        member = pb.GtidRuns(runs=steps)
         key = key_of(source)
         if isinstance(key[0], bytes):
             member.uuid, member.tag = key

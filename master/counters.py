@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
@@ -27,17 +26,6 @@ class SlaveKey(NamedTuple):
     uuid: str
 
 
-class CountedSlave(Protocol):
-    """The properties of a registered slave that its counts need."""
-
-    server_id: int
-    uuid: str
-    host: str
-    channel: str
-    user: str
-    counts: Counts
-
-
 @dataclass
 class SlaveCounts:
     """The counts of one slave, with what tells people which slave it is. Times are Unix times, seconds."""
@@ -50,6 +38,20 @@ class SlaveCounts:
     first_seen_at: float = field(default_factory=time.time)
     last_seen_at: float = field(default_factory=time.time)
     counts: Counts = field(default_factory=Counts)
+    is_forgotten: bool = False
+    """Whether the master has forgotten the slave for want of space."""
+
+
+class CountedSlave(Protocol):
+    """The properties of a registered slave that its counts need."""
+
+    server_id: int
+    uuid: str
+    host: str
+    channel: str
+    user: str
+    counts: Counts
+    record: SlaveCounts | None
 
 
 class CounterBook:
@@ -61,9 +63,8 @@ class CounterBook:
     def __init__(self, records: Iterable[SlaveCounts] = (), *, most: int = MOST_REMEMBERED) -> None:
         self._most = most
         self._lock = threading.Lock()
-        ordered = sorted(records, key=lambda record: record.last_seen_at)[-most:]
-        self._records = OrderedDict((record.key, record) for record in ordered)
-        """The slaves by their keys. The slave that was not seen for the longest time comes first."""
+        newest = sorted(records, key=_last_seen)[-most:]
+        self._records = {record.key: record for record in newest}
         self.generation = 0
         """A number that grows with each change, so that a saver knows whether there is something to save."""
 
@@ -76,32 +77,43 @@ class CounterBook:
     def begin_dump(self, slave: CountedSlave) -> None:
         """Note that a dump for the slave begins."""
         with self._lock:
-            record = self._seen(slave)
+            record = self._record_of(slave)
             record.dumps += 1
             record.server_id, record.host = slave.server_id, slave.host
+            record.last_seen_at = time.time()
+            self.generation += 1
 
     def add(self, slave: CountedSlave, counts: Counts) -> None:
         """Add the counts of a chunk to the slave's counts."""
         with self._lock:
-            self._seen(slave).counts.add(counts)
+            record = slave.record
+            if record is None or record.is_forgotten:
+                record = self._record_of(slave)
+            record.counts.add(counts)
+            record.last_seen_at = time.time()
+            self.generation += 1
 
     def records(self) -> list[SlaveCounts]:
         """Return a copy of the counts of all slaves, the slave that was not seen for the longest time first."""
         with self._lock:
-            return [replace(record, counts=replace(record.counts)) for record in self._records.values()]
+            copies = [replace(record, counts=replace(record.counts)) for record in self._records.values()]
+        return sorted(copies, key=_last_seen)
 
-    def _seen(self, slave: CountedSlave) -> SlaveCounts:
-        self.generation += 1
+    def _record_of(self, slave: CountedSlave) -> SlaveCounts:
+        """Return the slave's record. A slave without one gets a new record, in place of the oldest if need be."""
         key = SlaveKey(slave.user, slave.channel, slave.uuid)
         record = self._records.get(key)
         if record is None:
             record = SlaveCounts(key, slave.server_id, slave.host, counts=slave.counts)
+            if len(self._records) >= self._most:
+                oldest = min(self._records.values(), key=_last_seen)
+                oldest.is_forgotten = True
+                del self._records[oldest.key]
             self._records[key] = record
-            if len(self._records) > self._most:
-                self._records.popitem(last=False)
-        else:
-            # The slave may have registered before another registration of the same slave began the record.
-            slave.counts = record.counts
-        self._records.move_to_end(key)
-        record.last_seen_at = time.time()
+        # The slave may have registered before another registration of the same slave began the record.
+        slave.record, slave.counts = record, record.counts
         return record
+
+
+def _last_seen(record: SlaveCounts) -> float:
+    return record.last_seen_at

@@ -18,26 +18,30 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # generated
     """The health of the master, by service name.
 
     The service ``process`` is SERVING from the master's start until it shuts down. The services in ``services`` are
-    SERVING while the master can also read its binlog. The servicer of the package grpc_health remembers each service
-    name that a client watches, for ever, and has no bound on watches. This servicer knows its own names only.
+    SERVING while the master can also read its binlog, and has not drained all slaves. The servicer of the package
+    grpc_health remembers each service name that a client watches, for ever, and has no bound on watches. This servicer
+    knows its own names only.
     """
 
     def __init__(self, services: frozenset[str]) -> None:
         self._services = services
-        self._is_serving = self._is_readable = False
+        self._is_serving = self._is_readable = self._is_drained = False
         self._changed = asyncio.Event()
 
-    def set(self, *, serving: bool | None = None, readable: bool | None = None) -> None:
-        """Tell clients and watches whether the master serves, and whether its binlog can be read."""
+    def set(
+        self, *, serving: bool | None = None, readable: bool | None = None, drained: bool | None = None
+    ) -> None:
+        """Tell clients and watches whether the master serves, can read its binlog, and has drained all slaves."""
         self._is_serving = self._is_serving if serving is None else serving
         self._is_readable = self._is_readable if readable is None else readable
+        self._is_drained = self._is_drained if drained is None else drained
         self._changed.set()
         self._changed = asyncio.Event()
 
     def _status(self, service: str) -> health_pb2.HealthCheckResponse.ServingStatus | None:
         if service != PROCESS and service not in self._services:
             return None
-        serves = self._is_serving and (self._is_readable or service == PROCESS)
+        serves = self._is_serving and (service == PROCESS or (self._is_readable and not self._is_drained))
         response = health_pb2.HealthCheckResponse
         return response.SERVING if serves else response.NOT_SERVING
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import grpc
 
 from dumpfilter.errors import OptionError
 from dumpfilter.security.exposure import Lack, check_listener
-from dumpfilter.security.tls import ServerTls, TlsSource
+
+# At run time this import would load a large package that a master without TLS does not need.
+if TYPE_CHECKING:
+    from dumpfilter.security.tls import ServerTls, TlsSource
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from dumpfilter.errors import BinlogError
+from dumpfilter.master.drain import Drains
 from dumpfilter.master.lag import BinlogEnd, modified
 from dumpfilter.master.limits import Kind as CallKind
 from dumpfilter.master.limits import Places, ServerLimits
@@ -48,6 +49,7 @@ class SlaveView:
     slave: RegisteredSlave
     lag_bytes: int | None
     lag_seconds: float | None
+    is_drained: bool
 
 
 def _count(name: str, help: str, read: Callable[[RegisteredSlave], float]) -> Reading[SlaveView]:
@@ -61,6 +63,14 @@ PER_SLAVE: tuple[Reading[SlaveView], ...] = (
             "dumpfilter_master_slave_dumping", "1 while a dump to the slave runs, otherwise 0.", SLAVE_LABELS
         ),
         lambda view: float(bool(view.slave.dump)),
+    ),
+    Reading(
+        gauge(
+            "dumpfilter_master_slave_drained",
+            "1 while the operator has drained the slave, otherwise 0.",
+            SLAVE_LABELS,
+        ),
+        lambda view: float(view.is_drained),
     ),
     Reading(
         gauge(
@@ -124,6 +134,7 @@ CALLS = gauge(
 CALLS_LIMIT = gauge(
     "dumpfilter_master_calls_limit", "The most calls of a kind that may be under way.", ("kind",)
 )
+DRAINS = gauge("dumpfilter_master_drains", "Drains in force. A drain can concern any number of slaves.")
 FAILED_CALLS = counter(
     "dumpfilter_master_failed_calls_total",
     "Calls that the master refused, and dumps that ended with an error, by the error's class.",
@@ -189,6 +200,7 @@ METRICS: tuple[Definition, ...] = (
     BYTES,
     MODIFIED,
     SLAVES,
+    DRAINS,
     CALLS,
     CALLS_LIMIT,
     FAILED_CALLS,
@@ -216,6 +228,7 @@ class MasterCollector(Collector):
         register: Register,
         places: Places,
         limits: ServerLimits,
+        drains: Drains,
         caches: Callable[[], Mapping[str, CacheState]],
         *,
         serving: Callable[[], bool],
@@ -225,6 +238,7 @@ class MasterCollector(Collector):
         self._register = register
         self._places = places
         self._limits = limits
+        self._drains = drains
         self._caches = caches
         self._serving = serving
         self._measured = measured
@@ -276,9 +290,17 @@ class MasterCollector(Collector):
         yield SLAVES.family(
             [({"state": "dumping"}, dumping), ({"state": "idle"}, len(slaves) - dumping)],
         )
-        views = [(labels, _view(slave, end)) for labels, slave in shown(slaves, now)]
+        yield DRAINS.family([({}, len(self._drains.all()))])
+        views = [(labels, self._view(slave, end)) for labels, slave in shown(slaves, now)]
         for reading in PER_SLAVE:
             yield reading.family(views)
+
+    def _view(self, slave: RegisteredSlave, end: BinlogEnd) -> SlaveView:
+        is_drained = self._drains.of(slave) is not None
+        if not slave.file:
+            return SlaveView(slave, None, None, is_drained)
+        place = slave.file, slave.position
+        return SlaveView(slave, end.lag_bytes(place), end.lag_seconds(place), is_drained)
 
     def _of_caches(self) -> Iterator[Metric]:
         found = {"segments": self._store.cache_state(), **self._caches()}
@@ -312,10 +334,3 @@ def _label_values(slave: RegisteredSlave) -> tuple[str, ...]:
         slave.channel[:LONGEST_LABEL],
         slave.user[:LONGEST_LABEL],
     )
-
-
-def _view(slave: RegisteredSlave, end: BinlogEnd) -> SlaveView:
-    place = slave.file, slave.position
-    if not slave.file:
-        return SlaveView(slave, None, None)
-    return SlaveView(slave, end.lag_bytes(place), end.lag_seconds(place))

@@ -17,15 +17,12 @@ import structlog
 from rich.console import Console
 
 from dumpfilter import __version__
-from dumpfilter.console.endpoint import ConsoleEndpoint, serving
-from dumpfilter.console.roles import Role
 from dumpfilter.errors import OptionError
 from dumpfilter.filter import ReplicationFilter, Rule, WriteSemantics
 from dumpfilter.filter.factory import make_write_filter
 from dumpfilter.index.scanner import MAX_OPENED
 from dumpfilter.logs import is_json
 from dumpfilter.master.config import MasterConfig, load_config
-from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.counters import CounterBook
 from dumpfilter.master.keeper import Keeper
 from dumpfilter.master.limits import MAX_DUMPS, ServerLimits
@@ -39,14 +36,17 @@ from dumpfilter.metrics.process import CommonCollector
 from dumpfilter.options.port_file import write_port
 from dumpfilter.printable import printable
 from dumpfilter.security.audit import audit, open_audit_log, reopen_audit_log
-from dumpfilter.security.passwords import ConsolePassword
-from dumpfilter.security.tls import TlsSource, temporary_tls
 
 log = structlog.get_logger("dumpfilter.master")
 
-# At run time this import would load pyarrow, which only a master with pre-filtered binlogs (splits) needs.
+# At run time these imports would load large packages: pyarrow, which only a master with pre-filtered binlogs (splits)
+# needs, and those for SQL and TLS, which only a master with a console needs.
 if TYPE_CHECKING:
+    from dumpfilter.console.endpoint import ConsoleEndpoint
+    from dumpfilter.console.roles import Role
     from dumpfilter.master.presplit import Presplit
+    from dumpfilter.security.passwords import ConsolePassword
+    from dumpfilter.security.tls import TlsSource
 
 DRAIN_SECONDS = 10.0
 """The default of ``--drain-seconds``, well below the 30 seconds after which Kubernetes kills a process."""
@@ -308,6 +308,8 @@ def _console_tls(options: MasterOptions) -> TlsSource | None:
     endpoint = options.console
     if endpoint is None:
         return None
+    from dumpfilter.security.tls import temporary_tls
+
     return endpoint.tls or temporary_tls(endpoint.host, endpoint.ca)
 
 
@@ -325,6 +327,9 @@ def _console(
     if endpoint is None or tls is None:
         yield None
         return
+    from dumpfilter.console.endpoint import serving
+    from dumpfilter.master.console import MasterConsole
+
     executor = MasterConsole(
         server.service,
         port=server.port,

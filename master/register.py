@@ -19,7 +19,7 @@ from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.master.counters import CounterBook
+from dumpfilter.master.counters import CounterBook, SlaveCounts
 from dumpfilter.master.imposed import ImposedFilter
 from dumpfilter.master.limits import Overloaded
 from dumpfilter.security.passwords import StoredPassword
@@ -158,6 +158,8 @@ class RegisteredSlave:
     """The filters that the master's operator imposes on the slave, besides the slave's own filter."""
     counts: Counts = field(default_factory=Counts)
     """The counts of the slave over all its registrations."""
+    record: SlaveCounts | None = field(default=None, repr=False)
+    """The slave's entry in the book of counters, from its first dump on."""
     file: str = ""
     position: int = 0
     registered_at: float = field(default_factory=time.time)

@@ -144,6 +144,14 @@ class MasterServer:
     async def _open(self, listen: ListenAddress) -> int:
         open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         connections = self._limits.connections(open_files)
+        if connections < self._limits.max_dumps:
+            log.warning(
+                "fewer connections than dumps",
+                connections=connections,
+                max_dumps=self._limits.max_dumps,
+                open_files=open_files,
+                hint="raise the limit of open files (ulimit -n) to twice --max-dumps, or give a smaller --max-dumps",
+            )
         self.gate = Gate(self._limits, _BOUNDS, self._decoders)
         self._health = Health(frozenset(("", _SERVICE)))
         self._server = grpc.aio.server(
@@ -161,7 +169,7 @@ class MasterServer:
 
     async def _start(self) -> None:
         await self._server.start()
-        self._health.set(serving=not self.service.drains.is_all, readable=True)
+        self._health.set(serving=True, readable=True, drained=self.service.drains.is_all)
         self._probe = asyncio.create_task(self._look_at_binlog())
 
     async def _look_at_binlog(self) -> None:
@@ -190,16 +198,17 @@ class MasterServer:
             service.register,
             self.gate.places,
             service.limits,
+            service.drains,
             self.reader.caches,
             serving=lambda: self.is_serving and not service.stopping,
         )
 
     def _tell_drained(self) -> None:
         """Tell the health service whether all slaves are drained."""
-        serving = not self.service.drains.is_all
+        drained = self.service.drains.is_all
         with contextlib.suppress(RuntimeError):
             # After the end of the loop nobody asks for the health.
-            self._loop.call_soon_threadsafe(lambda: self._health.set(serving=serving))
+            self._loop.call_soon_threadsafe(lambda: self._health.set(drained=drained))
 
     def drain(self, seconds: float, interrupted: Callable[[], bool] = lambda: False) -> int:
         """Send all slaves away, each after its current transaction, and wait until their dumps have ended.

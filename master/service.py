@@ -22,7 +22,7 @@ from dumpfilter.filter.convert import (
 from dumpfilter.master import dump as dumps
 from dumpfilter.master.access import Access, AccessDenied, TryLater
 from dumpfilter.master.config import MasterConfig
-from dumpfilter.master.drain import Applicant, Drains
+from dumpfilter.master.drain import Applicant, Drained, Drains
 from dumpfilter.master.dump_start import DumpStart, check_boundary, start_at, start_of
 from dumpfilter.master.identity import uuid_of
 from dumpfilter.master.imposed import ImposedFilter, imposed_on
@@ -42,7 +42,7 @@ from dumpfilter.master.messages import (
 from dumpfilter.master.refusals import Context, abort
 from dumpfilter.master.register import Client, NotRegistered, Register, RegisteredSlave
 from dumpfilter.master.sharing import Reader
-from dumpfilter.master.version1 import VERSION, as_version1, version1_names
+from dumpfilter.master.version1 import VERSION, version1_names
 from dumpfilter.printable import printable
 from dumpfilter.security.audit import audit
 from dumpfilter.v1 import dumpfilter_pb2 as pb
@@ -291,14 +291,13 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         try:
             async with contextlib.aclosing(dump.messages()) as messages:
                 async for message in messages:
-                    yield as_version1(message) if slave.protocol == VERSION else message
+                    yield message
         except DumpfilterError as error:
-            log.warning(
-                "dump stopped",
-                server_id=slave.server_id,
-                channel=printable(slave.channel),
-                error=printable(str(error)),
-            )
+            fields = {"server_id": slave.server_id, "channel": printable(slave.channel)}
+            if isinstance(error, Drained):
+                log.info("dump drained", **fields, reason=printable(str(error)))
+            else:
+                log.warning("dump stopped", **fields, error=printable(str(error)))
             await abort(context, error)
         finally:
             dump.close()

@@ -12,18 +12,19 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 from weakref import WeakValueDictionary
 
-from dumpfilter.dump.together import plan_together
+from dumpfilter.dump.many import plan_many
 from dumpfilter.master.advance import DumpPlace, First, Step, step_from
 from dumpfilter.master.chunks import PlacedPlan
 from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.measurements import MEASURED, CacheState
 from dumpfilter.master.pools import started_pool
+from dumpfilter.master.recent_cache import RecentCache
 from dumpfilter.master.store import BinlogStore
 
 T = TypeVar("T")
@@ -31,7 +32,7 @@ T = TypeVar("T")
 MESSAGE_CACHE_BYTES = 48 << 20
 """The limit on the memory of messages that are kept for slower dumps, bytes."""
 
-_STEPS_KEPT = 1024
+_STEPS_KEPT = 512
 """The largest number of steps that are kept for slower dumps."""
 
 _LARGEST_KEPT = MESSAGE_CACHE_BYTES // 4
@@ -127,16 +128,6 @@ class _Request:
         return bool(self.patient or self.impatient)
 
 
-@dataclass
-class CacheCounts:
-    """The size of a cache, and its uses since the master's start."""
-
-    entries: int = 0
-    bytes: int = 0
-    hits: int = 0
-    misses: int = 0
-
-
 class SharedReader:
     """The reader of all dumps of one master. All methods but :meth:`close` belong to the asyncio loop's thread."""
 
@@ -146,8 +137,10 @@ class SharedReader:
         self._workers = started_pool(_WORKERS, "dump-work")
         self._servants = started_pool(_SERVANTS, "grpc-call")
         self._places: WeakValueDictionary[Hashable, DumpPlace] = WeakValueDictionary()
-        self._steps: OrderedDict[DumpPlace, Step] = OrderedDict()
-        self._messages = _Messages()
+        self._steps: RecentCache[DumpPlace, Step] = RecentCache(_STEPS_KEPT, lambda step: 1)
+        self._messages: RecentCache[PlacedPlan, tuple[bytes, ...]] = RecentCache(
+            MESSAGE_CACHE_BYTES, lambda messages: sum(map(len, messages)), largest=_LARGEST_KEPT
+        )
         self._making: dict[PlacedPlan, asyncio.Future[Sequence[bytes]]] = {}
         self._requests: dict[DumpPlace, _Request] = {}
         """All requests without an answer."""
@@ -160,23 +153,18 @@ class SharedReader:
         self._answers: deque[tuple[asyncio.Future[_Found], _Found]] = deque()
         """The dumps that must still be given their steps."""
         self._answering = False
-        self.step_counts = CacheCounts()
-        """The uses of the cache of steps, of which only the number is limited."""
+        self.joined = 0
+        """The number of dumps that joined others in waiting for a step, which was then made once."""
         store.watcher.listener = self._grown
         store.on_forgotten = lambda files: self._later(lambda: self._forget_files(files))
 
-    @property
-    def message_counts(self) -> CacheCounts:
-        """The size and the uses of the cache of messages."""
-        return self._messages.counts
-
     def caches(self) -> dict[str, CacheState]:
         """Return the state of the caches, by name. Any thread may ask."""
-        steps, messages = self.step_counts, self._messages.counts
+        steps, messages = self._steps, self._messages
         return {
-            "steps": CacheState(len(self._steps), steps.hits, steps.misses),
+            "steps": CacheState(len(steps), steps.hits + self.joined, steps.misses - self.joined),
             "chunks": CacheState(
-                messages.entries, messages.hits, messages.misses, messages.bytes, MESSAGE_CACHE_BYTES
+                len(messages), messages.hits, messages.misses, messages.size, messages.limit
             ),
         }
 
@@ -202,8 +190,6 @@ class SharedReader:
         assert isinstance(signal, LoopSignal)
         step = self._steps.get(place)
         if step is not None:
-            self.step_counts.hits += 1
-            self._steps.move_to_end(place)
             return step
         if signal.is_set:
             signal.is_set = False
@@ -237,11 +223,10 @@ class SharedReader:
     def _request(self, place: DumpPlace) -> _Request:
         request = self._requests.get(place)
         if request is None:
-            self.step_counts.misses += 1
             request = self._requests[place] = _Request(place)
             self._enqueue([request])
         else:
-            self.step_counts.hits += 1
+            self.joined += 1
         return request
 
     def _forget(self, request: _Request) -> None:
@@ -311,7 +296,7 @@ class SharedReader:
             group += others
             threads = [each.place.thread.fork() for each in group]
             with MEASURED.plan.measured():
-                plans = plan_together(threads, segment)
+                plans = plan_many(threads, segment)
         except Exception:
             # Planning one by one finds out whose plan fails.
             return group, {}
@@ -322,7 +307,13 @@ class SharedReader:
         """Make the messages of a step's first chunk, if the chunk is small. The dumps need not ask for it then."""
         piece = step.pieces[0]
         if isinstance(piece, PlacedPlan) and piece.plan.size <= _SMALL:
-            self._messages.add(piece, _made(piece, _SMALL))
+            self._make(piece, _SMALL)
+
+    def _make(self, piece: PlacedPlan, chunk_size: int) -> tuple[bytes, ...]:
+        with MEASURED.encode.measured():
+            messages = tuple(piece.messages(chunk_size))
+        self._messages.add(piece, messages)
+        return messages
 
     def _planned(self, answers: Sequence[tuple[_Request, _Found]], generation: int) -> None:
         self._planning -= 1
@@ -342,9 +333,7 @@ class SharedReader:
             del self._requests[place]
             if isinstance(found, Step):
                 found.after = self.known(found.after)
-                self._steps[place] = found
-                if len(self._steps) > _STEPS_KEPT:
-                    self._steps.popitem(last=False)
+                self._steps.add(place, found)
             self._answers.extend((one, found) for one in (*request.patient, *request.impatient))
         self.store.watcher.watch(bool(self._waiting))
         self._enqueue(again)
@@ -369,9 +358,8 @@ class SharedReader:
     def _forget_files(self, files: Sequence[IndexedFile]) -> None:
         """Remove what the caches hold of files. A purged file frees its disk space when nobody has the file open."""
         gone = set(files)
-        for place in [place for place in self._steps if place.source in gone]:
-            del self._steps[place]
-        self._messages.remove_files(gone)
+        self._steps.remove_if(lambda place: place.source in gone)
+        self._messages.remove_if(lambda piece: piece.source in gone)
 
     async def messages(self, piece: PlacedPlan, chunk_size: int) -> Sequence[bytes]:
         kept = self._messages.get(piece)
@@ -379,59 +367,11 @@ class SharedReader:
             return kept
         making = self._making.get(piece)
         if making is None:
-            making = self._loop.run_in_executor(
-                self._workers, lambda: self._messages.add(piece, _made(piece, chunk_size))
-            )
+            making = self._loop.run_in_executor(self._workers, lambda: self._make(piece, chunk_size))
             self._making[piece] = making
             making.add_done_callback(lambda _: self._making.pop(piece, None))
         # Another dump may wait for the same messages when this dump is cancelled.
         return await asyncio.shield(making)
-
-
-class _Messages:
-    """The cache of messages. When it holds too many bytes, it removes the least recently used ones. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[PlacedPlan, tuple[bytes, ...]] = OrderedDict()
-        self._lock = threading.Lock()
-        self.counts = CacheCounts()
-
-    def get(self, piece: PlacedPlan) -> tuple[bytes, ...] | None:
-        with self._lock:
-            found = self._kept.get(piece)
-            if found is None:
-                self.counts.misses += 1
-            else:
-                self.counts.hits += 1
-                self._kept.move_to_end(piece)
-            return found
-
-    def add(self, piece: PlacedPlan, messages: tuple[bytes, ...]) -> tuple[bytes, ...]:
-        size = sum(map(len, messages))
-        if size <= _LARGEST_KEPT:
-            with self._lock:
-                if piece not in self._kept:
-                    self._kept[piece] = messages
-                    self._counted(1, size)
-                while self.counts.bytes > MESSAGE_CACHE_BYTES:
-                    _, gone = self._kept.popitem(last=False)
-                    self._counted(-1, -sum(map(len, gone)))
-        return messages
-
-    def remove_files(self, files: set[IndexedFile]) -> None:
-        """Remove the messages with events of some files."""
-        with self._lock:
-            for piece in [piece for piece in self._kept if piece.source in files]:
-                self._counted(-1, -sum(map(len, self._kept.pop(piece))))
-
-    def _counted(self, entries: int, size: int) -> None:
-        self.counts.entries += entries
-        self.counts.bytes += size
-
-
-def _made(piece: PlacedPlan, chunk_size: int) -> tuple[bytes, ...]:
-    with MEASURED.encode.measured():
-        return tuple(piece.messages(chunk_size))
 
 
 def _settle(answer: asyncio.Future[_Found] | None, found: _Found) -> None:

@@ -12,16 +12,14 @@ from dataclasses import dataclass
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from dumpfilter.binlog.events import MAGIC
 from dumpfilter.metrics.definition import Definition, Labels, Reading, counter, gauge
 from dumpfilter.metrics.latency import family_of
 from dumpfilter.slave.channel import Channel
 from dumpfilter.slave.lag import lag_seconds, relay_log_sizes, unapplied
 from dumpfilter.slave.measurements import APPLY_DELAY, CHANNEL, RELAY_DELAY, SYNC, SYNC_TIME
 from dumpfilter.slave.slave import Configured, Slave
+from dumpfilter.slave.state.counters_info import CountersInfo
 from dumpfilter.slave.status import io_error, sql_error
-
-_FIRST = len(MAGIC)
 
 
 @dataclass(frozen=True)
@@ -29,6 +27,8 @@ class ChannelView:
     """A channel as one scrape sees it."""
 
     channel: Channel
+    counted: CountersInfo
+    """The channel's counts since its first start."""
     relay_files: int
     relay_bytes: int
     lag_bytes: int
@@ -39,9 +39,8 @@ def _gauge(name: str, help: str, read: Callable[[ChannelView], float | None]) ->
     return Reading(gauge(f"dumpfilter_slave_{name}", help, CHANNEL), read)
 
 
-def _received(name: str, help: str, read: Callable[[Channel], float]) -> Reading[ChannelView]:
-    definition = counter(f"dumpfilter_slave_{name}_total", help, CHANNEL)
-    return Reading(definition, lambda view: read(view.channel))
+def _counter(name: str, help: str, read: Callable[[ChannelView], float]) -> Reading[ChannelView]:
+    return Reading(counter(f"dumpfilter_slave_{name}_total", help, CHANNEL), read)
 
 
 PER_CHANNEL: tuple[Reading[ChannelView], ...] = (
@@ -89,48 +88,44 @@ PER_CHANNEL: tuple[Reading[ChannelView], ...] = (
     ),
     _gauge("relay_log_bytes", "Size of all relay log files of the channel.", lambda view: view.relay_bytes),
     _gauge("relay_log_files", "Relay log files of the channel.", lambda view: view.relay_files),
-    _received(
-        "connections", "Connections on which a dump began.", lambda channel: channel.received.connections
-    ),
-    _received(
+    _counter("connections", "Connections on which a dump began.", lambda view: view.counted.connections),
+    _counter(
         "messages_received",
         "Messages of the master's stream, heartbeats included.",
-        lambda channel: channel.received.chunks,
+        lambda view: view.counted.chunks,
     ),
-    _received(
-        "heartbeats_received", "Heartbeats of the master.", lambda channel: channel.received.heartbeats
-    ),
-    _received("bytes_received", "Bytes of events received.", lambda channel: channel.received.bytes_received),
-    _received("events_received", "Events received.", lambda channel: channel.received.counts["events_sent"]),
-    _received(
+    _counter("heartbeats_received", "Heartbeats of the master.", lambda view: view.counted.heartbeats),
+    _counter("bytes_received", "Bytes of events received.", lambda view: view.counted.bytes_received),
+    _counter("events_received", "Events received.", lambda view: view.counted.counts["events_sent"]),
+    _counter(
         "events_undecided",
         "Events received about which the master could not decide.",
-        lambda channel: channel.received.counts["events_undecided"],
+        lambda view: view.counted.counts["events_undecided"],
     ),
-    _received(
+    _counter(
         "master_bytes_read",
         "Bytes of events that the master has read for this channel.",
-        lambda channel: channel.received.counts["bytes_read"],
+        lambda view: view.counted.counts["bytes_read"],
     ),
-    _received(
+    _counter(
         "master_bytes_dropped",
         "Bytes of events that the master has dropped for this channel.",
-        lambda channel: channel.received.counts["bytes_dropped"],
+        lambda view: view.counted.counts["bytes_dropped"],
     ),
-    _received(
+    _counter(
         "master_events_dropped",
         "Events that the master has dropped for this channel.",
-        lambda channel: channel.received.counts["events_dropped"],
+        lambda view: view.counted.counts["events_dropped"],
     ),
-    _received(
+    _counter(
         "events_filtered",
         "Row events and statements that the slave's own filter dropped after the master had sent them.",
-        lambda channel: channel.measured.applied.events_filtered,
+        lambda view: view.channel.measured.applied.events_filtered,
     ),
-    _received(
+    _counter(
         "transactions_applied",
         "Transactions that the applier has completed.",
-        lambda channel: channel.measured.applied.transactions,
+        lambda view: view.channel.measured.applied.transactions,
     ),
 )
 """The metrics that each channel has."""
@@ -143,6 +138,7 @@ class ThreadView:
     """One of a channel's two threads as a scrape sees it."""
 
     running: bool
+    errors: int
     error_number: int
     error_at: float
 
@@ -155,6 +151,14 @@ PER_THREAD: tuple[Reading[ThreadView], ...] = (
             _THREAD,
         ),
         lambda view: float(view.running),
+    ),
+    Reading(
+        counter(
+            "dumpfilter_slave_errors_total",
+            "Errors of the thread. Those of the I/O thread include lost connections and failed attempts to connect.",
+            _THREAD,
+        ),
+        lambda view: view.errors,
     ),
     Reading(
         gauge(
@@ -208,10 +212,13 @@ class SlaveCollector(Collector):
 
 
 def _threads(labels: Labels, channel: Channel) -> Iterator[tuple[Labels, ThreadView]]:
+    counted = channel.counters.info
     number, _, at = io_error(channel)
-    yield {**labels, "thread": "io"}, ThreadView(channel.io_worker.running, number, at)
+    io = ThreadView(channel.io_worker.running, counted.io_errors, number, at)
+    yield {**labels, "thread": "io"}, io
     number, _, at = sql_error(channel.sql_worker)
-    yield {**labels, "thread": "sql"}, ThreadView(channel.sql_worker.running, number, at)
+    sql = ThreadView(channel.sql_worker.running, counted.sql_errors, number, at)
+    yield {**labels, "thread": "sql"}, sql
 
 
 def _view(configured: Configured, now: float) -> ChannelView:
@@ -222,6 +229,7 @@ def _view(configured: Configured, now: float) -> ChannelView:
     left = unapplied(sizes, applied, received)
     return ChannelView(
         channel,
+        channel.counters.info,
         relay_files=len(sizes),
         relay_bytes=sum(sizes.values()),
         lag_bytes=sum(end - begin for _, begin, end in left),

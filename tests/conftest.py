@@ -136,10 +136,20 @@ def _in_sample(item: pytest.Item) -> bool:
     return any(word == name or word.startswith(f"{name}-") for word in words for name in QUICK_RECORDINGS)
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out recordings in a quick run, and keep each slow file on one worker, which starts its servers once.
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Keep each file on one worker, which makes the file's servers, recordings and caches once.
 
-    pytest-xdist begins with the largest groups.
+    A mark that a test gets after its collection comes too late for pytest-xdist.
+    """
+    if item.get_closest_marker("xdist_group") is None:
+        item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out recordings in a quick run, and begin with the slow files.
+
+    With ``--no-loadscope-reorder`` pytest-xdist hands out the files in this order. The quick files, of seconds each,
+    come last, so that the workers end at nearly the same time.
     """
     if config.getoption("quick"):
         left_out = [
@@ -148,9 +158,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left_out)
         gone = set(left_out)
         items[:] = [item for item in items if item not in gone]
-    for item in items:
-        if item.path.name.endswith(SLOW) and item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(item.path.name))
+    items.sort(key=lambda item: not item.path.name.endswith(SLOW))
 
 
 @pytest.hookimpl(trylast=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -56,3 +57,17 @@ def test_a_quick_run_leaves_out_slow_files_and_programs(tmp_path: Path) -> None:
     done = run(tmp_path, "--quick", test_it=starts, test_it_slow="raise SystemExit\n")
     assert "a quick test starts mariadbd: move it to a file named test_…_slow.py" in done.stdout
     assert "1 failed" in done.stdout
+
+
+def test_workers_begin_with_slow_files_and_take_whole_files(tmp_path: Path) -> None:
+    body = "import pytest\n@pytest.mark.parametrize('number', range(4))\ndef test_it(number):\n    pass\n"
+    workers = ("-n", "2", "--dist", "loadgroup", "--no-loadscope-reorder", "-vv")
+    done = run(tmp_path, *workers, test_a=body, test_b=body, test_y_slow=body, test_z_slow=body)
+    assert done.returncode == pytest.ExitCode.OK, done.stdout
+    ran = re.findall(r"\[(gw\d)\].* PASSED tests/(test_\w+)\.py::", done.stdout)
+    assert len(ran) == 16
+    assert len(set(ran)) == 4
+    first: dict[str, str] = {}
+    for worker, file in ran:
+        first.setdefault(worker, file)
+    assert set(first.values()) <= {"test_y_slow", "test_z_slow"}

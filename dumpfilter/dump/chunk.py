@@ -50,8 +50,16 @@ class Counts:
     transactions_dropped: int = 0
 
     def add(self, other: Counts) -> None:
-        for name in self.__slots__:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        # A master adds counts for each message to each slave. A loop over the names takes ten times as long.
+        self.events_read += other.events_read
+        self.events_sent += other.events_sent
+        self.events_dropped += other.events_dropped
+        self.bytes_read += other.bytes_read
+        self.bytes_sent += other.bytes_sent
+        self.bytes_dropped += other.bytes_dropped
+        self.events_undecided += other.events_undecided
+        self.transactions_read += other.transactions_read
+        self.transactions_dropped += other.transactions_dropped
 
 
 @dataclass(slots=True)

@@ -20,7 +20,6 @@ from dumpfilter.filter.decision import Step, Verdict
 from dumpfilter.index.statements import statement_of
 from dumpfilter.statement import Statement, StatementKind, TableName, read_text
 from dumpfilter.statement.parse import StatementText
-from dumpfilter.statement.reads import tables_read
 
 Name = tuple[str, str]
 """A table's full name: the name of its database, and the name of the table."""
@@ -106,6 +105,9 @@ class CleverFilter:
         verdict = self.rules.statement(statement)
         sources: tuple[TableName, ...] | None = parsed.sources
         if parsed.kind is StatementKind.CREATE_TABLE_SELECT:
+            # This import loads sqlglot, which no other filter needs.
+            from dumpfilter.statement.reads import tables_read
+
             sources = tables_read(query.text, family=fd.family, sql_mode=query.status.sql_mode or 0)
             if sources is None and query.tables_info:
                 sources = query.tables_info[1:]

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from socketserver import TCPServer, ThreadingMixIn
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 import structlog
@@ -27,7 +27,10 @@ from prometheus_client.registry import Collector
 from dumpfilter.errors import DumpfilterError, OptionError
 from dumpfilter.options.port_file import write_port
 from dumpfilter.security.exposure import Lack, check_listener, is_loopback
-from dumpfilter.security.tls import TlsSource
+
+# At run time this import would load a large package that an endpoint without TLS does not need.
+if TYPE_CHECKING:
+    from dumpfilter.security.tls import TlsSource
 
 log = structlog.get_logger("dumpfilter.metrics")
 

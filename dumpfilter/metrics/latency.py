@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import accumulate
 from time import perf_counter
 from time import time as unix_time
 
-from prometheus_client import Histogram
 from prometheus_client.core import Metric
 from prometheus_client.samples import Sample
+from prometheus_client.utils import floatToGoString
 
 from dumpfilter.metrics.definition import Definition, Labels
 
@@ -36,22 +39,29 @@ DELAY_BUCKETS = (
 )
 """The buckets of the time since a transaction was committed, seconds. A slave that catches up is hours behind."""
 
-_CREATED = "_created"
-"""The ending of prometheus_client's sample with a histogram's creation time, which no panel needs."""
-
 
 class Latency:
-    """A recorder of durations in seconds. Any thread may record."""
+    """A recorder of durations in seconds. Any thread may record.
+
+    prometheus_client's Histogram takes more than twice as long for an observation. A master with 1,000 slaves makes
+    thousands of observations a second.
+    """
 
     def __init__(self, definition: Definition) -> None:
         self.definition = definition
-        self._histogram = Histogram(
-            definition.name, definition.help, registry=None, buckets=definition.buckets
-        )
+        self._bounds = definition.buckets
+        self._counts = [0] * (len(self._bounds) + 1)
+        self._sum = 0.0
+        self._lock = threading.Lock()
 
     def observe(self, seconds: float) -> None:
         """Record one duration. Clocks of two machines can differ, so that a negative duration counts as 0."""
-        self._histogram.observe(max(0.0, seconds))
+        if seconds < 0:
+            seconds = 0.0
+        bucket = bisect_left(self._bounds, seconds)
+        with self._lock:
+            self._counts[bucket] += 1
+            self._sum += seconds
 
     def observe_since(self, moment: float | None) -> None:
         """Record the time since a moment, which is a Unix time. None is not recorded."""
@@ -69,12 +79,15 @@ class Latency:
 
     def samples(self, labels: Labels | None = None) -> list[Sample]:
         """Return the histogram's samples, with ``labels`` added to each."""
-        (metric,) = self._histogram.collect()
-        return [
-            sample._replace(labels={**(labels or {}), **sample.labels})
-            for sample in metric.samples
-            if not sample.name.endswith(_CREATED)
+        name, labels = self.definition.name, dict(labels or {})
+        with self._lock:
+            counts, total = list(self._counts), self._sum
+        bounds = [*map(floatToGoString, self._bounds), "+Inf"]
+        found = [
+            Sample(f"{name}_bucket", {**labels, "le": bound}, count)
+            for bound, count in zip(bounds, accumulate(counts), strict=True)
         ]
+        return [*found, Sample(f"{name}_count", labels, sum(counts)), Sample(f"{name}_sum", labels, total)]
 
 
 def family_of(definition: Definition, latencies: Iterable[tuple[Labels, Latency]]) -> Metric:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.query import TableName
-from dumpfilter.statement.reads import tables_read
 from dumpfilter.statement.shape import read_text, statement_shape
 from dumpfilter.statement.statement import StatementKind
 
@@ -61,6 +60,9 @@ def tables_named(text: str, *, family: Family = "mysql", sql_mode: int = 0) -> N
     read: tuple[TableName, ...] | None = ()
     if parsed.kind not in _INSERTS or _QUERY.search(shape):
         # The shape names the same tables as the text, and the SQL parser reads it much faster.
+        # This import loads sqlglot, which a master needs for imposed filters only.
+        from dumpfilter.statement.reads import tables_read
+
         read = tables_read(shape, family=family, sql_mode=sql_mode)
     if read is None or any(_LITERAL in name for name in read):
         return None

@@ -22,25 +22,33 @@ _KIND_NUMBERS = np.array([kind_number(kind) for kind in KINDS], np.int64)
 
 def gaps_to_proto(gaps: Gaps, key_of: Callable[[int], SourceKey]) -> pb.Gaps:
     """Return the gRPC message for a chunk's gaps. ``key_of`` returns the GTID source with a number."""
-    numbers, source = np.unique(gaps.runs[:, 0], return_inverse=True)
-    first, last = gaps.runs[:, 1], gaps.runs[:, 2]
-    before = np.concatenate([[0], last[:-1]]) if len(last) else last
-    has_end = gaps.end != 0
-    ends = gaps.end[has_end]
-    steps = np.zeros(len(gaps), np.int64)
-    steps[has_end] = np.diff(ends, prepend=0)
+    # Most chunks have a few gaps, for which lists are faster than arrays.
+    runs, ends = gaps.runs.tolist(), gaps.end.tolist()
+    places: dict[int, int] = {}
+    run_source = [places.setdefault(run[0], len(places)) for run in runs]
+    end_steps, last_end = [], 0
+    for end in ends:
+        end_steps.append(end - last_end if end else 0)
+        last_end = end or last_end
     return pb.Gaps(
-        source=[source_bytes(key_of(number)) for number in numbers.tolist()],
-        offset=np.diff(gaps.offset, prepend=0).tolist(),
-        end=steps.tolist(),
-        runs=np.diff(gaps.runs_until, prepend=0).tolist(),
-        run_source=source.tolist(),
-        run_first=(first - before).tolist(),
-        run_length=(last - first + 1).tolist(),
-        hits=np.diff(gaps.hits_until, prepend=0).tolist(),
-        hit_kind=_KIND_NUMBERS[gaps.hits[:, 0]].tolist(),
+        source=[source_bytes(key_of(number)) for number in places],
+        offset=_steps(gaps.offset.tolist()),
+        end=end_steps,
+        runs=_steps(gaps.runs_until.tolist()),
+        run_source=run_source,
+        run_first=[
+            run[1] - before for run, before in zip(runs, [0, *(run[2] for run in runs)], strict=False)
+        ],
+        run_length=[last - first + 1 for _, first, last in runs],
+        hits=_steps(gaps.hits_until.tolist()),
+        hit_kind=_KIND_NUMBERS[gaps.hits[:, 0]].tolist() if len(gaps.hits) else (),
         hit_count=gaps.hits[:, 1].tolist(),
     )
+
+
+def _steps(numbers: list[int]) -> list[int]:
+    """Return the distance of each number from the number before, and of the first number from 0."""
+    return [number - before for number, before in zip(numbers, [0, *numbers], strict=False)]
 
 
 def gaps_from_proto(message: pb.Gaps) -> GapColumns:

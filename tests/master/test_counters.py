@@ -22,7 +22,7 @@ SOME = Counts(events_read=10, events_sent=7, events_dropped=3, bytes_read=1000)
 def registered(book: CounterBook, name: str, **more: object) -> SimpleNamespace:
     values: dict[str, object] = {"user": "u", "channel": "", "uuid": name, "server_id": 7, "host": "h"} | more
     key = [str(values[each]) for each in ("user", "channel", "uuid")]
-    return SimpleNamespace(**values, counts=book.counts_of(*key))
+    return SimpleNamespace(**values, counts=book.counts_of(*key), record=None)
 
 
 def test_a_slave_goes_on_with_its_counts() -> None:

@@ -13,6 +13,7 @@ from dumpfilter.errors import OptionError
 from dumpfilter.master import drain as drain_module
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.drain import Applicant, Drained, Drains, Kind, Slaves
+from dumpfilter.master.health import PROCESS
 from dumpfilter.master.server import MasterServer
 from dumpfilter.sql.parser import parse_statement
 from dumpfilter.sql.result import Result
@@ -133,9 +134,9 @@ def rest_of(stream: Iterator[pb.Chunk]) -> tuple[list[pb.Chunk], grpc.RpcError]:
     return chunks, caught.value
 
 
-def health(client: Client) -> int:
+def health(client: Client, service: str = "") -> int:
     stub = health_pb2_grpc.HealthStub(client.channel)
-    return int(stub.Check(health_pb2.HealthCheckRequest()).status)
+    return int(stub.Check(health_pb2.HealthCheckRequest(service=service)).status)
 
 
 def test_a_drained_slave_ends_and_stays_away_until_undrain(
@@ -192,6 +193,8 @@ def test_draining_all_makes_the_master_unhealthy(
     streams = [follow(client, server_id=server_id)[0] for server_id in (101, 102)]
     assert ask("DRAIN ALL REPLICAS").affected == 2
     assert health(client) == health_pb2.HealthCheckResponse.NOT_SERVING
+    # A supervisor that kills a process which does not serve must not kill this one.
+    assert health(client, PROCESS) == health_pb2.HealthCheckResponse.SERVING
     for stream in streams:
         assert rest_of(stream)[1].code() is grpc.StatusCode.UNAVAILABLE
     with pytest.raises(grpc.RpcError, match="all slaves"):

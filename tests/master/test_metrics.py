@@ -140,6 +140,21 @@ def test_calls_and_slaves(server: MasterServer, client: Client) -> None:
     dump.cancel()
 
 
+def test_drained_slaves(
+    server: MasterServer, client: Client, wait_for: Callable[[Callable[[], object]], None]
+) -> None:
+    dump = client.dump(registered(client), once=False)
+    next(dump)
+    assert Scraped(server.collector()).value("slave_drained", **LABELS) == 0
+    server.service.drains.drain_all("maintenance")
+    with pytest.raises(grpc.RpcError, match="maintenance"):
+        list(dump)
+    wait_for(lambda: not server.service.register.all()[0].dump)
+    drained = Scraped(server.collector())
+    assert drained.value("slave_drained", **LABELS) == drained.value("drains") == 1
+    assert drained.value("slave_dumping", **LABELS) == 0
+
+
 def test_failed_calls_by_reason(server: MasterServer, client: Client) -> None:
     before = Scraped(server.collector())
     with pytest.raises(grpc.RpcError):

@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 import re
 import signal
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 
+from dumpfilter.v1 import dumpfilter_pb2 as pb
+from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
+from dumpfilter.workload.generate import generate
 from tests.slave.driven import wait_until
 from tests.slave.processes import Launcher
 from tests.support import DATA
@@ -130,6 +135,34 @@ def test_a_binlog_that_ends_inside_a_transaction_does_not_hold_up_the_drain(
     assert launcher.wait("master") == 0
     assert "the drain is over" not in launcher.log("master")
     assert "drained" in launcher.log("master")
+
+
+@pytest.mark.parametrize("way", ["time limit", "second signal", "interrupt"])
+def test_a_slave_that_does_not_read_cannot_hold_up_the_end(
+    launcher: Launcher, tmp_path: Path, way: str
+) -> None:
+    made = generate(tmp_path / "binlogs", 20_000_000)
+    seconds = "0.2" if way == "time limit" else "3600"
+    launcher.start_master(made.index, "--drain-seconds", seconds)
+    window = [("grpc.http2.lookahead_bytes", 1 << 16), ("grpc.http2.bdp_probe", 0)]
+    with grpc.insecure_channel(f"127.0.0.1:{launcher.port}", options=window) as channel:
+        stub = pb_grpc.DumpFilterStub(channel)
+        answer = stub.Register(pb.RegisterRequest(server_id=7, uuid=str(uuid.uuid4())))
+        stream = stub.Dump(pb.DumpRequest(slave_id=answer.slave_id))
+        first = next(stream)
+
+        def is_sending() -> bool:
+            (slave,) = stub.Status(pb.StatusRequest(slave_id=answer.slave_id)).slaves
+            return bool(slave.position.position > first.end_position)
+
+        # The next message is larger than the window, and nobody reads it.
+        wait_until(is_sending)
+        launcher.kill("master", signal.SIGINT if way == "interrupt" else signal.SIGTERM)
+        if way == "second signal":
+            wait_until(lambda: "stopping" in launcher.log("master"))
+            launcher.kill("master", signal.SIGTERM)
+        assert launcher.wait("master") == 0
+    assert ("the drain is over before its end" in launcher.log("master")) is (way != "interrupt")
 
 
 def test_two_masters_want_one_state_directory(launcher: Launcher, tmp_path: Path) -> None:

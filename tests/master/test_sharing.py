@@ -165,7 +165,8 @@ def test_equal_slaves_share_every_step_and_message(own_ids: bool) -> None:
             found = await asyncio.gather(*map(messages, dumps))
             assert all(each == found[0] for each in found)
             assert all(map(lambda a, b: a is b or len(a) < 300, found[1], found[2]))
-            return reader.step_counts.misses, reader.message_counts.misses
+            caches = reader.caches()
+            return caches["steps"].misses, len(reader._messages)
 
     steps, messages = run(follow())
     files = len(BinlogStore(source).binlogs.names)
@@ -282,7 +283,7 @@ def test_messages_are_kept_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> Non
             register = Register(reader.store.subjects)
             for size in (1000, 70_000):
                 await _next(reader, Wanted(chunk_size=size).dump(reader, register)[0])
-                assert 0 < reader.message_counts.bytes <= 20_000
+                assert 0 < (reader.caches()["chunks"].bytes or 0) <= 20_000
 
     run(follow())
 

@@ -161,7 +161,7 @@ def counted(book: CounterBook, name: str = "a") -> None:
     from types import SimpleNamespace
 
     slave = SimpleNamespace(
-        user="", channel="", uuid=name, server_id=1, host="", counts=book.counts_of("", "", name)
+        user="", channel="", uuid=name, server_id=1, host="", counts=book.counts_of("", "", name), record=None
     )
     book.add(slave, Counts(events_read=1))
 

@@ -142,7 +142,8 @@ def test_an_unreachable_master(tmp_path: Path) -> None:
         assert found["connected", ""] == 0
         assert found["last_error_number", "", "io"] == 2003
         assert time.time() - found["last_error_timestamp_seconds", "", "io"] < 600
-        assert found["last_error_number", "", "sql"] == 0
+        assert found["last_error_number", "", "sql"] == found["errors_total", "", "sql"] == 0
+        assert found["errors_total", "", "io"] >= 1
         assert ("last_message_timestamp_seconds", "") not in found
 
 
@@ -155,6 +156,18 @@ def test_a_scrape_waits_for_no_statement(data: Path, tmp_path: Path) -> None:
             thread.start()
             assert done.wait(60)
         thread.join()
+
+
+def test_counts_go_on_after_a_restart(data: Path, tmp_path: Path) -> None:
+    with serving(data / "mysql-row") as master, driven(tmp_path / "s") as slave:
+        slave.follow(master)
+        slave.sql("START REPLICA")
+        slave.catch_up(master)
+        before = values(slave)
+        slave.restart()
+        after = values(slave)
+        for name in ("bytes_received_total", "events_received_total", "connections_total"):
+            assert after[name, ""] == before[name, ""] > 0, name
 
 
 def test_a_removed_channel_leaves(data: Path, tmp_path: Path) -> None:

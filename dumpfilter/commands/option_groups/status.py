@@ -1,0 +1,110 @@
+"""The options that name the master or slave whose status is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dumpfilter.commands.option_groups.addresses import parse_address
+from dumpfilter.commands.option_groups.group import OptionGroup
+from dumpfilter.commands.option_groups.passwords import SOURCE_VARIABLE, read_password
+from dumpfilter.commands.option_groups.source_tls import SourceTlsOptions
+from dumpfilter.errors import OptionError
+
+if TYPE_CHECKING:
+    from dumpfilter.console.client import ConsoleLogin
+    from dumpfilter.slave.threads.master_options import MasterOptions
+
+PASSWORD_VARIABLE = "DUMPFILTER_PASSWORD"
+
+
+@dataclass(frozen=True)
+class AskedOptions(OptionGroup):
+    """The address of the master, slave or relay directory, and the logins."""
+
+    master: Annotated[str, typer.Option(help="A master's address for slaves.", metavar="HOST:PORT")] = ""
+    console: Annotated[
+        str, typer.Option(help="A master's console, for all slaves and drains.", metavar="HOST:PORT")
+    ] = ""
+    slave: Annotated[str, typer.Option(help="A running slave's console.", metavar="HOST:PORT")] = ""
+    relay_dir: Annotated[
+        Path | None,
+        typer.Option(
+            help="A slave's relay directory, read as it is, also without a slave.", metavar="DIRECTORY"
+        ),
+    ] = None
+    source_user: Annotated[str, typer.Option(help="A replication user of the master.")] = ""
+    source_password_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file whose first line is the replication user's password. Without it the password is that of the "
+            f"environment variable {SOURCE_VARIABLE}."
+        ),
+    ] = None
+    user: Annotated[str, typer.Option("--user", "-u", help="The console's user.")] = "root"
+    password_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--password-file",
+            "-p",
+            help="A file whose first line is the console user's password. Without it the password is that of the "
+            f"environment variable {PASSWORD_VARIABLE}.",
+        ),
+    ] = None
+    tls_ca: Annotated[
+        Path | None,
+        typer.Option(
+            help="Demand TLS of the console, with a certificate that this CA signed.", metavar="FILE"
+        ),
+    ] = None
+
+    def check(self) -> None:
+        """Check that the options name one master or one slave. Raises OptionError."""
+        asked = [
+            bool(self.master or self.console),
+            bool(self.slave),
+            self.relay_dir is not None,
+        ]
+        if sum(asked) != 1:
+            raise OptionError(
+                "give one of --master (with or without --console), --console, --slave and --relay-dir"
+            )
+        if self.source_user and not self.master:
+            raise OptionError("--source-user needs --master; the user of a console is --user")
+
+    def master_options(self, tls: SourceTlsOptions) -> MasterOptions | None:
+        """Return the connection to the master's port for slaves, or None without ``--master``. Raises OptionError."""
+        from dumpfilter.slave.state.source_info import SourceInfo
+        from dumpfilter.slave.threads.master_options import MasterOptions
+
+        members = tls.members()
+        if not self.master:
+            return None
+        host, port = parse_address("--master", self.master)
+        info = SourceInfo(host=host, port=port, **members)
+        if info.tls is not None:
+            info.tls.check()
+        return MasterOptions(
+            address=info.address,
+            server_id=0,
+            uuid="",
+            user=self.source_user,
+            password=read_password(self.source_password_file, SOURCE_VARIABLE) if self.source_user else "",
+            plain_password=tls.source_plain_password,
+            tls=info.tls,
+        )
+
+    def console_login(self) -> ConsoleLogin | None:
+        """Return the login at the console of the master or slave, or None if none is asked. Raises OptionError."""
+        from dumpfilter.console.client import ConsoleLogin
+        from dumpfilter.security.tls import client_context
+
+        option, address = ("--slave", self.slave) if self.slave else ("--console", self.console)
+        if not address:
+            return None
+        host, port = parse_address(option, address)
+        tls = None if self.tls_ca is None else client_context(self.tls_ca)
+        return ConsoleLogin(host, port, self.user, read_password(self.password_file, PASSWORD_VARIABLE), tls)

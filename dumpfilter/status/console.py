@@ -1,0 +1,67 @@
+"""Questions to the console of a master or slave, with the answers as rows by column name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dumpfilter.console.client import ConsoleLogin, StatementFailed, run_statements
+from dumpfilter.console.script import ScriptStatement
+from dumpfilter.errors import ConnectionLost
+from dumpfilter.status.model import NotOurs, StatusRefused
+
+Rows = list[dict[str, Any]]
+
+_COMMENT = "SELECT @@version_comment AS comment"
+
+
+def ask(login: ConsoleLogin, role: str, statements: Sequence[str]) -> tuple[str, list[Rows]]:
+    """Return the version of the process behind a console, and the rows of each statement.
+
+    ``role`` is ``master`` or ``slave``. Raises ConnectionLost when nothing answers, NotOurs when another program
+    answers, and StatusRefused when the console refuses the login or a statement.
+    """
+    where = f"{login.host}:{login.port}"
+    try:
+        ((comment,),) = _run(login, [_COMMENT])
+        _check_role(str(comment["comment"]), role, where)
+        return str(comment["comment"]), _run(login, statements)
+    except StatementFailed as error:
+        raise StatusRefused(
+            f"the console {where} refuses: {error}; give the console's --user and --password-file"
+        ) from None
+    except NotOurs:
+        raise
+    except ConnectionLost as error:
+        raise ConnectionLost(
+            f"console {error}; is the {role} running with --console-port, and is this its address?"
+        ) from None
+
+
+def _run(login: ConsoleLogin, statements: Sequence[str]) -> list[Rows]:
+    asked = [ScriptStatement(text, number) for number, text in enumerate(statements, 1)]
+    return [
+        [dict(zip(found.names, row, strict=True)) for row in found.rows]
+        for found in run_statements(login, asked)
+    ]
+
+
+def _check_role(comment: str, role: str, where: str) -> None:
+    if "dumpfilter" not in comment:
+        raise NotOurs(
+            f"{where}: another server answers here ({comment}); name the console of a {role} of dumpfilter"
+        )
+    if role not in comment:
+        other, option = ("slave", "--slave") if role == "master" else ("master", "--console")
+        raise NotOurs(f"{where}: this is the console of a {other}; ask it with {option} {where}")
+
+
+def number(row: Mapping[str, Any], name: str) -> int:
+    """Return an integer of a row. NULL and missing columns are 0."""
+    return int(row.get(name) or 0)
+
+
+def text(row: Mapping[str, Any], name: str) -> str:
+    """Return a text of a row. NULL and missing columns are empty."""
+    value = row.get(name)
+    return "" if value is None else str(value)

@@ -1,0 +1,232 @@
+"""The facts that ``dumpfilter status`` tells about a master or a slave, and the problems among them."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from dumpfilter.errors import ConnectionLost, DumpfilterError, OptionError
+from dumpfilter.options.sizes import parse_size
+
+
+class ExitCode(enum.IntEnum):
+    """The exit codes of ``dumpfilter status``. Its errors have the exit codes of :mod:`dumpfilter.errors`."""
+
+    GOOD = 0
+    PROBLEM = 4
+    """The master or slave was reached, and a thread has stopped, a slave lags, or the master serves nobody."""
+
+
+class StatusRefused(DumpfilterError):
+    """The error for a master or console that refuses to tell its status. The text has the cure."""
+
+
+class NotOurs(ConnectionLost):
+    """The error for an address at which another program answers than the one that was asked for."""
+
+
+@dataclass(frozen=True)
+class MaxLag:
+    """The largest lag that is no problem, in bytes or in seconds. The default allows any lag."""
+
+    nbytes: float = math.inf
+    seconds: float = math.inf
+
+    @classmethod
+    def parse(cls, text: str) -> MaxLag:
+        """Parse a lag such as ``64M`` (bytes) or ``30s`` (seconds). Raises OptionError.
+
+        >>> MaxLag.parse("30s"), MaxLag.parse("1K")
+        (MaxLag(nbytes=inf, seconds=30.0), MaxLag(nbytes=1024, seconds=inf))
+        """
+        if not text.endswith("s"):
+            return cls(nbytes=parse_size(text, option="--max-lag"))
+        try:
+            seconds = float(text[:-1])
+        except ValueError:
+            seconds = -1.0
+        if not 0 <= seconds < math.inf:
+            raise OptionError(f"--max-lag: {text!r} is no lag: write bytes (64M) or seconds (30s)")
+        return cls(seconds=seconds)
+
+    def exceeded(self, nbytes: int | None, seconds: float | None) -> bool:
+        """Tell whether a lag is a problem. An unknown lag is none."""
+        return (nbytes is not None and nbytes > self.nbytes) or (
+            seconds is not None and seconds > self.seconds
+        )
+
+
+@dataclass
+class SlaveOfMaster:
+    """A registered slave as its master tells it. Times are Unix times, seconds."""
+
+    server_id: int
+    uuid: str
+    host: str
+    port: int
+    user: str
+    channel: str
+    dumping: bool
+    file: str
+    position: int
+    lag_bytes: int | None
+    lag_seconds: float | None
+    """The time since the first event was written that the slave was not sent. Only the master's console tells it."""
+    counts: dict[str, int]
+    """The events, bytes and transactions that the master has read, sent and dropped for the slave."""
+
+    def __str__(self) -> str:
+        channel = f" on channel {self.channel}" if self.channel else ""
+        return f"slave {self.server_id}{channel}"
+
+
+@dataclass
+class MasterStatus:
+    """The status of a master, as far as the asker may know it."""
+
+    address: str = ""
+    """The master's address for slaves, or an empty text if only its console was asked."""
+    console: str = ""
+    health: str = ""
+    """SERVING, NOT_SERVING, or an empty text if the health service was not asked."""
+    hint: str = ""
+    """Why the status is not complete, and what to do."""
+    version: str = ""
+    server_version: str = ""
+    file: str = ""
+    position: int = 0
+    files: int = 0
+    bytes: int = 0
+    slaves: list[SlaveOfMaster] | None = None
+    """The registered slaves that the asker may know. None if the asker may not know any."""
+    drains: list[dict[str, Any]] | None = None
+    """The drains in force, or None if the console was not asked."""
+    problems: list[str] = field(default_factory=list)
+
+    def judge(self, most: MaxLag) -> None:
+        """Fill in :attr:`problems`."""
+        self.problems = list(self._problems(most))
+
+    def _problems(self, most: MaxLag) -> Iterator[str]:
+        if self.health and self.health != "SERVING":
+            yield (
+                f"the master answers and is {self.health}: it is draining, or cannot read its binlog; look at its log"
+            )
+        for slave in self.slaves or ():
+            if slave.dumping and most.exceeded(slave.lag_bytes, slave.lag_seconds):
+                yield f"{slave} lags behind by {_lag(slave.lag_bytes, slave.lag_seconds)}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the status as values that JSON can represent."""
+        return {"role": "master", **asdict(self)}
+
+
+@dataclass
+class ChannelStatus:
+    """One channel of a slave. A value is None if the asked source does not tell it. Times are Unix times, seconds."""
+
+    channel: str
+    source: str = ""
+    """The address of the channel's master, as HOST:PORT."""
+    filter_on: str = ""
+    io_running: str | None = None
+    """``Replica_IO_Running``: Yes, No or Connecting."""
+    sql_running: str | None = None
+    io_error: str = ""
+    sql_error: str = ""
+    last_io_error: str = ""
+    """The newest error of the I/O thread at all, even if the thread runs again. Only the relay directory tells it."""
+    last_io_error_at: float = 0.0
+    last_sql_error: str = ""
+    last_sql_error_at: float = 0.0
+    received_file: str = ""
+    received_position: int = 0
+    applied_file: str = ""
+    applied_position: int = 0
+    relay_file: str = ""
+    relay_position: int = 0
+    retrieved_gtids: str = ""
+    executed_gtids: str = ""
+    lag_bytes: int | None = None
+    """The bytes of the relay log that are not applied. The lag behind the master is in the master's status."""
+    lag_seconds: float | None = None
+    counters: dict[str, int] = field(default_factory=dict)
+    hits: dict[str, int] = field(default_factory=dict)
+    unusable: str = ""
+    """The error of a state file that cannot be used."""
+
+    @property
+    def shown_name(self) -> str:
+        """The channel's name for people."""
+        return f"channel {self.channel}" if self.channel else "the default channel"
+
+    def problems(self, most: MaxLag) -> Iterator[str]:
+        """Yield the channel's problems as sentences."""
+        name = self.shown_name
+        if self.unusable:
+            yield f"{name}: {self.unusable}"
+        for thread, running, error in (
+            ("I/O thread", self.io_running, self.io_error),
+            ("SQL thread", self.sql_running, self.sql_error),
+        ):
+            if running is not None and running != "Yes":
+                state = "is connecting" if running == "Connecting" else "does not run"
+                yield f"{name}: the {thread} {state}{': ' + error if error else ''}"
+        if most.exceeded(self.lag_bytes, self.lag_seconds):
+            yield f"{name}: the SQL thread lags behind by {_lag(self.lag_bytes, self.lag_seconds)}"
+
+
+@dataclass
+class SlaveStatus:
+    """The status of a slave: a running one by its console, or its relay directory."""
+
+    console: str = ""
+    relay_dir: str = ""
+    server_uuid: str = ""
+    version: str = ""
+    running: bool = True
+    """Whether a slave process works in the relay directory, or answers at the console."""
+    process: int | None = None
+    """The number of the process that has locked the relay directory."""
+    channels: list[ChannelStatus] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def judge(self, most: MaxLag) -> None:
+        """Fill in :attr:`problems`."""
+        self.problems = [problem for one in self.channels for problem in one.problems(most)]
+        if not self.running:
+            self.problems.insert(0, f"no slave runs in {self.relay_dir}: its threads have stopped")
+        if not self.channels:
+            self.problems.append("the slave has no channel: configure one with CHANGE REPLICATION SOURCE TO")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the status as values that JSON can represent."""
+        return {"role": "slave", **asdict(self)}
+
+
+Status = MasterStatus | SlaveStatus
+
+
+def lag_after(files: list[tuple[str, int]], file: str, position: int) -> int | None:
+    """Return the bytes of a binlog set after a place. None if the set does not have the file.
+
+    ``files`` are the names and sizes of the set's files in their order.
+
+    >>> lag_after([("b.1", 100), ("b.2", 50)], "b.1", 90)
+    60
+    """
+    names = [name for name, _ in files]
+    if file not in names:
+        return None
+    first = names.index(file)
+    return max(0, files[first][1] - position) + sum(size for _, size in files[first + 1 :])
+
+
+def _lag(nbytes: int | None, seconds: float | None) -> str:
+    parts = [f"{nbytes:,} bytes"] if nbytes is not None else []
+    if seconds is not None:
+        parts.append(f"{seconds:.1f} s")
+    return ", ".join(parts)

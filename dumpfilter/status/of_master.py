@@ -1,0 +1,171 @@
+"""The status of a running master: by its health service, by the call Status, and by its console."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from dumpfilter.console.client import ConsoleLogin
+from dumpfilter.errors import ConnectionLost
+from dumpfilter.slave.threads.connection import explain_failure, open_channel
+from dumpfilter.slave.threads.master_options import MasterOptions
+from dumpfilter.slave.tls_trial import Unreachable
+from dumpfilter.status.console import ask, number, text
+from dumpfilter.status.model import MasterStatus, NotOurs, SlaveOfMaster, StatusRefused, lag_after
+from dumpfilter.v1 import dumpfilter_pb2 as pb
+from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
+
+SECONDS = 10.0
+"""The longest wait for an answer of a master, seconds."""
+
+_COUNTS = tuple(field.name for field in pb.Counts.DESCRIPTOR.fields)
+
+_LOGIN_OR_CONSOLE = (
+    "the master tells strangers its health only; give --source-user with --source-password-file, or the master's "
+    "--console, for the slaves and the binlog"
+)
+
+
+@dataclass(frozen=True)
+class MasterToAsk:
+    """The addresses of a master, with what its asker can show: a replication user, or a user of its console."""
+
+    options: MasterOptions | None = None
+    """The connection to the port for slaves. None: ask the console only."""
+    console: ConsoleLogin | None = None
+
+
+def master_status(master: MasterToAsk) -> MasterStatus:
+    """Ask a master. Without a user and a console the status only has what everybody may know.
+
+    Raises ConnectionLost when nothing answers, TlsError when TLS is missing, and StatusRefused for a wrong password.
+    """
+    status = MasterStatus()
+    if master.options is not None:
+        _ask_port(status, master.options, whole=master.console is None)
+    if master.console is not None:
+        _ask_console(status, master.console)
+    return status
+
+
+def _ask_port(status: MasterStatus, options: MasterOptions, *, whole: bool) -> None:
+    status.address = options.address
+    try:
+        with open_channel(options, lambda: False) as channel:
+            status.health = _health(channel, options)
+            if not whole:
+                return
+            if not options.user:
+                status.hint = _LOGIN_OR_CONSOLE
+                return
+            request = pb.StatusRequest(user=options.user, password=options.password)
+            try:
+                _take(status, rpc.DumpFilterStub(channel).Status(request, timeout=SECONDS))
+            except grpc.RpcError as error:
+                raise _refused(options, error) from None
+    except Unreachable as error:
+        raise ConnectionLost(f"master {options.address}: {error}") from None
+
+
+def _health(channel: grpc.Channel, options: MasterOptions) -> str:
+    try:
+        answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=SECONDS)
+    except grpc.RpcError as error:
+        code = error.code()
+        explain_failure(options, error, lambda: False)
+        if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+            raise ConnectionLost(
+                f"master {options.address} cannot be reached ({error.details()}); is it running, and is this its "
+                "address for slaves?"
+            ) from None
+        if code in (grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.NOT_FOUND):
+            raise NotOurs(
+                f"{options.address}: another gRPC server answers here, no master of dumpfilter"
+            ) from None
+        raise StatusRefused(f"master {options.address} does not tell its health: {error.details()}") from None
+    return str(health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status))
+
+
+def _refused(options: MasterOptions, error: grpc.RpcError) -> StatusRefused | ConnectionLost:
+    code, details = error.code(), error.details()
+    if code is grpc.StatusCode.UNAUTHENTICATED:
+        cure = (
+            "give the master's --console"
+            if "no users" in str(details)
+            else "check --source-user and --source-password-file"
+        )
+        return StatusRefused(f"master {options.address} refuses its status: {details}; {cure}")
+    if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+        return ConnectionLost(f"master {options.address} stopped answering ({details}); try again")
+    return StatusRefused(f"master {options.address} refuses its status: {code.name}: {details}")
+
+
+def _take(status: MasterStatus, answer: pb.StatusResponse) -> None:
+    status.server_version = answer.server_version
+    files = [(file.name, file.size) for file in answer.files]
+    _take_files(status, files)
+    status.slaves = [
+        SlaveOfMaster(
+            server_id=slave.server_id,
+            uuid=slave.uuid,
+            host=slave.host,
+            port=slave.port,
+            user=slave.user,
+            channel=slave.channel,
+            dumping=slave.dumping,
+            file=slave.position.file,
+            position=slave.position.position,
+            lag_bytes=lag_after(files, slave.position.file, slave.position.position),
+            lag_seconds=None,
+            counts={name: getattr(slave.counts, name) for name in _COUNTS},
+        )
+        for slave in answer.slaves
+    ]
+    status.hint = "the slaves of this user only, and no lag in seconds: the master's --console tells all"
+
+
+def _take_files(status: MasterStatus, files: list[tuple[str, int]]) -> None:
+    status.files, status.bytes = len(files), sum(size for _, size in files)
+    if files:
+        status.file, status.position = files[-1]
+
+
+def _ask_console(status: MasterStatus, login: ConsoleLogin) -> None:
+    status.console = f"{login.host}:{login.port}"
+    status.version, answers = ask(
+        login,
+        "master",
+        [
+            "SELECT @@version AS version",
+            "SHOW BINARY LOGS",
+            "SELECT * FROM dumpfilter.slaves",
+            "SELECT * FROM dumpfilter.drains",
+        ],
+    )
+    (version, *_), logs, slaves, drains = answers
+    status.server_version = text(version, "version")
+    _take_files(status, [(text(row, "Log_name"), number(row, "File_size")) for row in logs])
+    status.slaves = [_slave(row) for row in slaves]
+    status.drains = drains
+
+
+def _slave(row: Mapping[str, Any]) -> SlaveOfMaster:
+    seconds = row.get("lag_seconds")
+    return SlaveOfMaster(
+        server_id=number(row, "server_id"),
+        uuid=text(row, "uuid"),
+        host=text(row, "host"),
+        port=number(row, "port"),
+        user=text(row, "user"),
+        channel=text(row, "channel"),
+        dumping=bool(number(row, "dumping")),
+        file=text(row, "file"),
+        position=number(row, "position"),
+        lag_bytes=None if row.get("lag_bytes") is None else number(row, "lag_bytes"),
+        lag_seconds=None if seconds is None else float(seconds),
+        counts={name: number(row, name) for name in _COUNTS},
+    )

@@ -1,0 +1,88 @@
+"""The facts of a status that are problems."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dumpfilter.errors import OptionError
+from dumpfilter.status.model import ChannelStatus, MasterStatus, MaxLag, SlaveOfMaster, SlaveStatus
+
+
+def slave_of_master(**more: object) -> SlaveOfMaster:
+    values: dict[str, object] = {
+        "server_id": 101,
+        "uuid": "u",
+        "host": "",
+        "port": 0,
+        "user": "",
+        "channel": "c",
+        "dumping": True,
+        "file": "b.1",
+        "position": 4,
+        "lag_bytes": 2000,
+        "lag_seconds": 5.0,
+        "counts": {},
+    }
+    return SlaveOfMaster(**(values | more))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("lag", "is_problem"),
+    [("", False), ("2000", False), ("1999", True), ("1K", True), ("5s", False), ("4.9s", True), ("0s", True)],
+)
+def test_lag_of_a_masters_slave(lag: str, is_problem: bool) -> None:
+    status = MasterStatus(health="SERVING", slaves=[slave_of_master(), slave_of_master(dumping=False)])
+    status.judge(MaxLag.parse(lag) if lag else MaxLag())
+    assert status.problems == (
+        ["slave 101 on channel c lags behind by 2,000 bytes, 5.0 s"] if is_problem else []
+    )
+
+
+@pytest.mark.parametrize("lag", ["x", "5x", "-1", "-1s", "s", "nans", "infs", "1e400s"])
+def test_bad_lags(lag: str) -> None:
+    with pytest.raises(OptionError, match="--max-lag"):
+        MaxLag.parse(lag)
+
+
+def test_an_unknown_lag_is_no_problem() -> None:
+    status = MasterStatus(slaves=[slave_of_master(lag_bytes=None, lag_seconds=None)])
+    status.judge(MaxLag(nbytes=0, seconds=0))
+    assert not status.problems
+
+
+def test_health() -> None:
+    status = MasterStatus(health="NOT_SERVING")
+    status.judge(MaxLag())
+    assert "NOT_SERVING" in status.problems[0]
+
+
+def test_threads_of_a_slave() -> None:
+    good = ChannelStatus("a", io_running="Yes", sql_running="Yes", lag_bytes=10)
+    offline = ChannelStatus("b")
+    bad = ChannelStatus(
+        "", io_running="Connecting", sql_running="No", io_error="drained", sql_error="", unusable="x: damaged"
+    )
+    status = SlaveStatus(channels=[good, offline, bad])
+    status.judge(MaxLag(nbytes=9))
+    assert status.problems == [
+        "channel a: the SQL thread lags behind by 10 bytes",
+        "the default channel: x: damaged",
+        "the default channel: the I/O thread is connecting: drained",
+        "the default channel: the SQL thread does not run",
+    ]
+
+
+def test_a_slave_that_does_not_run() -> None:
+    status = SlaveStatus(relay_dir="s1", running=False)
+    status.judge(MaxLag())
+    assert [problem.partition(":")[0] for problem in status.problems] == [
+        "no slave runs in s1",
+        "the slave has no channel",
+    ]
+
+
+def test_json() -> None:
+    for status in (MasterStatus(slaves=[slave_of_master()]), SlaveStatus(channels=[ChannelStatus("a")])):
+        assert json.loads(json.dumps(status.as_dict()))["role"] in ("master", "slave")
