@@ -232,7 +232,12 @@ def _text_renderer(*, colors: bool) -> Callable[[Any, str, Event], str]:
 
 def _safe(value: Any) -> Any:
     """Return a value whose text is one line and cannot command a terminal."""
-    return value if isinstance(value, int | float | None) else printable(str(value), _LONGEST_VALUE)
+    match value:
+        case None | int() | float():
+            return value
+        case list() | tuple() | set() | frozenset():
+            return [_safe(each) for each in value]
+    return printable(str(value), _LONGEST_VALUE)
 
 
 class LibraryHandler(logging.Handler):

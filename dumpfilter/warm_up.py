@@ -17,6 +17,7 @@ from dumpfilter.binlog.row_image import row_images
 from dumpfilter.binlog.rows import TableMap, decode_rows_header, decode_table_map
 from dumpfilter.binlog.writer import rebase_array
 from dumpfilter.dump.chunk import render
+from dumpfilter.dump.many import plan_many
 from dumpfilter.dump.tally import Tally
 from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter import Filter
@@ -37,6 +38,7 @@ def warm_up(directory: Path) -> None:
     tally = Tally(subjects, sources, filters=[(flags, None)])
     for reader, segment in BinlogSet.open(made.index).segments(subjects, sources):
         thread.start_file(segment.start, reader.file.read)
+        plan_many([thread.fork()], segment)
         for plan in thread.plan(segment):
             for data in (reader.data, reader.data.tobytes()):  # compiled twice, since bytes are read-only
                 render(plan, data, reader.data_offset, reader.file.read, segment.format_description)

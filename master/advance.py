@@ -8,7 +8,7 @@ module has no threads and keeps nothing.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -33,6 +33,8 @@ class DumpPlace:
     """The position at which the last chunk ended, bytes."""
     resume: int
     """The last position between two transactions that a chunk has told. A new dump can begin there."""
+    protocol: int
+    """The version of the protocol in which the chunks are written."""
 
     @property
     def file(self) -> str:
@@ -50,7 +52,7 @@ class DumpPlace:
     def key(self) -> Hashable:
         """A value that is equal for places with an equal future; None for a place like no other."""
         thread = self.thread.key
-        return None if thread is None else (thread, self.source.number, self.end, self.resume)
+        return None if thread is None else (thread, self.source.number, self.end, self.resume, self.protocol)
 
     def heartbeat(self) -> bytes:
         """Return the chunk that tells a slave at this place that the master is alive."""
@@ -162,11 +164,11 @@ def _placed(
     end, resume = place.end, place.resume
     pieces = []
     for plan in plans:
-        pieces.append(PlacedPlan(plan, place.source, end, resume, thread.filter_version))
+        pieces.append(PlacedPlan(plan, place.source, end, resume, thread.filter_version, place.protocol))
         end, resume = plan.end, plan.resume
     reach = Reach()
     reach.add(segment, place.position)
-    return Step(pieces, DumpPlace(place.source, thread, end, resume), reach)
+    return Step(pieces, replace(place, thread=thread, end=end, resume=resume), reach)
 
 
 def step_to_file(place: DumpPlace, source: IndexedFile) -> Step:
@@ -174,11 +176,13 @@ def step_to_file(place: DumpPlace, source: IndexedFile) -> Step:
     ended = position_chunk(
         place.source, place.end, place.position, place.position, place.thread.filter_version, end_of_file=True
     )
-    after = place_in(source, place.thread.fork())
+    after = place_in(source, place.thread.fork(), protocol=place.protocol)
     return Step([ended, announcement(after, place.file)], after, Reach())
 
 
-def place_in(source: IndexedFile, thread: DumpThread, position: int | None = None) -> DumpPlace:
+def place_in(
+    source: IndexedFile, thread: DumpThread, position: int | None = None, *, protocol: int
+) -> DumpPlace:
     """Return the place of a dump thread, which is not in use elsewhere, in a binlog file.
 
     With None for ``position`` it is the file's first event.
@@ -187,7 +191,7 @@ def place_in(source: IndexedFile, thread: DumpThread, position: int | None = Non
     relay_rotate = file.first_event if file.is_relay_log else None
     position = file.first_event if position is None else position
     thread.start_file(position, source.read, relay_rotate=relay_rotate)
-    return DumpPlace(source, thread, position, position)
+    return DumpPlace(source, thread, position, position, protocol)
 
 
 def announcement(place: DumpPlace, previous_file: str) -> bytes:

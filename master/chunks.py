@@ -21,6 +21,7 @@ from dumpfilter.dump import ChunkPlan, Counts, render
 from dumpfilter.dump.chunk import GtidRuns, ReadyPlan, render_into
 from dumpfilter.dump.decide import REPLACED
 from dumpfilter.master.indexed_file import IndexedFile
+from dumpfilter.master.version1 import VERSION, fields_of_version1
 from dumpfilter.stream.gaps import gaps_to_proto
 from dumpfilter.stream.proof import chunk_crc32
 from dumpfilter.v1 import dumpfilter_pb2 as pb
@@ -96,6 +97,8 @@ class PlacedPlan:
     resume: int
     """The last position between two transactions that a chunk before has told the slave."""
     filter_version: int
+    protocol: int
+    """The version of the protocol in which the chunk is written."""
     committed_at: float | None = None
     """The Unix time at which the first transaction was committed, once messages have been made. None: not known."""
 
@@ -136,7 +139,8 @@ class PlacedPlan:
                 gaps = plan.gaps.between(begin, begin + size if is_before else len(events) + 1)
                 if len(gaps):
                     chunk.gaps.CopyFrom(gaps_to_proto(gaps, key_of))
-            yield _with_events(chunk, piece)
+            message = _with_events(chunk, piece)
+            yield message + fields_of_version1(chunk) if self.protocol == VERSION else message
             before = end
 
     def _events(self) -> memoryview:

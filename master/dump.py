@@ -261,7 +261,7 @@ class Dump:
 
         def enter() -> DumpPlace:
             try:
-                return place_in(self._store.open_file(file), thread, position)
+                return place_in(self._store.open_file(file), thread, position, protocol=self._slave.protocol)
             except BinlogUnreadable:
                 self._store.forget_files([file])
                 raise
@@ -356,7 +356,7 @@ class Dump:
             if not self._sent_from_split:
                 self._sent_from_split = True
                 log.info("dump from a split", **self._split_fields)
-            piece = PlacedPlan(plan, source, end, resume, version)
+            piece = PlacedPlan(plan, source, end, resume, version, place.protocol)
             self._progress(plan)
             yield place, await self._reader.messages(piece, self.chunk_size)
             self._sent_at = time.monotonic()
@@ -370,7 +370,7 @@ class Dump:
         if named.position > place.position:
             # The old dump thread saw none of the XA transactions that the split's events prepared. A new thread treats
             # them like transactions prepared before its start.
-            reached = place_in(source, self._new_thread(), named.position)
+            reached = place_in(source, self._new_thread(), named.position, protocol=place.protocol)
             if named.at_end and named.position == file.size:
                 self._following = self._store.file_after(place.file)
             yield self._reader.known(replace(reached, end=end, resume=resume)), ()

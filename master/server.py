@@ -144,6 +144,14 @@ class MasterServer:
     async def _open(self, listen: ListenAddress) -> int:
         open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         connections = self._limits.connections(open_files)
+        if connections < self._limits.max_dumps:
+            log.warning(
+                "fewer connections than dumps",
+                connections=connections,
+                max_dumps=self._limits.max_dumps,
+                open_files=open_files,
+                hint="raise the limit of open files (ulimit -n) to twice --max-dumps, or give a smaller --max-dumps",
+            )
         self.gate = Gate(self._limits, _BOUNDS, self._decoders)
         self._health = Health(frozenset(("", _SERVICE)))
         self._server = grpc.aio.server(

@@ -42,7 +42,7 @@ from dumpfilter.master.messages import (
 from dumpfilter.master.refusals import Context, abort
 from dumpfilter.master.register import Client, NotRegistered, Register, RegisteredSlave
 from dumpfilter.master.sharing import Reader
-from dumpfilter.master.version1 import VERSION, as_version1, version1_names
+from dumpfilter.master.version1 import VERSION, version1_names
 from dumpfilter.printable import printable
 from dumpfilter.security.audit import audit
 from dumpfilter.v1 import dumpfilter_pb2 as pb
@@ -291,7 +291,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         try:
             async with contextlib.aclosing(dump.messages()) as messages:
                 async for message in messages:
-                    yield as_version1(message) if slave.protocol == VERSION else message
+                    yield message
         except DumpfilterError as error:
             fields = {"server_id": slave.server_id, "channel": printable(slave.channel)}
             if isinstance(error, Drained):

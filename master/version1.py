@@ -24,14 +24,6 @@ def version1_names(names: NameRules) -> NameRules:
     return names._replace(collation=NameCollation.GENERAL_CI)
 
 
-def as_version1(message: bytes) -> bytes:
-    """Return a serialized chunk with the fields that a slave of version 1 reads.
-
-    The other fields stay. A slave of version 1 passes over those that it does not know.
-    """
-    return message + fields_of_version1(pb.Chunk.FromString(message))
-
-
 def fields_of_version1(chunk: pb.Chunk) -> bytes:
     """Return the serialized fields that a slave of version 1 reads in a chunk besides the chunk's own fields.
 

@@ -148,8 +148,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out recordings in a quick run, and begin with the slow files.
 
-    With ``--no-loadscope-reorder`` pytest-xdist hands out the files in this order. The quick files, of seconds each, come
-    last, so that the workers end at nearly the same time.
+    With ``--no-loadscope-reorder`` pytest-xdist hands out the files in this order. The quick files, of seconds each,
+    come last, so that the workers end at nearly the same time.
     """
     if config.getoption("quick"):
         left_out = [

@@ -106,8 +106,9 @@ def test_hostile_fields(written: Callable[[], str], form: Format) -> None:
 
 def test_text_is_one_line_for_each_event(written: Callable[[], str]) -> None:
     logs.configure(Format.TEXT)
-    log().warning("hostile", name=HOSTILE)
+    log().warning("hostile", name=HOSTILE, names=["x", HOSTILE])
     (line,) = written().splitlines()
+    assert "names=['x', 'a" in line
     assert re.match(r"\d{4}-\d\d-\d\dT[\d:.]+Z \[warning  \] hostile +name=", line)
 
 

@@ -19,12 +19,12 @@ from dumpfilter.dump.decide import (
     Output,
     Transactions,
     Verdicts,
-    _add_range,
-    _begin_chunk,
-    _end_chunk,
-    _walk,
+    add_range,
+    begin_chunk,
+    end_chunk,
     inlined,
     kernel,
+    walk_transaction,
 )
 from dumpfilter.filter.flags import FILTER_HIT_F, FILTER_UNDECIDED_F
 
@@ -82,14 +82,20 @@ P_AT = 0  # the index in ``data`` of the chunk
 P_CHUNKS = 1  # the number of the chunk
 P_BEGIN = 2  # the first transaction that ends in the chunk or later
 P_EVENT = 3  # the first event that is read for the chunk
-P_KEPT = 4  # the transactions of the chunk so far of which something is sent, without events of the file
-P_POSITION = 5
-P_RESUME = 6
-P_BUFFERED_EVENTS = 7
-P_BUFFERED_BYTES = 8
-P_GAP = 9  # the first transaction of the gap that is open, or -1
-PLACE_COLUMNS = 10
+P_POSITION = 4
+P_RESUME = 5
+P_BUFFERED_EVENTS = 6
+P_BUFFERED_BYTES = 7
+P_LOW = 8  # the first transaction that any slave decides
+PLACE_COLUMNS = 9
 
+# The columns of ``Shared.statements``.
+PART_START = 0  # the file offset of the statement's first event
+PART_END = 1
+PART_SUBJECT = 2
+PART_EVENTS = 3  # the number of events
+PART_IS_STATEMENT = 4  # 1 for a statement's text, 0 for rows
+PART_COLUMNS = 5
 
 # The columns of ``Streams.used``.
 U_GAPS = 0
@@ -131,15 +137,34 @@ class Words(NamedTuple):
     """For each transaction, the slaves for which dropped events may have used rules."""
     block: np.ndarray
     """Room for 64 words."""
+    special_block: np.ndarray
+    """Room for 64 words."""
     rows: np.ndarray
     """For each slave, words with a bit for each transaction that needs work, uint64 of shape (64, n)."""
+    special: np.ndarray
+    """For each slave, words with a bit for each transaction that needs more work than to be sent whole."""
 
 
-class Gtids(NamedTuple):
-    """The GTIDs of a segment, shared by all slaves."""
+class Shared(NamedTuple):
+    """Facts about a segment's transactions that all slaves share."""
 
+    start: np.ndarray
+    """For each transaction, the file offset where it begins."""
+    end: np.ndarray
+    """For each transaction, the file offset where it ends."""
+
+    statements: np.ndarray
+    """The statements of the transactions of which some slaves are sent a part, with the columns PART_..., int64."""
+    statements_from: np.ndarray
+    """For each such transaction, the index of its first statement."""
+    statement_events: np.ndarray
+    """For each such transaction, the number of events of all its statements."""
+    statements_until: np.ndarray
+    """For each such transaction, the index after its last statement. No statements: each event is decided."""
     runs: np.ndarray
     """Runs of consecutive GTIDs."""
+    is_one_run: np.ndarray
+    """One entry: whether all transactions have GTIDs, in one run. Then GTIDs can be counted instead of looked up."""
     run: np.ndarray
     """For each transaction with a GTID, the number of its run."""
     following: np.ndarray
@@ -165,7 +190,7 @@ class Streams(NamedTuple):
     hits: np.ndarray
     """The hits of the open gap, by kind of rule."""
     place: np.ndarray
-    """The place at which the chunk begins, with the columns P_AT to P_GAP."""
+    """The place at which the chunk begins, with the columns P_AT to P_LOW."""
     used: np.ndarray
     """The numbers of gaps, of their runs, of their rows of hits, and whether ``hits`` has any."""
 
@@ -218,43 +243,68 @@ def _transpose(block):
 
 
 @inlined
-def _has_map_without_rows(columns, t):
-    """Tell whether a statement of transaction ``t`` has a table map without rows of the same table."""
-    roles, subjects = columns.events.role, columns.events.subject
-    until = columns.transactions.event[t + 1]
-    for i in range(columns.transactions.event[t], until):
-        if roles[i] & ~R.ENDS == R.TABLE_MAP:
-            has_rows = False
-            k = i + 1
-            while k < until and not has_rows:
-                role = roles[k] & ~R.ENDS
-                has_rows = (role == R.ROWS or role == R.ROWS_END) and subjects[k] == subjects[i]
-                if role != R.TABLE_MAP and role != R.ROWS:
-                    break
-                k += 1
-            if not has_rows:
-                return True
-    return False
+def _find_statements(columns, t, shared, n):
+    """Add the statements of transaction ``t`` to ``shared.statements``, which has ``n`` rows. Return their new number.
+
+    The result is ``n`` if the transaction has anything but a head, statements of one subject each, and one last event.
+    The master sends such a transaction's statements whole or not at all, with the head and the last event.
+    """
+    offsets, sizes, roles, subjects = columns.events
+    statements = shared.statements
+    used = n
+    i = columns.transactions.event[t]
+    last = columns.transactions.event[t + 1] - 1
+    while i < last and (roles[i] == R.GTID or roles[i] == R.FRAME):
+        i += 1
+    while i < last:
+        begin = i
+        while i < last and roles[i] == R.CONTEXT:
+            i += 1
+        # The last event has the bit ENDS, so that its role is none of these.
+        subject = subjects[i]
+        is_statement = roles[i] == R.STATEMENT
+        if not is_statement:
+            maps = i
+            while i < last and roles[i] == R.TABLE_MAP and subjects[i] == subject:
+                i += 1
+            if i == maps:
+                return n
+            while i < last and roles[i] == R.ROWS and subjects[i] == subject:
+                i += 1
+            if roles[i] != R.ROWS_END or subjects[i] != subject:
+                return n
+        statements[used, PART_START] = offsets[begin]
+        statements[used, PART_END] = offsets[i] + sizes[i]
+        statements[used, PART_SUBJECT] = subject
+        statements[used, PART_EVENTS] = i + 1 - begin
+        statements[used, PART_IS_STATEMENT] = is_statement
+        used += 1
+        i += 1
+    return used if roles[last] == R.FRAME | R.ENDS else n
 
 
 @kernel
-def fill_words(columns, slaves, n_slaves, low, words, call):
+def fill_words(columns, slaves, n_slaves, low, words, shared, call):
     """Find for each transaction from number ``low`` on the slaves that are sent it whole, and those that need a
     decision event by event."""
-    block = words.block
+    block, special = words.block, words.special_block
+    sources = columns.source
     subject, sets, set_subject = columns.transactions.subject, columns.sets, columns.set_subject
     n = subject.size
     unfiltered = _NO_SLAVE
     for j in range(n_slaves):
         if slaves[j, S_SENDS_ALL]:
             unfiltered |= _ONE << np.uint64(j)
+    n_statements = np.int64(0)
     live = _ALL >> np.uint64(SLAVES - n_slaves)
     filtered = live & ~unfiltered
     for word in range(low >> _WORD_SHIFT, (n + _WORD_MASK) >> _WORD_SHIFT):
         some_active = _NO_SLAVE
+        some_special = _NO_SLAVE
         for k in range(SLAVES):
             t = (word << _WORD_SHIFT) + k
             block[k] = _NO_SLAVE
+            special[k] = _NO_SLAVE
             if t < low or t >= n:
                 continue
             s = subject[t]
@@ -282,13 +332,23 @@ def fill_words(columns, slaves, n_slaves, low, words, call):
                     hits |= words.hit[one] & ~words.send[one]
                 sent = every & ~undecided
                 walked = some & ~sent
-                # A filter that sends a table drops its table map if no rows follow.
-                if used & walked & filtered and _has_map_without_rows(columns, t):
-                    hits |= used & walked
+                if walked & filtered:
+                    first_statement = n_statements
+                    n_statements = _find_statements(columns, t, shared, n_statements)
+                    shared.statements_from[t] = first_statement
+                    shared.statements_until[t] = n_statements
+                    n_events = np.int64(0)
+                    for m in range(first_statement, n_statements):
+                        n_events += shared.statements[m, PART_EVENTS]
+                    shared.statement_events[t] = n_events
+                    if n_statements == first_statement:
+                        # A filter that sends a table drops its table map if no rows follow.
+                        hits |= used & walked
                 hits &= ~sent
             elif s == R.MIXED:
                 walked = _ALL
                 hits = _ALL
+                shared.statements_from[t] = shared.statements_until[t] = 0
             elif s == R.KEPT:
                 sent = _ALL
             sent &= filtered
@@ -300,24 +360,35 @@ def fill_words(columns, slaves, n_slaves, low, words, call):
             words.counted[t] = counted & filtered
             words.hits[t] = hits & filtered
             block[k] = sent | walked | words.hits[t]
+            special[k] = walked | words.hits[t] | words.counted[t]
+            if sources[t] == R.KEPT:
+                special[k] = _ALL
             some_active |= block[k]
+            some_special |= special[k]
         if some_active:
             _transpose(block)
+        if some_special:
+            _transpose(special)
         for j in range(n_slaves):
             words.rows[j, word] = block[j]
+            words.special[j, word] = special[j]
 
 
 @kernel
-def fill_gtids(source, number, low, gtids):
-    """Find the runs of consecutive GTIDs, and for each transaction from number ``low`` on its place among them."""
+def fill_shared(columns, low, shared):
+    """Find the places and the runs of GTIDs of the transactions from number ``low`` on."""
+    source, number, event = columns.source, columns.number, columns.transactions.event
+    offset, size = columns.events.offset, columns.events.size
     n = source.size
     run = np.int64(-1)
     last = np.int64(-1)
     read = np.int64(0)
-    runs = gtids.runs
+    runs = shared.runs
     for t in range(low, n):
-        gtids.read[t] = read
-        gtids.before[t] = last
+        shared.start[t] = offset[event[t]]
+        shared.end[t] = offset[event[t + 1] - 1] + size[event[t + 1] - 1]
+        shared.read[t] = read
+        shared.before[t] = last
         if source[t] != R.KEPT:
             read += 1
         if source[t] >= 0:
@@ -328,27 +399,38 @@ def fill_gtids(source, number, low, gtids):
                 runs[run, 0] = source[t]
                 runs[run, 1] = number[t]
                 runs[run, 2] = number[t]
-            gtids.run[t] = run
+            shared.run[t] = run
             last = t
-    gtids.read[n] = read
-    gtids.before[n] = last
+    shared.read[n] = read
+    shared.before[n] = last
+    shared.is_one_run[0] = run == 0 and runs[0, 2] - runs[0, 1] + 1 == n - low
     following = np.int64(n)
-    gtids.following[n] = n
+    shared.following[n] = n
     for t in range(n - 1, low - 1, -1):
         if source[t] >= 0:
             following = t
-        gtids.following[t] = following
+        shared.following[t] = following
 
 
 @inlined
-def _gtids_between(gtids, number, first, until, out, at):
-    """Write the runs of the GTIDs of some transactions to ``out``, a flat array. Return the index after them."""
-    begin = gtids.following[first]
+def _gtids_between(shared, low, number, first, until, out, at):
+    """Write the runs of the GTIDs of some transactions to ``out``, a flat array. Return the index after them.
+
+    ``low`` is the number of the first transaction that any slave decides.
+    """
+    runs = shared.runs
+    if shared.is_one_run[0]:
+        if first < until:
+            out[at] = runs[0, 0]
+            out[at + 1] = runs[0, 1] + first - low
+            out[at + 2] = runs[0, 1] + until - 1 - low
+            at += 3
+        return at
+    begin = shared.following[first]
     if begin < until:
-        end = gtids.before[until]
-        runs = gtids.runs
-        k = gtids.run[begin]
-        last = gtids.run[end]
+        end = shared.before[until]
+        k = shared.run[begin]
+        last = shared.run[end]
         out[at] = runs[k, 0]
         out[at + 1] = number[begin]
         while k < last:
@@ -384,14 +466,16 @@ def _add_gap(streams, offset, end):
 
 
 @inlined
-def _end_gap(streams, gtids, number, first, until, offset, end, is_last):
+def _end_gap(streams, shared, number, first, until, offset, end, is_last):
     """Add the gap of the dropped transactions from ``first`` up to, but without, ``until``.
 
     A gap between two transactions that are sent is of use only with a GTID or with hits.
     """
     used = streams.used
     before = used[U_RUNS]
-    used[U_RUNS] = _gtids_between(gtids, number, first, until, streams.gap_runs, before)
+    used[U_RUNS] = _gtids_between(
+        shared, streams.place[P_LOW], number, first, until, streams.gap_runs, before
+    )
     if is_last or used[U_RUNS] > before or used[U_COUNTED]:
         _add_gap(streams, offset, end)
 
@@ -433,7 +517,7 @@ def _copy(data, at, source, n):
 
 
 @inlined
-def _pack(data, at, chunk, streams, gtids, number, begin, until):
+def _pack(data, at, chunk, streams, shared, low, number, begin, until):
     """Write the arrays of a chunk after its head, which begins at index ``at``. Return the index after them."""
     head = at
     at += HEAD
@@ -444,7 +528,7 @@ def _pack(data, at, chunk, streams, gtids, number, begin, until):
             at += 1
     data[head + H_RANGES] = chunk.ranges - chunk.first_range
     completed = at
-    at = _gtids_between(gtids, number, begin, until, data, at)
+    at = _gtids_between(shared, low, number, begin, until, data, at)
     data[head + H_COMPLETED] = (at - completed) // 3
     used = streams.used
     n = used[U_GAPS]
@@ -462,29 +546,29 @@ def _pack(data, at, chunk, streams, gtids, number, begin, until):
 
 
 @kernel
-def _finish_chunk(columns, walk, gtids, streams, done, until, event, end, resume_bytes):
+def _finish_chunk(columns, walk, shared, streams, done, gap, kept, until, event, end, resume_bytes):
     """Write a chunk to ``done.data``, and begin the next one.
+
+    ``gap`` is the first transaction of the gap that is open, or -1. The chunk has ``kept`` transactions of which
+    something is sent, without events of the file.
 
     The chunk ends before event number ``event``, at file offset ``end``. Transaction ``until`` is the first that does
     not end in the chunk or before. ``resume_bytes`` are the bytes that the chunk sends before that transaction.
     """
     place = streams.place
     chunk = streams.chunk[0]
-    offset, size = columns.events.offset, columns.events.size
     chunk_number = place[P_CHUNKS]
     at = place[P_AT]
     done.starts[chunk_number] = at
     begin = place[P_BEGIN]
     resume = place[P_RESUME]
     if until > begin:
-        last = columns.transactions.event[until] - 1
-        resume = offset[last] + size[last]
-        if place[P_GAP] >= 0:
-            _end_gap(streams, gtids, columns.number, place[P_GAP], until, resume_bytes, resume, True)
-            place[P_GAP] = -1
+        resume = shared.end[until - 1]
+        if gap >= 0:
+            _end_gap(streams, shared, columns.number, gap, until, resume_bytes, resume, True)
     else:
         resume_bytes = 0
-    _end_chunk(chunk, walk, end)
+    end_chunk(chunk, walk, end)
     data = done.data
     data[at + H_END] = end
     data[at + H_RESUME] = resume
@@ -499,23 +583,76 @@ def _finish_chunk(columns, walk, gtids, streams, done, until, event, end, resume
     data[counts + 4] = chunk.bytes
     data[counts + 5] = bytes_read - chunk.bytes - (chunk.buffered_bytes - place[P_BUFFERED_BYTES])
     data[counts + 6] = chunk.undecided
-    transactions_read = gtids.read[until] - gtids.read[begin]
+    transactions_read = shared.read[until] - shared.read[begin]
     data[counts + 7] = transactions_read
-    data[counts + 8] = transactions_read - place[P_KEPT]
-    place[P_AT] = _pack(data, at, chunk, streams, gtids, columns.number, begin, until)
+    data[counts + 8] = transactions_read - kept
+    place[P_AT] = _pack(data, at, chunk, streams, shared, place[P_LOW], columns.number, begin, until)
     place[P_CHUNKS] = chunk_number + 1
     place[P_BEGIN] = until
     place[P_EVENT] = event
-    place[P_KEPT] = 0
     place[P_POSITION] = end
     place[P_RESUME] = resume
     place[P_BUFFERED_EVENTS] = chunk.buffered_events
     place[P_BUFFERED_BYTES] = chunk.buffered_bytes
-    _begin_chunk(chunk, chunk.ranges, until)
+    begin_chunk(chunk, chunk.ranges, until)
+
+
+@inlined
+def _send_statements(t, shift, words, shared, ranges, chunk, n_events):
+    """Send the statements of transaction ``t`` that the filter of slave number ``shift`` sends, with the events around
+    them.
+
+    Return whether anything is sent, and the bytes and events that are sent. ``n_events`` are the transaction's events.
+    """
+    statements = shared.statements
+    first = shared.statements_from[t]
+    until = shared.statements_until[t]
+    is_kept = False
+    sent_bytes = np.int64(0)
+    sent_events = np.int64(0)
+    for k in range(first, until):
+        subject = statements[k, PART_SUBJECT]
+        if (words.send[subject] >> shift) & _ONE == _NO_SLAVE:
+            continue
+        if not is_kept:
+            is_kept = True
+            start = shared.start[t]
+            size = statements[first, PART_START] - start
+            if size:
+                add_range(ranges, chunk, start, size, AS_IT_IS)
+                sent_bytes += size
+        size = statements[k, PART_END] - statements[k, PART_START]
+        add_range(ranges, chunk, statements[k, PART_START], size, AS_IT_IS)
+        sent_bytes += size
+        sent_events += statements[k, PART_EVENTS]
+        if statements[k, PART_IS_STATEMENT] and (words.undecided[subject] >> shift) & _ONE:
+            chunk.undecided += 1
+    if is_kept:
+        end = shared.end[t]
+        size = end - statements[until - 1, PART_END]
+        add_range(ranges, chunk, end - size, size, AS_IT_IS)
+        sent_bytes += size
+        sent_events += n_events - shared.statement_events[t]
+    return is_kept, sent_bytes, sent_events
+
+
+@inlined
+def _begin_slave(slave, event, streams):
+    """Begin the first chunk of a slave."""
+    place = streams.place
+    first = slave[S_FIRST]
+    place[P_BEGIN] = first
+    place[P_EVENT] = event
+    place[P_POSITION] = slave[S_POSITION]
+    place[P_RESUME] = slave[S_RESUME]
+    place[P_BUFFERED_EVENTS] = 0
+    place[P_BUFFERED_BYTES] = 0
+    streams.used[:] = 0
+    begin_chunk(streams.chunk[0], 0, first)
 
 
 @kernel
-def plan_slave(columns, slave, bit, walk, words, gtids, streams, done):
+def plan_slave(columns, slave, bit, walk, words, shared, streams, done):
     """Decide a segment for one slave, whose bit in the words has number ``bit``, and write its chunks to ``done``."""
     events, transactions = columns.events, columns.transactions
     offsets, sizes, _, subjects = events
@@ -526,22 +663,13 @@ def plan_slave(columns, slave, bit, walk, words, gtids, streams, done):
     state = walk.state[0]
     chunk = streams.chunk[0]
     ranges = streams.ranges
-    place = streams.place
     row = words.rows[bit]
+    special = words.special[bit]
     shift = np.uint64(bit)
     chunk_size = slave[S_CHUNK_SIZE]
     n = txn_subjects.size
     t = slave[S_FIRST]
-    place[P_BEGIN] = t
-    place[P_EVENT] = first_events[t]
-    place[P_KEPT] = 0
-    place[P_POSITION] = slave[S_POSITION]
-    place[P_RESUME] = slave[S_RESUME]
-    place[P_BUFFERED_EVENTS] = 0
-    place[P_BUFFERED_BYTES] = 0
-    place[P_GAP] = -1
-    streams.used[:] = 0
-    _begin_chunk(chunk, 0, t)
+    _begin_slave(slave, first_events[t], streams)
     gap = np.int64(-1)
     sent_bytes = np.int64(0)
     sent_events = np.int64(0)
@@ -562,54 +690,58 @@ def plan_slave(columns, slave, bit, walk, words, gtids, streams, done):
         t = found
         first_event = first_events[t]
         next_event = first_events[t + 1]
-        start = offsets[first_event]
-        if (words.sent[t] >> shift) & _ONE:
-            end = offsets[next_event - 1] + sizes[next_event - 1]
+        start = shared.start[t]
+        end = shared.end[t]
+        is_special = (special[word] >> np.uint64(t & _WORD_MASK)) & _ONE
+        if not is_special or (words.sent[t] >> shift) & _ONE:
             if gap >= 0:
-                _end_gap(streams, gtids, columns.number, gap, t, sent_bytes, start, False)
+                _end_gap(streams, shared, columns.number, gap, t, sent_bytes, start, False)
                 gap = -1
-            _add_range(ranges, chunk, start, end - start, AS_IT_IS)
+            add_range(ranges, chunk, start, end - start, AS_IT_IS)
             sent_bytes += end - start
             sent_events += next_event - first_event
-            kept += source[t] != R.KEPT
-            if (words.counted[t] >> shift) & _ONE:
-                for k in range(first_event, next_event):
-                    chunk.undecided += subjects[k] == txn_subjects[t]
+            kept += 1
+            if is_special:
+                kept -= source[t] == R.KEPT
+                if (words.counted[t] >> shift) & _ONE:
+                    for k in range(first_event, next_event):
+                        chunk.undecided += subjects[k] == txn_subjects[t]
         elif (words.walked[t] >> shift) & _ONE:
             sent_before = sent_bytes
             first_range = max(chunk.ranges - 1, 0)
+            is_kept = False
             i = first_event
+            is_plain = shared.statements_from[t] < shared.statements_until[t]
+            if is_plain and sent_bytes + end - start < chunk_size:
+                # No chunk ends inside this transaction.
+                i = next_event
+                is_kept, size, events_of_part = _send_statements(
+                    t, shift, words, shared, ranges, chunk, next_event - first_event
+                )
+                sent_bytes += size
+                sent_events += events_of_part
             while i < next_event:
                 chunk.bytes = sent_bytes
                 chunk.events = sent_events
                 # The arrays have room for every event of the segment, so the walk always goes on.
-                i = _walk(events, transactions, verdicts, walk, out, chunk, t, i, chunk_size)
+                i = walk_transaction(events, transactions, verdicts, walk, out, chunk, t, i, chunk_size)
                 sent_bytes = chunk.bytes
                 sent_events = chunk.events
                 if state.is_open and sent_bytes >= chunk_size:
-                    place[P_GAP] = gap
-                    place[P_KEPT] = kept
+                    end_of_chunk = offsets[i - 1] + sizes[i - 1]
                     _finish_chunk(
-                        columns,
-                        walk,
-                        gtids,
-                        streams,
-                        done,
-                        t,
-                        i,
-                        offsets[i - 1] + sizes[i - 1],
-                        sent_before,
+                        columns, walk, shared, streams, done, gap, kept, t, i, end_of_chunk, sent_before
                     )
                     gap = -1
                     kept = sent_before = sent_bytes = sent_events = 0
-            if not streams.is_kept[t]:
-                if gap < 0:
-                    gap = t
-            else:
+                is_kept = streams.is_kept[t]
+            if is_kept:
                 if gap >= 0:
-                    _end_gap(streams, gtids, columns.number, gap, t, sent_before, start, False)
+                    _end_gap(streams, shared, columns.number, gap, t, sent_before, start, False)
                     gap = -1
                 kept += source[t] != R.KEPT
+            elif gap < 0:
+                gap = t
             if (words.hits[t] >> shift) & _ONE:
                 _count_hits(columns, t, slave, flags, streams, first_range, chunk.ranges)
                 if gap < 0 and streams.used[U_COUNTED]:
@@ -622,23 +754,20 @@ def plan_slave(columns, slave, bit, walk, words, gtids, streams, done):
         if sent_bytes >= chunk_size and t < n:
             chunk.bytes = sent_bytes
             chunk.events = sent_events
-            place[P_GAP] = gap
-            place[P_KEPT] = kept
-            end = offsets[next_event - 1] + sizes[next_event - 1]
-            _finish_chunk(columns, walk, gtids, streams, done, t, next_event, end, sent_bytes)
+            _finish_chunk(columns, walk, shared, streams, done, gap, kept, t, next_event, end, sent_bytes)
             gap = -1
             kept = sent_bytes = sent_events = 0
     if gap < 0 and t < n:
         gap = t
     chunk.bytes = sent_bytes
     chunk.events = sent_events
-    place[P_GAP] = gap
-    place[P_KEPT] = kept
-    _finish_chunk(columns, walk, gtids, streams, done, n, first_events[n], transactions.end, sent_bytes)
+    _finish_chunk(
+        columns, walk, shared, streams, done, gap, kept, n, first_events[n], transactions.end, sent_bytes
+    )
 
 
 @kernel
-def plan_slaves(columns, slaves, n_slaves, begin, low, call, room, walk, words, gtids, streams, done):
+def plan_slaves(columns, slaves, n_slaves, begin, low, call, room, walk, words, shared, streams, done):
     """Decide a segment for the slaves from number ``begin`` on. Return the number of the next slave.
 
     The call stops before a slave whose chunks might not fit into ``done``.
@@ -650,18 +779,19 @@ def plan_slaves(columns, slaves, n_slaves, begin, low, call, room, walk, words, 
         room: the most chunks of one slave, and the most integers of them in ``done.data``.
     """
     if begin == 0:
-        fill_words(columns, slaves, n_slaves, low, words, call)
-        fill_gtids(columns.source, columns.number, low, gtids)
+        fill_words(columns, slaves, n_slaves, low, words, shared, call)
+        fill_shared(columns, low, shared)
     place = streams.place
     place[P_AT] = 0
     place[P_CHUNKS] = 0
+    place[P_LOW] = low
     for j in range(begin, n_slaves):
         if place[P_CHUNKS] + room[0] > done.starts.size or place[P_AT] + room[1] > done.data.size:
             return j
         row = done.slaves[j]
         row[D_FIRST_CHUNK] = place[P_CHUNKS]
         row[D_FIRST] = place[P_AT]
-        plan_slave(columns, slaves[j], j, walk, words, gtids, streams, done)
+        plan_slave(columns, slaves[j], j, walk, words, shared, streams, done)
         row[D_CHUNKS] = place[P_CHUNKS]
         row[D_UNTIL] = place[P_AT]
         row[D_POSITION] = place[P_POSITION]

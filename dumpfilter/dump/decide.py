@@ -280,7 +280,8 @@ def rows_of(chunks: npt.NDArray[np.void]) -> list[list[int]]:
 
 
 @kernel
-def _begin_chunk(chunk, first_range, transactions):
+def begin_chunk(chunk, first_range, transactions):
+    """Set the record of a chunk to that of an empty chunk."""
     chunk.first_range = first_range
     chunk.ranges = first_range
     chunk.resume = -1
@@ -293,7 +294,8 @@ def _begin_chunk(chunk, first_range, transactions):
 
 
 @kernel
-def _end_chunk(chunk, walk, end):
+def end_chunk(chunk, walk, end):
+    """Set the end of a chunk, and the events that are buffered there."""
     state = walk.state[0]
     chunk.end = end
     chunk.buffered_events = state.heads + state.contexts + state.has_rows
@@ -312,7 +314,8 @@ def _mark_boundary(chunk, end, transaction):
 
 
 @inlined
-def _add_range(ranges, chunk, offset, size, patch):
+def add_range(ranges, chunk, offset, size, patch):
+    """Add a byte range to a chunk, or enlarge the chunk's last byte range if the two are neighbours."""
     last = chunk.ranges - 1
     if (
         patch == AS_IT_IS
@@ -330,7 +333,7 @@ def _add_range(ranges, chunk, offset, size, patch):
 
 @inlined
 def _send(ranges, chunk, offset, size, patch):
-    _add_range(ranges, chunk, offset, size, patch)
+    add_range(ranges, chunk, offset, size, patch)
     chunk.bytes += size
     chunk.events += 1
 
@@ -370,7 +373,7 @@ def _close(state):
 
 
 @inlined
-def _walk(events, transactions, verdicts, walk, out, chunk, transaction, i, chunk_size):
+def walk_transaction(events, transactions, verdicts, walk, out, chunk, transaction, i, chunk_size):
     """Decide the events of one transaction one by one, from event number ``i`` on.
 
     Return the number of the next event, or -1 if an output array is full. Stop inside the transaction when the chunk
@@ -515,7 +518,7 @@ def _take_uniform(events, transactions, verdicts, out, chunk, t, stop, chunk_siz
         end = offsets[next_event - 1] + sizes[next_event - 1]
         if is_kept:
             start = offsets[first_event]
-            _add_range(ranges, chunk, start, end - start, AS_IT_IS)
+            add_range(ranges, chunk, start, end - start, AS_IT_IS)
             sent_bytes += end - start
             sent_events += next_event - first_event
             if subject >= 0 and not verdicts.sends_all and (flags[subject] & verdicts.undecided) != 0:
@@ -543,7 +546,7 @@ def decide(events, transactions, verdicts, walk, out, first, chunk_size):
     n_transactions = transactions.subject.size
     n_chunks = 0
     chunk = out.chunks[0]
-    _begin_chunk(chunk, 0, first)
+    begin_chunk(chunk, 0, first)
     t = first
     while t < n_transactions:
         if state.is_open == 0:
@@ -556,29 +559,27 @@ def decide(events, transactions, verdicts, walk, out, first, chunk_size):
         if t < n_transactions and chunk.bytes < chunk_size:
             i = transactions.event[t]
             while i < transactions.event[t + 1]:
-                i = _walk(events, transactions, verdicts, walk, out, chunk, t, i, chunk_size)
+                i = walk_transaction(events, transactions, verdicts, walk, out, chunk, t, i, chunk_size)
                 if i < 0:
                     return FULL, chunk.ranges, n_chunks
                 if state.is_open and chunk.bytes >= chunk_size:
                     if n_chunks + 1 >= out.chunks.shape[0]:
                         return FULL, chunk.ranges, n_chunks + 1
-                    _end_chunk(chunk, walk, events.offset[i - 1] + events.size[i - 1])
+                    end_chunk(chunk, walk, events.offset[i - 1] + events.size[i - 1])
                     n_chunks += 1
                     chunk = out.chunks[n_chunks]
-                    _begin_chunk(
-                        chunk, out.chunks[n_chunks - 1].ranges, out.chunks[n_chunks - 1].transactions
-                    )
+                    begin_chunk(chunk, out.chunks[n_chunks - 1].ranges, out.chunks[n_chunks - 1].transactions)
             t += 1
         if t == n_transactions:
-            _end_chunk(chunk, walk, transactions.end)
+            end_chunk(chunk, walk, transactions.end)
             n_chunks += 1
         elif chunk.bytes >= chunk_size:
             if n_chunks + 1 >= out.chunks.shape[0]:
                 return FULL, chunk.ranges, n_chunks + 1
-            _end_chunk(chunk, walk, chunk.resume)
+            end_chunk(chunk, walk, chunk.resume)
             n_chunks += 1
             chunk = out.chunks[n_chunks]
-            _begin_chunk(chunk, out.chunks[n_chunks - 1].ranges, out.chunks[n_chunks - 1].transactions)
+            begin_chunk(chunk, out.chunks[n_chunks - 1].ranges, out.chunks[n_chunks - 1].transactions)
     return DONE, chunk.ranges, n_chunks
 
 

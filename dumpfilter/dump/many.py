@@ -15,8 +15,8 @@ of 64 slaves about a table are one word of 64 bits. Compiled code decides for 64
    part from the runs.
 
 Only the table flags decide in this way (:meth:`~dumpfilter.dump.thread.DumpThread.decides_by_flags`). A thread plans
-alone if its segment has something else to decide: an open transaction, a compressed one, an imposed filter as a
-boundary, transactions that the slave has or ignores, or the end of an XA transaction that an earlier filter chose.
+alone if anything else decides about its segment. Examples are an open or a compressed transaction, an imposed filter,
+transactions that the slave has or ignores, and the end of an XA transaction that an earlier filter chose.
 """
 
 from __future__ import annotations
@@ -89,7 +89,20 @@ class _Scratch(threading.local):
             used=_integers(K.USED),
         )
         n = transactions + 1
-        self.gtids = K.Gtids(_integers(n, 3), _integers(n), _integers(n), _integers(n), _integers(n))
+        self.shared = K.Shared(
+            start=_integers(n),
+            end=_integers(n),
+            statements=_integers(events, K.PART_COLUMNS),
+            statements_from=_integers(n),
+            statement_events=_integers(n),
+            statements_until=_integers(n),
+            runs=_integers(n, 3),
+            is_one_run=np.zeros(1, np.bool_),
+            run=_integers(n),
+            following=_integers(n),
+            before=_integers(n),
+            read=_integers(n),
+        )
 
     def _make_words(self, subjects: int, transactions: int) -> None:
         self.words = K.Words(
@@ -102,7 +115,9 @@ class _Scratch(threading.local):
             counted=_words(transactions),
             hits=_words(transactions),
             block=_words(K.SLAVES),
+            special_block=_words(K.SLAVES),
             rows=_words(K.SLAVES, transactions // K.SLAVES + 1),
+            special=_words(K.SLAVES, transactions // K.SLAVES + 1),
         )
 
 
@@ -212,7 +227,7 @@ def _plan_word(
             room,
             scratch.walk,
             scratch.words,
-            scratch.gtids,
+            scratch.shared,
             scratch.streams,
             done,
         )

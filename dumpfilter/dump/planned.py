@@ -57,22 +57,26 @@ class PackedPlan(ChunkPlan):
 
     def _unpack_arrays(self) -> None:
         packed, at = self._packed, self._at
-        n_ranges, n_completed, n, n_runs, n_hits = packed[at + K.H_RANGES : at + K.HEAD].tolist()
-        completed = at + K.HEAD + RANGE_COLUMNS * n_ranges
-        gaps = completed + _RUN_COLUMNS * n_completed
-        runs = gaps + 4 * n
-        hits = runs + _RUN_COLUMNS * n_runs
-        self.ranges = packed[at + K.HEAD : completed].reshape(n_ranges, RANGE_COLUMNS)
-        self.completed = packed[completed:gaps].reshape(n_completed, _RUN_COLUMNS)
+        head = at + K.HEAD
+        n_ranges, n_completed, n, n_runs, n_hits = packed[at + K.H_RANGES : head].tolist()
+        completed = head + RANGE_COLUMNS * n_ranges
+        offset = completed + _RUN_COLUMNS * n_completed
+        self.ranges = packed[head:completed].reshape(n_ranges, RANGE_COLUMNS)
+        self.completed = packed[completed:offset].reshape(n_completed, _RUN_COLUMNS)
         if not n:
             self.gaps = NO_GAPS
             return
+        end = offset + n
+        runs_until = end + n
+        hits_until = runs_until + n
+        runs = hits_until + n
+        hits = runs + _RUN_COLUMNS * n_runs
         self.gaps = Gaps(
-            packed[gaps : gaps + n],
-            packed[gaps + n : gaps + 2 * n],
-            packed[gaps + 2 * n : gaps + 3 * n],
+            packed[offset:end],
+            packed[end:runs_until],
+            packed[runs_until:hits_until],
             packed[runs:hits].reshape(n_runs, _RUN_COLUMNS),
-            packed[gaps + 3 * n : runs],
+            packed[hits_until:runs],
             packed[hits : hits + _HIT_COLUMNS * n_hits].reshape(n_hits, _HIT_COLUMNS)
             if n_hits
             else NO_GAPS.hits,

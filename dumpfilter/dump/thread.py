@@ -2,7 +2,8 @@
 
 A :class:`DumpThread` takes the segments of one binlog set in order (a segment is at most 4 MiB of events). It plans
 chunks, the messages of the stream. A plan says which byte ranges of the file a slave gets, where the slave may resume,
-and which GTIDs the slave has then. :func:`~dumpfilter.dump.chunk.render` turns a plan into bytes. The gRPC service,
+and which GTIDs the slave has then. :func:`~dumpfilter.dump.chunk.render` turns a plan into bytes.
+:func:`~dumpfilter.dump.many.plan_many` plans one segment for many threads at once. The gRPC service,
 the split job and the filtering of files all use these two.
 """
 

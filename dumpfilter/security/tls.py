@@ -58,11 +58,6 @@ class TlsFiles:
     key: Path | None = None
     ca: Path | None = None
 
-    @property
-    def has_certificate(self) -> bool:
-        """Whether the user gave a certificate or a key. Otherwise the server makes a temporary certificate."""
-        return self.certificate is not None or self.key is not None
-
 
 @dataclass(frozen=True)
 class ServerTls:

@@ -114,4 +114,7 @@ def test_equal_threads_share_plans() -> None:
         plans = plan_many(threads, segment)
         assert plans[0] is plans[1] is plans[2] is not plans[3]
         assert values(plans[0]) == values(plans[3])
+        merged = plans[0][0].copy()
+        merged.absorb(plans[0][-1])
+        assert values(plans[0]) == values(plans[3])
     assert len({thread.position for thread in threads}) == 1

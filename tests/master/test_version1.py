@@ -14,7 +14,7 @@ from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.filter import Filter
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.master.version1 import as_version1, fields_of_version1
+from dumpfilter.master.version1 import fields_of_version1
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.client import TINY, Client
 from tests.master.version1 import UUID, OldContract, OldSlave, interrupted
@@ -215,4 +215,3 @@ def test_recorded_requests_of_the_old_program(servers: dict[str, MasterServer]) 
 def test_a_chunk_without_gaps_stays_as_it_is() -> None:
     chunk = pb.Chunk(file="bin.000001", events=b"x")
     assert fields_of_version1(chunk) == b""
-    assert as_version1(chunk.SerializeToString()) == chunk.SerializeToString()

@@ -75,8 +75,8 @@ def test_a_hundred_kills(launcher: Launcher, masters: Any, tmp_path: Path) -> No
     stop_growing = threading.Event()
 
     def grow() -> None:
-        # The binlog must outgrow the slaves' saves of master.info, every 20 ms, and no more: slaves that were never killed
-        # receive all of it again.
+        # The binlog must outgrow the slaves' saves of master.info, every 20 ms, and no more: slaves that were never
+        # killed receive all of it again.
         while not stop_growing.wait(0.01):
             binlog.write(2, torn=True)
 

@@ -66,10 +66,10 @@ class ConsoleOptions(OptionGroup):
         ``tls`` are the settings of ``protection``'s files. Raises OptionError for a password file that
         cannot be read or made.
         """
-        from dumpfilter.console.endpoint import ConsoleEndpoint
-
         if self.console_port is None:
             return None
+        from dumpfilter.console.endpoint import ConsoleEndpoint
+
         path = self.console_password_file
         made = path is not None and make_password(path)
         return ConsoleEndpoint(

@@ -57,8 +57,9 @@ class ProtectionOptions(OptionGroup):
 
         With ``for_grpc`` the key must be of a kind that gRPC can use. Raises OptionError for files that cannot be used.
         """
+        if self.tls_cert is None and self.tls_key is None:
+            return None
         from dumpfilter.security.reloading import ReloadingTls
         from dumpfilter.security.tls import TlsFiles
 
-        files = TlsFiles(self.tls_cert, self.tls_key, self.tls_ca)
-        return ReloadingTls(files, for_grpc=for_grpc) if files.has_certificate else None
+        return ReloadingTls(TlsFiles(self.tls_cert, self.tls_key, self.tls_ca), for_grpc=for_grpc)
