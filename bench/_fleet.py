@@ -16,9 +16,12 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from bench._common import child
 from bench._follower_process import Job
+from bench._soak_process import SoakJob
 
 PROCESSES = 2
 """The processes that the simulated slaves are spread over."""
+_SHARED = ("count", "slow", "stuck")
+"""The numbers in a job of which each process gets its share."""
 _POLL = 0.05
 _HEALTH_PERIOD = 0.1
 """The time between two questions for the master's health, seconds."""
@@ -76,17 +79,15 @@ class Fleet:
 
 
 @contextmanager
-def fleet(job: Job, *, module: str = "bench._follower_process") -> Iterator[Fleet]:
+def fleet(job: Job | SoakJob, *, module: str = "bench._follower_process") -> Iterator[Fleet]:
     """Run the slaves of a job in several processes. Bad slaves (slow, stuck) are spread over the processes, too."""
     with ExitStack() as stack:
         processes = []
         for number in range(PROCESSES):
             part = replace(
                 job,
-                count=_share(job.count, number),
-                first=job.first + sum(_share(job.count, n) for n in range(number)),
-                slow=_share(job.slow, number),
-                stuck=_share(job.stuck, number),
+                first=job.first + sum(_share(job.count, before) for before in range(number)),
+                **{name: _share(getattr(job, name), number) for name in _SHARED if hasattr(job, name)},
             )
             process = stack.enter_context(child(["-m", module], quiet=False))
             assert process.stdin is not None

@@ -75,8 +75,6 @@ class SoakJob:
     address: str
     count: int
     first: int = 0
-    slow: int = 0
-    stuck: int = 0
     scale: float = 1.0
     """The factor for all times between disturbances. A short run has a smaller factor."""
 
