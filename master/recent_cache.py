@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-KEPT_SECONDS = 30.0
+KEPT_SECONDS = 10.0
 """The time after which an entry that nobody has used is forgotten, seconds.
 
 Slaves that follow the binlog need an entry only for a moment. Slaves that catch up follow one another closely.

@@ -32,7 +32,7 @@ T = TypeVar("T")
 MESSAGE_CACHE_BYTES = 48 << 20
 """The limit on the memory of messages that are kept for slower dumps, bytes."""
 
-_STEPS_KEPT = 512
+_STEPS_KEPT = 200
 """The largest number of steps that are kept for slower dumps."""
 
 _LARGEST_KEPT = MESSAGE_CACHE_BYTES // 4
