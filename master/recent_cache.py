@@ -56,6 +56,9 @@ class RecentCache(Generic[K, V]):
     def __len__(self) -> int:
         return len(self._entries)
 
+    def __contains__(self, key: K) -> bool:
+        return key in self._entries
+
     def get(self, key: K) -> V | None:
         """Return the value of a key, or None if the cache does not have it."""
         with self._lock:
