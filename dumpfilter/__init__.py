@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from dumpfilter.index.fileset import BinlogSet as BinlogSet
     from dumpfilter.workload.generate import generate as generate
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _MODULES = {
     "BinlogSet": "dumpfilter.index.fileset",

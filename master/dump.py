@@ -296,11 +296,15 @@ class Dump:
 
     async def _of_step(self, step: Step) -> AsyncIterator[bytes]:
         """Yield the messages of a step, up to a change of filter with which the dump goes back."""
-        for piece in step.pieces:
+        for number, piece in enumerate(step.pieces, 1):
             if isinstance(piece, bytes):
                 yield piece
                 continue
             messages = await self._reader.messages(piece, self.chunk_size)
+            # While gRPC sends this chunk, the next one is read.
+            following = step.pieces[number] if number < len(step.pieces) else step.after
+            if piece.plan.size and not isinstance(following, bytes):
+                self._reader.prepare(following, self.chunk_size)
             MEASURED.send_delay.observe_since(piece.committed_at)
             self._progress(piece.plan)
             for message in messages:

@@ -27,6 +27,7 @@ from dumpfilter.master.counters import CounterBook
 from dumpfilter.master.keeper import Keeper
 from dumpfilter.master.limits import MAX_DUMPS, ServerLimits
 from dumpfilter.master.listen import ListenAddress
+from dumpfilter.master.preparation import load_compiled_code
 from dumpfilter.master.reload import Reload, warn_of_plain_passwords
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.state_directory import StateDirectory
@@ -128,8 +129,9 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
     # The console's certificate is made before slaves can connect, so that a bad --tls-ca stops the start.
     tls = _console_tls(options)
     keeper = _keeper(options, server)
-    server.start()
+    load_compiled_code(store)
     _collect_seldom()
+    server.start()
     try:
         reload = Reload(
             server.service, (lambda: _load_config(options, store)) if options.config_file else None

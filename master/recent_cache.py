@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-KEPT_SECONDS = 30.0
+KEPT_SECONDS = 10.0
 """The time after which an entry that nobody has used is forgotten, seconds.
 
 Slaves that follow the binlog need an entry only for a moment. Slaves that catch up follow one another closely.
@@ -55,6 +55,9 @@ class RecentCache(Generic[K, V]):
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._entries
 
     def get(self, key: K) -> V | None:
         """Return the value of a key, or None if the cache does not have it."""

@@ -32,7 +32,7 @@ T = TypeVar("T")
 MESSAGE_CACHE_BYTES = 48 << 20
 """The limit on the memory of messages that are kept for slower dumps, bytes."""
 
-_STEPS_KEPT = 512
+_STEPS_KEPT = 200
 """The largest number of steps that are kept for slower dumps."""
 
 _LARGEST_KEPT = MESSAGE_CACHE_BYTES // 4
@@ -91,6 +91,9 @@ class Reader(Protocol):
 
     async def messages(self, piece: PlacedPlan, chunk_size: int) -> Sequence[bytes]:
         """Return the messages of a step's chunk. Raises BinlogError."""
+
+    def prepare(self, wanted: PlacedPlan | DumpPlace, chunk_size: int) -> None:
+        """Begin to make the messages of a chunk, or the step from a place, which a dump will soon ask for."""
 
 
 class LoopSignal:
@@ -153,7 +156,9 @@ class SharedReader:
         self._answers: deque[tuple[asyncio.Future[_Found], _Found]] = deque()
         """The dumps that must still be given their steps."""
         self._answering = False
-        self.joined = 0
+        self._made_steps = 0
+        """The number of places whose steps were made."""
+        self._joined = 0
         """The number of dumps that joined others in waiting for a step, which was then made once."""
         store.watcher.listener = self._grown
         store.on_forgotten = lambda files: self._later(lambda: self._forget_files(files))
@@ -162,7 +167,7 @@ class SharedReader:
         """Return the state of the caches, by name. Any thread may ask."""
         steps, messages = self._steps, self._messages
         return {
-            "steps": CacheState(len(steps), steps.hits + self.joined, steps.misses - self.joined),
+            "steps": CacheState(len(steps), steps.hits + self._joined, self._made_steps),
             "chunks": CacheState(
                 len(messages), messages.hits, messages.misses, messages.size, messages.limit
             ),
@@ -223,10 +228,11 @@ class SharedReader:
     def _request(self, place: DumpPlace) -> _Request:
         request = self._requests.get(place)
         if request is None:
+            self._made_steps += 1
             request = self._requests[place] = _Request(place)
             self._enqueue([request])
         else:
-            self.joined += 1
+            self._joined += 1
         return request
 
     def _forget(self, request: _Request) -> None:
@@ -365,13 +371,29 @@ class SharedReader:
         kept = self._messages.get(piece)
         if kept is not None:
             return kept
+        # Another dump may wait for the same messages when this dump is cancelled.
+        return await asyncio.shield(self._making_of(piece, chunk_size))
+
+    def prepare(self, wanted: PlacedPlan | DumpPlace, chunk_size: int) -> None:
+        if isinstance(wanted, PlacedPlan):
+            if wanted not in self._messages:
+                self._making_of(wanted, chunk_size)
+        elif wanted not in self._steps and wanted not in self._requests:
+            self._request(wanted)
+
+    def _making_of(self, piece: PlacedPlan, chunk_size: int) -> asyncio.Future[Sequence[bytes]]:
         making = self._making.get(piece)
         if making is None:
             making = self._loop.run_in_executor(self._workers, lambda: self._make(piece, chunk_size))
             self._making[piece] = making
-            making.add_done_callback(lambda _: self._making.pop(piece, None))
-        # Another dump may wait for the same messages when this dump is cancelled.
-        return await asyncio.shield(making)
+            making.add_done_callback(lambda done: self._made(piece, done))
+        return making
+
+    def _made(self, piece: PlacedPlan, done: asyncio.Future[Sequence[bytes]]) -> None:
+        self._making.pop(piece, None)
+        if not done.cancelled():
+            # The dump that asks for the messages meets the error again. Nobody may ask any more.
+            done.exception()
 
 
 def _settle(answer: asyncio.Future[_Found] | None, found: _Found) -> None:

@@ -82,3 +82,6 @@ class InlineReader:
 
     async def messages(self, piece: PlacedPlan, chunk_size: int) -> Sequence[bytes]:
         return list(piece.messages(chunk_size))
+
+    def prepare(self, wanted: PlacedPlan | DumpPlace, chunk_size: int) -> None:
+        pass

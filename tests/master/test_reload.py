@@ -156,6 +156,7 @@ def test_other_slaves_filters_and_the_same_ones_end_no_dump(master: Callable[[st
         (user("a", "pa") + imposed("replicate-ignore-table=x"), "rules: "),
         ("", "no [[user]] is left"),
     ],
+    ids=["syntax", "no password", "bad rule", "no user"],
 )
 def test_a_broken_file_keeps_the_old_configuration(
     master: Callable[[str], Reloaded], text: str, reason: str
