@@ -160,9 +160,10 @@ def live(directory: Path, count: int, seconds: float) -> Outcome:
     """
     growing = GrowingSet(directory)
     scale = min(1.0, seconds / _USUAL_SECONDS)
-    # A slave that comes back after it vanished needs a second place until the master has ended its old dump.
+    # Connections that went silent keep their places until the master's keepalive notices. A slave that comes back needs
+    # another place. In a short run slaves vanish often.
     with (
-        master(growing.index, "--max-dumps", str(count + max(10, count // 10))) as (address, pid),
+        master(growing.index, "--max-dumps", str(2 * count)) as (address, pid),
         asking_for_health(address) as health,
     ):
         with fleet(SoakJob(address, _WARM_UP), module=_MODULE) as few:
@@ -220,7 +221,8 @@ def _describe(report: Report, found: Outcome) -> None:
     series = [f"{used.rss / _MB:.0f}" for _, used in samples[:: max(1, len(samples) // 30)]]
     report.row("memory, MB", samples[-1][1].rss / _MB, " ".join(series))
     threads = [used.threads for _, used in samples]
-    report.row("threads", max(threads), f"at most {max(threads)}")
+    sockets = max(used.sockets for _, used in samples)
+    report.row("threads", max(threads), f"at most {max(threads)}, and at most {sockets} sockets")
     report.row("connected", found.connected, f"in {found.connected:.1f} s")
     report.row("the last ones caught up", found.caught_up, f"in {found.caught_up:.1f} s at the end")
     report.row(
