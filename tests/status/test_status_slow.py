@@ -248,7 +248,8 @@ def test_watch(running: Running, tmp_path: Path) -> None:
     )
 
     def lines() -> list[dict[str, Any]]:
-        text = (tmp_path / "watch.log").read_text()
+        log = tmp_path / "watch.log"
+        text = log.read_text() if log.exists() else ""
         return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
 
     wait_until(lambda: len(lines()) > 1)
