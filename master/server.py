@@ -73,6 +73,8 @@ OPTIONS = [
     # Keepalive pings tell the master within half a minute that a slave vanished without closing its connection.
     ("grpc.keepalive_time_ms", 15_000),
     ("grpc.keepalive_timeout_ms", 10_000),
+    # Without this option gRPC waits a minute for the answer to a ping, whatever the keepalive timeout is.
+    ("grpc.http2.ping_timeout_ms", 10_000),
     # A client that pings more often than this is disconnected after a few pings.
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
     ("grpc.http2.max_ping_strikes", 3),

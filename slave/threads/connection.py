@@ -19,6 +19,8 @@ CHANNEL_OPTIONS = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
+    # Without this option gRPC waits a minute for the answer to a ping, whatever the keepalive timeout is.
+    ("grpc.http2.ping_timeout_ms", 10_000),
     ("grpc.http2.max_pings_without_data", 0),
     # gRPC must not reuse connections or wait between attempts by itself, because the slave's class Backoff decides how
     # long the slave waits before it connects again.
