@@ -25,6 +25,7 @@ from dumpfilter.master.store import BinlogStore
 from dumpfilter.spark_jobs.bandwidth.job import BandwidthOptions, bandwidth
 from dumpfilter.spark_jobs.bandwidth.results import Results, SlaveFigures
 from dumpfilter.spark_jobs.bandwidth.slaves import SlaveDefinition
+from dumpfilter.stream.versions import SLAVE_SPEAKS
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.client import Client
 from tests.spark_jobs.here import shuffled, split_here
@@ -68,6 +69,8 @@ class Sent:
         request = pb.RegisterRequest(
             server_id=definition.server_id or 777, filter=wanted, uuid=str(uuid.uuid4())
         )
+        # A slave that names no version compares names as release 0.1.0 did.
+        request.lowest_protocol, request.highest_protocol = SLAVE_SPEAKS
         registered = client.stub.Register(request)
         counts: Counter[str] = Counter()
         self.bytes = 0
