@@ -57,8 +57,8 @@ def _render_master(status: MasterStatus, console: Console) -> None:
             ]
             for one in status.slaves
         ]
-        heads = ["id", "channel", "user", "host", "dumping", "position", "lag bytes", "lag s"]
-        heads += ["bytes sent", "dropped", "undecided"]
+        heads = ["id", "channel", "user", "host", "dump", "position", "lag bytes", "lag s"]
+        heads += ["sent", "dropped", "undecided"]
         console.print(_table("slaves", heads, rows, numeric=(0, 6, 7, 8, 9, 10)))
     if status.drains:
         names = ["drained_by", "value", "channel", "reason", "since", "still_dumping"]
@@ -154,7 +154,7 @@ def _table(
         table.add_column(
             heads[index],
             justify="right" if index in numeric else "left",
-            no_wrap=index in numeric or heads[index] == "position",
+            no_wrap=index in numeric or heads[index] in ("position", "dump"),
             overflow="fold",
         )
     for row in rows:
