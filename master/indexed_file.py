@@ -238,27 +238,36 @@ class IndexedFile:
                 high = middle
         return low if low < len(self._places) else None
 
+    def _check_scanned(self) -> None:
+        """Check that the scanned part of the file still begins and ends with the same events, as :meth:`check`."""
+        self.check()
+        if self._tail and self.file.read(self.scanned_to - len(self._tail), len(self._tail)) != self._tail:
+            raise self.lost()
+
     def _scan_next(self) -> bool:
         """Scan the next events of the file into a segment, and return whether there were any.
 
         A small last segment is scanned again together with the new events, and replaced.
         """
-        self.check()
+        self._check_scanned()
         reader = self._reader
         last = self._places[-1] if self._places else None
-        if self._tail and self.file.read(self.scanned_to - len(self._tail), len(self._tail)) != self._tail:
-            raise self.lost()
         if last is not None and not (last.open or last.continues) and last.end - last.start < _MERGE_BELOW:
             if self.file.size == last.end:
                 return False
             reader.rewind(last.start, last.prepared)
-        prepared = reader.prepared
-        segment = reader.next()
-        if last is not None and segment is not None and segment.end == last.end:
-            # The bytes after the segment are only a part of a transaction. The next read tells whether this part is
-            # incomplete because the server is writing it, or damaged.
+        try:
             prepared = reader.prepared
             segment = reader.next()
+            if last is not None and segment is not None and segment.end == last.end:
+                # The bytes after the segment are only a part of a transaction. The next read tells whether this part is
+                # incomplete because the server is writing it, or damaged.
+                prepared = reader.prepared
+                segment = reader.next()
+        except BinlogError:
+            # Somebody may have written another file over this one since the check.
+            self._check_scanned()
+            raise
         if segment is None:
             return False
         if last is not None and segment.start == last.start:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.binlog.events import EventHeader
-from dumpfilter.errors import BinlogCorrupt, BinlogMissing, BinlogTruncated, PositionError
+from dumpfilter.errors import BinlogCorrupt, BinlogMissing, BinlogReplaced, BinlogTruncated, PositionError
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.master.watcher import Watcher
 
@@ -243,3 +243,27 @@ def test_memory_does_not_grow_with_the_number_of_files(tmp_path: Path) -> None:
     held = [store.open_file(name)._reader._buffer.size for name in names]
     assert not any(held[:-1])
     assert walk(store) == first
+
+
+def test_a_file_that_is_overwritten_while_it_is_scanned_is_named_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copy(ORACLE / "mysql-row" / "bin.000001", tmp_path / "bin.000001")
+    (tmp_path / "bin.index").write_text("./bin.000001\n")
+    store = BinlogStore(tmp_path)
+    indexed = store.open_file("bin.000001")
+    while store.segment_of(indexed, indexed.scanned_to) is not None:
+        pass
+
+    def overwritten() -> None:
+        """Fail as a scan fails that began in the old file and meets the other file's bytes."""
+        with (tmp_path / "bin.000001").open("r+b") as file:
+            file.write((ORACLE / "mysql-mixed" / "bin.000001").read_bytes()[:200])
+        raise BinlogCorrupt("an event's length is 3275358208", file="bin.000001", position=4)
+
+    with (tmp_path / "bin.000001").open("ab") as file:
+        file.write(bytes(100))
+    monkeypatch.setattr(indexed._reader, "next", overwritten)
+    with pytest.raises(BinlogReplaced):
+        store.segment_of(indexed, indexed.scanned_to)
+    store.close()
