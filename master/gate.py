@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Executor
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -101,8 +101,10 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic onl
                     with self.places.take(Kind.CALL, context.peer()):
                         request = await receive(context)
                     with self.places.take(bounds.kind, context.peer()):
-                        async for response in stream(request, context):
-                            yield response
+                        # The dump of a client that vanished in the middle of a message must end at once.
+                        async with aclosing(stream(request, context)) as responses:
+                            async for response in responses:
+                                yield response
 
             return grpc.stream_stream_rpc_method_handler(
                 answer_stream,
