@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from dumpfilter.binlog.gtid_sources import Membership
 from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, ChunkPlan
 from dumpfilter.dump.exclusion import Exclusion
 from dumpfilter.dump.thread import DumpThread
@@ -71,9 +70,7 @@ class OwnExclusion:
     """
 
     def __init__(self, reader: Reader, start: DumpStart, origin: OriginFilter | None) -> None:
-        self._sources = reader.store.sources
-        self._have = None if start.gtid_set is None else Membership(start.gtid_set)
-        self._exclusion = Exclusion(self._sources, start.gtid_set)
+        self._exclusion = Exclusion(reader.store.sources, start.gtid_set)
         self.origin = origin
         """The origins that the slave does not want, with the slave's own server id."""
         self.shared_origin = _without_own_id(origin)
@@ -83,11 +80,7 @@ class OwnExclusion:
         """Tell whether a step may have transactions that this slave leaves out."""
         if self.origin is not None and self.origin.own_server_id in reach.server_ids:
             return True
-        have = self._have
-        return have is not None and any(
-            have.missing(self._sources.key(source, have.family), low, high) != [(low, high)]
-            for source, (low, high) in reach.gtids.items()
-        )
+        return any(self._exclusion.has_any(source, *numbers) for source, numbers in reach.gtids.items())
 
     def own(self, place: DumpPlace) -> DumpPlace:
         """Return a place from which the step leaves out this slave's transactions."""

@@ -17,10 +17,15 @@ import os
 import shutil
 import signal
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from tests.slave.processes import Launcher
 
 SLOW = "_slow.py"
 """The end of the names of files with slow tests."""
@@ -184,3 +189,22 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         for name, text in report.user_properties:
             if name == "said":
                 terminalreporter.write_line(str(text))
+
+
+@pytest.fixture(scope="session")
+def one_launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
+    """Start the launcher of all tests, because a start takes a second."""
+    # Most parts of a run need no launcher, and its module is large.
+    from tests.slave.processes import Launcher
+
+    made = Launcher(tmp_path_factory.mktemp("launcher"))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def launcher(one_launcher: Launcher, tmp_path: Path) -> Iterator[Launcher]:
+    """Return a launcher of processes whose files are in the test's directory."""
+    one_launcher.directory = tmp_path
+    yield one_launcher
+    one_launcher.kill_all()

@@ -99,6 +99,13 @@ class Exclusion:
             columns = self._without_unwanted(segment, origin, *columns)
         return Excluded(*columns, dropped)
 
+    def has_any(self, source: int, first: int, last: int) -> bool:
+        """Tell whether the slave has any transaction of a GTID source, by its number, from ``first`` to ``last``."""
+        executed = self._executed
+        return executed is not None and executed.overlaps(
+            self._sources.key(source, executed.family), first, last
+        )
+
     def concerns(self, origins: SegmentOrigins, origin: OriginFilter | None) -> bool:
         """Tell whether :meth:`apply` may change anything in a segment. ``origins`` tells whose transactions it has."""
         if self._executed is not None:

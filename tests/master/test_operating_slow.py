@@ -6,7 +6,6 @@ import json
 import re
 import signal
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,20 +20,6 @@ from tests.slave.processes import Launcher
 from tests.support import DATA
 
 MYSQL = DATA / "oracle" / "mysql-row"
-
-
-@pytest.fixture(scope="module")
-def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
-    launcher = Launcher(tmp_path_factory.mktemp("processes"))
-    yield launcher
-    launcher.close()
-
-
-@pytest.fixture
-def launcher(processes: Launcher, tmp_path: Path) -> Iterator[Launcher]:
-    processes.directory = tmp_path
-    yield processes
-    processes.kill_all()
 
 
 def counters(directory: Path) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from dumpfilter.binlog.events import MAGIC, EventHeader
 from dumpfilter.stream.proof import chunk_crc32
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.slave.driven import Master
-from tests.slave.processes import Launcher
 
 DATA = Path(__file__).parents[1] / "oracle" / "data" / "oracle"
 UUID = uuid.UUID("5a8b8d0a-e543-11f1-9c8d-02fc00000001")
@@ -222,22 +221,6 @@ def address_of() -> Iterator[Callable[[str], str]]:
     yield address
     for master in started.values():
         master.stop()
-
-
-@pytest.fixture(scope="session")
-def one_launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
-    """Start the launcher of all tests, because a start takes a second."""
-    made = Launcher(tmp_path_factory.mktemp("launcher"))
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def launcher(one_launcher: Launcher, tmp_path: Path) -> Iterator[Launcher]:
-    """Return a launcher of processes whose files are in the test's directory."""
-    one_launcher.directory = tmp_path
-    yield one_launcher
-    one_launcher.kill_all()
 
 
 @pytest.fixture

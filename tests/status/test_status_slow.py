@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +18,6 @@ from tests.support import DATA
 
 MYSQL = DATA / "oracle" / "mysql-row"
 GOOD, ERROR, OPTION, UNREACHABLE, PROBLEM = 0, 1, 2, 3, 4
-
-
-@pytest.fixture(scope="module")
-def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
-    launcher = Launcher(tmp_path_factory.mktemp("status"))
-    yield launcher
-    launcher.close()
-
-
-@pytest.fixture
-def launcher(processes: Launcher, tmp_path: Path) -> Iterator[Launcher]:
-    processes.directory = tmp_path
-    yield processes
-    processes.kill_all()
 
 
 class Running:
