@@ -99,10 +99,10 @@ def serving_metrics(
         yield None
         return
     endpoint.check()
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(OneAtATime(collectors()))
+    collected = CollectorRegistry(auto_describe=False)
+    collected.register(OneAtATime(collectors()))
     try:
-        server = _Server(endpoint, registry)
+        server = _Server(endpoint, collected)
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
         raise OptionError(

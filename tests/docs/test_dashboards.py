@@ -137,10 +137,10 @@ QUERIES = [*panel_queries(), *alert_queries()]
 
 def _families(*collectors: Any) -> Iterator[tuple[str, frozenset[str]]]:
     """Yield each series that the collectors have in Prometheus, with its labels."""
-    registry = CollectorRegistry(auto_describe=False)
+    collected = CollectorRegistry(auto_describe=False)
     for collector in collectors:
-        registry.register(collector)
-    for family in text_string_to_metric_families(generate_latest(registry).decode()):
+        collected.register(collector)
+    for family in text_string_to_metric_families(generate_latest(collected).decode()):
         for sample in family.samples:
             yield sample.name, frozenset(sample.labels)
 

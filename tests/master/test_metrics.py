@@ -39,9 +39,9 @@ class Scraped:
     """The values of one scrape."""
 
     def __init__(self, collector: MasterCollector) -> None:
-        registry = CollectorRegistry(auto_describe=False)
-        registry.register(collector)
-        self.text = generate_latest(registry).decode()
+        collected = CollectorRegistry(auto_describe=False)
+        collected.register(collector)
+        self.text = generate_latest(collected).decode()
         self.families = {one.name: one for one in text_string_to_metric_families(self.text)}
         self.values = {
             (sample.name, tuple(sorted(sample.labels.items()))): sample.value
