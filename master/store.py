@@ -197,7 +197,10 @@ class BinlogStore:
     def check_readable(self) -> None:
         """Check that the newest binlog file can be found, opened and read. Raises BinlogError."""
         self.refresh()
-        newest = self.open_file(self.binlogs.names[-1])
+        name = self.binlogs.names[-1]
+        # An open file can be read after its name is gone, and a slave that connects later could not be served.
+        self.binlogs.size(name)
+        newest = self.open_file(name)
         newest.read(0, newest.file.first_event)
         newest.check()
 
