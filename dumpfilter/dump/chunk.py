@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -110,35 +110,6 @@ class ChunkPlan:
     def size(self) -> int:
         """The bytes of events that the chunk sends."""
         return self.counts.bytes_sent
-
-    def copy(self) -> ChunkPlan:
-        """Return a copy that :meth:`absorb` may change. Several slaves can share one plan."""
-        return ChunkPlan(
-            self.file,
-            self.ranges,
-            self.end,
-            self.resume,
-            self.resume_bytes,
-            self.completed,
-            self.gaps,
-            replace(self.counts),
-            self.replaced,
-        )
-
-    def absorb(self, later: ChunkPlan) -> bool:
-        """Merge the next plan into this plan if this plan sends no bytes, so that no empty message is sent.
-
-        Return whether ``later`` was merged. Plans for different files are never merged. Only a plan of one slave alone
-        may change. :meth:`copy` makes such a plan.
-        """
-        if self.size or later.file != self.file:
-            return False
-        self.ranges, self.replaced = later.ranges, later.replaced
-        self.end, self.resume, self.resume_bytes = later.end, later.resume, later.resume_bytes
-        self.completed = np.concatenate([self.completed, later.completed])
-        self.gaps = self.gaps.followed_by(later.gaps)
-        self.counts.add(later.counts)
-        return True
 
 
 @dataclass(slots=True)
