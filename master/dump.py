@@ -72,6 +72,8 @@ class Reached(NamedTuple):
     """The position up to which the messages cover the file, bytes."""
     is_boundary: bool
     """Whether no transaction is open at this position."""
+    is_beginning: bool = False
+    """Whether the message only says where the dump begins in the file (:meth:`Encoding.announcement`)."""
 
 
 class OwnExclusion:
@@ -139,7 +141,7 @@ class Dump:
             self._from = place
             self._other_filters_before = True
         self._encoding = options.encoding or GrpcEncoding(slave.protocol)
-        self.reached = Reached(*self._from, True)
+        self.reached = Reached(*self._from, is_boundary=True)
         """The place up to which the message that was yielded last covers the binlog."""
         # A split has chunks for slaves of dumpfilter only.
         self._presplit = presplit if options.encoding is None else None
@@ -280,7 +282,7 @@ class Dump:
     def _announce(self, place: DumpPlace, previous_file: str) -> bytes:
         self._register.progress(self._slave, place.file, place.position, None)
         self._sent_at = time.monotonic()
-        self.reached = Reached(place.file, place.position, True)
+        self.reached = Reached(place.file, place.position, is_boundary=True, is_beginning=True)
         return self._encoding.announcement(place, previous_file)
 
     async def _step(self, place: DumpPlace) -> Step | None:
@@ -308,7 +310,8 @@ class Dump:
         """Yield the messages of a step, up to a change of filter with which the dump goes back."""
         for number, piece in enumerate(step.pieces, 1):
             if isinstance(piece, bytes):
-                self.reached = Reached(step.after.file, step.after.position, True)
+                after = step.after
+                self.reached = Reached(after.file, after.position, is_boundary=True, is_beginning=True)
                 yield piece
                 continue
             messages = await self._reader.messages(piece, self.chunk_size)
