@@ -37,6 +37,7 @@ class Counts:
     """The events, bytes and transactions that a dump thread has read, sent and dropped.
 
     At a transaction boundary, read = sent + dropped. Inside a transaction, buffered events are in neither sum.
+    ``bytes_gtid`` stands beside the sums.
     """
 
     events_read: int = 0
@@ -48,6 +49,10 @@ class Counts:
     events_undecided: int = 0
     transactions_read: int = 0
     transactions_dropped: int = 0
+    bytes_gtid: int = 0
+    """The bytes of the events that a real replica gets in place of dropped transactions, so that it has their GTIDs.
+    They are neither read, sent nor dropped. A dump thread leaves this count 0, because only the messages for a real
+    replica hold such events."""
 
     def add(self, other: Counts) -> None:
         # A master adds counts for each message to each slave. A loop over the names takes ten times as long.
@@ -60,6 +65,7 @@ class Counts:
         self.events_undecided += other.events_undecided
         self.transactions_read += other.transactions_read
         self.transactions_dropped += other.transactions_dropped
+        self.bytes_gtid += other.bytes_gtid
 
 
 @dataclass(slots=True)
