@@ -20,6 +20,8 @@ from dumpfilter.v1 import dumpfilter_pb2 as pb
 _LEAST_SPLIT = 1 << 16
 """The size up to which events stay in one message even if the slave asked for smaller messages, bytes."""
 
+_COUNTS = tuple(field.name for field in pb.Counts.DESCRIPTOR.fields)
+
 _EVENTS_KEY = bytes([pb.Chunk.EVENTS_FIELD_NUMBER << 3 | 2])
 """The first byte of the field ``events`` in a serialized chunk: its number, and the wire type of bytes."""
 
@@ -131,7 +133,7 @@ class GrpcEncoding:
             end, resume = plan.end, plan.resume
         return pieces
 
-    def announcement(self, place: DumpPlace, previous_file: str) -> bytes:
+    def announcement(self, place: DumpPlace, previous: IndexedFile | None) -> bytes:
         return position_chunk(
             place.source,
             place.position,
@@ -139,7 +141,7 @@ class GrpcEncoding:
             place.position,
             place.thread.filter_version,
             announce=True,
-            previous_file=previous_file if previous_file != place.file else "",
+            previous_file=previous.name if previous is not None and previous.name != place.file else "",
         )
 
     def end_of_file(self, place: DumpPlace) -> list[bytes]:
@@ -198,8 +200,10 @@ def counts_to_proto(counts: Counts) -> pb.Counts:
 
     A compressed transaction without its forbidden part may need more bytes than the whole one, so that the count of
     dropped bytes would be negative. The message then has 0.
+
+    The message has no ``bytes_gtid``, because a chunk holds no events in place of dropped transactions.
     """
-    return pb.Counts(**{name: max(getattr(counts, name), 0) for name in counts.__slots__})
+    return pb.Counts(**{name: max(getattr(counts, name), 0) for name in _COUNTS})
 
 
 def runs_to_proto(runs: GtidRuns, key_of: Callable[[int], SourceKey]) -> pb.GtidRunsSet:
