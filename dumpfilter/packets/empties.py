@@ -28,9 +28,9 @@ from dumpfilter.dump.gaps import Gaps
 from dumpfilter.errors import BinlogCorrupt
 from dumpfilter.index.segment import Segment
 from dumpfilter.packets import _empties_kernels as K
+from dumpfilter.packets.framing import Bytes, as_array
 
 Integers = npt.NDArray[np.int64]
-Bytes = bytes | bytearray | memoryview | npt.NDArray[np.uint8]
 
 _READ_COST = 16 << 10
 """The number of bytes that can be read from a file in the time of one system call."""
@@ -265,7 +265,7 @@ def with_empties(events: Bytes, empties: Empties, read: ReadAt, fd: FormatDescri
     """
     if not len(empties):
         return events
-    data = np.frombuffer(events, np.uint8)
+    data = as_array(events)
     size = len(data) + empties.size(fd.checksum)
     out = np.empty(size, np.uint8)
     if len(empties.domain):
@@ -312,4 +312,4 @@ def _read_gtids(empties: Empties, read: ReadAt) -> tuple[npt.NDArray[np.uint8], 
     piece_at = np.cumsum(lengths) - lengths
     data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
     shift = np.repeat(piece_at - begins, lasts - firsts + 1)
-    return np.frombuffer(data, np.uint8), offset + shift
+    return as_array(data), offset + shift
