@@ -64,10 +64,10 @@ class Encoding(Protocol):
     ) -> Sequence[PlacedPlan]:
         """Return the plans of one segment, which were made from ``place``, in a form from which messages are made."""
 
-    def announcement(self, place: DumpPlace, previous_file: str) -> bytes:
+    def announcement(self, place: DumpPlace, previous: IndexedFile | None) -> bytes:
         """Return the message with which a dump begins at a place: the format description event, and the position.
 
-        ``previous_file`` is the binlog file of the message before, empty if there was none.
+        ``previous`` is the binlog file of the message before, None if there was none.
         """
 
     def end_of_file(self, place: DumpPlace) -> Sequence[bytes]:
@@ -175,7 +175,7 @@ def _placed(
 def step_to_file(place: DumpPlace, source: IndexedFile) -> Step:
     """Return the step from the end of a file to the beginning of the next file."""
     after = place_in(source, place.thread.fork(), encoding=place.encoding)
-    pieces = [*place.encoding.end_of_file(place), place.encoding.announcement(after, place.file)]
+    pieces = [*place.encoding.end_of_file(place), place.encoding.announcement(after, place.source)]
     return Step(pieces, after, Reach())
 
 

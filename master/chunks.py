@@ -133,7 +133,7 @@ class GrpcEncoding:
             end, resume = plan.end, plan.resume
         return pieces
 
-    def announcement(self, place: DumpPlace, previous_file: str) -> bytes:
+    def announcement(self, place: DumpPlace, previous: IndexedFile | None) -> bytes:
         return position_chunk(
             place.source,
             place.position,
@@ -141,7 +141,7 @@ class GrpcEncoding:
             place.position,
             place.thread.filter_version,
             announce=True,
-            previous_file=previous_file if previous_file != place.file else "",
+            previous_file=previous.name if previous is not None and previous.name != place.file else "",
         )
 
     def end_of_file(self, place: DumpPlace) -> list[bytes]:

@@ -26,6 +26,7 @@ from dumpfilter.master.advance import (
 from dumpfilter.master.chunks import GrpcEncoding, GrpcPlan
 from dumpfilter.master.drain import Drains
 from dumpfilter.master.dump_start import DumpStart
+from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.measurements import MEASURED
 from dumpfilter.master.register import Register, RegisteredSlave
 from dumpfilter.master.sharing import Reader
@@ -215,13 +216,13 @@ class Dump:
         # parts of prepared transactions under another filter.
         if presplit is not None and not self._other_filters_before:
             self._named = await self._reader.call(lambda: presplit.for_slave(change))
-        yield self._announce(place, "")
+        yield self._announce(place, None)
         is_new_file = True
         while self.active:
             if not place.thread.in_transaction:
                 self._drains.check(self._slave)
             if self._changed:
-                before = place.file
+                before = place.source
                 went_back, place = await self._take_up_change(place)
                 if went_back:
                     yield self._announce(place, before)
@@ -279,11 +280,11 @@ class Dump:
 
         return self._reader.known(await self._reader.call(enter))
 
-    def _announce(self, place: DumpPlace, previous_file: str) -> bytes:
+    def _announce(self, place: DumpPlace, previous: IndexedFile | None) -> bytes:
         self._register.progress(self._slave, place.file, place.position, None)
         self._sent_at = time.monotonic()
         self.reached = Reached(place.file, place.position, is_boundary=True, is_beginning=True)
-        return self._encoding.announcement(place, previous_file)
+        return self._encoding.announcement(place, previous)
 
     async def _step(self, place: DumpPlace) -> Step | None:
         """Return the next step, or None when a heartbeat is due, the filter has changed, or the dump is over."""
