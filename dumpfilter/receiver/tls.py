@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dumpfilter.errors import OptionError
-from dumpfilter.security.tls import TlsFileError, client_context, ssl_reason
 
 
 class TlsMode(enum.StrEnum):
@@ -70,6 +69,9 @@ class TlsOptions:
 
 def context_of(options: TlsOptions, mode: TlsMode, shown: str) -> ssl.SSLContext | None:
     """Return the TLS context for a mode; None with DISABLED. Raises OptionError for a file that cannot be used."""
+    # The import takes longer than a command that reads files has.
+    from dumpfilter.security.tls import TlsFileError, client_context, ssl_reason
+
     if mode is TlsMode.DISABLED:
         return None
     try:
