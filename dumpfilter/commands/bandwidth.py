@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dumpfilter.commands.option_groups.group import with_option_groups
-from dumpfilter.commands.option_groups.spark import JobBinlogs, JobReadOptions, SparkOptions
+from dumpfilter.commands.option_groups.inputs import JobBinlogArguments
+from dumpfilter.commands.option_groups.spark import JobReadOptions, SparkOptions
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 @with_option_groups
 def bandwidth_command(
-    binlogs: JobBinlogs,
+    binlogs: JobBinlogArguments,
     slaves: Annotated[
         Path,
         typer.Option(help="The slaves and their filters (TOML, see docs/bandwidth.md).", show_default=False),
@@ -75,7 +76,7 @@ def bandwidth_command(
     check_output(output, overwrite=overwrite)
     progress = Console(stderr=True)
     with spark_runner(spark.settings, progress) as runner:
-        results = bandwidth(binlogs[0] if len(binlogs) == 1 else binlogs, definitions, runner, options)
+        results = bandwidth(binlogs.source(), definitions, runner, options)
     write_results(results, output)
     if json:
         typer.echo(results.model_dump_json(indent=1))
