@@ -52,6 +52,11 @@ class PlacedPlan(ABC):
     committed_at: float | None = field(default=None, init=False)
     """The Unix time at which the first transaction was committed, once messages have been made. None: not known."""
 
+    @property
+    def told(self) -> tuple[str, int]:
+        """The file and the position after the chunk, as slaves know them."""
+        return self.plan.file, self.plan.end
+
     @abstractmethod
     def messages(self, chunk_size: int) -> Iterator[bytes]:
         """Yield the chunk as messages for slaves, and set :attr:`committed_at`. Raises BinlogError."""
@@ -64,7 +69,7 @@ class PlacedPlan(ABC):
         """Return the bytes of the events that the plan, which is not empty, lists as byte ranges of a binlog file."""
         if isinstance(self.plan, ReadyPlan):
             return memoryview(self.plan.events)
-        events = self._read()
+        events = self.read()
         if self.source.file.is_relay_log:
             return self._placed(events)
         return memoryview(events) if isinstance(events, bytes) else events.data
@@ -87,7 +92,8 @@ class PlacedPlan(ABC):
             at += size
         return data.data
 
-    def _read(self) -> bytes | npt.NDArray[np.uint8]:
+    def read(self) -> bytes | npt.NDArray[np.uint8]:
+        """Return the bytes of the events that the plan lists as the binlog file has them."""
         source, plan = self.source, self.plan
         ranges = plan.ranges
         low, high = int(ranges[0, 0]), int(ranges[-1, 0] + ranges[-1, 1])

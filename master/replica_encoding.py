@@ -17,6 +17,7 @@ from dumpfilter.index.segment import Segment
 from dumpfilter.master.advance import DumpPlace
 from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.placed import PlacedPlan
+from dumpfilter.master.relay_plans import relay_pieces
 from dumpfilter.options.defaults import FIRST_EVENT
 from dumpfilter.packets.control import format_description, rotate
 from dumpfilter.packets.empties import NO_EMPTIES, Empties, find_empties, with_empties
@@ -56,6 +57,8 @@ class ReplicaEncoding:
     ) -> list[PlacedPlan]:
         """Return the plans of one segment with the stand-ins of the transactions that each drops."""
         source, end, resume = place.source, place.end, place.resume
+        if source.file.is_relay_log:
+            return relay_pieces(place, segment, plans, filter_version, by_gtid=self.by_gtid)
         empties = [NO_EMPTIES] * len(plans)
         if self.by_gtid:
             empties = find_empties(plans, segment, place.position, resume, source.read, source.gtid_source)
@@ -76,11 +79,14 @@ class ReplicaEncoding:
         file = place.source.file
         fd = file.format_description
         is_whole_file = place.position == file.first_event
+        name, position = self.told(place)
+        if file.is_relay_log:
+            is_whole_file = is_whole_file and place.source.track.is_whole
         return b"".join(
             (
                 rotate(
-                    place.file,
-                    FIRST_EVENT if is_whole_file else place.position,
+                    name,
+                    FIRST_EVENT if is_whole_file else position,
                     server_id=fd.header.server_id,
                     checksum=self.checksum if previous is None else previous.file.format_description.checksum,
                 ),
@@ -91,6 +97,12 @@ class ReplicaEncoding:
     def end_of_file(self, place: DumpPlace) -> list[bytes]:
         """Return no message. The artificial Rotate event of the next file says that a file has ended."""
         return []
+
+    def told(self, place: DumpPlace) -> tuple[str, int]:
+        """Return the file and the position of a place; in a relay log those of the origin."""
+        if place.source.file.is_relay_log:
+            return place.source.track.position_at(place.position)
+        return place.file, place.position
 
     def heartbeat(self, place: DumpPlace) -> bytes:
         """Return an empty message. The connection writes heartbeats, because it knows the replica's position."""
