@@ -13,10 +13,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dumpfilter.dump import ChunkPlan
+from dumpfilter.dump.chunk import Window
 from dumpfilter.index.segment import Segment
 from dumpfilter.master.advance import DumpPlace
 from dumpfilter.master.indexed_file import IndexedFile
-from dumpfilter.master.placed import PlacedPlan
+from dumpfilter.master.placed import PlacedPlan, read_window
 from dumpfilter.master.relay_plans import relay_pieces
 from dumpfilter.options.defaults import FIRST_EVENT
 from dumpfilter.packets.control import format_description, rotate
@@ -32,15 +33,27 @@ class ReplicaPlan(PlacedPlan):
 
     def messages(self, chunk_size: int) -> Iterator[bytes]:
         """Yield the chunk's events as one message, which is empty if the chunk has neither events nor stand-ins."""
-        events = self.events() if self.plan.size else b""
+        window = self._window()
+        events = self.events(window) if self.plan.size else b""
         self.note_commit_time(events)
         if not len(self.empties):
             yield bytes(events)
             return
         source = self.source
-        made = with_empties(events, self.empties, source.read, source.file.format_description)
+        made = with_empties(events, self.empties, source.read, source.file.format_description, window)
         source.check()
         yield bytes(made)
+
+    def _window(self) -> Window | None:
+        """Read the events and the Gtid events of the stand-ins together, where they are near one another."""
+        if not len(self.empties.gtid_offset):
+            return None
+        low, high = self.empties.gtid_span
+        ranges = self.plan.ranges
+        if len(ranges):
+            low = min(low, int(ranges[:, 0].min()))
+            high = max(high, int((ranges[:, 0] + ranges[:, 1]).max()))
+        return read_window(self.source, low, high, len(ranges) + len(self.empties))
 
 
 @dataclass(frozen=True)

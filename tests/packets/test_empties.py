@@ -16,7 +16,7 @@ from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.gtid_sources import SourceKey, add_run, empty_set
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.dump import ChunkPlan, DumpThread, render
-from dumpfilter.dump.chunk import Counts
+from dumpfilter.dump.chunk import Counts, Window
 from dumpfilter.dump.gaps import Gaps
 from dumpfilter.dump.many import plan_many
 from dumpfilter.errors import BinlogCorrupt
@@ -61,8 +61,18 @@ class _Streamed:
             chunk = render(plan, b"", 0, file.file.read, self.fd)
             stream = with_empties(chunk, empties, file.file.read, self.fd)
             assert len(stream) == len(chunk) + empties.size(self.fd.checksum)
+            for window in _windows(file, empties):
+                assert with_empties(chunk, empties, file.file.read, self.fd, window) == stream
             self.chunks.append(chunk)
             self.streams.append(bytes(stream))
+
+
+def _windows(file: ScannedFile, empties: Empties) -> Iterator[Window]:
+    """Yield bytes of the file that contain all Gtid events of the stand-ins, and bytes that lack the last one."""
+    if len(empties.gtid_offset):
+        low, high = empties.gtid_span
+        for end in (high, high - 1):
+            yield Window(np.frombuffer(file.file.read(low, end - low), np.uint8), low)
 
 
 class _Transaction:
