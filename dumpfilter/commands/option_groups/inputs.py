@@ -14,6 +14,7 @@ from dumpfilter.commands.option_groups.group import OptionGroup
 _HELP = "The binlog set: its index file, its directory, or the files one by one"
 _SERVER = "a running server, mysql://USER@HOST:PORT/ (docs/receiving.md)"
 
+Binlogs = Annotated[list[str], typer.Argument(help=f"{_HELP}.", show_default=False)]
 VerifyChecksum = Annotated[bool, typer.Option(help="Verify the events' checksums.")]
 StoreOption = Annotated[
     Path | None,
