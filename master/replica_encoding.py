@@ -64,6 +64,12 @@ class ReplicaEncoding:
     """Whether the replica names GTIDs, so that dropped transactions need stand-ins."""
     checksum: bool
     """Whether the replica was told that events end in a checksum (``@source_binlog_checksum``)."""
+    keeps_temporary_tables: bool = False
+    """Whether the replica has the first transaction of the file in which the dump begins.
+
+    The start of the server at the beginning of the file is then no news to the replica. The replica would drop its
+    temporary tables otherwise.
+    """
 
     def pieces(
         self, place: DumpPlace, segment: Segment, plans: Sequence[ChunkPlan], filter_version: int
@@ -103,7 +109,13 @@ class ReplicaEncoding:
                     server_id=fd.header.server_id,
                     checksum=self.checksum if previous is None else previous.file.format_description.checksum,
                 ),
-                format_description(fd, is_whole_file=is_whole_file),
+                format_description(
+                    fd,
+                    is_whole_file=is_whole_file,
+                    # Servers of MySQL keep the tables for all files of the dump.
+                    keeps_temporary_tables=self.keeps_temporary_tables
+                    and (previous is None or fd.family == "mysql"),
+                ),
             )
         )
 
