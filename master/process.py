@@ -14,6 +14,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 import structlog
+from prometheus_client.registry import Collector
 from rich.console import Console
 
 from dumpfilter import __version__
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from dumpfilter.console.endpoint import ConsoleEndpoint
     from dumpfilter.console.roles import Role
     from dumpfilter.master.presplit import Presplit
+    from dumpfilter.master.source import FollowedSource, SourceThread
     from dumpfilter.security.passwords import ConsolePassword
     from dumpfilter.security.tls import TlsSource
 
@@ -94,6 +96,10 @@ class MasterOptions:
 
     A slave with the filter of one of these binlogs gets its events from there.
     """
+    follow: FollowedSource | None = None
+    """The running server whose binlog the master receives into the directory ``source``. None: another program writes
+    the binlog set.
+    """
 
 
 def run_master(options: MasterOptions, terminal: Console) -> None:
@@ -102,6 +108,16 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
     Raises DumpfilterError when the set or the configuration cannot be used, when a port is taken, or when the gRPC
     server ends by itself.
     """
+    if options.follow is None:
+        _run_master(options, terminal, None)
+        return
+    from dumpfilter.master.source import following
+
+    with following(options.follow) as source:
+        _run_master(options, terminal, source)
+
+
+def _run_master(options: MasterOptions, terminal: Console, source: SourceThread | None) -> None:
     open_audit_log(options.audit_file)
     presplit = _open_splits(options.splits)
     _allow_open_files()
@@ -125,6 +141,7 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
         config=config,
         presplit=presplit,
         limits=ServerLimits(max_dumps=options.max_dumps),
+        source=source,
     )
     # The console's certificate is made before slaves can connect, so that a bad --tls-ca stops the start.
     tls = _console_tls(options)
@@ -137,9 +154,9 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
             server.service, (lambda: _load_config(options, store)) if options.config_file else None
         )
         with (
-            _console(options, server, users, roles, tls, reload) as console_port,
+            _console(options, server, users, roles, tls, reload, source) as console_port,
             serving_metrics(
-                options.metrics, lambda: [CommonCollector(__version__), server.collector()]
+                options.metrics, lambda: [CommonCollector(__version__), *_collectors(server, source)]
             ) as metrics_url,
         ):
             names = store.binlogs.names
@@ -178,6 +195,14 @@ def run_master(options: MasterOptions, terminal: Console) -> None:
         server.stop()
         if keeper is not None:
             keeper.close()
+
+
+def _collectors(server: MasterServer, source: SourceThread | None) -> list[Collector]:
+    if source is None:
+        return [server.collector()]
+    from dumpfilter.master.source_metrics import SourceCollector
+
+    return [server.collector(), SourceCollector(source)]
 
 
 def _collect_seldom() -> None:
@@ -323,6 +348,7 @@ def _console(
     roles: Mapping[str, Role],
     tls: TlsSource | None,
     reload: Reload,
+    source: SourceThread | None,
 ) -> Iterator[int | None]:
     """Serve the SQL console while the ``with`` block runs, and yield its port, or None when no console is wanted."""
     endpoint = options.console
@@ -337,6 +363,7 @@ def _console(
         port=server.port,
         lower_case_table_names=options.lower_case_table_names,
         reload=reload.run,
+        source=source,
     )
 
     def take_over(config: MasterConfig) -> None:

@@ -286,13 +286,23 @@ def match(gaps, found, first, until, out):
                         r += 1
                         continue
                     end = min(last, high)
-                    out.place[n], out.source[n], out.first[n], out.last[n] = gaps.offset[g], source, number, end
+                    out.place[n], out.source[n], out.first[n], out.last[n] = (
+                        gaps.offset[g],
+                        source,
+                        number,
+                        end,
+                    )
                     out.transaction[n], out.before[n] = t, passed + number - low
                     n += 1
                     number = end + 1
                     continue
                 if found.source[t] == source and found.number[t] == number:
-                    out.place[n], out.source[n], out.first[n], out.last[n] = gaps.offset[g], source, number, number
+                    out.place[n], out.source[n], out.first[n], out.last[n] = (
+                        gaps.offset[g],
+                        source,
+                        number,
+                        number,
+                    )
                     out.transaction[n], out.before[n] = t, _OWN
                     n += 1
                     number += 1

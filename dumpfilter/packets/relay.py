@@ -112,7 +112,9 @@ def _walk(
     places = OriginPlaces(*(np.zeros(len(starts), np.int64) for _ in OriginPlaces._fields))
     wrong = K.walk(data, checksum, state, np.ascontiguousarray(starts), K.Places(*places))
     if wrong >= 0:
-        raise BinlogCorrupt("an event has an impossible length, or is a malformed Gap event", position=int(wrong))
+        raise BinlogCorrupt(
+            "an event has an impossible length, or is a malformed Gap event", position=int(wrong)
+        )
     return RelayPoint(*(int(value[0]) for value in state)), places
 
 
