@@ -13,10 +13,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dumpfilter.dump import ChunkPlan
+from dumpfilter.dump.chunk import Window
 from dumpfilter.index.segment import Segment
 from dumpfilter.master.advance import DumpPlace
 from dumpfilter.master.indexed_file import IndexedFile
-from dumpfilter.master.placed import PlacedPlan
+from dumpfilter.master.placed import PlacedPlan, read_window
 from dumpfilter.master.relay_plans import relay_pieces
 from dumpfilter.options.defaults import FIRST_EVENT
 from dumpfilter.packets.control import format_description, rotate
@@ -32,15 +33,27 @@ class ReplicaPlan(PlacedPlan):
 
     def messages(self, chunk_size: int) -> Iterator[bytes]:
         """Yield the chunk's events as one message, which is empty if the chunk has neither events nor stand-ins."""
-        events = self.events() if self.plan.size else b""
+        window = self._window()
+        events = self.events(window) if self.plan.size else b""
         self.note_commit_time(events)
         if not len(self.empties):
             yield bytes(events)
             return
         source = self.source
-        made = with_empties(events, self.empties, source.read, source.file.format_description)
+        made = with_empties(events, self.empties, source.read, source.file.format_description, window)
         source.check()
         yield bytes(made)
+
+    def _window(self) -> Window | None:
+        """Read the events and the Gtid events of the stand-ins together, where they are near one another."""
+        if not len(self.empties.gtid_offset):
+            return None
+        low, high = self.empties.gtid_span
+        ranges = self.plan.ranges
+        if len(ranges):
+            low = min(low, int(ranges[:, 0].min()))
+            high = max(high, int((ranges[:, 0] + ranges[:, 1]).max()))
+        return read_window(self.source, low, high, len(ranges) + len(self.empties))
 
 
 @dataclass(frozen=True)
@@ -51,6 +64,12 @@ class ReplicaEncoding:
     """Whether the replica names GTIDs, so that dropped transactions need stand-ins."""
     checksum: bool
     """Whether the replica was told that events end in a checksum (``@source_binlog_checksum``)."""
+    keeps_temporary_tables: bool = False
+    """Whether the replica has the first transaction of the file in which the dump begins.
+
+    The start of the server at the beginning of the file is then no news to the replica. The replica would drop its
+    temporary tables otherwise.
+    """
 
     def pieces(
         self, place: DumpPlace, segment: Segment, plans: Sequence[ChunkPlan], filter_version: int
@@ -90,7 +109,13 @@ class ReplicaEncoding:
                     server_id=fd.header.server_id,
                     checksum=self.checksum if previous is None else previous.file.format_description.checksum,
                 ),
-                format_description(fd, is_whole_file=is_whole_file),
+                format_description(
+                    fd,
+                    is_whole_file=is_whole_file,
+                    # Servers of MySQL keep the tables for all files of the dump.
+                    keeps_temporary_tables=self.keeps_temporary_tables
+                    and (previous is None or fd.family == "mysql"),
+                ),
             )
         )
 

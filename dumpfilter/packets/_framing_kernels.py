@@ -38,11 +38,14 @@ _PREVIOUS_GTIDS = int(EventType.PREVIOUS_GTIDS)
 
 
 @njit(cache=True, nogil=True, inline="always")
+def _is_gtid(kind):
+    return kind in (_GTID, _GTID_TAGGED)
+
+
+@njit(cache=True, nogil=True, inline="always")
 def _is_outside(kind):
     """Tell whether an event of a type cannot stand inside a transaction of MySQL."""
-    return kind in (
-        _GTID,
-        _GTID_TAGGED,
+    return _is_gtid(kind) or kind in (
         _ANONYMOUS_GTID,
         _ROTATE,
         _STOP,
@@ -75,7 +78,7 @@ def measure(events, before):
         kind = load_u8(base + _U(at + _TYPE_AT))
         if is_after_gtid and _is_outside(kind):
             return n, more, np.int64(-1), at
-        is_after_gtid = kind in (_GTID, _GTID_TAGGED)
+        is_after_gtid = _is_gtid(kind)
         more += (size + before) // LARGEST
         n += 1
         at += size

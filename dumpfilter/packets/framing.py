@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from dumpfilter.errors import BinlogCorrupt
 from dumpfilter.packets import _framing_kernels as K
-from dumpfilter.packets.empties import Bytes
+
+Bytes = bytes | bytearray | memoryview | npt.NDArray[np.uint8]
+"""Bytes of events, in any kind of buffer."""
 
 NO_ANSWER = -1
 """The value in place of an event's offset for packets of which the replica confirms none."""
+
+
+def as_array(events: Bytes) -> npt.NDArray[np.uint8]:
+    """Return bytes as a read-only array. numba compiles a function once for all such arrays."""
+    data = np.frombuffer(events, np.uint8)
+    data.flags.writeable = False
+    return data
 
 
 def frame(
@@ -28,7 +38,7 @@ def frame(
     Raises BinlogCorrupt for bytes that are no whole events. The same error tells of a Gtid event of MySQL that nothing
     of its transaction follows, since a real mysqld dies of it.
     """
-    data = np.frombuffer(events, np.uint8)
+    data = as_array(events)
     before = 3 if semi_sync else 1
     n, more, wrong, alone = K.measure(data, before)
     if wrong >= 0:
@@ -45,7 +55,7 @@ def frame(
 
 def count_events(events: Bytes) -> int:
     """Return the number of events that stand one after another. Raises BinlogCorrupt for bytes that are no events."""
-    data = np.frombuffer(events, np.uint8)
+    data = as_array(events)
     n = int(K.count_events(data))
     if n < 0:
         raise _no_event(-1 - n, len(data))

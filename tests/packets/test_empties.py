@@ -16,7 +16,7 @@ from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.gtid_sources import SourceKey, add_run, empty_set
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.dump import ChunkPlan, DumpThread, render
-from dumpfilter.dump.chunk import Counts
+from dumpfilter.dump.chunk import Counts, Window
 from dumpfilter.dump.gaps import Gaps
 from dumpfilter.dump.many import plan_many
 from dumpfilter.errors import BinlogCorrupt
@@ -26,14 +26,9 @@ from dumpfilter.packets.empties import NO_EMPTIES, Empties, find_empties, with_e
 from dumpfilter.packets.framing import count_events, frame
 from tests.dump.plans import ScannedFile, scanned
 from tests.dump.test_law import of_rules
-from tests.strategies import DIALECTS, MadeBinlog, binlogs, rules
+from tests.strategies import DIALECTS, MadeBinlog, T, _Builder, binlogs, query_body, rules
 
 BINLOGS = binlogs(odd=False, max_transactions=12)
-GTIDS = (EventType.GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID)
-
-
-def source_of(file: ScannedFile, family: str) -> object:
-    return lambda number: file.sources.key(number, family)
 
 
 class _Streamed:
@@ -66,8 +61,18 @@ class _Streamed:
             chunk = render(plan, b"", 0, file.file.read, self.fd)
             stream = with_empties(chunk, empties, file.file.read, self.fd)
             assert len(stream) == len(chunk) + empties.size(self.fd.checksum)
+            for window in _windows(file, empties):
+                assert with_empties(chunk, empties, file.file.read, self.fd, window) == stream
             self.chunks.append(chunk)
             self.streams.append(bytes(stream))
+
+
+def _windows(file: ScannedFile, empties: Empties) -> Iterator[Window]:
+    """Yield bytes of the file that contain all Gtid events of the stand-ins, and bytes that lack the last one."""
+    if len(empties.gtid_offset):
+        low, high = empties.gtid_span
+        for end in (high, high - 1):
+            yield Window(np.frombuffer(file.file.read(low, end - low), np.uint8), low)
 
 
 class _Transaction:
@@ -226,7 +231,7 @@ def test_a_changed_file_is_an_error(kind: EventType, size: int, place: int) -> N
 
 def test_a_plan_of_another_segment_is_an_error() -> None:
     """A GTID that the segment lacks would be missing on the replica for ever."""
-    made = scanned_sample()
+    made = scanned(_sample(), 1 << 20)
     segment = made.segments[0]
     runs = np.array([[0, 900, 901]])
     gaps = Gaps(
@@ -241,14 +246,7 @@ def test_a_plan_of_another_segment_is_an_error() -> None:
         )
 
 
-def scanned_sample() -> ScannedFile:
-    """A small binlog of MySQL with a GTID."""
-    return scanned(_sample(), 1 << 20)
-
-
 def _sample() -> bytes:
-    from tests.strategies import T, _Builder, query_body
-
     builder = _Builder(DIALECTS[0])
     for number in (1, 2, 3):
         builder.add(T.GTID, b"\1" + bytes(16) + number.to_bytes(8, "little") + b"\2" + bytes(16))
