@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import pymysql
 
 from dumpfilter.binlog.events import EventHeader, EventType
-from dumpfilter.binlog.gtid import encode_previous_gtids, parse_gtid_set
+from dumpfilter.binlog.gtid import MysqlGtidSet, encode_previous_gtids
 from dumpfilter.index.fileset import BinlogSet
 
 COM_BINLOG_DUMP = 0x12
@@ -79,7 +79,7 @@ def packets(port: int, family: str, request: Request) -> Iterator[tuple[int, byt
     flags = request.flags | NON_BLOCK
     wire: Any = connection  # the client library has no public way to send a command
     if family == "mysql" and request.gtids is not None:
-        gtids = encode_previous_gtids(parse_gtid_set(request.gtids, family="mysql"))
+        gtids = encode_previous_gtids(MysqlGtidSet.parse(request.gtids))
         head = struct.pack("<HII", flags, SERVER_ID, len(request.file)) + request.file.encode()
         wire._execute_command(
             COM_BINLOG_DUMP_GTID, head + struct.pack("<QI", request.position, len(gtids)) + gtids

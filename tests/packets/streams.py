@@ -15,7 +15,7 @@ BINLOGS = Path(__file__).parents[1] / "oracle" / "data" / "oracle"
 
 @dataclass(frozen=True)
 class RecordedStream:
-    """What a real server sent for one dump. ``tests/data/streams/README.md`` describes the fields."""
+    """The events that a real server sent for one dump. ``tests/data/streams/README.md`` describes the fields."""
 
     server: str
     binlogs: str
