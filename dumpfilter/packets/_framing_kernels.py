@@ -1,0 +1,147 @@
+# mypy: ignore-errors
+"""Compiled loops that put each event of a chunk into a packet of the client/server protocol."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from dumpfilter.binlog.events import HEADER_LENGTH, EventType
+from dumpfilter.binlog.native import copy_bytes, load_u8, load_u32, store_u8, store_u32
+
+_U = np.uintp
+_HEADER = HEADER_LENGTH
+_TYPE_AT = 4
+_SIZE_AT = 9
+
+PACKET_HEADER = 4
+"""The length of a packet's header: 3 bytes of length and the sequence number."""
+
+LARGEST = 0xFFFFFF
+"""The length of a packet's payload that says that the payload goes on in the next packet, bytes."""
+
+OK_BYTE = 0
+"""The first byte of the payload of each event."""
+
+SEMI_SYNC_MAGIC = 0xEF
+"""The byte before an event that tells semi-synchronous replication's flag (``kPacketMagicNum``)."""
+
+_GTID = int(EventType.GTID)
+_GTID_TAGGED = int(EventType.GTID_TAGGED)
+_ANONYMOUS_GTID = int(EventType.ANONYMOUS_GTID)
+_ROTATE = int(EventType.ROTATE)
+_STOP = int(EventType.STOP)
+_FORMAT_DESCRIPTION = int(EventType.FORMAT_DESCRIPTION)
+_HEARTBEAT = int(EventType.HEARTBEAT)
+_HEARTBEAT_V2 = int(EventType.HEARTBEAT_V2)
+_PREVIOUS_GTIDS = int(EventType.PREVIOUS_GTIDS)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _is_gtid(kind):
+    return kind in (_GTID, _GTID_TAGGED)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _is_outside(kind):
+    """Tell whether an event of a type cannot stand inside a transaction of MySQL."""
+    return _is_gtid(kind) or kind in (
+        _ANONYMOUS_GTID,
+        _ROTATE,
+        _STOP,
+        _FORMAT_DESCRIPTION,
+        _HEARTBEAT,
+        _HEARTBEAT_V2,
+        _PREVIOUS_GTIDS,
+    )
+
+
+@njit(cache=True, nogil=True)
+def measure(events, before):
+    """Count the events, and the packets that they need besides one for each event.
+
+    ``before`` is the length of the payload before each event: the OK byte, and semi-sync's header. Return the number of
+    events, the number of further packets, and the offset of the first event with an impossible length or -1. The last
+    result is the offset of an event after which a Gtid event of MySQL stands alone, or -1.
+    """
+    base = _U(events.ctypes.data)
+    at = np.int64(0)
+    n = np.int64(0)
+    more = np.int64(0)
+    is_after_gtid = False
+    while at < events.size:
+        if at + _HEADER > events.size:
+            return n, more, at, np.int64(-1)
+        size = np.int64(load_u32(base + _U(at + _SIZE_AT)))
+        if size < _HEADER or at + size > events.size:
+            return n, more, at, np.int64(-1)
+        kind = load_u8(base + _U(at + _TYPE_AT))
+        if is_after_gtid and _is_outside(kind):
+            return n, more, np.int64(-1), at
+        is_after_gtid = _is_gtid(kind)
+        more += (size + before) // LARGEST
+        n += 1
+        at += size
+    return n, more, np.int64(-1), np.int64(-1)
+
+
+@njit(cache=True, nogil=True)
+def frame(events, sequence, semi_sync, wants_answer, out):
+    """Write each event as one packet to ``out``, and return the sequence number after the last packet.
+
+    :func:`measure` has checked the events and told the size of ``out``. ``semi_sync`` adds semi-sync's two bytes.
+    ``wants_answer`` is the offset of the event whose receipt the replica confirms, or -1.
+    """
+    source = _U(events.ctypes.data)
+    target = _U(out.ctypes.data)
+    before = 3 if semi_sync else 1
+    at = np.int64(0)
+    seq = np.uint32(sequence)
+    while at < events.size:
+        size = np.int64(load_u32(source + _U(at + _SIZE_AT)))
+        length = size + before
+        first = min(length, np.int64(LARGEST))
+        store_u32(target, np.uint32(first) | (seq << np.uint32(24)))
+        seq = (seq + np.uint32(1)) & np.uint32(0xFF)
+        target += _U(PACKET_HEADER)
+        store_u8(target, np.uint8(OK_BYTE))
+        if semi_sync:
+            store_u8(target + _U(1), np.uint8(SEMI_SYNC_MAGIC))
+            store_u8(target + _U(2), np.uint8(1 if at == wants_answer else 0))
+        target += _U(before)
+        piece = first - before
+        copy_bytes(target, source + _U(at), _U(piece))
+        target += _U(piece)
+        done = piece
+        rest = length - first
+        last = first
+        # A payload of exactly LARGEST bytes, or a multiple of them, ends with an empty packet.
+        while last == LARGEST:
+            last = min(rest, np.int64(LARGEST))
+            store_u32(target, np.uint32(last) | (seq << np.uint32(24)))
+            seq = (seq + np.uint32(1)) & np.uint32(0xFF)
+            target += _U(PACKET_HEADER)
+            if last:
+                copy_bytes(target, source + _U(at + done), _U(last))
+            target += _U(last)
+            done += last
+            rest -= last
+        at += size
+    return np.int64(seq)
+
+
+@njit(cache=True, nogil=True)
+def count_events(events):
+    """Count events that stand one after another. Return -1 - offset of the first event with an impossible length."""
+    base = _U(events.ctypes.data)
+    at = np.int64(0)
+    n = np.int64(0)
+    while at < events.size:
+        if at + _HEADER > events.size:
+            return np.int64(-1) - at
+        size = np.int64(load_u32(base + _U(at + _SIZE_AT)))
+        if size < _HEADER or at + size > events.size:
+            return np.int64(-1) - at
+        n += 1
+        at += size
+    return n

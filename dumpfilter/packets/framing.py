@@ -1,0 +1,66 @@
+"""The packets in which a server sends events to a replica: one event a packet, after a byte 0 (OK)."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from dumpfilter.errors import BinlogCorrupt
+from dumpfilter.packets import _framing_kernels as K
+
+Bytes = bytes | bytearray | memoryview | npt.NDArray[np.uint8]
+"""Bytes of events, in any kind of buffer."""
+
+NO_ANSWER = -1
+"""The value in place of an event's offset for packets of which the replica confirms none."""
+
+
+def as_array(events: Bytes) -> npt.NDArray[np.uint8]:
+    """Return bytes as a read-only array. numba compiles a function once for all such arrays."""
+    data = np.frombuffer(events, np.uint8)
+    data.flags.writeable = False
+    return data
+
+
+def frame(
+    events: Bytes, sequence: int, *, semi_sync: bool = False, wants_answer: int = NO_ANSWER
+) -> tuple[memoryview, int]:
+    """Return packets with one event each, and the sequence number of the packet after them.
+
+    An event of 16 MiB - 2 bytes or more becomes several packets, as the protocol demands.
+
+    Parameters:
+        events: the bytes of whole events, one after another.
+        sequence: the sequence number of the first packet, 0 to 255.
+        semi_sync: whether the replica receives semi-synchronously. Each packet then has two bytes more.
+        wants_answer: the offset of the event whose receipt the replica confirms (semi-sync).
+
+    Raises BinlogCorrupt for bytes that are no whole events. The same error tells of a Gtid event of MySQL that nothing
+    of its transaction follows, since a real mysqld dies of it.
+    """
+    data = as_array(events)
+    before = 3 if semi_sync else 1
+    n, more, wrong, alone = K.measure(data, before)
+    if wrong >= 0:
+        raise _no_event(int(wrong), len(data))
+    if alone >= 0:
+        raise BinlogCorrupt(
+            f"no event of its transaction follows a Gtid event, which ends at byte {alone} of a message; "
+            "a replica must not get it"
+        )
+    out = np.empty(len(data) + n * (K.PACKET_HEADER + before) + more * K.PACKET_HEADER, np.uint8)
+    after = K.frame(data, sequence, semi_sync, wants_answer, out)
+    return out.data, int(after)
+
+
+def count_events(events: Bytes) -> int:
+    """Return the number of events that stand one after another. Raises BinlogCorrupt for bytes that are no events."""
+    data = as_array(events)
+    n = int(K.count_events(data))
+    if n < 0:
+        raise _no_event(-1 - n, len(data))
+    return n
+
+
+def _no_event(at: int, size: int) -> BinlogCorrupt:
+    return BinlogCorrupt(f"byte {at} of the {size} bytes of a message begins no whole event")

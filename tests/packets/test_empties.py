@@ -1,0 +1,255 @@
+"""Stand-ins of dropped transactions, compared with a plain search through the file."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dumpfilter.binlog.events import EventHeader, EventType
+from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.gtid import GtidSet
+from dumpfilter.binlog.gtid_sources import SourceKey, add_run, empty_set
+from dumpfilter.binlog.writer import make_event
+from dumpfilter.dump import ChunkPlan, DumpThread, render
+from dumpfilter.dump.chunk import Counts, Window
+from dumpfilter.dump.gaps import Gaps
+from dumpfilter.dump.many import plan_many
+from dumpfilter.errors import BinlogCorrupt
+from dumpfilter.filter import Rule
+from dumpfilter.filter.flags import TableFlags
+from dumpfilter.packets.empties import NO_EMPTIES, Empties, find_empties, with_empties
+from dumpfilter.packets.framing import count_events, frame
+from tests.dump.plans import ScannedFile, scanned
+from tests.dump.test_law import of_rules
+from tests.strategies import DIALECTS, MadeBinlog, T, _Builder, binlogs, query_body, rules
+
+BINLOGS = binlogs(odd=False, max_transactions=12)
+
+
+class _Streamed:
+    """The chunks of one dump with the stand-ins in place."""
+
+    def __init__(self, file: ScannedFile, thread: DumpThread, *, together: bool = False) -> None:
+        self.fd = file.file.format_description
+        self.plans: list[ChunkPlan] = []
+        self.chunks: list[bytes] = []
+        self.streams: list[bytes] = []
+        self.empties: list[Empties] = []
+        for segment in file.segments:
+            position, resume = thread.position, thread.resume
+            assert position is not None
+            if segment.end <= position:
+                continue
+            planned = plan_many([thread], segment)[0] if together else thread.plan(segment)
+            assert isinstance(planned, list)
+            found = find_empties(
+                planned,
+                segment,
+                position,
+                resume,
+                file.file.read,
+                lambda number: file.sources.key(number, self.fd.family),
+            )
+            self.plans += planned
+            self.empties += found
+        for plan, empties in zip(self.plans, self.empties, strict=True):
+            chunk = render(plan, b"", 0, file.file.read, self.fd)
+            stream = with_empties(chunk, empties, file.file.read, self.fd)
+            assert len(stream) == len(chunk) + empties.size(self.fd.checksum)
+            for window in _windows(file, empties):
+                assert with_empties(chunk, empties, file.file.read, self.fd, window) == stream
+            self.chunks.append(chunk)
+            self.streams.append(bytes(stream))
+
+
+def _windows(file: ScannedFile, empties: Empties) -> Iterator[Window]:
+    """Yield bytes of the file that contain all Gtid events of the stand-ins, and bytes that lack the last one."""
+    if len(empties.gtid_offset):
+        low, high = empties.gtid_span
+        for end in (high, high - 1):
+            yield Window(np.frombuffer(file.file.read(low, end - low), np.uint8), low)
+
+
+class _Transaction:
+    def __init__(self, start: int, end: int, key: SourceKey, number: int) -> None:
+        self.start, self.end, self.key, self.number = start, end, key, number
+
+    @property
+    def domain(self) -> object:
+        return self.key[0]
+
+
+def _transactions(made: MadeBinlog) -> Iterator[_Transaction]:
+    """Yield the transactions with a GTID, from one scan of the whole file."""
+    whole = scanned(made.data, 1 << 24)
+    for segment in whole.segments:
+        starts = segment.offset[segment.txn_event[:-1]].tolist()
+        for k, start in enumerate(starts):
+            if segment.txn_source[k] >= 0 and not (segment.open and k == len(starts) - 1):
+                key = whole.sources.key(int(segment.txn_source[k]), made.dialect.family)
+                yield _Transaction(start, [*starts[1:], segment.end][k], key, int(segment.txn_number[k]))
+
+
+def _expected(made: MadeBinlog, streamed: _Streamed, executed: GtidSet) -> bytes:
+    """Return the stream with stand-ins, sorted by the offsets in the file."""
+    sent: list[tuple[int, bytes]] = []
+    for plan, chunk in zip(streamed.plans, streamed.chunks, strict=True):
+        at = 0
+        for offset, size, _ in plan.ranges.tolist():
+            sent.append((offset, chunk[at : at + size]))
+            at += size
+    transactions = list(_transactions(made))
+    covered = [(offset, offset + len(piece)) for offset, piece in sent]
+    dropped = []
+    for one in transactions:
+        had = empty_set(made.dialect.family)
+        add_run(had, one.key, one.number, one.number)
+        is_sent = any(begin < one.end and end > one.start for begin, end in covered)
+        if not is_sent and not executed.issuperset(had):
+            dropped.append(one)
+    if made.dialect.family == "mariadb":
+        dropped = list(_last_of_domains(streamed.plans, transactions, dropped))
+    pieces = sent + [(one.start, _stand_in(made, streamed.fd, one)) for one in dropped]
+    return b"".join(piece for _, piece in sorted(pieces, key=lambda piece: piece[0]))
+
+
+def _last_of_domains(
+    plans: Sequence[ChunkPlan], transactions: list[_Transaction], dropped: list[_Transaction]
+) -> Iterator[_Transaction]:
+    before = 0
+    for plan in plans:
+        last = {one.domain: one for one in transactions if before < one.end <= plan.resume}
+        yield from (one for one in last.values() if one in dropped)
+        before = plan.resume
+
+
+def _stand_in(made: MadeBinlog, fd: FormatDescription, one: _Transaction) -> bytes:
+    header = EventHeader.unpack(made.data, one.start)
+    xid = make_event(
+        EventType.XID,
+        bytes(8),
+        timestamp=header.timestamp,
+        server_id=header.server_id,
+        end_log_pos=one.end,
+        checksum=fd.checksum,
+    )
+    if made.dialect.family == "mysql":
+        return made.data[one.start : one.start + header.size] + xid
+    domain, server = one.key
+    gtid = make_event(
+        EventType.MARIADB_GTID,
+        struct.pack("<QIB6x", one.number, domain, 4 | 8),
+        timestamp=header.timestamp,
+        server_id=int(server),
+        end_log_pos=one.end - len(xid),
+        checksum=fd.checksum,
+    )
+    return gtid + xid
+
+
+@given(
+    BINLOGS,
+    rules(),
+    st.sampled_from([1, 300, 2000, 1 << 18]),
+    st.sampled_from([1, 400, 3000, 1 << 20]),
+    st.booleans(),
+    st.data(),
+)
+def test_stand_ins_are_those_of_a_plain_search(
+    made: MadeBinlog,
+    given_rules: list[Rule],
+    chunk_size: int,
+    segment_size: int,
+    together: bool,
+    data: st.DataObject,
+) -> None:
+    """For any binlog, filter, size of chunks and segments, and any GTIDs that the replica has already."""
+    file = scanned(made.data, segment_size)
+    executed = empty_set(made.dialect.family)
+    known = list(_transactions(made))
+    for one in known:
+        if data.draw(st.booleans()):
+            add_run(executed, one.key, one.number, one.number)
+    flags = TableFlags(of_rules(given_rules, made.fd.family), file.subjects)
+    start = data.draw(st.sampled_from([made.first_event, *made.boundaries]))
+    start = made.first_event if start > len(made.data) else start
+    thread = file.thread(flags, chunk_size=chunk_size, exclude=executed, position=start)
+    streamed = _Streamed(file, thread, together=together)
+    stream = b"".join(streamed.streams)
+    after = MadeBinlog(made.dialect, made.data, made.boundaries, made.gtids)
+    assert stream == _expected_from(after, streamed, executed, start)
+    for piece in streamed.streams:
+        assert count_events(piece) == piece_count(piece)
+        frame(piece, 0)
+
+
+def _expected_from(made: MadeBinlog, streamed: _Streamed, executed: GtidSet, start: int) -> bytes:
+    """Return the expected stream of a dump that begins at position ``start``."""
+    for one in _transactions(made):
+        if one.start < start:
+            add_run(executed, one.key, one.number, one.number)
+    return _expected(made, streamed, executed)
+
+
+def piece_count(piece: bytes) -> int:
+    n = at = 0
+    while at < len(piece):
+        at += EventHeader.unpack(piece, at).size
+        n += 1
+    return n
+
+
+@given(BINLOGS, st.sampled_from([1, 400, 1 << 20]))
+def test_an_unfiltered_dump_has_no_stand_ins(made: MadeBinlog, segment_size: int) -> None:
+    file = scanned(made.data, segment_size)
+    streamed = _Streamed(file, file.thread(TableFlags(of_rules([], made.fd.family), file.subjects)))
+    assert all(empties is NO_EMPTIES for empties in streamed.empties)
+    assert b"".join(streamed.streams) == made.data[made.first_event :]
+
+
+def _empties(place: int) -> Empties:
+    column = np.array([place])
+    return Empties(column, column, gtid_offset=np.array([0]), gtid_size=np.array([42]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "size", "place"),
+    [(EventType.QUERY, 42, 0), (EventType.GTID, 41, 0), (EventType.GTID, 42, 1), (EventType.GTID, 42, -1)],
+)
+def test_a_changed_file_is_an_error(kind: EventType, size: int, place: int) -> None:
+    """Nothing is written when the bytes are no Gtid event, or when the place lies outside of the chunk."""
+    fd = FormatDescription.parse(DIALECTS[0].format_description())
+    event = EventHeader(1, kind, 1, size, 0, 0).pack() + bytes(30)
+    with pytest.raises(BinlogCorrupt):
+        with_empties(b"", _empties(place), lambda offset, length: event[offset : offset + length], fd)
+
+
+def test_a_plan_of_another_segment_is_an_error() -> None:
+    """A GTID that the segment lacks would be missing on the replica for ever."""
+    made = scanned(_sample(), 1 << 20)
+    segment = made.segments[0]
+    runs = np.array([[0, 900, 901]])
+    gaps = Gaps(
+        np.array([0]), np.array([segment.end]), np.array([1]), runs, np.array([0]), np.empty((0, 2), np.int64)
+    )
+    plan = ChunkPlan(
+        segment.file, np.empty((0, 3), np.int64), segment.end, segment.end, 0, runs, gaps, Counts()
+    )
+    with pytest.raises(BinlogCorrupt, match="lack"):
+        find_empties(
+            [plan], segment, segment.start, segment.start, made.file.read, lambda number: (bytes(16), "")
+        )
+
+
+def _sample() -> bytes:
+    builder = _Builder(DIALECTS[0])
+    for number in (1, 2, 3):
+        builder.add(T.GTID, b"\1" + bytes(16) + number.to_bytes(8, "little") + b"\2" + bytes(16))
+        builder.add(T.QUERY, query_body(b"CREATE TABLE t (a int)", "shop"))
+        builder.boundary()
+    return bytes(builder.data)
