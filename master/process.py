@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from dumpfilter.console.roles import Role
     from dumpfilter.master.console import MasterConsole
     from dumpfilter.master.presplit import Presplit
+    from dumpfilter.master.replicas.control import ReplicaControl
     from dumpfilter.master.replicas.endpoint import ReplicaEndpoint
     from dumpfilter.master.source import FollowedSource, SourceThread
     from dumpfilter.security.passwords import ConsolePassword
@@ -159,10 +160,11 @@ def _run_master(options: MasterOptions, terminal: Console, source: SourceThread 
         reload = Reload(
             server.service, (lambda: _load_config(options, store)) if options.config_file else None
         )
-        sql = _SqlPorts(options, server, reload)
+        replica_control = _replica_control(options, server, config, keeper)
+        sql = _SqlPorts(options, server, reload, replica_control)
         with (
             _console(options, sql, users, roles, tls, reload, source) as console_port,
-            _replicas(options, sql, config, reload) as replica_port,
+            _replicas(options, sql, reload) as replica_port,
             serving_metrics(
                 options.metrics, lambda: [CommonCollector(__version__), *_collectors(server, source)]
             ) as metrics_url,
@@ -354,9 +356,12 @@ def _console_tls(options: MasterOptions) -> TlsSource | None:
 class _SqlPorts:
     """What the console and the replication port share: the list of connections, and the statements."""
 
-    def __init__(self, options: MasterOptions, server: MasterServer, reload: Reload) -> None:
+    def __init__(
+        self, options: MasterOptions, server: MasterServer, reload: Reload, replicas: ReplicaControl | None
+    ) -> None:
         self._options = options
         self.server = server
+        self.replicas = replicas
         self._reload = reload
 
     @cached_property
@@ -374,6 +379,7 @@ class _SqlPorts:
             port=port,
             lower_case_table_names=self._options.lower_case_table_names,
             reload=self._reload.run if reload else None,
+            replicas=self.replicas,
             source=source,
         )
 
@@ -405,24 +411,35 @@ def _console(
         yield console.port
 
 
-@contextmanager
-def _replicas(
-    options: MasterOptions, sql: _SqlPorts, config: MasterConfig, reload: Reload
-) -> Iterator[int | None]:
-    """Serve real replicas while the ``with`` block runs, and yield their port, or None when none is wanted."""
-    endpoint = options.replicas
-    if endpoint is None:
-        yield None
-        return
-    from dumpfilter.master.replicas.endpoint import serving_replicas
+def _replica_control(
+    options: MasterOptions, server: MasterServer, config: MasterConfig, keeper: Keeper | None
+) -> ReplicaControl | None:
+    """Return the filters of real replicas with the means to change them, or None for a master without real replicas."""
+    if options.replicas is None:
+        return None
+    from dumpfilter.master.replicas.control import ReplicaControl
     from dumpfilter.master.replicas.filters import ReplicaFilters
 
     filters = ReplicaFilters(config.replicas)
+    if keeper is not None:
+        keeper.keep_filters(filters)
+    return ReplicaControl(filters, server.service.register)
+
+
+@contextmanager
+def _replicas(options: MasterOptions, sql: _SqlPorts, reload: Reload) -> Iterator[int | None]:
+    """Serve real replicas while the ``with`` block runs, and yield their port, or None when none is wanted."""
+    endpoint, control = options.replicas, sql.replicas
+    if endpoint is None or control is None:
+        yield None
+        return
+    from dumpfilter.master.replicas.endpoint import serving_replicas
+
     executor = sql.executor(port=endpoint.port, reload=False)
-    with serving_replicas(endpoint, sql.server, filters, executor, sql.directory) as (replicas, port):
+    with serving_replicas(endpoint, sql.server, control.filters, executor, sql.directory) as (replicas, port):
 
         def take_over(config: MasterConfig) -> None:
-            filters.replace(config.replicas)
+            control.take_over(config.replicas)
             replicas.take_over_accounts()
 
         reload.on_change.append(take_over)

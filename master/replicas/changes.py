@@ -60,12 +60,17 @@ class FilterChanges:
             return [changed for changed, _ in self._changed.values()]
 
     def set(self, entry: ReplicaEntry, rule_filter: ReplicationFilter, *, now: float) -> None:
-        """Note that an operator gave a filter to the replicas of an entry, which has rules of its own."""
-        changed = ChangedFilter(
-            Scope.of(entry), entry.semantics, tuple(map(str, rule_filter.rules)), _rules(entry), now
-        )
+        """Note that an operator gave a filter to the replicas of an entry, which has rules of its own.
+
+        With the rules of the file the change is over.
+        """
+        rules = tuple(map(str, rule_filter.rules))
+        changed = ChangedFilter(Scope.of(entry), entry.semantics, rules, _rules(entry), now)
         with self._lock:
-            self._changed[changed.scope] = changed, rule_filter
+            if rules == changed.in_place_of:
+                self._changed.pop(changed.scope, None)
+            else:
+                self._changed[changed.scope] = changed, rule_filter
         self._tell()
 
     def restore(self, saved: Iterable[ChangedFilter], entries: Sequence[ReplicaEntry]) -> list[ChangedFilter]:

@@ -13,7 +13,7 @@ from dumpfilter.filter import ReplicationFilter, make_filter
 from dumpfilter.filter.compare import Beyond, passes_beyond
 from dumpfilter.filter.rules import FilterClause
 from dumpfilter.master.imposed import peer_address
-from dumpfilter.master.register import MYSQL_PROTOCOL, Register, RegisteredSlave, Unregistered
+from dumpfilter.master.register import Register, RegisteredSlave, Unregistered
 from dumpfilter.master.replica_entry import ReplicaEntry, ReplicaPeer
 from dumpfilter.master.replicas.filters import ReplicaFilters
 from dumpfilter.printable import printable
@@ -94,7 +94,7 @@ class ReplicaControl:
         before = {
             slave.slave_id: (self.entry_of(slave), slave.filter)
             for slave in self._register.all()
-            if is_replica(slave)
+            if slave.is_real_replica
         }
         self.filters.replace(entries)
 
@@ -128,7 +128,7 @@ class ReplicaControl:
 
     def entry_of(self, slave: RegisteredSlave) -> ReplicaEntry | None:
         """Return the entry that a registered replica's filter comes from, or None for another slave."""
-        if not is_replica(slave):
+        if not slave.is_real_replica:
             return None
         return self.filters.find(slave.user, slave.channel, slave.server_id, peer_address(slave.peer))
 
@@ -149,11 +149,6 @@ class ReplicaControl:
             result=printable(result),
             rules=printable(" ".join(map(str, slave.filter.rules))),
         )
-
-
-def is_replica(slave: RegisteredSlave) -> bool:
-    """Tell whether a registered slave is a real replica, which reads over the servers' own protocol."""
-    return slave.protocol == MYSQL_PROTOCOL
 
 
 def peer_of(slave: RegisteredSlave) -> ReplicaPeer:

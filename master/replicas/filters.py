@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -14,7 +14,7 @@ from dumpfilter.filter import ReplicationFilter
 from dumpfilter.master.imposed import Address
 from dumpfilter.master.replica_entry import ConnectBack, OnDrift, ReplicaEntry, most_specific
 from dumpfilter.master.replica_entry import ReplicaPeer as ReplicaPeer
-from dumpfilter.master.replicas.changes import FilterChanges
+from dumpfilter.master.replicas.changes import ChangedFilter, FilterChanges
 from dumpfilter.master.replicas.drift import NONE, Drift, drift_of
 from dumpfilter.master.replicas.own_filter import FilterUnreadable, OwnFilter, read_own_filter
 from dumpfilter.printable import printable
@@ -78,7 +78,14 @@ class ReplicaFilters:
         """
         with self._lock:
             self._entries = tuple(entries)
-        for changed in self.changes.keep(entries):
+        self._log_dropped(self.changes.keep(entries))
+
+    def restore(self, saved: Iterable[ChangedFilter]) -> None:
+        """Take over the filters that operators changed in the master's last run, as far as they still hold."""
+        self._log_dropped(self.changes.restore(saved, self.entries))
+
+    def _log_dropped(self, dropped: Iterable[ChangedFilter]) -> None:
+        for changed in dropped:
             log.info(
                 "the configuration replaces a filter that was changed on the console",
                 user=printable(changed.scope.user),
