@@ -23,6 +23,7 @@ ALL = (
     "split_cluster",
     "bandwidth",
     "followers",
+    "real_replica",
 )
 ON_REQUEST = ("soak",)
 """The benchmarks that run only when they are named, since they take long."""
@@ -49,8 +50,13 @@ def main() -> int:
     )
     parser.add_argument("--followers", type=int, default=1000, help="slaves of followers and soak (1000)")
     parser.add_argument("--seconds", type=float, default=600, help="the time that soak takes (600)")
+    parser.add_argument(
+        "--family",
+        choices=["mysql", "mariadb"],
+        help="the real servers of real_replica (both that are installed)",
+    )
     given = parser.parse_args()
-    options = Options(given.size, given.runs, given.before, given.followers, given.seconds)
+    options = Options(given.size, given.runs, given.before, given.followers, given.seconds, given.family)
     unknown = set(given.names) - set(ALL) - set(ON_REQUEST)
     if unknown:
         parser.error(f"no such benchmark: {', '.join(sorted(unknown))}")

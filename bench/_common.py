@@ -39,6 +39,8 @@ class Options:
     """The number of slaves that follow a growing binlog."""
     seconds: float = 600.0
     """The time for which the soak test runs, seconds."""
+    family: Style | None = None
+    """The family of the real servers. None: both families."""
 
 
 def binlogs(
@@ -215,17 +217,44 @@ def child(
 @contextmanager
 def master(index: Path, *options: str, tree: Path = REPOSITORY) -> Iterator[tuple[str, int]]:
     """Run ``dumpfilter master`` of a checkout on a binlog set, and yield its address and process id."""
+    with _master(index, "port", *options, tree=tree) as (port, pid):
+        yield f"127.0.0.1:{port}", pid
+
+
+@contextmanager
+def replica_port(index: Path, *options: str) -> Iterator[tuple[int, int]]:
+    """Run ``dumpfilter master`` on a binlog set, and yield its port for real replicas and its process id."""
+    with _master(index, "replica-port", "--port", "0", *options) as (port, pid):
+        yield port, pid
+
+
+@contextmanager
+def _master(index: Path, which: str, *options: str, tree: Path = REPOSITORY) -> Iterator[tuple[int, int]]:
+    """Run ``dumpfilter master``, and yield one of its ports and its process id.
+
+    ``which`` is the port's option without dashes.
+    """
     OUT.mkdir(exist_ok=True)
-    port_file = OUT / f"port.{os.getpid()}"
+    port_file = OUT / f"{which}.{os.getpid()}"
     port_file.unlink(missing_ok=True)
     run = "from dumpfilter.cli import main; main()"
-    arguments = ["-c", run, "master", str(index), "--port", "0", "--port-file", str(port_file), *options]
+    arguments = [
+        "-c",
+        run,
+        "master",
+        str(index),
+        f"--{which}",
+        "0",
+        f"--{which}-file",
+        str(port_file),
+        *options,
+    ]
     with child(arguments, tree) as process:
         while not port_file.exists():
             if process.poll() is not None:
                 raise SystemExit(f"dumpfilter master ended with {process.returncode}")
             time.sleep(0.01)
-        yield f"127.0.0.1:{port_file.read_text().strip()}", process.pid
+        yield int(port_file.read_text()), process.pid
     port_file.unlink(missing_ok=True)
 
 

@@ -27,13 +27,14 @@ class Peer:
     files: list[str]
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port of the loopback address that no process uses now."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return int(s.getsockname()[1])
 
 
-def _place(made: GeneratedSet, directory: Path) -> list[str]:
+def place_binlogs(made: GeneratedSet, directory: Path) -> list[str]:
     """Replace the server's binlogs by the generated files, and return their names."""
     for old in directory.glob("bin.*"):
         old.unlink()
@@ -66,7 +67,7 @@ def _running(command: list[str], port: int) -> Iterator[None]:
 @contextmanager
 def server(made: GeneratedSet) -> Iterator[Peer]:
     """Run MySQL where it is installed, else MariaDB, on a generated set of the same style."""
-    port = _free_port()
+    port = free_port()
     if has_mysql():
         data = MYSQL_ROOT / "tmp/dumpfilter-bench-data"
         shutil.rmtree(data, ignore_errors=True)
@@ -74,7 +75,7 @@ def server(made: GeneratedSet) -> Iterator[Peer]:
         mysqld = [*chroot, "mysqld", "--no-defaults", "--user=root", "--secure-file-priv="]
         place = "/tmp/dumpfilter-bench-data"
         subprocess.run([*mysqld, "--initialize-insecure", f"--datadir={place}"], check=True, **_QUIET)  # type: ignore[call-overload]
-        names = _place(made, data)
+        names = place_binlogs(made, data)
         options = [
             f"--datadir={place}", f"--socket={place}/s.sock", f"--port={port}", "--bind-address=127.0.0.1",
             "--mysqlx=OFF", "--server-id=1", "--log-bin=bin", "--gtid-mode=ON", "--enforce-gtid-consistency=ON",
@@ -96,7 +97,7 @@ def server(made: GeneratedSet) -> Iterator[Peer]:
         user = ["--user=root"] if os.geteuid() == 0 else []
         install = ["mariadb-install-db", "--no-defaults", *user, f"--datadir={data}"]
         subprocess.run([*install, "--auth-root-authentication-method=normal"], check=True, **_QUIET)  # type: ignore[call-overload]
-        names = _place(made, data)
+        names = place_binlogs(made, data)
         options = [
             "mariadbd", "--no-defaults", *user, f"--datadir={data}", f"--socket={data}/s.sock", f"--port={port}",
             "--bind-address=127.0.0.1", "--server-id=1", "--log-bin=bin",

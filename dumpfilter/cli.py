@@ -14,6 +14,7 @@ from dumpfilter.commands.bandwidth import bandwidth_command
 from dumpfilter.commands.binlog import binlog_command
 from dumpfilter.commands.demo import demo_command
 from dumpfilter.commands.explain import explain_command
+from dumpfilter.commands.fetch import fetch_command
 from dumpfilter.commands.inspect import inspect_command
 from dumpfilter.commands.manifest import manifest_command
 from dumpfilter.commands.master import master_command
@@ -44,6 +45,7 @@ app = typer.Typer(
 )
 app.command("master", cls=OptionFileCommand)(master_command)
 app.command("slave", cls=OptionFileCommand)(slave_command)
+app.command("fetch")(fetch_command)
 app.command("split")(split_command)
 app.command("manifest")(manifest_command)
 app.command("purge")(purge_command)

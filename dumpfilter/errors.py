@@ -118,7 +118,7 @@ class TlsError(ConnectionLost):
 
 
 class DirectoryBusy(DumpfilterError):
-    """An error for a slave whose relay log directory is in use by another slave process."""
+    """An error about a directory that another process uses: a slave's relay logs, or a store of fetched binlogs."""
 
 
 class StateCorrupt(DumpfilterError):
@@ -162,3 +162,30 @@ class DumpTakenOver(DumpfilterError):
 
 class SlaveIncident(DumpfilterError):
     """An error of a slave that reads an Incident event: the master's binlog lacks events (``ER_SLAVE_INCIDENT``)."""
+
+
+class SourceError(DumpfilterError):
+    """The base class of errors about a MySQL or MariaDB server from which dumpfilter takes its binlog."""
+
+
+class SourceRefused(SourceError):
+    """An error about a source that refuses the login or the dump. The text quotes the source, and says what to do."""
+
+    exit_code = 2
+    number: int = 0
+    """The number of the source's error; 0 for a refusal that dumpfilter itself decided."""
+
+
+class SourcePurged(SourceError):
+    """An error about a source that no longer has the binlog file at which a store goes on."""
+
+
+class SourceReplaced(SourceError):
+    """An error about a source that is not the server of a store: another server, or one whose binlogs began anew."""
+
+
+class SourceStreamDamaged(SourceError):
+    """An error about a source that sends what no server sends: malformed packets, wrong checksums or positions.
+
+    Nothing of the damaged event is stored.
+    """

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 
 from dumpfilter.dump import ChunkPlan, DumpThread
 from dumpfilter.errors import BinlogUnreadable, DumpfilterError
 from dumpfilter.index.segment import Segment
-from dumpfilter.master.chunks import PlacedPlan, position_chunk
 from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.measurements import MEASURED
+from dumpfilter.master.placed import PlacedPlan
 from dumpfilter.master.store import BinlogStore
 
 
@@ -33,8 +34,8 @@ class DumpPlace:
     """The position at which the last chunk ended, bytes."""
     resume: int
     """The last position between two transactions that a chunk has told. A new dump can begin there."""
-    protocol: int
-    """The version of the protocol in which the chunks are written."""
+    encoding: Encoding
+    """The form in which the slave gets the chunks."""
 
     @property
     def file(self) -> str:
@@ -52,28 +53,34 @@ class DumpPlace:
     def key(self) -> Hashable:
         """A value that is equal for places with an equal future; None for a place like no other."""
         thread = self.thread.key
-        return None if thread is None else (thread, self.source.number, self.end, self.resume, self.protocol)
+        return None if thread is None else (thread, self.source.number, self.end, self.resume, self.encoding)
 
-    def heartbeat(self) -> bytes:
-        """Return the chunk that tells a slave at this place that the master is alive."""
-        return self._position_chunk(heartbeat=True)
 
-    def end_of_log(self) -> bytes:
-        """Return the last chunk for a slave at this place, whose dump ends at the end of the binlog."""
-        return self._position_chunk(end_of_log=True)
+class Encoding(Protocol):
+    """The form in which one kind of slave gets the chunks of a dump. Equal encodings write equal messages."""
 
-    def _position_chunk(self, *, heartbeat: bool = False, end_of_log: bool = False) -> bytes:
-        # Inside a transaction a new dump can only begin before the transaction.
-        resume = self.resume if self.thread.in_transaction else self.position
-        return position_chunk(
-            self.source,
-            self.end,
-            self.position,
-            resume,
-            self.thread.filter_version,
-            heartbeat=heartbeat,
-            end_of_log=end_of_log,
-        )
+    def pieces(
+        self, place: DumpPlace, segment: Segment, plans: Sequence[ChunkPlan], filter_version: int
+    ) -> Sequence[PlacedPlan]:
+        """Return the plans of one segment, which were made from ``place``, in a form from which messages are made."""
+
+    def announcement(self, place: DumpPlace, previous: IndexedFile | None) -> bytes:
+        """Return the message with which a dump begins at a place: the format description event, and the position.
+
+        ``previous`` is the binlog file of the message before, None if there was none.
+        """
+
+    def end_of_file(self, place: DumpPlace) -> Sequence[bytes]:
+        """Return the messages which tell a slave that the binlog file ends at this place."""
+
+    def told(self, place: DumpPlace) -> tuple[str, int]:
+        """Return the file and the position of a place, as slaves know them."""
+
+    def heartbeat(self, place: DumpPlace) -> bytes:
+        """Return the message that tells a slave at this place that the master is alive."""
+
+    def end_of_log(self, place: DumpPlace) -> bytes:
+        """Return the last message for a slave at this place, whose dump ends at the end of the binlog."""
 
 
 @dataclass(eq=False)
@@ -161,11 +168,8 @@ def _placed(
     store: BinlogStore, place: DumpPlace, segment: Segment, thread: DumpThread, plans: Sequence[ChunkPlan]
 ) -> Step:
     store.scan_ahead(place.source, segment.end)
-    end, resume = place.end, place.resume
-    pieces = []
-    for plan in plans:
-        pieces.append(PlacedPlan(plan, place.source, end, resume, thread.filter_version, place.protocol))
-        end, resume = plan.end, plan.resume
+    pieces = place.encoding.pieces(place, segment, plans, thread.filter_version)
+    end, resume = plans[-1].end, plans[-1].resume
     reach = Reach()
     reach.add(segment, place.position)
     return Step(pieces, replace(place, thread=thread, end=end, resume=resume), reach)
@@ -173,15 +177,13 @@ def _placed(
 
 def step_to_file(place: DumpPlace, source: IndexedFile) -> Step:
     """Return the step from the end of a file to the beginning of the next file."""
-    ended = position_chunk(
-        place.source, place.end, place.position, place.position, place.thread.filter_version, end_of_file=True
-    )
-    after = place_in(source, place.thread.fork(), protocol=place.protocol)
-    return Step([ended, announcement(after, place.file)], after, Reach())
+    after = place_in(source, place.thread.fork(), encoding=place.encoding)
+    pieces = [*place.encoding.end_of_file(place), place.encoding.announcement(after, place.source)]
+    return Step(pieces, after, Reach())
 
 
 def place_in(
-    source: IndexedFile, thread: DumpThread, position: int | None = None, *, protocol: int
+    source: IndexedFile, thread: DumpThread, position: int | None = None, *, encoding: Encoding
 ) -> DumpPlace:
     """Return the place of a dump thread, which is not in use elsewhere, in a binlog file.
 
@@ -191,20 +193,4 @@ def place_in(
     relay_rotate = file.first_event if file.is_relay_log else None
     position = file.first_event if position is None else position
     thread.start_file(position, source.read, relay_rotate=relay_rotate)
-    return DumpPlace(source, thread, position, position, protocol)
-
-
-def announcement(place: DumpPlace, previous_file: str) -> bytes:
-    """Return the chunk with which a dump begins at a place: the file's format description event, and the position.
-
-    ``previous_file`` is the binlog file of the chunk before, empty if there was none.
-    """
-    return position_chunk(
-        place.source,
-        place.position,
-        place.position,
-        place.position,
-        place.thread.filter_version,
-        announce=True,
-        previous_file=previous_file if previous_file != place.file else "",
-    )
+    return DumpPlace(source, thread, position, position, encoding)

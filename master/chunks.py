@@ -1,48 +1,29 @@
-"""The gRPC messages of a dump (chunks), with events, positions, GTIDs and counts.
-
-The dump thread plans a chunk as a list of byte ranges of a binlog file. This module reads the bytes and makes the
-message. A message is made once, as bytes, for all slaves that get it.
-"""
+"""The gRPC messages of a dump (chunks), with events, positions, GTIDs and counts."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
-from dumpfilter.binlog.event_time import commit_time
-from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader
 from dumpfilter.binlog.gtid_sources import SourceKey
-from dumpfilter.binlog.writer import rebase_array
-from dumpfilter.dump import ChunkPlan, Counts, render
-from dumpfilter.dump.chunk import GtidRuns, ReadyPlan, render_into
-from dumpfilter.dump.decide import REPLACED
+from dumpfilter.dump import ChunkPlan, Counts
+from dumpfilter.dump.chunk import GtidRuns
+from dumpfilter.index.segment import Segment
+from dumpfilter.master.advance import DumpPlace
 from dumpfilter.master.indexed_file import IndexedFile
+from dumpfilter.master.placed import PlacedPlan
 from dumpfilter.master.version1 import VERSION, fields_of_version1
 from dumpfilter.stream.gaps import gaps_to_proto
 from dumpfilter.stream.proof import chunk_crc32
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
-_READ_COST = 16 << 10
-"""The number of bytes that can be read from a file in the time of one system call.
-
-Two byte ranges with fewer bytes between them are read by one call, together with the bytes between them.
-"""
-
-_LONGEST_READ = 8 << 20
-"""The most bytes that one read takes from a binlog file when byte ranges are read together, bytes."""
-
 _LEAST_SPLIT = 1 << 16
 """The size up to which events stay in one message even if the slave asked for smaller messages, bytes."""
 
+_COUNTS = tuple(field.name for field in pb.Counts.DESCRIPTOR.fields)
+
 _EVENTS_KEY = bytes([pb.Chunk.EVENTS_FIELD_NUMBER << 3 | 2])
 """The first byte of the field ``events`` in a serialized chunk: its number, and the wire type of bytes."""
-
-_scratch = threading.local()
-"""The buffer of each thread for bytes of a binlog file, from which ranges are copied."""
 
 
 def position_chunk(
@@ -86,30 +67,20 @@ def position_chunk(
 
 
 @dataclass(eq=False, slots=True)
-class PlacedPlan:
-    """The plan of a chunk, together with what the chunk before has told the slave."""
+class GrpcPlan(PlacedPlan):
+    """A plan that becomes chunks of the gRPC stream."""
 
-    plan: ChunkPlan
-    source: IndexedFile
-    """The open binlog file from which the events are read. Another file may take its name meanwhile."""
-    end: int
-    """The position at which the chunk before ended, bytes."""
-    resume: int
-    """The last position between two transactions that a chunk before has told the slave."""
-    filter_version: int
-    protocol: int
+    protocol: int = VERSION
     """The version of the protocol in which the chunk is written."""
-    committed_at: float | None = None
-    """The Unix time at which the first transaction was committed, once messages have been made. None: not known."""
 
     def messages(self, chunk_size: int) -> Iterator[bytes]:
         """Yield the chunk as a message.
 
         A plan with far more bytes than ``chunk_size``, for example one large event, becomes several messages.
         """
-        plan, key_of = self.plan, self._key_of
-        events = self._events() if plan.size else b""
-        self.committed_at = commit_time(events, checksum=self.source.file.format_description.checksum)
+        plan, key_of = self.plan, self.key_of
+        events = self.events() if plan.size else b""
+        self.note_commit_time(events)
         most = max(2 * chunk_size, _LEAST_SPLIT)
         size = chunk_size if len(events) > most else max(len(events), 1)
         before = self.end
@@ -143,68 +114,69 @@ class PlacedPlan:
             yield message + fields_of_version1(chunk) if self.protocol == VERSION else message
             before = end
 
-    def _events(self) -> memoryview:
-        """Return the bytes of the events that the plan, which is not empty, lists as byte ranges of a binlog file."""
-        if isinstance(self.plan, ReadyPlan):
-            return memoryview(self.plan.events)
-        events = self._read()
-        if self.source.file.is_relay_log:
-            return self._placed(events)
-        return memoryview(events) if isinstance(events, bytes) else events.data
 
-    def _placed(self, events: bytes | npt.NDArray[np.uint8]) -> memoryview:
-        """Return events of a relay log with positions of the relay log in ``end_log_pos``.
+@dataclass(frozen=True)
+class GrpcEncoding:
+    """The encoding of dumps for slaves of dumpfilter: chunks of ``dumpfilter.proto``, serialized."""
 
-        Slaves of this master tell their positions from ``end_log_pos``. A relay log has positions of the file from
-        which its events came, and this master does not have that file.
-        """
-        checksum = self.source.file.format_description.checksum
-        data = np.frombuffer(bytearray(events), np.uint8)
-        at = 0
-        for offset, size, patch in self.plan.ranges.tolist():
-            position = offset
-            if patch == REPLACED:
-                original = EventHeader.unpack(self.source.read(offset, HEADER_LENGTH)).size
-                position += original - size
-            rebase_array(data[at : at + size], position, checksum=checksum)
-            at += size
-        return data.data
+    protocol: int
+    """The version of the protocol in which the chunks are written."""
 
-    def _read(self) -> bytes | npt.NDArray[np.uint8]:
-        source, plan = self.source, self.plan
-        ranges = plan.ranges
-        low, high = int(ranges[0, 0]), int(ranges[-1, 0] + ranges[-1, 1])
-        if len(ranges) == 1 and not ranges[0, 2]:
-            events = source.read(low, high - low)
-            source.check()
-            return events
-        fd = source.file.format_description
-        span = high - low
-        # Byte ranges near one another are read together with the bytes between them, which saves system calls.
-        if ranges[:, 0].min() < low or span > min(_READ_COST * len(ranges), _LONGEST_READ):
-            events = render(plan, b"", 0, source.read, fd)
-            source.check()
-            return events
-        buffer = _buffer(span)
-        source.read_whole(buffer, low)
-        out = np.empty(plan.size, np.uint8)
-        render_into(out, plan, buffer, low, source.read, fd)
-        source.check()
-        return out
+    def pieces(
+        self, place: DumpPlace, segment: Segment, plans: Sequence[ChunkPlan], filter_version: int
+    ) -> list[PlacedPlan]:
+        """Return the plans of one segment with what the chunk before each has told the slave."""
+        end, resume = place.end, place.resume
+        pieces: list[PlacedPlan] = []
+        for plan in plans:
+            pieces.append(GrpcPlan(plan, place.source, end, resume, filter_version, self.protocol))
+            end, resume = plan.end, plan.resume
+        return pieces
 
-    def _key_of(self, number: int) -> SourceKey:
-        """Return the GTID source (server UUID, or domain and server id) of a number in the plan."""
-        if isinstance(self.plan, ReadyPlan):
-            return self.plan.keys[number]
-        return self.source.gtid_source(number)
+    def announcement(self, place: DumpPlace, previous: IndexedFile | None) -> bytes:
+        return position_chunk(
+            place.source,
+            place.position,
+            place.position,
+            place.position,
+            place.thread.filter_version,
+            announce=True,
+            previous_file=previous.name if previous is not None and previous.name != place.file else "",
+        )
 
+    def end_of_file(self, place: DumpPlace) -> list[bytes]:
+        return [
+            position_chunk(
+                place.source,
+                place.end,
+                place.position,
+                place.position,
+                place.thread.filter_version,
+                end_of_file=True,
+            )
+        ]
 
-def _buffer(size: int) -> npt.NDArray[np.uint8]:
-    """Return the first ``size`` bytes of a buffer that belongs to the present thread."""
-    kept: npt.NDArray[np.uint8] | None = getattr(_scratch, "buffer", None)
-    if kept is None or kept.size < size:
-        kept = _scratch.buffer = np.empty(max(size, 1 << 20), np.uint8)
-    return kept[:size]
+    def told(self, place: DumpPlace) -> tuple[str, int]:
+        return place.file, place.position
+
+    def heartbeat(self, place: DumpPlace) -> bytes:
+        return self._position(place, heartbeat=True)
+
+    def end_of_log(self, place: DumpPlace) -> bytes:
+        return self._position(place, end_of_log=True)
+
+    def _position(self, place: DumpPlace, *, heartbeat: bool = False, end_of_log: bool = False) -> bytes:
+        # Inside a transaction a new dump can only begin before the transaction.
+        resume = place.resume if place.thread.in_transaction else place.position
+        return position_chunk(
+            place.source,
+            place.end,
+            place.position,
+            resume,
+            place.thread.filter_version,
+            heartbeat=heartbeat,
+            end_of_log=end_of_log,
+        )
 
 
 def _with_events(chunk: pb.Chunk, events: bytes | memoryview) -> bytes:
@@ -231,8 +203,10 @@ def counts_to_proto(counts: Counts) -> pb.Counts:
 
     A compressed transaction without its forbidden part may need more bytes than the whole one, so that the count of
     dropped bytes would be negative. The message then has 0.
+
+    The message has no ``bytes_gtid``, because a chunk holds no events in place of dropped transactions.
     """
-    return pb.Counts(**{name: max(getattr(counts, name), 0) for name in counts.__slots__})
+    return pb.Counts(**{name: max(getattr(counts, name), 0) for name in _COUNTS})
 
 
 def runs_to_proto(runs: GtidRuns, key_of: Callable[[int], SourceKey]) -> pb.GtidRunsSet:

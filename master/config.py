@@ -1,4 +1,4 @@
-"""The master's configuration file: users for replication, users of the SQL console, and filters imposed on slaves."""
+"""The master's configuration file: users for replication, users of the SQL console, imposed filters, real replicas."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from dumpfilter.errors import OptionError
 from dumpfilter.filter import FilterSemantics, make_filter, parse_option
 from dumpfilter.filter.boundary import OnUndecided
 from dumpfilter.master.imposed import ImposedFilter
+from dumpfilter.master.replica_entry import ReplicaEntry
+from dumpfilter.master.replica_tables import ReplicaTable, replica_entries
 from dumpfilter.options.toml_file import Model, load_toml
 from dumpfilter.security.passwords import (
     MOST_PASSWORD,
@@ -60,6 +62,7 @@ class _File(Model):
     user: tuple[_User, ...] = ()
     console_user: tuple[_ConsoleUser, ...] = ()
     imposed: tuple[_Imposed, ...] = ()
+    replica: tuple[ReplicaTable, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,8 @@ class MasterConfig:
     """The roles of the users of the master's SQL console, by user name."""
     plain: tuple[str, ...] = ()
     """The keys of the passwords that the file holds in the clear, such as ``user[1].password``."""
+    replicas: tuple[ReplicaEntry, ...] = ()
+    """The filters and passwords of real MySQL and MariaDB replicas, in the order of the file."""
 
 
 def load_config(
@@ -84,28 +89,30 @@ def load_config(
 ) -> MasterConfig:
     """Read and check the master's configuration file.
 
-    ``names`` tells how rules of imposed filters compare database and table names. It describes the server that wrote
+    ``names`` tells how rules compare database and table names. It describes the server that wrote
     the binlog. Raises OptionError, whose text names the file and the key but no value, which may be a password. A file
     with a password in the clear is refused unless only its owner can read the file.
     """
     parsed = load_toml(path, _File)
     users = _users(path, parsed.user)
     console_users = _console_users(path, parsed.console_user)
+    replicas = replica_entries(path, parsed.replica, names)
     plain = _plain(path, parsed)
+    known = {*users, *(replica.user for replica in replicas)}
     imposed: list[ImposedFilter] = []
     for number, one in enumerate(parsed.imposed, 1):
         where = f"{path}: imposed[{number}] {one.name!r}"
         if any(one.name == other.name for other in imposed):
             raise OptionError(f"{where}: name: there are two of this name")
         for user in one.users:
-            if user not in users:
+            if user not in known:
                 raise OptionError(
-                    f"{where}: users: there is no [[user]] {user!r}; without a password a slave can call "
-                    "itself anything"
+                    f"{where}: users: there is no [[user]] and no [[replica]] {user!r}; without a "
+                    "password a slave can call itself anything"
                 )
         imposed.append(_imposed(where, one, names))
     roles = {user.name: user.role for user in parsed.console_user}
-    return MasterConfig(users, console_users, tuple(imposed), roles, plain)
+    return MasterConfig(users, console_users, tuple(imposed), roles, plain, replicas)
 
 
 def _imposed(where: str, one: _Imposed, names: NameRules) -> ImposedFilter:
@@ -180,9 +187,10 @@ def _check_one_of(key: str, password: str | None, password_hash: object) -> None
 
 def _plain(path: Path, parsed: _File) -> tuple[str, ...]:
     """Return the keys of the passwords in the clear. Raises OptionError when others can read a file with such keys."""
-    tables: dict[str, tuple[_User | _ConsoleUser, ...]] = {
+    tables: dict[str, tuple[_User | _ConsoleUser | ReplicaTable, ...]] = {
         "user": parsed.user,
         "console_user": parsed.console_user,
+        "replica": parsed.replica,
     }
     plain = tuple(
         f"{table}[{number}].password"

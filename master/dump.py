@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
 
@@ -16,16 +16,17 @@ from dumpfilter.errors import BinlogUnreadable
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.master.advance import (
     DumpPlace,
+    Encoding,
     Reach,
     Step,
-    announcement,
     place_in,
     step_from,
     step_to_file,
 )
-from dumpfilter.master.chunks import PlacedPlan
+from dumpfilter.master.chunks import GrpcEncoding, GrpcPlan
 from dumpfilter.master.drain import Drains
 from dumpfilter.master.dump_start import DumpStart
+from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.measurements import MEASURED
 from dumpfilter.master.register import Register, RegisteredSlave
 from dumpfilter.master.sharing import Reader
@@ -60,6 +61,20 @@ class DumpOptions:
     Then the slave may hold XA transactions, prepared before the start, that the present filter would drop. The slave
     needs their XA COMMIT or XA ROLLBACK.
     """
+    encoding: Encoding | None = None
+    """The form in which the slave gets the events; None for the chunks of the slave's version of the protocol."""
+
+
+class Reached(NamedTuple):
+    """The place in the binlog up to which a dump has yielded messages, as the slave knows it."""
+
+    file: str
+    end: int
+    """The position up to which the messages cover the file, bytes."""
+    is_boundary: bool
+    """Whether no transaction is open at this position."""
+    is_beginning: bool = False
+    """Whether the message only says where the dump begins in the file (:meth:`Encoding.announcement`)."""
 
 
 class OwnExclusion:
@@ -126,7 +141,11 @@ class Dump:
             # position that came with the change.
             self._from = place
             self._other_filters_before = True
-        self._presplit = presplit
+        self._encoding = options.encoding or GrpcEncoding(slave.protocol)
+        self.reached = Reached(*self._from, is_boundary=True)
+        """The place up to which the message that was yielded last covers the binlog."""
+        # A split has chunks for slaves of dumpfilter only.
+        self._presplit = presplit if options.encoding is None else None
         self._named: NamedSource | None = None
         self._sent_from_split = False
         self._following: str | None = None
@@ -197,13 +216,13 @@ class Dump:
         # parts of prepared transactions under another filter.
         if presplit is not None and not self._other_filters_before:
             self._named = await self._reader.call(lambda: presplit.for_slave(change))
-        yield self._announce(place, "")
+        yield self._announce(place, None)
         is_new_file = True
         while self.active:
             if not place.thread.in_transaction:
                 self._drains.check(self._slave)
             if self._changed:
-                before = place.file
+                before = place.source
                 went_back, place = await self._take_up_change(place)
                 if went_back:
                     yield self._announce(place, before)
@@ -234,11 +253,11 @@ class Dump:
             self._drains.check(self._slave)
             if self._once:
                 await self._reader.call(lambda end=place.source: end.check_end(last=True))  # type: ignore[misc]
-                yield place.end_of_log()
+                yield self._encoding.end_of_log(place)
                 return
             if self._heartbeat_in <= 0:
                 self._register.progress(self._slave, place.file, place.position, None)
-                yield place.heartbeat()
+                yield self._encoding.heartbeat(place)
                 self._sent_at = time.monotonic()
 
     @property
@@ -254,17 +273,18 @@ class Dump:
 
         def enter() -> DumpPlace:
             try:
-                return place_in(self._store.open_file(file), thread, position, protocol=self._slave.protocol)
+                return place_in(self._store.open_file(file), thread, position, encoding=self._encoding)
             except BinlogUnreadable:
                 self._store.forget_files([file])
                 raise
 
         return self._reader.known(await self._reader.call(enter))
 
-    def _announce(self, place: DumpPlace, previous_file: str) -> bytes:
+    def _announce(self, place: DumpPlace, previous: IndexedFile | None) -> bytes:
         self._register.progress(self._slave, place.file, place.position, None)
         self._sent_at = time.monotonic()
-        return announcement(place, previous_file)
+        self.reached = Reached(*self._encoding.told(place), is_boundary=True, is_beginning=True)
+        return self._encoding.announcement(place, previous)
 
     async def _step(self, place: DumpPlace) -> Step | None:
         """Return the next step, or None when a heartbeat is due, the filter has changed, or the dump is over."""
@@ -291,6 +311,8 @@ class Dump:
         """Yield the messages of a step, up to a change of filter with which the dump goes back."""
         for number, piece in enumerate(step.pieces, 1):
             if isinstance(piece, bytes):
+                told = self._encoding.told(step.after)
+                self.reached = Reached(*told, is_boundary=True, is_beginning=True)
                 yield piece
                 continue
             messages = await self._reader.messages(piece, self.chunk_size)
@@ -300,6 +322,7 @@ class Dump:
                 self._reader.prepare(following, self.chunk_size)
             MEASURED.send_delay.observe_since(piece.committed_at)
             self._progress(piece.plan)
+            self.reached = Reached(*piece.told, piece.plan.end == piece.plan.resume)
             for message in messages:
                 yield message
             self._sent_at = time.monotonic()
@@ -353,7 +376,7 @@ class Dump:
             if not self._sent_from_split:
                 self._sent_from_split = True
                 log.info("dump from a split", **self._split_fields)
-            piece = PlacedPlan(plan, source, end, resume, version, place.protocol)
+            piece = GrpcPlan(plan, source, end, resume, version, self._slave.protocol)
             self._progress(plan)
             yield place, await self._reader.messages(piece, self.chunk_size)
             self._sent_at = time.monotonic()
@@ -367,7 +390,7 @@ class Dump:
         if named.position > place.position:
             # The old dump thread saw none of the XA transactions that the split's events prepared. A new thread treats
             # them like transactions prepared before its start.
-            reached = place_in(source, self._new_thread(), named.position, protocol=place.protocol)
+            reached = place_in(source, self._new_thread(), named.position, encoding=place.encoding)
             if named.at_end and named.position == file.size:
                 self._following = self._store.file_after(place.file)
             yield self._reader.known(replace(reached, end=end, resume=resume)), ()

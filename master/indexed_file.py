@@ -6,6 +6,7 @@ file is scanned.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import threading
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from dumpfilter.index.scanner import MAX_OPENED
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.index.xa import Prepared
+from dumpfilter.master.relay_track import RelayTrack
 from dumpfilter.master.segment_cache import SegmentCache
 
 _MERGE_BELOW = 256 << 10
@@ -98,6 +100,11 @@ class IndexedFile:
         self._head = _without_flag(file.read(0, file.first_event))
         self._tail = b""
         self._lock = threading.Lock()
+
+    @functools.cached_property
+    def track(self) -> RelayTrack:
+        """The origin's file and positions in this file, which is a slave's relay log."""
+        return RelayTrack(self.file)
 
     @property
     def scanned_to(self) -> int:

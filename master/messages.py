@@ -107,6 +107,7 @@ def slave_to_proto(slave: RegisteredSlave) -> pb.Slave:
         dumping=bool(slave.dump),
         position=pb.BinlogPosition(file=slave.file, position=slave.position),
         counts=counts_to_proto(slave.counts),
+        bytes_gtid=slave.counts.bytes_gtid,
         registered_at=slave.registered_at,
         last_seen_at=slave.last_seen_at,
         imposed=imposed_to_proto(slave.imposed),

@@ -104,6 +104,11 @@ PER_SLAVE: tuple[Reading[SlaveView], ...] = (
         "Bytes of events that the filter dropped.",
         lambda one: max(one.counts.bytes_dropped, 0),
     ),
+    _count(
+        "bytes_gtid",
+        "Bytes of the events that a real replica got in place of dropped transactions, so that it has their GTIDs.",
+        lambda one: one.counts.bytes_gtid,
+    ),
     _count("events_read", "Events read for the slave.", lambda one: one.counts.events_read),
     _count("events_sent", "Events sent to the slave.", lambda one: one.counts.events_sent),
     _count("events_dropped", "Events that the filter dropped.", lambda one: one.counts.events_dropped),

@@ -15,7 +15,8 @@ from dumpfilter.errors import DumpfilterError
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.master.advance import place_in, step_from
-from dumpfilter.master.chunks import PlacedPlan
+from dumpfilter.master.chunks import GrpcEncoding
+from dumpfilter.master.placed import PlacedPlan
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.stream.versions import MASTER_SPEAKS
 
@@ -40,7 +41,7 @@ def _planned(store: BinlogStore, name: str) -> bool:
         place_in(
             source,
             DumpThread(TableFlags(Filter.from_options(options), store.subjects), store.sources),
-            protocol=MASTER_SPEAKS.highest,
+            encoding=GrpcEncoding(MASTER_SPEAKS.highest),
         )
         for options in _FILTERS
     ]

@@ -20,9 +20,9 @@ from weakref import WeakValueDictionary
 
 from dumpfilter.dump.many import plan_many
 from dumpfilter.master.advance import DumpPlace, First, Step, step_from
-from dumpfilter.master.chunks import PlacedPlan
 from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.measurements import MEASURED, CacheState
+from dumpfilter.master.placed import PlacedPlan
 from dumpfilter.master.pools import started_pool
 from dumpfilter.master.recent_cache import RecentCache
 from dumpfilter.master.store import BinlogStore

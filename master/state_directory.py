@@ -51,6 +51,8 @@ class _Counts(_Model):
     events_undecided: NonNegativeInt
     transactions_read: NonNegativeInt
     transactions_dropped: NonNegativeInt
+    bytes_gtid: NonNegativeInt = 0
+    """A file that was written before real replicas could attach does not have this count."""
 
 
 class _Slave(_Model):

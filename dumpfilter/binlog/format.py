@@ -182,6 +182,11 @@ class FormatDescription:
         return cls(server_version, created, checksum, bytes(lengths), family, raw)
 
     @property
+    def version(self) -> tuple[int, ...]:
+        """The numbers of the server's version, such as (8, 0, 36). An unreadable number is 0."""
+        return _version(self.server_version)
+
+    @property
     def names(self) -> NameRules:
         """The facts about the file's server that decide whether two names of databases or tables are equal.
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dumpfilter.commands.option_groups.group import with_option_groups
-from dumpfilter.commands.option_groups.spark import JobBinlogs, JobReadOptions, SparkOptions
+from dumpfilter.commands.option_groups.inputs import JobBinlogArguments
+from dumpfilter.commands.option_groups.spark import JobReadOptions, SparkOptions
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 @with_option_groups
 def bandwidth_command(
-    binlogs: JobBinlogs,
+    binlogs: JobBinlogArguments,
     slaves: Annotated[
         Path,
         typer.Option(help="The slaves and their filters (TOML, see docs/bandwidth.md).", show_default=False),
@@ -50,7 +51,7 @@ def bandwidth_command(
     """Work out the bytes for each slave: without a filter, with its filter on the slave, and on the master.
 
     One pass over the binlogs for any number of slaves. The figures of the filter on the master are, to the byte, what
-    dumpfilter master sends. Needs Java 17 or newer.
+    dumpfilter master sends. The column replica is for a real replica. Needs Java 17 or newer.
 
     Examples:
 
@@ -75,7 +76,7 @@ def bandwidth_command(
     check_output(output, overwrite=overwrite)
     progress = Console(stderr=True)
     with spark_runner(spark.settings, progress) as runner:
-        results = bandwidth(binlogs[0] if len(binlogs) == 1 else binlogs, definitions, runner, options)
+        results = bandwidth(binlogs.source(), definitions, runner, options)
     write_results(results, output)
     if json:
         typer.echo(results.model_dump_json(indent=1))
@@ -103,7 +104,7 @@ def _print_table(results: Results, console: Console) -> None:
         title_style="bold",
     )
     table.add_column("slave", overflow="fold", min_width=8)
-    for name in ("no filter", "on master", "saved", "with zstd", "split"):
+    for name in ("no filter", "on master", "saved", "with zstd", "split", "replica"):
         table.add_column(name, justify="right", no_wrap=True)
     for slave in results.slaves:
         whole, sent = slave.no_filter.bytes, slave.master_side.bytes
@@ -114,5 +115,6 @@ def _print_table(results: Results, console: Console) -> None:
             human_percent((whole - sent) / whole if whole else None),
             f"~ {human_bytes(slave.compressed)}",
             human_bytes(slave.split),
+            "no GTIDs" if slave.real_replica is None else human_bytes(slave.real_replica.bytes),
         )
     console.print(table)

@@ -9,13 +9,13 @@ import typer
 from dumpfilter.commands.option_groups.binlog_filter import BinlogFilterOptions
 from dumpfilter.commands.option_groups.binlog_output import BinlogOutputOptions
 from dumpfilter.commands.option_groups.group import with_option_groups
-from dumpfilter.commands.option_groups.inputs import Binlogs, VerifyChecksum, source_of
+from dumpfilter.commands.option_groups.inputs import BinlogArguments, VerifyChecksum
 from dumpfilter.commands.option_groups.selection import SelectionOptions
 
 
 @with_option_groups
 def binlog_command(
-    binlogs: Binlogs,
+    binlogs: BinlogArguments,
     rules: BinlogFilterOptions,
     selection: SelectionOptions,
     output: BinlogOutputOptions,
@@ -59,7 +59,7 @@ def binlog_command(
         local_load=output.local_load,
         verify=verify_checksum,
     )
-    files = BinlogSet.open(source_of(binlogs))
+    files = BinlogSet.open(binlogs.source())
     log = Console(stderr=True)
     if output.output is not None:
         write_binlog(

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from dumpfilter.commands.option_groups.group import with_option_groups
-from dumpfilter.commands.option_groups.inputs import OptionalBinlogs, VerifyChecksum, source_of
+from dumpfilter.commands.option_groups.inputs import OptionalBinlogArguments, VerifyChecksum
 from dumpfilter.commands.option_groups.rules import SlaveFilterOptions
 from dumpfilter.commands.option_groups.write_rules import WriteRuleOptions
 from dumpfilter.errors import OptionError
@@ -16,9 +16,9 @@ from dumpfilter.errors import OptionError
 
 @with_option_groups
 def explain_command(
+    binlogs: OptionalBinlogArguments,
     rules: SlaveFilterOptions,
     write_rules: WriteRuleOptions,
-    binlogs: OptionalBinlogs = None,
     statement: Annotated[
         str, typer.Option(help="Explain this statement instead of a binlog set.", metavar="SQL")
     ] = "",
@@ -65,7 +65,7 @@ def explain_command(
     from dumpfilter.filter.rules import make_rules
     from dumpfilter.index.fileset import BinlogSet
 
-    if bool(binlogs) == bool(statement.strip()):
+    if bool(binlogs.binlogs) == bool(statement.strip()):
         raise OptionError("name a binlog set or a statement (--statement), one of the two")
     if statement and events:
         raise OptionError("--events goes with a binlog set")
@@ -92,7 +92,7 @@ def explain_command(
         else:
             output.print_statement(explained, filters, console)
         return
-    source = BinlogSet.open(source_of(binlogs or []))
+    source = BinlogSet.open(binlogs.source())
     with source.file(source.names[-1]) as newest:
         written_by = newest.format_description
     filters = Filters.of(options, written_by.names)

@@ -6,20 +6,24 @@ from typing import Annotated
 
 import typer
 
-from dumpfilter.commands.option_groups.inputs import Binlogs, VerifyChecksum, source_of
+from dumpfilter.commands.option_groups.group import with_option_groups
+from dumpfilter.commands.option_groups.inputs import BinlogArguments, VerifyChecksum
 
 
+@with_option_groups
 def inspect_command(
-    binlogs: Binlogs,
+    binlogs: BinlogArguments,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
     top: Annotated[int, typer.Option(help="How many tables to list, the largest first.", min=1)] = 20,
     verify_checksum: VerifyChecksum = True,
 ) -> None:
     """Show what is in a binlog set: events by type, bytes by schema and table, transactions, GTIDs, time span.
 
-    Example:
+    Examples:
 
         dumpfilter inspect /var/lib/mysql/binlog.index --top 10
+
+        dumpfilter inspect 'mysql://repl@db1:3306/?from=newest'
     """
     import json as json_module
 
@@ -29,7 +33,7 @@ def inspect_command(
     from dumpfilter.index.inspection import inspect_set, render_inspection
 
     found = inspect_set(
-        BinlogSet.open(source_of(binlogs)), verify=verify_checksum, progress=Console(stderr=True)
+        BinlogSet.open(binlogs.source()), verify=verify_checksum, progress=Console(stderr=True)
     )
     if json:
         typer.echo(json_module.dumps(found.as_dict(), indent=1))

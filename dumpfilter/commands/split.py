@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from dumpfilter.commands.option_groups.group import with_option_groups
-from dumpfilter.commands.option_groups.spark import JobBinlogs, JobReadOptions, SparkOptions
+from dumpfilter.commands.option_groups.inputs import JobBinlogArguments
+from dumpfilter.commands.option_groups.spark import JobReadOptions, SparkOptions
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 @with_option_groups
 def split_command(
-    binlogs: JobBinlogs,
+    binlogs: JobBinlogArguments,
     output: Annotated[
         Path,
         typer.Option(
@@ -80,7 +81,7 @@ def split_command(
     )
     progress = Console(stderr=True)
     with spark_runner(spark.settings, progress) as runner:
-        result = split(binlogs[0] if len(binlogs) == 1 else binlogs, output, runner, options)
+        result = split(binlogs.source(), output, runner, options)
     if json:
         typer.echo(result.manifest.model_dump_json(indent=1))
         return

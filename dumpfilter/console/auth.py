@@ -168,12 +168,14 @@ def is_known_plugin(plugin: str | None) -> bool:
     return plugin in (NATIVE, CACHING_SHA2)
 
 
-def plugins_for(password: ConsolePassword) -> tuple[str, ...]:
+def plugins_for(password: ConsolePassword, *, preferred: str = NATIVE) -> tuple[str, ...]:
     """Return the authentication plugins by which a user with this password can log in, the preferred one first."""
-    if password.is_empty:
-        return NATIVE, CACHING_SHA2
-    native = (NATIVE,) if password.native is not None else ()
-    return native if password.sha2 is None and password.crypt is None else (*native, CACHING_SHA2)
+    found = []
+    if password.is_empty or password.native is not None:
+        found.append(NATIVE)
+    if password.is_empty or password.sha2 is not None or password.crypt is not None:
+        found.append(CACHING_SHA2)
+    return tuple(sorted(found, key=lambda plugin: plugin != preferred))
 
 
 def proves_password(

@@ -14,7 +14,7 @@ import struct
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor as ThreadPool
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import structlog
 from mysql_mimic.charset import CharacterSet, Collation
@@ -22,7 +22,7 @@ from mysql_mimic.types import Capabilities, ServerStatus
 
 from dumpfilter.console import answers
 from dumpfilter.console.executor import Interrupt
-from dumpfilter.console.login import CAPABILITIES, Doorkeeper, Refused
+from dumpfilter.console.login import Doorkeeper, Refused
 from dumpfilter.console.masking import without_passwords
 from dumpfilter.console.memory import CONSOLE_MEMORY, RESULT_MEMORY, Memory, Share, size_of
 from dumpfilter.console.prepared import MAX_PREPARED_STATEMENTS, Prepared, read_execute
@@ -80,6 +80,14 @@ class Limits:
         self.large = threading.BoundedSemaphore(MOST_LARGE_STATEMENTS)
 
 
+class Doing(NamedTuple):
+    """What a connection is doing, as the columns Command, State and Info of SHOW PROCESSLIST tell."""
+
+    command: str
+    state: str = ""
+    info: str | None = None
+
+
 class SetOption(enum.IntEnum):
     """The options that a client can set with COM_SET_OPTION (``enum_mysql_set_option`` in MySQL's source).
 
@@ -119,6 +127,9 @@ class Connection:
     makes the session. ``limits`` are what all clients of the console share.
     """
 
+    longest_command = MAX_ALLOWED_PACKET
+    """The limit of the length of one command, bytes."""
+
     def __init__(
         self,
         stream: PacketStream,
@@ -142,7 +153,7 @@ class Connection:
         self._open_session = open_session
         self._limits = limits
         self._share = Share(limits.kept)
-        self._capabilities = CAPABILITIES
+        self._capabilities = door.greeting.capabilities
         self._multi_statements = False
         self._interrupt: Interrupt | None = None
         self._killed = asyncio.Event()
@@ -177,7 +188,7 @@ class Connection:
                 await self._log_in(await self._door.greet())
             await self._serve_commands()
         except TimeoutError:
-            log.info("console.login_timeout", connection=self.id, peer=self.peer)
+            log.info(f"{self._door.port}.login_timeout", connection=self.id, peer=self.peer)
         except (ClientGone, Refused):
             pass
         finally:
@@ -188,7 +199,15 @@ class Connection:
                 with contextlib.suppress(asyncio.CancelledError, ClientGone, SqlError):
                     await self._ahead
             if self.session:
-                log.info("console.disconnected", connection=self.id, user=self.session.user)
+                log.info(f"{self._door.port}.disconnected", connection=self.id, user=self.session.user)
+
+    @property
+    def doing(self) -> Doing:
+        """What the client's connection is doing."""
+        running = self.running
+        if running is not None:
+            return Doing("Query", "executing", running)
+        return Doing("Sleep" if self.session else "Connect")
 
     def kill_query(self) -> None:
         """Interrupt the statement that the client is running. The client receives error 1317 for it."""
@@ -217,13 +236,14 @@ class Connection:
                 raise Refused from unknown
         self.session = session
         log.info(
-            "console.connected",
+            f"{self._door.port}.connected",
             connection=self.id,
             user=login.user,
             peer=self.peer,
             tls=session.tls_version or None,
         )
         await self._stream.send(answers.ok(self._capabilities, self._status(), Result(), info))
+        self._stream.start_compression(login)
 
     async def _serve_commands(self) -> None:
         while True:
@@ -232,7 +252,7 @@ class Connection:
                     async with asyncio.timeout(IDLE_SECONDS):
                         data = await self._next_command()
                 except TimeoutError:
-                    log.info("console.idle", connection=self.id, peer=self.peer)
+                    log.info(f"{self._door.port}.idle", connection=self.id, peer=self.peer)
                     return
                 self._ahead = None
                 self._stream.begin_answer()
@@ -256,7 +276,7 @@ class Connection:
     def _next_command(self) -> asyncio.Task[bytes]:
         # The next command is read while a statement still runs, so that the connection notices a client that leaves.
         if self._ahead is None:
-            self._ahead = asyncio.create_task(self._stream.read_command(MAX_ALLOWED_PACKET))
+            self._ahead = asyncio.create_task(self._stream.read_command(self.longest_command))
         return self._ahead
 
     async def _run(self, text: str) -> Result:
@@ -293,7 +313,7 @@ class Connection:
         except Exception as failed:
             # A defect of the console is logged, and the client's session goes on.
             statement = without_passwords(text, _LOGGED_CHARACTERS)
-            log.exception("console.statement_failed", connection=self.id, statement=statement)
+            log.exception(f"{self._door.port}.statement_failed", connection=self.id, statement=statement)
             raise server_errors.ER_UNKNOWN_ERROR(
                 f"Unknown error: {type(failed).__name__}: {failed}"
             ) from failed

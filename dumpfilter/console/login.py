@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 from mysql_mimic import packets
@@ -12,6 +12,7 @@ from mysql_mimic.types import Capabilities, ServerStatus
 
 from dumpfilter.console import answers, auth
 from dumpfilter.console.login_turns import LoginTurns
+from dumpfilter.console.rsa_exchange import REQUEST_PUBLIC_KEY, RsaExchange
 from dumpfilter.console.tls_channel import TlsFailed
 from dumpfilter.console.wire import (
     ClientGone,
@@ -61,6 +62,20 @@ no use for them.
 _LOGIN_PACKET = 1 << 16
 
 
+@dataclass(frozen=True)
+class Greeting:
+    """What a server says of itself in the first packet of a connection."""
+
+    server_version: str
+    capabilities: Capabilities = CAPABILITIES
+    plugin: str = auth.NATIVE
+    """The authentication plugin that the server prefers.
+
+    MariaDB's clients can verify a self-signed certificate only with mysql_native_password. MySQL's clients ignore the
+    greeting's plugin and begin with caching_sha2_password.
+    """
+
+
 class Refused(Exception):
     """The signal to close a connection after its client has been refused. The client has already received the error."""
 
@@ -71,9 +86,10 @@ class Doorkeeper:
 
     stream: PacketStream
     connection_id: int
-    peer: str
+    address: str
+    """The client's network address."""
     accounts: auth.Accounts
-    server_version: str
+    greeting: Greeting
     tls: ServerTls
     nonce: bytes
     turns: LoginTurns
@@ -81,6 +97,15 @@ class Doorkeeper:
     """Whether the console refuses this client unless the client uses TLS."""
     denial_seconds: float = 1.0
     """The time that a client with a wrong password must wait for its error, seconds."""
+    port: str = "console"
+    """The name of the port in the log."""
+    rsa: RsaExchange | None = field(default=None, repr=False)
+    """The key for clients without TLS that must send their password. None: such clients are refused."""
+
+    @property
+    def peer(self) -> str:
+        """The client's host, as it stands after the @ in an account: an IP address or ``localhost``."""
+        return "localhost" if self.address in ("127.0.0.1", "::1", "") else self.address
 
     async def greet(self) -> Login:
         """Send the greeting, start TLS if the client asks for it, and return the login that the client sends.
@@ -89,15 +114,13 @@ class Doorkeeper:
         client leaves.
         """
         greeting = packets.make_handshake_v10(
-            capabilities=CAPABILITIES,
+            capabilities=self.greeting.capabilities,
             server_charset=CharacterSet.utf8mb4,
-            server_version=self.server_version,
+            server_version=self.greeting.server_version,
             connection_id=self.connection_id,
             auth_data=self.nonce + b"\0",
             status_flags=ServerStatus.SERVER_STATUS_AUTOCOMMIT,
-            # MariaDB's clients can verify a self-signed certificate only with mysql_native_password. MySQL's clients
-            # ignore the greeting's plugin and begin with caching_sha2_password.
-            auth_plugin_name=auth.NATIVE,
+            auth_plugin_name=self.greeting.plugin,
         )
         await self.stream.send(greeting)
         try:
@@ -106,10 +129,10 @@ class Doorkeeper:
                 await self.stream.start_tls(self.tls.context)
                 answer = await self.stream.read_reply(_LOGIN_PACKET)
             elif self.demands_tls:
-                log.warning("console.tls_demanded", connection=self.connection_id, peer=self.peer)
+                log.warning(f"{self.port}.tls_demanded", connection=self.connection_id, peer=self.peer)
                 await self.refuse(ER_SECURE_TRANSPORT_REQUIRED())
                 raise Refused
-            return parse_login(answer, CAPABILITIES)
+            return parse_login(answer, self.greeting.capabilities)
         except TlsFailed as failed:
             self._say_tls_failed(str(failed))
             raise Refused from failed
@@ -118,7 +141,7 @@ class Doorkeeper:
                 self._say_tls_failed("no login came: the client may not trust the certificate")
             raise
         except (MalformedPacket, SqlError) as failed:
-            log.info("console.bad_handshake", connection=self.connection_id, peer=self.peer)
+            log.info(f"{self.port}.bad_handshake", connection=self.connection_id, peer=self.peer)
             await self.refuse(ER_HANDSHAKE_ERROR())
             raise Refused from failed
 
@@ -129,7 +152,7 @@ class Doorkeeper:
         password, after sending error 1045 to the client.
         """
         password = self.accounts.password_of(login.user)
-        plugins = auth.plugins_for(password)
+        plugins = auth.plugins_for(password, preferred=self.greeting.plugin)
         plugin, response = login.plugin or auth.NATIVE, login.response
         if plugin not in plugins or not response:
             # The client may prefer another authentication plugin than the one in the greeting. Then its first response
@@ -166,10 +189,12 @@ class Doorkeeper:
         if crypt is None or not with_password or password.sha2 is not None:
             return False
         await self.stream.send(bytes(packets.make_auth_more_data(auth.PERFORM_FULL_AUTHENTICATION)))
-        given = await self._reply()
+        given: bytes | None = await self._reply()
         if self.stream.tls is None:
+            given = await self._decrypted(given or b"")
+        if given is None:
             log.warning(
-                "console.password_needs_tls",
+                f"{self.port}.password_needs_tls",
                 connection=self.connection_id,
                 peer=self.peer,
                 hint="the first login with a caching_sha2_password hash needs TLS",
@@ -183,8 +208,18 @@ class Doorkeeper:
             self.accounts.remember(crypt, text)
         return proved
 
+    async def _decrypted(self, given: bytes) -> bytes | None:
+        """Return the password of a client without TLS, or None if the client did not encrypt the password."""
+        if self.rsa is None:
+            return None
+        if given == REQUEST_PUBLIC_KEY:
+            key = await asyncio.to_thread(self.rsa.public_key)
+            await self.stream.send(bytes(packets.make_auth_more_data(key)))
+            given = await self._reply()
+        return await asyncio.to_thread(self.rsa.decrypt, given, self.nonce)
+
     def _say_tls_failed(self, reason: str) -> None:
-        log.warning("console.tls_failed", connection=self.connection_id, peer=self.peer, reason=reason)
+        log.warning(f"{self.port}.tls_failed", connection=self.connection_id, peer=self.peer, reason=reason)
 
     async def refuse(self, error: SqlError) -> None:
         """Send an error to the client in place of the answer that the login expects."""
@@ -202,7 +237,9 @@ class Doorkeeper:
             raise Refused from failed
 
     async def _deny(self, user: str, *, with_password: bool) -> None:
-        log.warning("console.access_denied", connection=self.connection_id, user=user[:80], peer=self.peer)
+        log.warning(
+            f"{self.port}.access_denied", connection=self.connection_id, user=user[:80], peer=self.peer
+        )
         using = "YES" if with_password else "NO"
         error = ER_ACCESS_DENIED_ERROR(user, self.peer, using)
         audit("login", account=user, peer=self.peer, result=str(error))

@@ -1,67 +1,41 @@
-"""The server behind a console's port: it accepts MySQL clients and keeps the list of their connections."""
+"""The server of a console: its thread, its port for MySQL clients, and its threads for their statements."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import functools
-import itertools
 import socket
 import threading
 import time
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 import structlog
 
-from dumpfilter.console.auth import Accounts, new_nonce
+from dumpfilter.console.auth import Accounts
 from dumpfilter.console.connection import Connection, Limits
+from dumpfilter.console.directory import ConnectionDirectory, ProcessRow
 from dumpfilter.console.executor import Executor
-from dumpfilter.console.login import Doorkeeper
-from dumpfilter.console.login_turns import LoginTurns
-from dumpfilter.console.masking import without_passwords
+from dumpfilter.console.login import Doorkeeper, Greeting
+from dumpfilter.console.port import (
+    DEFAULT_DENIAL_SECONDS,
+    DEFAULT_MAX_CONNECTIONS,
+    ClientPort,
+    PortSettings,
+    listening_socket,
+)
 from dumpfilter.console.roles import Role
 from dumpfilter.console.session import Session
-from dumpfilter.console.wire import ClientGone, PacketStream
-from dumpfilter.errors import OptionError
-from dumpfilter.security.exposure import is_loopback
+from dumpfilter.console.wire import PacketStream
 from dumpfilter.security.passwords import ConsolePassword
 from dumpfilter.security.tls import TlsSource, temporary_tls
-from dumpfilter.sql.server_errors import ER_CON_COUNT_ERROR
 
 log = structlog.get_logger("dumpfilter.console")
 
-DEFAULT_MAX_CONNECTIONS = 151
-"""The limit of the number of connected clients, which is the default of a server's ``max_connections``."""
-
-DEFAULT_DENIAL_SECONDS = 1.0
-"""The time that a client with a wrong password waits for its error, seconds."""
-
-RESERVED_CONNECTIONS = 2
-"""The number of connections beyond the limit that users with the role ``all`` may open.
-
-A server reserves one connection for administrators in the same way (``max_connections + 1``).
-"""
-
-MAX_UNAUTHENTICATED = 64
-"""The limit of the number of clients that have connected and not logged in yet.
-
-For a further client, the console closes the connection that has waited longest, among those of the address with the
-most such connections. So silent connections lock nobody out.
-"""
-
 _STOP_SECONDS = 10.0
 _ACCEPT_COMPLAINT_SECONDS = 60.0
-
-
-@dataclass(frozen=True)
-class _Client:
-    connection: Connection
-    task: asyncio.Task[None]
-    since: float
 
 
 class ConsoleServer:
@@ -71,8 +45,8 @@ class ConsoleServer:
     name (a text is a password in the clear), and without users nobody can log in. ``roles`` has the role of each user,
     and a user without an entry has the role ``read``. Without ``roles``, every user has the role ``all``. With ``port``
     0, the operating system chooses a free port. Without ``tls``, the server makes a temporary self-signed certificate.
-    With ``demand_tls``, clients on other machines must use TLS. The method ``start`` or a ``with`` statement starts the
-    server.
+    With ``demand_tls``, clients on other machines must use TLS. ``directory`` lists the connections of the process's
+    other ports, too. The method ``start`` or a ``with`` statement starts the server.
     """
 
     def __init__(
@@ -87,6 +61,7 @@ class ConsoleServer:
         demand_tls: bool = True,
         max_connections: int = DEFAULT_MAX_CONNECTIONS,
         denial_seconds: float = DEFAULT_DENIAL_SECONDS,
+        directory: ConnectionDirectory | None = None,
     ) -> None:
         self.host = host
         self.port = port
@@ -96,32 +71,28 @@ class ConsoleServer:
         self._roles = None if roles is None else dict(roles)
         self._limits = Limits()
         self._complained = -_ACCEPT_COMPLAINT_SECONDS
-        self._tls: TlsSource = tls or temporary_tls(host)
-        self._demand_tls = demand_tls
         self._max_connections = max_connections
-        self._denial_seconds = denial_seconds
-        self._turns = LoginTurns(denial_seconds)
-        self._clients: dict[int, _Client] = {}
-        self._numbers = itertools.count(1)
+        self._directory = directory or ConnectionDirectory()
+        self._clients = ClientPort(
+            PortSettings("console", tls or temporary_tls(host), demand_tls, max_connections, denial_seconds),
+            self._accounts,
+            self._directory,
+            greeting=self._greeting,
+            connect=self._connect,
+            is_admin=lambda user: self.role_of(user).includes(Role.ALL),
+        )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._pool: ThreadPoolExecutor | None = None
         self._stopping: asyncio.Event | None = None
         self._started = time.monotonic()
-        self._statements = itertools.count()
 
     def start(self) -> ConsoleServer:
         """Start the thread that accepts clients, and return the server itself.
 
         Clients can connect when the method returns. Raises OptionError if the address cannot be listened on.
         """
-        try:
-            family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
-            listener = socket.create_server((self.host, self.port), family=family, backlog=128)
-        except OSError as error:
-            raise OptionError(
-                f"the console cannot listen on {self.host}:{self.port}: {error.strerror or error}"
-            ) from error
+        listener = listening_socket("the console", self.host, self.port)
         self.port = listener.getsockname()[1]
         # The pool has two threads for each connection. An interrupted statement may hold its thread for a while,
         # and the client can already send the next statement.
@@ -161,12 +132,7 @@ class ConsoleServer:
 
         Returns False if there is no such connection. Any thread can call this method.
         """
-        client = self._clients.get(connection_id)
-        if client is None or self._loop is None:
-            return False
-        end = client.connection.kill_query if query_only else client.task.cancel
-        self._loop.call_soon_threadsafe(end)
-        return True
+        return self._directory.kill(connection_id, query_only=query_only)
 
     def change_users(
         self, users: Mapping[str, ConsolePassword], roles: Mapping[str, Role] | None = None
@@ -177,41 +143,15 @@ class ConsoleServer:
         at the user's next statement.
         """
         self._roles = None if roles is None else dict(roles)
-        changed = self._accounts.change(users)
-        for number, client in self._clients.copy().items():
-            session = client.connection.session
-            if session is not None and session.user in changed:
-                self.kill(number, query_only=False)
+        self._clients.change_users(users)
 
-    def processes(self) -> list[tuple[int, str, str, str | None, str, int, str, str | None]]:
-        """Return the rows of SHOW PROCESSLIST, one for each connection.
-
-        The columns are Id, User, Host, db, Command, Time (seconds since the connection was made), State and Info.
-        """
-        now = time.monotonic()
-        rows = []
-        for number, client in sorted(self._clients.copy().items()):
-            connection = client.connection
-            session, running = connection.session, connection.running
-            rows.append(
-                (
-                    number,
-                    session.user if session else "unauthenticated user",
-                    connection.peer,
-                    session.database if session else None,
-                    "Query" if running else "Sleep" if session else "Connect",
-                    int(now - client.since),
-                    "executing" if running else "",
-                    None if running is None else without_passwords(running, len(running)),
-                )
-            )
-        return rows
+    def processes(self) -> Sequence[ProcessRow]:
+        """Return the rows of SHOW PROCESSLIST, one for each connection of the process's ports."""
+        return self._directory.processes()
 
     def user_of(self, connection_id: int) -> str | None:
         """Return the user of a connection, or None if there is no such connection or its client is not logged in."""
-        client = self._clients.get(connection_id)
-        session = client.connection.session if client else None
-        return session.user if session else None
+        return self._directory.user_of(connection_id)
 
     def role_of(self, user: str) -> Role:
         """Return the present role of a user."""
@@ -219,10 +159,10 @@ class ConsoleServer:
 
     def status(self) -> dict[str, int]:
         """Return the status variables Threads_connected, Threads_running and Uptime (seconds) by name."""
-        clients = self._clients.copy().values()
+        connections = self._clients.connections
         return {
-            "Threads_connected": len(clients),
-            "Threads_running": sum(client.connection.running is not None for client in clients),
+            "Threads_connected": len(connections),
+            "Threads_running": sum(connection.running is not None for connection in connections),
             "Uptime": int(time.monotonic() - self._started),
         }
 
@@ -230,77 +170,24 @@ class ConsoleServer:
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(self._on_loop_error)
         self._stopping = asyncio.Event()
-        server = await asyncio.start_server(self._accept, sock=listener)
+        await self._clients.open(listener)
         ready.set()
         await self._stopping.wait()
-        server.close()
-        tasks = [client.task for client in self._clients.values()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._clients.close()
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        number = next(self._numbers)
+    def _greeting(self) -> Greeting:
+        return Greeting(str(self._executor.variables().get("version", "8.0.0-dumpfilter")))
+
+    def _connect(self, stream: PacketStream, door: Doorkeeper) -> Connection:
         assert self._pool is not None
-        address = writer.get_extra_info("peername")
-        _set_up(writer)
-        stream = PacketStream(reader, writer)
-        door = Doorkeeper(
-            stream,
-            connection_id=number,
-            peer=_account_host(address[0] if address else ""),
-            accounts=self._accounts,
-            server_version=str(self._executor.variables().get("version", "8.0.0-dumpfilter")),
-            tls=self._tls.current(),
-            demands_tls=self._demand_tls and not (address and is_loopback(address[0])),
-            nonce=new_nonce(),
-            turns=self._turns,
-            denial_seconds=self._denial_seconds,
-        )
-        connection = Connection(
+        return Connection(
             stream,
             door,
             pool=self._pool,
-            admit=functools.partial(self._admit, number),
+            admit=functools.partial(self._clients.admit, door.connection_id),
             open_session=functools.partial(Session, self._executor, self),
             limits=self._limits,
         )
-        try:
-            task = asyncio.current_task()
-            assert task is not None
-            self._make_room()
-            self._clients[number] = _Client(connection, task, time.monotonic())
-            await connection.serve()
-        except (ClientGone, asyncio.CancelledError):
-            # KILL and the end of the server cancel this task, which is no error.
-            pass
-        finally:
-            self._clients.pop(number, None)
-            await stream.close()
-
-    def _make_room(self) -> None:
-        """Close the connection of a client that has not logged in, if there are too many of them."""
-        waiting = [
-            (number, client) for number, client in self._clients.items() if client.connection.session is None
-        ]
-        waiting = [(number, client) for number, client in waiting if not client.task.cancelling()]
-        if len(waiting) < MAX_UNAUTHENTICATED:
-            return
-        peers = Counter(client.connection.peer for _, client in waiting)
-        (crowd, _), *_ = peers.most_common(1)
-        number, oldest = next((n, client) for n, client in waiting if client.connection.peer == crowd)
-        log.warning("console.too_many_logins", connection=number, peer=crowd)
-        oldest.task.cancel()
-
-    def _admit(self, number: int, user: str) -> None:
-        """Raise SqlError 1040 if the user who has just logged in would be one connection too many."""
-        others = sum(
-            client.connection.session is not None for n, client in self._clients.items() if n != number
-        )
-        reserved = RESERVED_CONNECTIONS if self.role_of(user).includes(Role.ALL) else 0
-        if others >= self._max_connections + reserved:
-            log.warning("console.too_many_connections", user=user, others=others)
-            raise ER_CON_COUNT_ERROR()
 
     def _on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Log that a client could not be accepted, for example without free file descriptors, once a minute."""
@@ -314,16 +201,3 @@ class ConsoleServer:
             reason=str(reason),
             hint="the process may need more file descriptors (ulimit -n)",
         )
-
-
-def _account_host(address: str) -> str:
-    return "localhost" if address in ("127.0.0.1", "::1", "") else address
-
-
-def _set_up(writer: asyncio.StreamWriter) -> None:
-    # Keep-alive packets reveal clients that vanished without closing the connection.
-    connection = writer.get_extra_info("socket")
-    with contextlib.suppress(OSError):
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        # TCP_NODELAY sends short answers at once. asyncio sets the option only for sockets that name their protocol.
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -80,7 +80,7 @@ class TlsChannel:
         del self._decrypted[:n]
         return taken
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         """Encrypt ``data``, and queue it for sending to the client. Raises ConnectionError."""
         rest = memoryview(data)
         try:

@@ -10,10 +10,12 @@ import asyncio
 import contextlib
 import ssl
 import struct
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from mysql_mimic.types import Capabilities
 
+from dumpfilter.console.compressed_channel import CompressedChannel, codec_of
 from dumpfilter.console.tls_channel import TlsChannel
 from dumpfilter.sql.server_errors import ER_NET_PACKET_TOO_LARGE
 
@@ -32,6 +34,9 @@ NET_WRITE_SECONDS = 60.0
 _FULL = 0xFFFFFF
 _DRAIN_ABOVE = 1 << 16
 
+_SLICE = 1 << 18
+"""The number of bytes of a long answer that a client must accept within :data:`NET_WRITE_SECONDS`."""
+
 
 class ClientGone(Exception):
     """The error that ends a connection: the client closed the connection, or sent packets in a wrong order."""
@@ -49,20 +54,30 @@ class PacketStream:
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._unencrypted = reader, writer
-        self._reader: asyncio.StreamReader | TlsChannel = reader
-        self._writer: asyncio.StreamWriter | TlsChannel = writer
+        self._reader: asyncio.StreamReader | TlsChannel | CompressedChannel = reader
+        self._writer: asyncio.StreamWriter | TlsChannel | CompressedChannel = writer
         self._sequence = 0
         self._received = 0
         self._pending = bytearray()
         self._write_seconds = NET_WRITE_SECONDS
         self.tls: TlsChannel | None = None
         """The encrypted connection, or None as long as the connection is not encrypted."""
+        self.compression: CompressedChannel | None = None
+        """The compressed connection, or None as long as the connection is not compressed."""
 
     async def start_tls(self, context: ssl.SSLContext) -> None:
         """Carry out the TLS handshake, and encrypt all packets after it. Raises TlsFailed if the handshake fails."""
         channel = TlsChannel(*self._unencrypted, context)
         await channel.handshake()
         self._reader = self._writer = self.tls = channel
+
+    def start_compression(self, login: Login) -> None:
+        """Compress all packets from now on, if the client's login asks for compression."""
+        codec = codec_of(login.capabilities, login.zstd_level)
+        if codec is not None and self.compression is None:
+            plain = self.tls
+            reader, writer = (plain, plain) if plain is not None else self._unencrypted
+            self._reader = self._writer = self.compression = CompressedChannel(reader, writer, codec)
 
     async def close(self) -> None:
         """Close the connection. A client that does not accept the last packets in time loses them."""
@@ -111,6 +126,23 @@ class PacketStream:
         In the client protocol, the numbers of an answer's packets continue the numbers of the command's packets.
         """
         self._sequence = self._received
+        if self.compression is not None:
+            self.compression.begin_answer()
+
+    @property
+    def sequence(self) -> int:
+        """The sequence number of the next sent packet."""
+        return self._sequence
+
+    async def send_framed(self, packets: memoryview, sequence: int) -> None:
+        """Send packets that have their headers already. ``sequence`` is the number of the packet after them.
+
+        The packets are sent in slices, and the client may take :data:`NET_WRITE_SECONDS` for each. Raises ClientGone.
+        """
+        self._sequence = sequence
+        await self.drain()
+        for at in range(0, len(packets), _SLICE):
+            await self._write(packets[at : at + _SLICE])
 
     async def _read(self, limit: int, number: int) -> bytes:
         payload = bytearray()
@@ -148,12 +180,15 @@ class PacketStream:
         if len(self._pending) > above:
             data = bytes(self._pending)
             self._pending.clear()
-            try:
-                self._writer.write(data)
-                async with asyncio.timeout(self._write_seconds):
-                    await self._writer.drain()
-            except (ConnectionError, TimeoutError) as error:
-                raise ClientGone("closed") from error
+            await self._write(data)
+
+    async def _write(self, data: bytes | memoryview) -> None:
+        try:
+            self._writer.write(data)
+            async with asyncio.timeout(self._write_seconds):
+                await self._writer.drain()
+        except (ConnectionError, TimeoutError) as error:
+            raise ClientGone("closed") from error
 
     async def send(self, payload: bytes) -> None:
         self.put(payload)
@@ -235,6 +270,10 @@ class Login:
     database: str | None
     plugin: str | None
     collation: int | None
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    """What the client says of itself (connection attributes), such as ``program_name``."""
+    zstd_level: int = 0
+    """The level at which the client wants packets compressed with zstd."""
 
 
 _TLS_REQUEST = 32
@@ -297,8 +336,16 @@ def _login_tail(
         database = _text(fields.until_nul()) or None
     if Capabilities.CLIENT_PLUGIN_AUTH in capabilities and fields:
         plugin = _text(fields.until_nul())
-    # The console does not announce CLIENT_CONNECT_ATTRS, so no connection attributes follow the plugin's name.
-    return Login(capabilities, user, response, database, plugin, collation)
+    attributes: dict[str, str] = {}
+    if Capabilities.CLIENT_CONNECT_ATTRS in capabilities and fields:
+        pairs = Fields(fields.with_length())
+        while pairs:
+            name = _text(pairs.with_length())
+            attributes[name] = _text(pairs.with_length())
+    level = 0
+    if Capabilities.CLIENT_ZSTD_COMPRESSION_ALGORITHM in capabilities and fields:
+        level = fields.uint(1)
+    return Login(capabilities, user, response, database, plugin, collation, attributes, level)
 
 
 def _text(data: bytes) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +38,7 @@ class Counts:
     """The events, bytes and transactions that a dump thread has read, sent and dropped.
 
     At a transaction boundary, read = sent + dropped. Inside a transaction, buffered events are in neither sum.
+    ``bytes_gtid`` stands beside the sums.
     """
 
     events_read: int = 0
@@ -48,6 +50,10 @@ class Counts:
     events_undecided: int = 0
     transactions_read: int = 0
     transactions_dropped: int = 0
+    bytes_gtid: int = 0
+    """The bytes of the events that a real replica gets in place of dropped transactions, so that it has their GTIDs.
+    They are neither read, sent nor dropped. A dump thread leaves this count 0, because only the messages for a real
+    replica hold such events."""
 
     def add(self, other: Counts) -> None:
         # A master adds counts for each message to each slave. A loop over the names takes ten times as long.
@@ -60,6 +66,7 @@ class Counts:
         self.events_undecided += other.events_undecided
         self.transactions_read += other.transactions_read
         self.transactions_dropped += other.transactions_dropped
+        self.bytes_gtid += other.bytes_gtid
 
 
 @dataclass(slots=True)
@@ -111,34 +118,13 @@ class ChunkPlan:
         """The bytes of events that the chunk sends."""
         return self.counts.bytes_sent
 
-    def copy(self) -> ChunkPlan:
-        """Return a copy that :meth:`absorb` may change. Several slaves can share one plan."""
-        return ChunkPlan(
-            self.file,
-            self.ranges,
-            self.end,
-            self.resume,
-            self.resume_bytes,
-            self.completed,
-            self.gaps,
-            replace(self.counts),
-            self.replaced,
-        )
 
-    def absorb(self, later: ChunkPlan) -> bool:
-        """Merge the next plan into this plan if this plan sends no bytes, so that no empty message is sent.
+class Window(NamedTuple):
+    """Consecutive bytes of a binlog file that have been read already."""
 
-        Return whether ``later`` was merged. Plans for different files are never merged. Only a plan of one slave alone
-        may change. :meth:`copy` makes such a plan.
-        """
-        if self.size or later.file != self.file:
-            return False
-        self.ranges, self.replaced = later.ranges, later.replaced
-        self.end, self.resume, self.resume_bytes = later.end, later.resume, later.resume_bytes
-        self.completed = np.concatenate([self.completed, later.completed])
-        self.gaps = self.gaps.followed_by(later.gaps)
-        self.counts.add(later.counts)
-        return True
+    data: npt.NDArray[np.uint8]
+    offset: int
+    """The offset of the first byte in the binlog file."""
 
 
 @dataclass(slots=True)

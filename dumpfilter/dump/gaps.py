@@ -89,24 +89,6 @@ class Gaps:
         part = self.part(first, stop)
         return Gaps(part.offset - begin, part.end, part.runs_until, part.runs, part.hits_until, part.hits)
 
-    def followed_by(self, later: Gaps) -> Gaps:
-        """Return these gaps and the gaps ``later`` of the next chunk, when this chunk has no events.
-
-        The last gap here and the first gap there are one gap when both lie between the same two transactions.
-        """
-        if not len(self) or not len(later):
-            return later if len(later) else self
-        is_one = later.offset[0] == 0 and later.end[0] != OF_NEXT and self.end[-1] != OF_NEXT
-        kept = len(self) - bool(is_one)
-        return Gaps(
-            np.concatenate([self.offset[:kept], later.offset]),
-            np.concatenate([self.end[:kept], later.end]),
-            np.concatenate([self.runs_until[:kept], later.runs_until + len(self.runs)]),
-            np.concatenate([self.runs, later.runs]),
-            np.concatenate([self.hits_until[:kept], later.hits_until + len(self.hits)]),
-            np.concatenate([self.hits, later.hits]),
-        )
-
 
 def _bounds(until: Integers, first: int, stop: int) -> tuple[int, int]:
     begin = int(until[first - 1]) if first else 0

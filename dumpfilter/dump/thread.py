@@ -131,26 +131,15 @@ class DumpThread:
         """A value that is equal for threads that plan alike from here on; None inside a transaction.
 
         Threads with equal keys give equal plans for equal segments of one file. The key does not name the file. Slaves
-        have different keys if they name different GTID sets or server ids, which :meth:`key_for` often overlooks.
+        have different keys if they name different GTID sets or server ids.
         """
-        return self._key((self._origin, self._exclusion.key))
-
-    def key_for(self, segment: Segment) -> Hashable | None:
-        """Return a value that is equal for threads that plan alike one segment of one file; None inside a transaction.
-
-        The value disregards the GTIDs that a slave has, and the servers that a slave ignores, if the segment has none
-        of them.
-        """
-        concerns = self._exclusion.concerns(SegmentOrigins(segment), self._origin)
-        return self._key((self._origin, self._exclusion.key) if concerns else None)
-
-    def _key(self, exclusion: Hashable) -> Hashable | None:
         if self.in_transaction or self._buffered_events or not self._hits.is_empty:
             return None
         parts = self._dropped_parts
         return (
             self._flags,
-            exclusion,
+            self._origin,
+            self._exclusion.key,
             self._change,
             self.filter_version,
             self._walker.chunk_size,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 from dumpfilter.binlog.file_reads import open_regular, read_up_to
@@ -13,6 +14,10 @@ MAX_INDEX = 16 << 20
 
 MAX_NAME = 4096
 """The longest line of an index file, bytes. Linux has no longer paths. Servers write at most 512 bytes."""
+
+
+INDEX_CHANGES = threading.Lock()
+"""The lock for threads of this process that change an index file: a purge, and a receiver that begins a file."""
 
 
 def read_index(index: Path) -> list[str]:

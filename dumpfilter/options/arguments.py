@@ -18,6 +18,9 @@ from dumpfilter.options.names import Named, OptionNames, UnknownOption
 FILE_OPTIONS = ("defaults-file", "defaults-extra-file")
 """The options that name an option file. The program reads the files in this order."""
 
+_SOURCE_SECTION = "source"
+"""The end of the section [dumpfilter-source], which has the credentials for a running server as source."""
+
 _SERVER_SECTION = re.compile(r"server|(mysqld|mariadb|mariadbd)(-\d+(\.\d+)?)?")
 
 
@@ -119,7 +122,7 @@ def _from_file(
         section = option.section.lower()
         ours, _, section_command = section.partition("-")
         of_server = _SERVER_SECTION.fullmatch(section) is not None
-        if ours == "dumpfilter" and section_command not in ("", *commands):
+        if ours == "dumpfilter" and section_command not in ("", _SOURCE_SECTION, *commands):
             sections = ", ".join(f"[dumpfilter-{name}]" for name in sorted(commands))
             raise option.error(f"unknown section [{option.section}]: there are [dumpfilter], {sections}")
         if not of_server and (ours != "dumpfilter" or section_command not in ("", command)):

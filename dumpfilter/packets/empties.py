@@ -23,7 +23,7 @@ import numpy.typing as npt
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventHeader, EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_sources import SourceKey
-from dumpfilter.dump.chunk import ChunkPlan, ReadAt
+from dumpfilter.dump.chunk import ChunkPlan, ReadAt, Window
 from dumpfilter.dump.gaps import Gaps
 from dumpfilter.errors import BinlogCorrupt
 from dumpfilter.index.segment import Segment
@@ -86,6 +86,11 @@ class Empties:
 
     def __len__(self) -> int:
         return len(self.place)
+
+    @property
+    def gtid_span(self) -> tuple[int, int]:
+        """The offset of the first Gtid event in the binlog file, and the end of the last one (MySQL)."""
+        return int(self.gtid_offset.min()), int((self.gtid_offset + self.gtid_size).max())
 
     def size(self, checksum: bool) -> int:
         """Return the number of bytes that the stand-ins add to the chunk's events.
@@ -253,13 +258,16 @@ def _mariadb(
     )
 
 
-def with_empties(events: Bytes, empties: Empties, read: ReadAt, fd: FormatDescription) -> Bytes:
+def with_empties(
+    events: Bytes, empties: Empties, read: ReadAt, fd: FormatDescription, window: Window | None = None
+) -> Bytes:
     """Return a chunk's events with the stand-ins of dropped transactions at their places.
 
     Parameters:
         events: the bytes of the chunk's events. They are returned as they are if there are no stand-ins.
         read: a function that reads the binlog file.
         fd: the file's format description event.
+        window: bytes of the file. If they contain all Gtid events, nothing is read.
 
     Raises BinlogCorrupt if the Gtid events are not in the file any more.
     """
@@ -283,7 +291,7 @@ def with_empties(events: Bytes, empties: Empties, read: ReadAt, fd: FormatDescri
             out,
         )
     else:
-        gtids, at = _read_gtids(empties, read)
+        gtids, at = _gtids_in(empties, window) or _read_gtids(empties, read)
         written = K.write_mysql(
             data,
             K.MysqlEmpties(empties.place, empties.end, gtids, at, empties.gtid_size),
@@ -295,6 +303,16 @@ def with_empties(events: Bytes, empties: Empties, read: ReadAt, fd: FormatDescri
     if written != size:
         raise BinlogCorrupt("a chunk is shorter than the places of its dropped transactions")
     return out.data
+
+
+def _gtids_in(empties: Empties, window: Window | None) -> tuple[npt.NDArray[np.uint8], Integers] | None:
+    """Return a window's bytes and the offset of each Gtid event in them, or None if an event is not in the window."""
+    if window is None:
+        return None
+    low, high = empties.gtid_span
+    if low < window.offset or high > window.offset + window.data.size:
+        return None
+    return window.data, empties.gtid_offset - window.offset
 
 
 def _read_gtids(empties: Empties, read: ReadAt) -> tuple[npt.NDArray[np.uint8], Integers]:

@@ -23,6 +23,7 @@ SECONDS = 10.0
 """The longest wait for an answer of a master, seconds."""
 
 _COUNTS = tuple(field.name for field in pb.Counts.DESCRIPTOR.fields)
+_BYTES_GTID = "bytes_gtid"
 
 _LOGIN_OR_CONSOLE = (
     "the master tells strangers its health only; give --source-user with --source-password-file, or the master's "
@@ -121,7 +122,7 @@ def _take(status: MasterStatus, answer: pb.StatusResponse) -> None:
             position=slave.position.position,
             lag_bytes=lag_after(files, slave.position.file, slave.position.position),
             lag_seconds=None,
-            counts={name: getattr(slave.counts, name) for name in _COUNTS},
+            counts={name: getattr(slave.counts, name) for name in _COUNTS} | {_BYTES_GTID: slave.bytes_gtid},
         )
         for slave in answer.slaves
     ]
@@ -167,5 +168,5 @@ def _slave(row: Mapping[str, Any]) -> SlaveOfMaster:
         position=number(row, "position"),
         lag_bytes=None if row.get("lag_bytes") is None else number(row, "lag_bytes"),
         lag_seconds=None if seconds is None else float(seconds),
-        counts={name: number(row, name) for name in _COUNTS},
+        counts={name: number(row, name) for name in (*_COUNTS, _BYTES_GTID)},
     )

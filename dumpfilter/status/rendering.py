@@ -53,13 +53,14 @@ def _render_master(status: MasterStatus, console: Console) -> None:
                 "" if one.lag_seconds is None else f"{one.lag_seconds:.1f}",
                 _number(one.counts.get("bytes_sent")),
                 _number(one.counts.get("bytes_dropped")),
+                _number(one.counts.get("bytes_gtid") or None),
                 _number(one.counts.get("events_undecided")),
             ]
             for one in status.slaves
         ]
         heads = ["id", "channel", "user", "host", "dump", "position", "lag bytes", "lag s"]
-        heads += ["sent", "dropped", "undecided"]
-        console.print(_table("slaves", heads, rows, numeric=(0, 6, 7, 8, 9, 10)))
+        heads += ["sent", "dropped", "for GTIDs", "undecided"]
+        console.print(_table("slaves", heads, rows, numeric=(0, 6, 7, 8, 9, 10, 11)))
     if status.drains:
         names = ["drained_by", "value", "channel", "reason", "since", "still_dumping"]
         rows = [["" if row.get(name) is None else str(row[name]) for name in names] for row in status.drains]

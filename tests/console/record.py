@@ -93,9 +93,13 @@ class Connection(pymysql.Connection):  # type: ignore[type-arg]
         return super()._read_packet(Keeping)
 
 
+_PATIENCE = 180
+"""The longest wait for a state, seconds. A slave whose first attempt to connect fails waits a minute for the next."""
+
+
 def ask(connection: Connection, step: Step) -> dict[str, Any]:
     """Return the server's answer as an entry of the recording."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + _PATIENCE
     while True:
         answer = _ask_once(connection, step.sql)
         if not step.until or _holds(step.until, answer):

@@ -17,8 +17,9 @@ import structlog
 from dumpfilter.console import connection as connections
 from dumpfilter.console import memory, wire
 from dumpfilter.console.memory import Memory, Share, size_of
+from dumpfilter.console.port import MAX_UNAUTHENTICATED, RESERVED_CONNECTIONS
 from dumpfilter.console.roles import Role
-from dumpfilter.console.server import MAX_UNAUTHENTICATED, RESERVED_CONNECTIONS, ConsoleServer
+from dumpfilter.console.server import ConsoleServer
 from dumpfilter.sql.result import Column, Result
 from dumpfilter.sql.server_errors import SqlError
 from tests.console.small_executor import SmallExecutor

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from pymysql.constants import CLIENT, COMMAND
 
 from dumpfilter.console import auth
+from dumpfilter.console.port import RESERVED_CONNECTIONS
 from dumpfilter.console.prepared import Prepared, literal
-from dumpfilter.console.server import RESERVED_CONNECTIONS, ConsoleServer
+from dumpfilter.console.server import ConsoleServer
 from dumpfilter.errors import OptionError
 from dumpfilter.security.passwords import ConsolePassword, Sha2Crypt, native_hash
 from dumpfilter.statement.tokens import Lexer, TokenKind

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequen
 from typing import Any, TypeVar
 
 from dumpfilter.master.advance import DumpPlace, Step, step_from
-from dumpfilter.master.chunks import PlacedPlan
+from dumpfilter.master.placed import PlacedPlan
 from dumpfilter.master.sharing import Signal
 from dumpfilter.master.store import BinlogStore
 

@@ -195,7 +195,7 @@ def test_a_random_password_and_the_audit_log(tmp_path: Path) -> None:
             assert number_of_error(root, "CHANGE BINLOG 'bin' TO IGNORE = 'logs.%'") == 0
             assert number_of_error(root, "SHOW BINARY LOGS") == 0
             audit.rename(tmp_path / "audit.log.1")
-            (master,) = processes_of(port)
+            (master,) = processes_of(tmp_path)
             os.kill(master, signal.SIGHUP)
             while not audit.exists():
                 time.sleep(0.01)
@@ -217,11 +217,11 @@ def test_a_random_password_and_the_audit_log(tmp_path: Path) -> None:
         assert number_of_error(root, "SELECT 1") == 0
 
 
-def processes_of(port: int) -> list[int]:
-    """Return the process ids of this test's masters."""
-    del port
+def processes_of(tmp_path: Path) -> list[int]:
+    """Return the process ids of the masters that write their console's port into this directory."""
+    named = bytes(tmp_path / "console")
     children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
-    return [int(child) for child in children if b"master" in Path(f"/proc/{child}/cmdline").read_bytes()]
+    return [int(child) for child in children if named in Path(f"/proc/{child}/cmdline").read_bytes()]
 
 
 # One call of SQLite's LIKE takes seconds, and cannot be interrupted.
@@ -233,7 +233,7 @@ LONG_CALL = (
 def test_kill_and_sigterm_end_any_statement(tmp_path: Path) -> None:
     """Neither ended a single call of LIKE, and one such call had more than a gigabyte."""
     with process(tmp_path) as port:
-        (master,) = processes_of(port)
+        (master,) = processes_of(tmp_path)
         victim, admin = connect(port), connect(port)
         numbers: list[int] = []
         thread = threading.Thread(target=lambda: numbers.append(number_of_error(victim, LONG_CALL)))

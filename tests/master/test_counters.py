@@ -110,6 +110,27 @@ def test_counts_outlive_a_connection(server: MasterServer, client: Client) -> No
     assert (row["uuid"], row["dumps"], row["events_dropped"]) == (own, 2, second.events_dropped)
 
 
+def test_bytes_for_gtids_are_shown_everywhere(server: MasterServer, client: Client) -> None:
+    slave_id = client.register().slave_id
+    register = server.service.register
+    (slave,) = register.all()
+    register.begin_dump(slave)
+    for _ in range(2):
+        register.progress(slave, "bin.000001", 4, Counts(events_read=4, bytes_gtid=109))
+    listed = client.listed(slave_id)
+    assert (listed.bytes_gtid, listed.counts.events_read) == (218, 8)
+    console = MasterConsole(server.service)
+    for name in ("slaves", "slave_counters"):
+        table = console.table("dumpfilter", name)
+        assert table is not None
+        (row,) = [
+            dict(zip((column.name for column in table.columns), row, strict=True)) for row in table.rows
+        ]
+        assert row["bytes_gtid"] == 218
+    samples = [sample for family in server.collector().collect() for sample in family.samples]
+    assert [one.value for one in samples if one.name == "dumpfilter_master_bytes_gtid_total"] == [218]
+
+
 def test_another_secret_is_the_same_slave(client: Client) -> None:
     """A slave that lost its relay directory keeps its uuid only if somebody restores it, and then goes on."""
     own = str(uuid.uuid4())

@@ -28,7 +28,7 @@ RECORDS = [
         3,
         1_700_000_000.25,
         1_700_000_100.5,
-        Counts(*range(1, 10)),
+        Counts(*range(1, 11)),
     ),
     SlaveCounts(SlaveKey("", "", "b"), counts=Counts(bytes_read=2**62), first_seen_at=1.0, last_seen_at=2.0),
 ]
@@ -52,6 +52,21 @@ def test_what_is_saved_is_loaded(saved: Path) -> None:
     assert directory.load_counters() == RECORDS
     assert directory.load_drains() == SAVED_DRAINS
     assert oct((saved / COUNTERS).stat().st_mode & 0o777) == "0o640"
+    directory.close()
+
+
+def test_counts_from_before_real_replicas_go_on(saved: Path) -> None:
+    path = saved / COUNTERS
+
+    def without(document: dict[str, object]) -> None:
+        for slave in document["slaves"]:  # type: ignore[attr-defined]
+            del slave["counts"]["bytes_gtid"]
+
+    path.write_bytes(edited(without)(path.read_bytes()))
+    directory = StateDirectory(saved)
+    first, second = directory.load_counters()
+    assert first.counts == Counts(*range(1, 10), bytes_gtid=0)
+    assert second == RECORDS[1]
     directory.close()
 
 

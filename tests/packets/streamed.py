@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import numpy as np
+
 from dumpfilter.dump import ChunkPlan, DumpThread, render
+from dumpfilter.dump.chunk import Window
 from dumpfilter.dump.many import plan_many
 from dumpfilter.packets.empties import Empties, find_empties, with_empties
 from tests.dump.plans import ScannedFile
@@ -38,5 +43,15 @@ class Streamed:
             chunk = render(plan, b"", 0, file.file.read, self.fd)
             stream = with_empties(chunk, empties, file.file.read, self.fd)
             assert len(stream) == len(chunk) + empties.size(self.fd.checksum)
+            for window in _windows(file, empties):
+                assert with_empties(chunk, empties, file.file.read, self.fd, window) == stream
             self.chunks.append(chunk)
             self.streams.append(bytes(stream))
+
+
+def _windows(file: ScannedFile, empties: Empties) -> Iterator[Window]:
+    """Yield bytes of the file that contain all Gtid events of the stand-ins, and bytes that lack the last one."""
+    if len(empties.gtid_offset):
+        low, high = empties.gtid_span
+        for end in (high, high - 1):
+            yield Window(np.frombuffer(file.file.read(low, end - low), np.uint8), low)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
 
 import pytest
+from rich.console import Console
 
 from dumpfilter.errors import OptionError
 from dumpfilter.status.model import ChannelStatus, MasterStatus, MaxLag, SlaveOfMaster, SlaveStatus
+from dumpfilter.status.rendering import render_status
 
 
 def slave_of_master(**more: object) -> SlaveOfMaster:
@@ -38,6 +41,18 @@ def test_lag_of_a_masters_slave(lag: str, is_problem: bool) -> None:
     assert status.problems == (
         ["slave 101 on channel c lags behind by 2,000 bytes, 5.0 s"] if is_problem else []
     )
+
+
+def test_bytes_for_gtids_have_a_column_when_there_are_any() -> None:
+    def shown(**counts: int) -> str:
+        out = io.StringIO()
+        status = MasterStatus(slaves=[slave_of_master(counts=counts)])
+        render_status(status, Console(file=out, width=200))
+        return out.getvalue()
+
+    assert "for GTIDs" not in shown(bytes_sent=7)
+    assert "for GTIDs" not in shown(bytes_sent=7, bytes_gtid=0)
+    assert all(text in shown(bytes_sent=7, bytes_gtid=10_900) for text in ("for GTIDs", "10,900"))
 
 
 @pytest.mark.parametrize("lag", ["x", "5x", "-1", "-1s", "s", "nans", "infs", "1e400s"])

@@ -29,22 +29,14 @@ from tests.dump.test_law import Dumped, dump
 from tests.strategies import MadeBinlog, binlogs, rules
 
 
-def relayed(dumped: Dumped, fd: FormatDescription, *, idle: bool = False) -> bytes:
-    """Return the relay log file of a slave that received the chunks of a dump.
-
-    With ``idle`` the master joins each chunk without events to the next chunk.
-    """
+def relayed(dumped: Dumped, fd: FormatDescription) -> bytes:
+    """Return the relay log file of a slave that received the chunks of a dump."""
     parts = [MAGIC, fd.raw]
-    pairs = list(zip(dumped.plans, dumped.chunks, strict=True))
-    while pairs:
-        plan, events = pairs.pop(0)
-        while idle and pairs and plan.absorb(pairs[0][0]):
-            _, events = pairs.pop(0)
+    for plan, events in zip(dumped.plans, dumped.chunks, strict=True):
         message = gaps_to_proto(plan.gaps, dumped.key_of)
         columns = gaps_from_proto(pb.Gaps.FromString(message.SerializeToString()))
         made = with_gaps(events, columns, server_id=fd.header.server_id, checksum=fd.checksum)
-        if not idle:
-            assert made == plainly_with_gaps(events, columns, fd)
+        assert made == plainly_with_gaps(events, columns, fd)
         parts.append(made)
     return b"".join(parts)
 
@@ -140,16 +132,15 @@ def named(source: bytes, number: int) -> str:
     given_rules=rules(),
     chunk_size=st.sampled_from([1, 100, 500, 1 << 18]),
     segment_size=st.integers(1, 1500),
-    idle=st.booleans(),
 )
 def test_a_relay_log_knows_the_gtids_at_each_place(
-    made: MadeBinlog, given_rules: list[Rule], chunk_size: int, segment_size: int, idle: bool
+    made: MadeBinlog, given_rules: list[Rule], chunk_size: int, segment_size: int
 ) -> None:
     dumped = dump(made.data, given_rules, chunk_size=chunk_size, segment_size=segment_size)
     counted: Counter[int] = Counter()
     for plan in dumped.plans:
         counted.update({kind_number(kind): count for kind, count in plan.hits.items()})
-    relay = relayed(dumped, made.fd, idle=idle)
+    relay = relayed(dumped, made.fd)
     done: dict[int, frozenset[str]] = {}
     for position, gtids, _ in progress(made.data, made.fd, is_source=True):
         done[position] = gtids

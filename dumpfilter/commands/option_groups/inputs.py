@@ -1,24 +1,100 @@
-"""The command line argument that names the binlog set which a command reads."""
+"""The command line argument that names the binlog set which a command reads: files, or a running server's address."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+import click
 import typer
 
-_HELP = "The binlog set: its index file, its directory, or the files one by one."
+from dumpfilter.commands.option_groups.group import OptionGroup
 
-Binlogs = Annotated[list[Path], typer.Argument(metavar="BINLOGS...", help=_HELP)]
-OptionalBinlogs = Annotated[
-    list[Path] | None, typer.Argument(metavar="[BINLOGS...]", help=f"{_HELP} Or --statement.")
-]
+_HELP = "The binlog set: its index file, its directory, or the files one by one"
+_SERVER = "a running server, mysql://USER@HOST:PORT/ (docs/receiving.md)"
+
+Binlogs = Annotated[list[str], typer.Argument(help=f"{_HELP}.", show_default=False)]
 VerifyChecksum = Annotated[bool, typer.Option(help="Verify the events' checksums.")]
+StoreOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--store",
+        help="Keep what is fetched from a mysql:// address in this directory, and go on there the next time. Without "
+        "it the files are temporary.",
+        metavar="DIRECTORY",
+    ),
+]
 
 
-def source_of(binlogs: list[Path]) -> Path | list[Path]:
-    """Return the paths of the command line as the argument for ``BinlogSet.open``.
+@dataclass(frozen=True)
+class BinlogArguments(OptionGroup):
+    """The binlog set that a command reads, which may be that of a running server."""
 
-    A single path may be an index file, a directory or a binlog file. Several paths are binlog files.
+    binlogs: Annotated[
+        list[str], typer.Argument(metavar="BINLOGS...", help=f"{_HELP}; or {_SERVER}.", show_default=False)
+    ]
+    store: StoreOption = None
+
+    def source(self) -> Path | list[Path]:
+        """Return the set as the argument for ``BinlogSet.open``. A server's set is fetched first.
+
+        A single path may be an index file, a directory or a binlog file. Several paths are binlog files.
+        """
+        return source_of(fetched(self.binlogs, self.store))
+
+
+@dataclass(frozen=True)
+class OptionalBinlogArguments(OptionGroup):
+    """The binlog set of a command that can do without one."""
+
+    binlogs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[BINLOGS...]", help=f"{_HELP}; or {_SERVER}; or --statement."),
+    ] = None
+    store: StoreOption = None
+
+    def source(self) -> Path | list[Path]:
+        """Return the set as the argument for ``BinlogSet.open``. A server's set is fetched first."""
+        return source_of(fetched(self.binlogs or [], self.store))
+
+
+@dataclass(frozen=True)
+class JobBinlogArguments(OptionGroup):
+    """The binlog set of a Spark job, which may be in another file system."""
+
+    binlogs: Annotated[
+        list[str],
+        typer.Argument(
+            help=f"{_HELP}, also as file:, hdfs: and s3a: addresses; or {_SERVER}.", show_default=False
+        ),
+    ]
+    store: StoreOption = None
+
+    def source(self) -> str | list[str]:
+        """Return the set as the argument of a job. A server's set is fetched first."""
+        found = fetched(self.binlogs, self.store)
+        return found[0] if len(found) == 1 else found
+
+
+def fetched(binlogs: list[str], store: Path | None) -> list[str]:
+    """Return the paths of a binlog set. A running server's set is fetched first.
+
+    Temporary files are removed at the end of the command. Raises OptionError.
     """
-    return binlogs[0] if len(binlogs) == 1 else list(binlogs)
+    from dumpfilter.receiver.url import is_source_url
+
+    if store is None and not any(map(is_source_url, binlogs)):
+        return binlogs
+    from rich.console import Console
+
+    from dumpfilter.commands.fetching import local_binlogs
+
+    files = local_binlogs(binlogs, store, Console(stderr=True, highlight=False))
+    return click.get_current_context().with_resource(files)
+
+
+def source_of(binlogs: list[str]) -> Path | list[Path]:
+    """Return the paths of the command line as the argument for ``BinlogSet.open``."""
+    paths = list(map(Path, binlogs))
+    return paths[0] if len(paths) == 1 else paths

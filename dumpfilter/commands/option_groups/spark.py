@@ -14,15 +14,6 @@ if TYPE_CHECKING:
 
 PANEL = "Spark"
 
-JobBinlogs = Annotated[
-    list[str],
-    typer.Argument(
-        help="The binlog set: its index file, its directory, or the files one by one; also as file:, hdfs: and s3a: "
-        "addresses.",
-        show_default=False,
-    ),
-]
-
 
 @dataclass(frozen=True)
 class JobReadOptions(OptionGroup):

@@ -1,0 +1,215 @@
+"""The I/O thread of a real replica, at a real source and behind dumpfilter: bytes, processor time, time to catch up."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from bench._common import Options, Report, binlogs, keeping, replica_port, warm
+from bench._real_server import FAMILIES, PASSWORD, USER, Family, RealServer, missing, replica, source
+from bench._wire import busiest_thread, bytes_received_from, processor_seconds, threads
+from dumpfilter.workload.generate import SERVER_ID, UUID, GeneratedSet
+
+SHARES = {"everything": 1.0, "a quarter": 0.25, "a twentieth": 0.05}
+"""The part of the binlog that each filter keeps."""
+
+_POLL_SECONDS = 0.05
+_LONGEST = 600
+"""The time after which a replica that has not caught up ends the benchmark, seconds."""
+_TOUCHED = 100_000
+"""The bytes of relay log after which dumpfilter has loaded its compiled code."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The cost of one catch-up."""
+
+    wire: int
+    """The bytes that the replica received over TCP."""
+    receiver: float
+    """The processor time of the replica's I/O thread, seconds."""
+    source: float
+    """The processor time of the process that serves the replica, seconds."""
+    seconds: float
+    """The time from START REPLICA to the last GTID in the relay log, seconds."""
+
+
+class Receiver:
+    """A real replica of which the I/O thread alone runs."""
+
+    def __init__(self, server: RealServer, made: GeneratedSet) -> None:
+        self._server = server
+        self._mysql = server.family == "mysql"
+        self._last_gtid = (
+            f"{UUID}:1-{made.transactions}" if self._mysql else f"0-{SERVER_ID}-{made.transactions}"
+        )
+
+    def catch_up(self, port: int, pid: int, user: str) -> Cost:
+        """Receive the whole binlog from ``port``, which the process ``pid`` serves, and return the cost."""
+        self._attach(port, user)
+        others = threads(self._server.pid)
+        served, start = processor_seconds(pid), time.monotonic()
+        self._server.run(self._words("START REPLICA IO_THREAD"))
+        while not self._has_all():
+            if time.monotonic() - start > _LONGEST:
+                raise SystemExit(f"the replica did not catch up within {_LONGEST} s: {self._status()}")
+            time.sleep(_POLL_SECONDS)
+        cost = Cost(
+            bytes_received_from(port),
+            busiest_thread(self._server.pid, but=others),
+            processor_seconds(pid) - served,
+            time.monotonic() - start,
+        )
+        self._detach()
+        return cost
+
+    def touch(self, port: int, user: str) -> None:
+        """Receive the beginning of the binlog alone."""
+        self._attach(port, user)
+        self._server.run(self._words("START REPLICA IO_THREAD"))
+        while self._status()["Relay_Log_Space"] < _TOUCHED:
+            time.sleep(_POLL_SECONDS / 10)
+        self._detach()
+
+    def filter_by_itself(self, schemas: list[str]) -> None:
+        """Give the replica a filter of its own, which its I/O thread does not know."""
+        if self._mysql:
+            self._server.run(f"CHANGE REPLICATION FILTER REPLICATE_DO_DB = ({', '.join(schemas)})")
+        else:
+            self._server.run(f"SET GLOBAL replicate_do_db = '{','.join(schemas)}'")
+
+    def _attach(self, port: int, user: str) -> None:
+        common = (
+            f"SOURCE_HOST='127.0.0.1', SOURCE_PORT={port}, SOURCE_USER='{user}', SOURCE_PASSWORD='{PASSWORD}'"
+        )
+        own = (
+            "SOURCE_SSL=0, GET_SOURCE_PUBLIC_KEY=1, SOURCE_AUTO_POSITION=1"
+            if self._mysql
+            else "MASTER_USE_GTID=slave_pos"
+        )
+        self._server.run(self._words(f"CHANGE REPLICATION SOURCE TO {common}, {own}"))
+
+    def _detach(self) -> None:
+        forget = "RESET BINARY LOGS AND GTIDS" if self._mysql else "SET GLOBAL gtid_slave_pos=''"
+        self._server.run(self._words("STOP REPLICA"), self._words("RESET REPLICA ALL"), forget)
+
+    def _has_all(self) -> bool:
+        status = self._status()
+        if error := status["Last_IO_Error"]:
+            raise SystemExit(f"the replica's I/O thread ended: {error}")
+        return bool(status["Retrieved_Gtid_Set" if self._mysql else "Gtid_IO_Pos"] == self._last_gtid)
+
+    def _status(self) -> dict[str, Any]:
+        return self._server.rows("SHOW REPLICA STATUS")[0]
+
+    def _words(self, statement: str) -> str:
+        """Return MySQL's statement in the family's words."""
+        if self._mysql:
+            return statement
+        old = statement.replace("CHANGE REPLICATION SOURCE TO", "CHANGE MASTER TO")
+        return old.replace("SOURCE_", "MASTER_").replace("REPLICA", "SLAVE")
+
+
+@contextmanager
+def behind(made: GeneratedSet) -> Iterator[tuple[int, int]]:
+    """Run ``dumpfilter master`` with a user for each filter, and yield its replication port and process id."""
+    with tempfile.TemporaryDirectory() as directory:
+        config = Path(directory) / "master.toml"
+        config.touch(0o600)
+        config.write_text(
+            "".join(_replica_table(kept, keeping(made, share)) for kept, share in SHARES.items())
+        )
+        with replica_port(made.index, "--config", str(config)) as (port, pid):
+            yield port, pid
+
+
+def user_of(kept: str) -> str:
+    """Return the user whose replicas dumpfilter sends this part."""
+    return kept.replace(" ", "_")
+
+
+def _replica_table(kept: str, schemas: list[str]) -> str:
+    rules = ", ".join(f'"replicate-do-db={name}"' for name in schemas)
+    return f'[[replica]]\nuser = "{user_of(kept)}"\npassword = "{PASSWORD}"\nrules = [{rules}]\n'
+
+
+def measure(family: Family, made: GeneratedSet, runs: int) -> dict[str, list[Cost]]:
+    """Return the costs of each case. The cases take turns, so that a busy machine slows all alike."""
+    costs: dict[str, list[Cost]] = {}
+    with source(family, made) as real, replica(family) as server:
+        receiver = Receiver(server, made)
+        receiver.filter_by_itself(keeping(made, SHARES["a quarter"]))
+        costs["real source, own filter"] = [receiver.catch_up(real.port, real.pid, USER)]
+        receiver.filter_by_itself([])
+        for _ in range(runs):
+            costs.setdefault("real source", []).append(receiver.catch_up(real.port, real.pid, USER))
+            for kept in SHARES:
+                with behind(made) as (port, pid):
+                    receiver.touch(port, user_of(kept))
+                    for state in ("first", "indexed"):
+                        found = receiver.catch_up(port, pid, user_of(kept))
+                        costs.setdefault(f"{kept}, {state}", []).append(found)
+    return costs
+
+
+def report_of(family: Family, made: GeneratedSet, costs: dict[str, list[Cost]]) -> Report:
+    """Return the medians of each case and their ratios to the real source's."""
+    report = Report(
+        f"real_replica, {family}",
+        "a real replica's I/O thread, behind dumpfilter and at the real source",
+        made.bytes,
+    )
+    medians = {name: _median(found) for name, found in costs.items()}
+    real = medians["real source"]
+    for name, cost in medians.items():
+        text = (
+            f"{cost.wire / 1e6:8.1f} MB ({cost.wire / real.wire:.2f})  "
+            f"receiver {cost.receiver:6.2f} s ({cost.receiver / real.receiver:.2f})  "
+            f"source {cost.source:6.2f} s ({cost.source / real.source:.2f})  "
+            f"caught up in {cost.seconds:6.2f} s ({cost.seconds / real.seconds:.2f})"
+        )
+        report.row(name, cost.receiver, text)
+        for what in ("wire", "source", "seconds"):
+            report.values[f"{name}, {what}"] = round(getattr(cost, what), 6)
+    quarter, everything = medians["a quarter, first"], medians["everything, first"]
+    report.target("a quarter: receiver", quarter.receiver / real.receiver, 0.5, at_most=True)
+    report.target("a quarter: bytes", quarter.wire / real.wire, 0.4, at_most=True)
+    report.target("everything: source", everything.source / real.source, 2, at_most=True)
+    report.target("a quarter: source", quarter.source / real.source, 1, at_most=True)
+    report.note(
+        "in brackets: the ratio to the real source, which sends everything, whatever the replica's filter is"
+    )
+    report.note(
+        "processor time: of the replica's I/O thread, and of the whole process that serves the replica (mysqld, "
+        "mariadbd, dumpfilter). First: dumpfilter has loaded its code and indexed nothing"
+    )
+    return report
+
+
+def _median(costs: list[Cost]) -> Cost:
+    return Cost(
+        int(median(cost.wire for cost in costs)),
+        median(cost.receiver for cost in costs),
+        median(cost.source for cost in costs),
+        median(cost.seconds for cost in costs),
+    )
+
+
+def run(options: Options) -> bool:
+    met = True
+    for family in (options.family,) if options.family else FAMILIES:
+        reason = missing(family)
+        if reason:
+            print(f"\n== real_replica, {family}: not measured. {reason}")
+            met = met and options.family is None
+            continue
+        made = binlogs(options.size, style=family)
+        warm(made)
+        met &= report_of(family, made, measure(family, made, options.runs)).print()
+    return met

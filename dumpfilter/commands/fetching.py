@@ -1,0 +1,108 @@
+"""The fetching of a running server's binlog for a command, into a directory that may be temporary."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import typer
+
+from dumpfilter.commands.fetch_bar import FetchBar
+from dumpfilter.errors import OptionError
+from dumpfilter.receiver.url import is_source_url, parse_source_url
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from dumpfilter.receiver.follow import Follower, FollowOptions
+    from dumpfilter.receiver.store import Sync
+    from dumpfilter.receiver.url import SourceUrl
+
+
+def fetch(url: SourceUrl, directory: Path, options: FollowOptions, sync: Sync, terminal: Console) -> None:
+    """Receive a server's binlog into a directory, show the progress, and say where it ends.
+
+    SIGINT and SIGTERM end the reception between two writes. They are the ordinary end of one that never stops by
+    itself, and else the command exits with the signal's code. Raises DumpfilterError.
+    """
+    from dumpfilter.printable import printable
+    from dumpfilter.receiver.follow import Follower
+    from dumpfilter.receiver.store import BinlogDirectory
+
+    store = BinlogDirectory(directory, sync=sync)
+    try:
+        with FetchBar(terminal) as bar:
+            follower = Follower(url, store, options, on_progress=lambda: bar.show(follower))
+            with _stopping(follower) as signals:
+                follower.run()
+        names = store.names
+    finally:
+        store.close()
+    progress = follower.progress
+    where = f", to {printable(progress.file)} at {progress.position:,}" if progress.file else ""
+    terminal.print(
+        f"{len(names)} files in {directory}{where} ({progress.bytes:,} bytes received)",
+        markup=False,
+        soft_wrap=True,
+    )
+    if signals and not options.stop_never:
+        raise typer.Exit(128 + signals[0])
+
+
+@contextlib.contextmanager
+def local_binlogs(binlogs: Sequence[str], store: Path | None, terminal: Console) -> Iterator[list[str]]:
+    """Yield the paths of a binlog set. What a server's address names is fetched first.
+
+    The files go to ``store``, or to a directory that is removed at the end of the ``with`` block. Raises OptionError.
+    """
+    addresses = [each for each in binlogs if is_source_url(each)]
+    if not addresses:
+        if store is not None:
+            raise OptionError("--store goes with the address of a server, mysql://…")
+        yield list(binlogs)
+        return
+    if len(binlogs) > 1:
+        raise OptionError(f"{parse_source_url(addresses[0])}: name one server, and no files beside it")
+    from dumpfilter.receiver.follow import FollowOptions
+    from dumpfilter.receiver.store import Sync
+
+    url = parse_source_url(addresses[0])
+    with contextlib.ExitStack() as stack:
+        directory = store
+        sync = Sync.INTERVAL
+        if directory is None:
+            directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dumpfilter-fetch-")))
+            sync = Sync.NONE
+        fetch(url, directory, FollowOptions(), sync, terminal)
+        yield [str(directory)]
+
+
+@contextlib.contextmanager
+def _stopping(follower: Follower) -> Iterator[list[int]]:
+    """Stop a follower at SIGINT and SIGTERM while the block runs, and yield the list of the signals that came.
+
+    The handlers of before are restored at the end. A second signal has the effect that it had before.
+    """
+    came: list[int] = []
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        restore()
+        follower.stop()
+
+    for number in before:
+        signal.signal(number, stop)
+    try:
+        yield came
+    finally:
+        restore()

@@ -1,0 +1,213 @@
+"""The compression of a client's connection, with zlib or zstd (the client protocol's compressed packets).
+
+Once the login is over, a compressed connection carries compressed packets. Each has a header of 7 bytes: the length of
+its content, a sequence number, and the length of the content before compression. The ordinary packets with their own
+headers are the content. A compressed packet may hold several ordinary packets, or a part of one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import struct
+import zlib
+from typing import Protocol
+
+import zstandard
+from mysql_mimic.types import Capabilities
+
+from dumpfilter.sql.server_errors import ER_NET_PACKET_TOO_LARGE
+
+MAX_COMPRESSED_COMMAND = (4 << 20) + (1 << 16)
+"""The limit of the length of a compressed packet from a client, before and after its compression, bytes."""
+
+MAX_ZSTD_LEVEL = 9
+"""The highest level at which packets are compressed with zstd, whatever the client asks for.
+
+Higher levels take many times the CPU time for a few percent.
+"""
+
+_DEFAULT_ZSTD_LEVEL = 3
+_ZLIB_LEVEL = 6
+_PIECE = 1 << 20
+"""The most bytes that are compressed to one packet."""
+_LEAST = 50
+"""The length below which a packet is sent as it is (``MIN_COMPRESS_LENGTH`` in MySQL's source), bytes."""
+_INLINE = 4 << 10
+"""The length up to which a packet is compressed in the event loop, because another thread would take longer, bytes."""
+_HEADER = 7
+
+
+class Reader(Protocol):
+    """The receiving side of a connection."""
+
+    async def readexactly(self, n: int) -> bytes: ...
+
+
+class Writer(Protocol):
+    """The sending side of a connection."""
+
+    def write(self, data: bytes) -> None: ...
+
+    async def drain(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Codec(Protocol):
+    """An algorithm that compresses packets."""
+
+    name: str
+
+    def compress(self, data: bytes | memoryview) -> bytes: ...
+
+    def decompress(self, data: bytes, length: int) -> bytes:
+        """Return the content of a packet. Raises ValueError unless the content has exactly ``length`` bytes."""
+        ...
+
+
+class Zlib:
+    """The compression with zlib, at the level that servers use."""
+
+    name = "zlib"
+
+    def compress(self, data: bytes | memoryview) -> bytes:
+        return zlib.compress(data, _ZLIB_LEVEL)
+
+    def decompress(self, data: bytes, length: int) -> bytes:
+        one = zlib.decompressobj()
+        try:
+            content = one.decompress(data, length + 1)
+        except zlib.error as error:
+            raise ValueError(str(error)) from None
+        return _checked(content, length)
+
+
+class Zstd:
+    """The compression with zstd. ``level`` is the level that the client asks for."""
+
+    name = "zstd"
+
+    def __init__(self, level: int) -> None:
+        self._level = min(level or _DEFAULT_ZSTD_LEVEL, MAX_ZSTD_LEVEL)
+
+    def compress(self, data: bytes | memoryview) -> bytes:
+        return zstandard.ZstdCompressor(self._level).compress(data)
+
+    def decompress(self, data: bytes, length: int) -> bytes:
+        # A reader takes no memory for the length that the data itself claims.
+        reader = zstandard.ZstdDecompressor(max_window_size=MAX_COMPRESSED_COMMAND).stream_reader(
+            io.BytesIO(data)
+        )
+        try:
+            content = reader.read(length + 1)
+        except zstandard.ZstdError as error:
+            raise ValueError(str(error)) from None
+        return _checked(content, length)
+
+
+def _checked(content: bytes, length: int) -> bytes:
+    if len(content) != length:
+        raise ValueError(f"{length} bytes announced, and {len(content)} found")
+    return content
+
+
+def codec_of(capabilities: Capabilities, zstd_level: int) -> Codec | None:
+    """Return the algorithm that client and server agreed on in the login, or None without compression.
+
+    Like a server, prefer zlib if the client supports both.
+    """
+    if Capabilities.CLIENT_COMPRESS in capabilities:
+        return Zlib()
+    if Capabilities.CLIENT_ZSTD_COMPRESSION_ALGORITHM in capabilities:
+        return Zstd(zstd_level)
+    return None
+
+
+class CompressedChannel:
+    """The server's side of a compressed connection, on top of a plain or an encrypted connection.
+
+    The class has the methods of asyncio's StreamReader and StreamWriter that the console uses. Bytes are compressed in
+    another thread, when :meth:`drain` sends them. One task may read while another task of the same loop writes.
+    """
+
+    def __init__(self, reader: Reader, writer: Writer, codec: Codec) -> None:
+        self._reader = reader
+        self._writer = writer
+        self.codec = codec
+        self._content = bytearray()
+        self._queue: list[bytes | memoryview] = []
+        self._received = 0
+        self._sequence = 0
+        self.sent_before = 0
+        """The number of bytes that were sent, before their compression."""
+        self.sent = 0
+        """The number of bytes that were sent, after their compression."""
+
+    def begin_answer(self) -> None:
+        """Let the sequence numbers of sent packets continue those of the packets that were read last."""
+        self._sequence = self._received
+
+    async def readexactly(self, n: int) -> bytes:
+        """Wait for ``n`` bytes from the client, and return them uncompressed.
+
+        Raises IncompleteReadError when the client closes the connection before, ConnectionError for packets that
+        are no compressed packets, and SqlError 1153 for too long ones.
+        """
+        while len(self._content) < n:
+            self._content += await self._read_packet()
+        taken = bytes(self._content[:n])
+        del self._content[:n]
+        return taken
+
+    async def _read_packet(self) -> bytes:
+        header = await self._reader.readexactly(_HEADER)
+        length, number = int.from_bytes(header[:3], "little"), header[3]
+        before = int.from_bytes(header[4:], "little")
+        if number not in (0, self._received):
+            raise ConnectionError(f"compressed packet number {number} instead of {self._received}")
+        if max(length, before) > MAX_COMPRESSED_COMMAND:
+            raise ER_NET_PACKET_TOO_LARGE()
+        self._received = (number + 1) & 0xFF
+        data = await self._reader.readexactly(length)
+        if not before:
+            return data
+        try:
+            if before <= _INLINE:
+                return self.codec.decompress(data, before)
+            return await asyncio.to_thread(self.codec.decompress, data, before)
+        except ValueError as error:
+            raise ConnectionError(f"a compressed packet cannot be uncompressed: {error}") from None
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Queue ``data``, which :meth:`drain` compresses and sends."""
+        self._queue.append(data)
+
+    async def drain(self) -> None:
+        """Compress and send the queued bytes, and wait until most of them have been sent. Raises ConnectionError."""
+        queue, self._queue = self._queue, []
+        for data in queue:
+            for at in range(0, len(data), _PIECE):
+                piece = data[at : at + _PIECE]
+                if len(piece) <= _INLINE:
+                    packet = self._packet(piece)
+                else:
+                    packet = await asyncio.to_thread(self._packet, piece)
+                self.sent_before += len(piece)
+                self.sent += len(packet)
+                self._writer.write(packet)
+                await self._writer.drain()
+
+    def _packet(self, piece: bytes | memoryview) -> bytes:
+        number, before = self._sequence, 0
+        self._sequence = (number + 1) & 0xFF
+        content = bytes(piece) if len(piece) < _LEAST else self.codec.compress(piece)
+        if len(piece) >= _LEAST:
+            before = len(piece)
+            if len(content) >= before:
+                content, before = bytes(piece), 0
+        return struct.pack("<I", len(content) | number << 24) + before.to_bytes(3, "little") + content
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._writer.close()

@@ -1,0 +1,257 @@
+"""A port for MySQL clients in an asyncio loop: it accepts clients, bounds their number, and lists their connections."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import structlog
+
+from dumpfilter.console.auth import Accounts, new_nonce
+from dumpfilter.console.connection import Connection
+from dumpfilter.console.directory import ConnectionDirectory, ProcessRow
+from dumpfilter.console.login import Doorkeeper, Greeting
+from dumpfilter.console.login_turns import LoginTurns
+from dumpfilter.console.masking import without_passwords
+from dumpfilter.console.rsa_exchange import RsaExchange
+from dumpfilter.console.wire import ClientGone, PacketStream
+from dumpfilter.errors import OptionError
+from dumpfilter.security.exposure import is_loopback
+from dumpfilter.security.passwords import ConsolePassword
+from dumpfilter.security.tls import TlsSource
+from dumpfilter.sql.server_errors import ER_CON_COUNT_ERROR
+
+log = structlog.get_logger("dumpfilter.console")
+
+DEFAULT_MAX_CONNECTIONS = 151
+"""The limit of the number of connected clients, which is the default of a server's ``max_connections``."""
+
+DEFAULT_DENIAL_SECONDS = 1.0
+"""The time that a client with a wrong password waits for its error, seconds."""
+
+RESERVED_CONNECTIONS = 2
+"""The number of connections beyond the limit that administrators may open.
+
+A server reserves one connection for administrators in the same way (``max_connections + 1``).
+"""
+
+MAX_UNAUTHENTICATED = 64
+"""The limit of the number of clients that have connected and not logged in yet.
+
+For a further client, the port closes the connection that has waited longest, among those of the address with the
+most such connections. So silent connections lock nobody out.
+"""
+
+_BACKLOG = 128
+
+
+@dataclass(frozen=True)
+class _Client:
+    connection: Connection
+    task: asyncio.Task[None]
+    since: float
+
+
+@dataclass(frozen=True)
+class PortSettings:
+    """The settings of a port for MySQL clients."""
+
+    name: str
+    """The name of the port in the log."""
+    tls: TlsSource
+    demand_tls: bool = True
+    """Whether clients on other machines must use TLS."""
+    max_connections: int = DEFAULT_MAX_CONNECTIONS
+    denial_seconds: float = DEFAULT_DENIAL_SECONDS
+    rsa: RsaExchange | None = field(default=None, repr=False)
+    """The key for the password exchange of clients without TLS. None: such clients must use TLS."""
+
+
+class ClientPort:
+    """A port for MySQL clients in an asyncio loop.
+
+    ``greeting`` returns what the port says of itself to the next client. ``connect`` makes the connection of a client,
+    from the client's packets and its login. ``is_admin`` tells whether a user may open a reserved connection. The port
+    lists its connections in ``directory`` while it is open.
+
+    The methods :meth:`rows`, :meth:`end`, :meth:`account_of` and :meth:`change_users` may be called by any thread.
+    """
+
+    def __init__(
+        self,
+        settings: PortSettings,
+        accounts: Accounts,
+        directory: ConnectionDirectory,
+        *,
+        greeting: Callable[[], Greeting],
+        connect: Callable[[PacketStream, Doorkeeper], Connection],
+        is_admin: Callable[[str], bool] = lambda user: False,
+    ) -> None:
+        self._settings = settings
+        self._accounts = accounts
+        self._directory = directory
+        self._greeting = greeting
+        self._connect = connect
+        self._is_admin = is_admin
+        self._turns = LoginTurns(settings.denial_seconds)
+        self._clients: dict[int, _Client] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._server: asyncio.Server | None = None
+
+    async def open(self, listener: socket.socket) -> None:
+        """Begin to accept clients from a listening socket, which belongs to the port from now on."""
+        self._loop = asyncio.get_running_loop()
+        self._server = await asyncio.start_server(self._accept, sock=listener)
+        self._directory.add(self)
+
+    async def close(self) -> None:
+        """Stop listening, close every client's connection, and interrupt the running statements."""
+        if self._server is None:
+            return
+        self._server.close()
+        tasks = [client.task for client in self._clients.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._directory.remove(self)
+
+    @property
+    def connections(self) -> list[Connection]:
+        """The connections of the port's clients, also of those who have not logged in yet."""
+        return [client.connection for client in self._clients.copy().values()]
+
+    def rows(self) -> Sequence[ProcessRow]:
+        """Return the rows of SHOW PROCESSLIST for the port's connections.
+
+        The columns are Id, User, Host, db, Command, Time (seconds since the connection was made), State and Info.
+        """
+        now = time.monotonic()
+        rows = []
+        for number, client in self._clients.copy().items():
+            connection = client.connection
+            session, doing = connection.session, connection.doing
+            rows.append(
+                (
+                    number,
+                    session.user if session else "unauthenticated user",
+                    connection.peer,
+                    session.database if session else None,
+                    doing.command,
+                    int(now - client.since),
+                    doing.state,
+                    None if doing.info is None else without_passwords(doing.info, len(doing.info)),
+                )
+            )
+        return rows
+
+    def end(self, number: int, *, query_only: bool) -> bool:
+        """Close a client's connection, or only interrupt its running statement if ``query_only`` is true.
+
+        Returns False if the port has no such connection.
+        """
+        client = self._clients.get(number)
+        if client is None or self._loop is None:
+            return False
+        end = client.connection.kill_query if query_only else client.task.cancel
+        self._loop.call_soon_threadsafe(end)
+        return True
+
+    def account_of(self, number: int) -> str | None:
+        """Return the user of a connection, or None if there is no such connection or its client is not logged in."""
+        client = self._clients.get(number)
+        session = client.connection.session if client else None
+        return session.user if session else None
+
+    def change_users(self, users: Mapping[str, ConsolePassword]) -> None:
+        """Replace the users who may log in.
+
+        The connections of users who are gone, or who have another password now, are closed.
+        """
+        changed = self._accounts.change(users)
+        for number in self._clients.copy():
+            if self.account_of(number) in changed:
+                self.end(number, query_only=False)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        number = self._directory.next_number()
+        settings = self._settings
+        address = writer.get_extra_info("peername")
+        _set_up(writer)
+        stream = PacketStream(reader, writer)
+        try:
+            task = asyncio.current_task()
+            assert task is not None
+            door = Doorkeeper(
+                stream,
+                connection_id=number,
+                address=address[0] if address else "",
+                accounts=self._accounts,
+                greeting=self._greeting(),
+                tls=settings.tls.current(),
+                demands_tls=settings.demand_tls and not (address and is_loopback(address[0])),
+                nonce=new_nonce(),
+                turns=self._turns,
+                denial_seconds=settings.denial_seconds,
+                port=settings.name,
+                rsa=settings.rsa,
+            )
+            connection = self._connect(stream, door)
+            self._make_room()
+            self._clients[number] = _Client(connection, task, time.monotonic())
+            await connection.serve()
+        except (ClientGone, asyncio.CancelledError):
+            # KILL and the end of the server cancel this task, which is no error.
+            pass
+        finally:
+            self._clients.pop(number, None)
+            await stream.close()
+
+    def _make_room(self) -> None:
+        """Close the connection of a client that has not logged in, if there are too many of them."""
+        waiting = [
+            (number, client) for number, client in self._clients.items() if client.connection.session is None
+        ]
+        waiting = [(number, client) for number, client in waiting if not client.task.cancelling()]
+        if len(waiting) < MAX_UNAUTHENTICATED:
+            return
+        peers = Counter(client.connection.peer for _, client in waiting)
+        (crowd, _), *_ = peers.most_common(1)
+        number, oldest = next((n, client) for n, client in waiting if client.connection.peer == crowd)
+        log.warning(f"{self._settings.name}.too_many_logins", connection=number, peer=crowd)
+        oldest.task.cancel()
+
+    def admit(self, number: int, user: str) -> None:
+        """Raise SqlError 1040 if the user who has just logged in would be one connection too many."""
+        others = sum(
+            client.connection.session is not None for n, client in self._clients.items() if n != number
+        )
+        reserved = RESERVED_CONNECTIONS if self._is_admin(user) else 0
+        if others >= self._settings.max_connections + reserved:
+            log.warning(f"{self._settings.name}.too_many_connections", user=user, others=others)
+            raise ER_CON_COUNT_ERROR()
+
+
+def listening_socket(what: str, host: str, port: int) -> socket.socket:
+    """Return a socket that listens on an address. ``what`` names the server in the error.
+
+    Raises OptionError if the address cannot be listened on.
+    """
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise OptionError(f"{what} cannot listen on {host}:{port}: {error.strerror or error}") from error
+
+
+def _set_up(writer: asyncio.StreamWriter) -> None:
+    # Keep-alive packets reveal clients that vanished without closing the connection.
+    connection = writer.get_extra_info("socket")
+    with contextlib.suppress(OSError):
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        # TCP_NODELAY sends short answers at once. asyncio sets the option only for sockets that name their protocol.
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

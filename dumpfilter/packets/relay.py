@@ -1,0 +1,438 @@
+"""The origin's places in a slave's relay log, and the transactions that only Gap events tell.
+
+The origin is the server whose binlog the slave's master reads. A relay log has the origin's events with the origin's
+``end_log_pos``. A replica that is served from a relay log shall see the origin's files, positions and GTIDs. Where the
+master dropped transactions, the relay log has a Gap event. It tells the GTIDs and the position after the dropped
+transactions, and nothing else of them.
+
+This module follows the origin's position and ``sequence_number`` through a relay log (:class:`RelayPoint`), and makes
+the stand-ins (:mod:`dumpfilter.packets.empties`) of transactions that Gap events tell. The Gtid event of such a
+stand-in is synthesized:
+
+- ``sequence_number`` is the one that the origin gave. A server numbers the transactions of a file without holes, and
+  Gap events tell how many transactions they stand for.
+- ``last_committed`` is 0, because a transaction without changes waits for no other.
+- The times are those of the newest event before the Gap event, so that the lag of a replica stays meaningful.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventType
+from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.gtid import encode_varlen
+from dumpfilter.binlog.gtid_sources import SourceKey
+from dumpfilter.binlog.writer import make_event
+from dumpfilter.dump.chunk import ChunkPlan, ReadAt
+from dumpfilter.errors import BinlogCorrupt
+from dumpfilter.index.segment import Segment
+from dumpfilter.packets import _empties_kernels as E
+from dumpfilter.packets import _relay_kernels as K
+from dumpfilter.packets.empties import NO_EMPTIES, Empties
+
+Integers = npt.NDArray[np.int64]
+
+_NO_STARTS: Integers = np.empty(0, np.int64)
+
+_READ_SIZE = 4 << 20
+"""The bytes of a relay log that are read at a time."""
+
+# The versions of MySQL from which on a Gtid event has more fields.
+_WITH_SEQUENCE = (5, 7)
+_WITH_COMMIT_TIME = (8, 0, 2)
+_WITH_SERVER_VERSION = (8, 0, 14)
+
+_LARGEST_SHORT_LENGTH = 250
+"""The largest number that a length-encoded integer of one byte can hold."""
+
+_MICROSECONDS = 1_000_000
+
+_SERIALIZATION_VERSION = 1
+"""The version of ``mysql::serialization``, in which a GTID_TAGGED event is written."""
+
+
+class RelayPoint(NamedTuple):
+    """What is known of the origin at an offset of a relay log file."""
+
+    offset: int
+    """The offset in the relay log file, bytes."""
+    sequence: int = 0
+    """The ``sequence_number`` of the transaction before, also of one that a Gap event tells."""
+    end: int = 0
+    """The position in the origin's binlog file, bytes."""
+    time: int = 0
+    """The time of the newest event before, Unix seconds."""
+
+
+class OriginPlaces(NamedTuple):
+    """What is known of the origin at each transaction of a segment of a relay log, int64 of shape (n,).
+
+    A Gap event counts as a transaction.
+    """
+
+    sequence: Integers
+    """The ``sequence_number`` of the transaction before."""
+    before: Integers
+    """The position in the origin's binlog file before the transaction."""
+    end: Integers
+    """The position in the origin's binlog file after the transaction, as far as the segment has it."""
+    time: Integers
+    """The time of the newest event before the transaction, Unix seconds."""
+
+
+def follow(read: ReadAt, point: RelayPoint, offset: int, *, checksum: bool) -> RelayPoint:
+    """Return what is known of the origin at a later offset of the relay log file, at which an event begins.
+
+    ``read`` reads the file. Raises BinlogCorrupt, without a file, when no event begins at the offset.
+    """
+    return _walk(read, point, offset, _NO_STARTS, checksum)[1]
+
+
+def origin_places(segment: Segment, read: ReadAt, point: RelayPoint) -> tuple[OriginPlaces, RelayPoint]:
+    """Return what is known of the origin at each transaction of a segment, and after the segment.
+
+    ``read`` reads the relay log file, and ``point`` is what is known before the segment. Raises BinlogCorrupt, without
+    a file, when the file does not have the segment's events.
+    """
+    starts = segment.offset[segment.txn_event[:-1]]
+    return _walk(read, point, segment.end, starts, segment.format_description.checksum)
+
+
+def _walk(
+    read: ReadAt, point: RelayPoint, stop: int, starts: Integers, checksum: bool
+) -> tuple[OriginPlaces, RelayPoint]:
+    state = K.Point(*(np.array([value], np.int64) for value in point))
+    places = OriginPlaces(*(np.zeros(len(starts), np.int64) for _ in OriginPlaces._fields))
+    size = _READ_SIZE
+    while (at := int(state.offset[0])) < stop:
+        data = np.frombuffer(read(at, min(size, stop - at)), np.uint8)
+        wrong = K.walk(data, stop - at, checksum, state, np.ascontiguousarray(starts), K.Places(*places))
+        if wrong >= 0 or (state.offset[0] == at and size >= stop - at):
+            raise BinlogCorrupt("a relay log does not have whole events here", position=int(max(wrong, at)))
+        # One Gap event may be larger than a read.
+        size = 2 * size if state.offset[0] == at else _READ_SIZE
+    return places, RelayPoint(*(int(value[0]) for value in state))
+
+
+@dataclass(frozen=True, eq=False)
+class DroppedRun:
+    """Consecutive GTIDs of one source that a replica needs, although their transactions were dropped."""
+
+    place: int
+    """The bytes of the chunk's events that come before."""
+    key: SourceKey
+    first: int
+    last: int
+    transaction: int
+    """The number of the segment's transaction, or of the Gap event, which tells the GTIDs."""
+    before: int | None
+    """The number of GTIDs that the Gap event tells before these. None for a transaction that the relay log has."""
+
+    @property
+    def count(self) -> int:
+        return self.last - self.first + 1
+
+    def split(self, count: int) -> tuple[DroppedRun, DroppedRun]:
+        """Return the first ``count`` GTIDs, and the others. Only a run that a Gap event tells has several."""
+        assert self.before is not None
+        middle = self.first + count
+        return (
+            DroppedRun(self.place, self.key, self.first, middle - 1, self.transaction, self.before),
+            DroppedRun(self.place, self.key, middle, self.last, self.transaction, self.before + count),
+        )
+
+
+def dropped_runs(
+    plan: ChunkPlan, segment: Segment, position: int, key_of: Callable[[int], SourceKey]
+) -> list[DroppedRun]:
+    """Return the dropped transactions that a chunk's gaps name, in the order of the stream.
+
+    ``position`` is the place in the relay log file at which the chunk's transactions begin. Raises BinlogCorrupt when
+    the segment does not have the transactions.
+    """
+    gaps = plan.gaps
+    if not len(gaps.runs):
+        return []
+    starts = segment.offset[segment.txn_event[:-1]]
+    first = int(np.searchsorted(starts, position))
+    if first and (first == len(starts) or int(starts[first]) > position):
+        # The chunk begins inside a transaction.
+        first -= 1
+    until = int(np.searchsorted(starts, plan.end))
+    n = len(gaps.runs) + len(segment.dropped.runs) + until - first
+    records = K.Records(*(np.empty(n, np.int64) for _ in K.Records._fields))
+    found = int(
+        K.match(
+            K.GapColumns(
+                np.ascontiguousarray(gaps.offset),
+                np.ascontiguousarray(gaps.runs_until),
+                np.ascontiguousarray(gaps.runs),
+            ),
+            K.Transactions(
+                segment.txn_source,
+                segment.txn_number,
+                segment.dropped.transaction,
+                segment.dropped.until,
+                np.ascontiguousarray(segment.dropped.runs),
+            ),
+            first,
+            until,
+            records,
+        )
+    )
+    if found < 0:
+        raise BinlogCorrupt(
+            "the relay log lacks transactions whose GTIDs a replica needs; check the file, or start the slave afresh",
+            file=segment.file,
+            position=position,
+        )
+    keys: dict[int, SourceKey] = {}
+    out = []
+    for place, source, low, high, transaction, before in zip(
+        *(column[:found].tolist() for column in records), strict=True
+    ):
+        key = keys.get(source)
+        if key is None:
+            key = keys[source] = key_of(source)
+        out.append(DroppedRun(place, key, low, high, transaction, before if before >= 0 else None))
+    return out
+
+
+def last_of_domains(
+    runs: list[DroppedRun], segment: Segment, until: int, key_of: Callable[[int], SourceKey]
+) -> list[DroppedRun]:
+    """Return the last GTID of each domain (MariaDB) of which no later transaction of the chunk is sent.
+
+    ``until`` is the number of the first transaction of the segment after the chunk.
+    """
+    if not runs:
+        return []
+    newest: dict[object, int] = {}
+    for source in np.unique(segment.txn_source[:until]).tolist():
+        if source >= 0:
+            domain = key_of(source)[0]
+            at = int(np.flatnonzero(segment.txn_source[:until] == source)[-1])
+            newest[domain] = max(newest.get(domain, -1), at)
+    out: dict[object, DroppedRun] = {}
+    for run in reversed(runs):
+        domain = run.key[0]
+        if domain in out or run.transaction < newest.get(domain, -1):
+            continue
+        out[domain] = DroppedRun(
+            run.place,
+            run.key,
+            run.last,
+            run.last,
+            run.transaction,
+            None if run.before is None else run.before + run.count - 1,
+        )
+    return list(reversed(out.values()))
+
+
+def pages(runs: list[DroppedRun], most: int) -> Iterator[list[DroppedRun]]:
+    """Yield the runs in lists of at most ``most`` GTIDs. A Gap event of a few bytes may tell millions of GTIDs."""
+    page: list[DroppedRun] = []
+    left = most
+    for run in runs:
+        rest = run
+        while rest.count > left:
+            if left:
+                part, rest = rest.split(left)
+                page.append(part)
+            yield page
+            page, left = [], most
+        page.append(rest)
+        left -= rest.count
+    if page:
+        yield page
+
+
+@dataclass
+class StandIns:
+    """The stand-ins of one chunk's dropped transactions, with the bytes of their Gtid events."""
+
+    empties: Empties = NO_EMPTIES
+    gtids: bytes | memoryview = field(default=b"", repr=False)
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return bytes of the Gtid events, as a binlog file would be read."""
+        return bytes(self.gtids[offset : offset + length])
+
+
+def mysql_stand_ins(
+    runs: list[DroppedRun],
+    places: OriginPlaces,
+    fd: FormatDescription,
+    gtid_of: Callable[[int], bytes],
+) -> StandIns:
+    """Return the stand-ins of dropped transactions for a MySQL replica, which needs each GTID.
+
+    ``gtid_of`` returns the Gtid event of a transaction that the relay log has, by the transaction's number in the
+    segment.
+    """
+    if not runs:
+        return StandIns()
+    n = sum(run.count for run in runs)
+    place, end = np.empty(n, np.int64), np.empty(n, np.int64)
+    size = np.empty(n, np.int64)
+    synthesis = GtidSynthesis(fd)
+    parts: list[bytes | memoryview] = []
+    at = 0
+    totals: dict[int, int] = {}
+    for run in runs:
+        if run.before is not None:
+            totals[run.transaction] = run.before + run.count
+    for run in runs:
+        transaction, until = run.transaction, at + run.count
+        place[at:until] = run.place
+        if run.before is None:
+            parts.append(gtid_of(transaction))
+            size[at], end[at] = len(parts[-1]), places.end[transaction]
+        else:
+            events, lengths = synthesis.gtids(
+                run.key,
+                run.first,
+                run.count,
+                int(places.sequence[transaction]) + run.before + 1,
+                int(places.time[transaction]),
+                int(places.before[transaction]),
+            )
+            parts.append(events)
+            size[at:until] = lengths
+            # Only after the last of its transactions a Gap event tells a position.
+            end[at:until] = places.before[transaction]
+            if run.before + run.count == totals[transaction]:
+                end[until - 1] = places.end[transaction]
+        at = until
+    offset = np.cumsum(size) - size
+    return StandIns(Empties(place, end, gtid_offset=offset, gtid_size=size), b"".join(parts))
+
+
+def mariadb_stand_ins(runs: list[DroppedRun], places: OriginPlaces, fd: FormatDescription) -> StandIns:
+    """Return the stand-ins for a MariaDB replica, which needs the last GTID of each domain (:func:`last_of_domains`).
+
+    A MariaDB replica moves to the position of an event, but never back. The stand-ins of one Gap event therefore end
+    one after another, and the last of them ends at the position that the Gap event tells.
+    """
+    n = len(runs)
+    if not n:
+        return StandIns()
+    stand_in = E.MARIADB_GTID_LENGTH + E.XID_LENGTH + 2 * (CHECKSUM_LENGTH if fd.checksum else 0)
+    end: list[int] = []
+    for number, run in enumerate(runs):
+        later = sum(other.transaction == run.transaction for other in runs[number + 1 :])
+        end.append(int(places.end[run.transaction]) - later * stand_in)
+
+    def column(values: list[int]) -> Integers:
+        return np.array(values, np.int64)
+
+    return StandIns(
+        Empties(
+            column([run.place for run in runs]),
+            column(end),
+            domain=column([int(run.key[0]) for run in runs]),
+            server=column([int(run.key[1]) for run in runs]),
+            number=column([run.last for run in runs]),
+            timestamp=column([int(places.time[run.transaction]) for run in runs]),
+        )
+    )
+
+
+class GtidSynthesis:
+    """Makes Gtid events of transactions without changes, as the server that a format description names would."""
+
+    def __init__(self, fd: FormatDescription) -> None:
+        self._checksum = fd.checksum
+        self._tail = CHECKSUM_LENGTH if fd.checksum else 0
+        self._server_id = fd.header.server_id
+        version = fd.version
+        self._version = version[0] * 10_000 + version[1] * 100 + version[2] if len(version) == 3 else 0
+        self._has_sequence = version >= _WITH_SEQUENCE
+        self._has_commit_time = version >= _WITH_COMMIT_TIME
+        self._has_server_version = version >= _WITH_SERVER_VERSION
+
+    def gtids(
+        self, key: SourceKey, first: int, count: int, sequence: int, time: int, end_log_pos: int
+    ) -> tuple[bytes | memoryview, int | Integers]:
+        """Return Gtid events with the numbers from ``first`` on, and their length or lengths.
+
+        ``sequence`` is the ``sequence_number`` of the first one. All have the same ``time`` and ``end_log_pos``.
+        """
+        uuid, tag = key
+        assert isinstance(uuid, bytes)
+        if tag:
+            events = [
+                self._tagged(uuid, str(tag), first + n, sequence + n, time, end_log_pos) for n in range(count)
+            ]
+            return b"".join(events), np.array([len(event) for event in events], np.int64)
+        template = self._template(uuid, end_log_pos)
+        out = np.empty(count * len(template), np.uint8)
+        K.write_gtids(
+            np.frombuffer(template, np.uint8),
+            self._has_sequence,
+            self._has_commit_time,
+            self._checksum,
+            first,
+            count,
+            sequence,
+            time,
+            out,
+            0,
+        )
+        return out.data, len(template)
+
+    def _event(self, kind: EventType, body: bytes, time: int, end_log_pos: int) -> bytes:
+        return make_event(
+            kind,
+            body,
+            timestamp=time,
+            server_id=self._server_id,
+            end_log_pos=end_log_pos & 0xFFFFFFFF,
+            checksum=self._checksum,
+        )
+
+    def _transaction_length(self, gtid_length: int) -> int:
+        return gtid_length + E.XID_LENGTH + self._tail
+
+    def _template(self, uuid: bytes, end_log_pos: int) -> bytes:
+        body = bytes(1) + uuid + bytes(8)
+        if self._has_sequence:
+            body += b"\x02" + bytes(16)
+        if self._has_commit_time:
+            rest = 1 + (4 if self._has_server_version else 0)
+            length = self._transaction_length(HEADER_LENGTH + len(body) + 7 + rest + self._tail)
+            assert length <= _LARGEST_SHORT_LENGTH
+            body += bytes(7) + bytes([length])
+        if self._has_server_version:
+            body += self._version.to_bytes(4, "little")
+        return self._event(EventType.GTID, body, 0, end_log_pos)
+
+    def _tagged(
+        self, uuid: bytes, tag: str, number: int, sequence: int, time: int, end_log_pos: int
+    ) -> bytes:
+        """Return a GTID_TAGGED event (:func:`~dumpfilter.binlog.gtid_events.decode_gtid_tagged` has the layout)."""
+
+        def body(length: int) -> bytes:
+            numbers = [0, 0, 1, *uuid, 2, number << 1, 3, len(tag)]
+            times = [4, 0, 5, sequence << 1, 6, time * _MICROSECONDS, 8, length, 9, self._version]
+            fields = _varlens(numbers) + tag.encode() + _varlens(times)
+            content = _varlens([0]) + fields
+            size = len(_varlens([_SERIALIZATION_VERSION])) + len(content)
+            # The size counts itself.
+            size += len(_varlens([size + 1]))
+            return _varlens([_SERIALIZATION_VERSION, size]) + content
+
+        length = 0
+        while (found := self._transaction_length(HEADER_LENGTH + len(body(length)) + self._tail)) != length:
+            length = found
+        return self._event(EventType.GTID_TAGGED, body(length), time, end_log_pos)
+
+
+def _varlens(numbers: list[int]) -> bytes:
+    return b"".join(map(encode_varlen, numbers))

@@ -1,0 +1,158 @@
+"""Compiled code that turns the packets of a replication stream into consecutive events, a whole buffer in one pass."""
+
+from __future__ import annotations
+
+import enum
+
+import numpy as np
+from numba import njit
+
+from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, LOG_EVENT_ARTIFICIAL_F, EventType
+from dumpfilter.binlog.native import copy_bytes, load_u8, load_u16, load_u32
+
+PACKET_HEADER = 4
+"""The length of a packet's header, bytes: 3 for the payload's length, 1 for the sequence number."""
+
+LONGEST_PAYLOAD = 0xFFFFFF
+"""The longest payload of one packet, bytes. A longer message goes on in the next packet."""
+
+SEMI_SYNC_MAGIC = 0xEF
+"""The byte with which the two bytes begin that semi-synchronous replication puts before each event."""
+
+SEMI_SYNC_HEADER = 2
+"""The length of the bytes that semi-synchronous replication puts before each event."""
+
+
+class Stop(enum.IntEnum):
+    """The reasons for which :func:`deframe` stops."""
+
+    NEED_MORE = 0
+    """The buffer ends inside a packet."""
+    CONTROL = 1
+    """The next packet holds no ordinary event: an error, an end, or an event that says where the stream is."""
+    LARGE = 2
+    """The next event does not fit into the buffer."""
+    WRONG_SEQUENCE = 3
+    WRONG_LENGTH = 4
+    WRONG_POSITION = 5
+    ACKNOWLEDGE = 6
+    """The last event that was taken asks for an acknowledgement (semi-synchronous replication)."""
+
+
+_NEED_MORE = int(Stop.NEED_MORE)
+_CONTROL = int(Stop.CONTROL)
+_LARGE = int(Stop.LARGE)
+_WRONG_SEQUENCE = int(Stop.WRONG_SEQUENCE)
+_WRONG_LENGTH = int(Stop.WRONG_LENGTH)
+_WRONG_POSITION = int(Stop.WRONG_POSITION)
+_ACKNOWLEDGE = int(Stop.ACKNOWLEDGE)
+_STOP = int(EventType.STOP)
+_ROTATE = int(EventType.ROTATE)
+_FORMAT_DESCRIPTION = int(EventType.FORMAT_DESCRIPTION)
+_HEARTBEAT = int(EventType.HEARTBEAT)
+_HEARTBEAT_V2 = int(EventType.HEARTBEAT_V2)
+_START_ENCRYPTION = int(EventType.START_ENCRYPTION)
+_ARTIFICIAL = int(LOG_EVENT_ARTIFICIAL_F)
+_MASK = np.int64(0xFFFFFFFF)
+
+
+@njit(cache=True, nogil=True)
+def deframe(buffer, begin, end, out, sequence, position, least, semi_sync):
+    """Copy the events of the packets in ``buffer[begin:end]`` to ``out``, back to back.
+
+    ``sequence`` is the sequence number that is due, ``position`` the place of the next event in its binlog file, and
+    ``least`` the least length of an event. ``out`` is as large as ``buffer``. The first packet that is not an ordinary
+    event stops the pass.
+
+    Return the reason, the number of bytes read, the number of bytes written, and the next sequence number.
+    """
+    base = np.uintp(buffer.ctypes.data)
+    target = np.uintp(out.ctypes.data)
+    at = np.int64(begin)
+    size = np.int64(buffer.size)
+    written = np.int64(0)
+    while end - at >= PACKET_HEADER:
+        head = load_u32(base + np.uintp(at))
+        length = np.int64(head & np.uint32(0xFFFFFF))
+        if length == 0:
+            return _WRONG_LENGTH, at - begin, written, sequence
+        if end - at < PACKET_HEADER + 1:
+            break
+        if load_u8(base + np.uintp(at + PACKET_HEADER)) != 0:
+            return _CONTROL, at - begin, written, sequence
+        if np.int64(head >> np.uint32(24)) != sequence:
+            return _WRONG_SEQUENCE, at - begin, written, sequence
+        if length < 1 + HEADER_LENGTH:
+            return _WRONG_LENGTH, at - begin, written, sequence
+        here = min(length, 1 + SEMI_SYNC_HEADER + HEADER_LENGTH)
+        if end - at < PACKET_HEADER + here:
+            break
+        event = base + np.uintp(at + PACKET_HEADER + 1)
+        event_size = np.int64(load_u32(event + np.uintp(9)))
+        extra = np.int64(1)
+        asks = False
+        # An event whose first byte is the magic one by chance has the packet's length. A prefixed event has not.
+        if (
+            semi_sync
+            and load_u8(event) == SEMI_SYNC_MAGIC
+            and load_u8(event + np.uintp(1)) <= 1
+            and event_size != length - extra
+        ):
+            if length < 1 + SEMI_SYNC_HEADER + HEADER_LENGTH:
+                return _WRONG_LENGTH, at - begin, written, sequence
+            asks = load_u8(event + np.uintp(1)) != 0
+            event += np.uintp(SEMI_SYNC_HEADER)
+            event_size = np.int64(load_u32(event + np.uintp(9)))
+            extra += SEMI_SYNC_HEADER
+        kind = load_u8(event + np.uintp(4))
+        end_log_pos = np.int64(load_u32(event + np.uintp(13)))
+        if (
+            kind in (_ROTATE, _FORMAT_DESCRIPTION, _HEARTBEAT, _HEARTBEAT_V2, _STOP)
+            or (kind == _START_ENCRYPTION and end_log_pos == 0)
+            or load_u16(event + np.uintp(17)) & _ARTIFICIAL
+        ):
+            return _CONTROL, at - begin, written, sequence
+        if event_size < least or (
+            event_size != length - extra if length < LONGEST_PAYLOAD else event_size < length - extra
+        ):
+            return _WRONG_LENGTH, at - begin, written, sequence
+        if end_log_pos != 0 and end_log_pos != (position + event_size) & _MASK:
+            return _WRONG_POSITION, at - begin, written, sequence
+        if length == LONGEST_PAYLOAD or PACKET_HEADER + length > size:
+            return _LARGE, at - begin, written, sequence
+        if end - at < PACKET_HEADER + length:
+            break
+        copy_bytes(target + np.uintp(written), event, np.uintp(event_size))
+        written += event_size
+        position += event_size
+        at += PACKET_HEADER + length
+        sequence = (sequence + 1) & 0xFF
+        if asks:
+            return _ACKNOWLEDGE, at - begin, written, sequence
+    return _NEED_MORE, at - begin, written, sequence
+
+
+@njit(cache=True, nogil=True)
+def walk(data, size, position, least):
+    """Walk over the whole events at the begin of ``data[:size]``, which stands at ``position`` in its file.
+
+    Return the offset of the last whole event, the end of the whole events, and whether an event with an impossible
+    length or place follows them.
+    """
+    base = np.uintp(data.ctypes.data)
+    at = np.int64(0)
+    last = np.int64(-1)
+    while at + HEADER_LENGTH <= size:
+        length = np.int64(load_u32(base + np.uintp(at + 9)))
+        end_log_pos = np.int64(load_u32(base + np.uintp(at + 13)))
+        if length < least or (end_log_pos != 0 and end_log_pos != (position + at + length) & _MASK):
+            return last, at, True
+        if at + length > size:
+            break
+        last = at
+        at += length
+    return last, at, False
+
+
+LEAST_WITHOUT_CHECKSUM = HEADER_LENGTH
+LEAST_WITH_CHECKSUM = HEADER_LENGTH + CHECKSUM_LENGTH

@@ -1,0 +1,266 @@
+"""One binlog file of a store that is being received: its events, its end after a crash, and its flag "in use"."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from dumpfilter.binlog.context_events import decode_rotate
+from dumpfilter.binlog.crc32 import all_sound
+from dumpfilter.binlog.events import (
+    CHECKSUM_LENGTH,
+    HEADER_LENGTH,
+    LOG_EVENT_BINLOG_IN_USE_F,
+    MAGIC,
+    EventHeader,
+    EventType,
+)
+from dumpfilter.binlog.file_reads import open_regular, read_into, read_up_to
+from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.reader import read_format_description
+from dumpfilter.binlog.writer import writing
+from dumpfilter.errors import DumpfilterError, SourceReplaced
+from dumpfilter.receiver._deframe_kernels import LEAST_WITH_CHECKSUM, LEAST_WITHOUT_CHECKSUM, walk
+
+_BLOCK = 4 << 20
+_FLAGS_AT = len(MAGIC) + 17
+"""The offset of the flags of the format description event in a binlog file."""
+
+
+@dataclass(frozen=True)
+class FileEnd:
+    """The end of a stored binlog file: its last whole event."""
+
+    last: int
+    """The offset of the last whole event, bytes."""
+    end: int
+    """The end of the last whole event, bytes. What follows in the file was cut by a crash."""
+    is_closed: bool
+    """Whether the last event is a Rotate or a Stop event, with which a server closes a file."""
+    next_name: str
+    """The next file that a Rotate event names; empty without one."""
+
+
+def find_end(path: Path, description: FormatDescription) -> FileEnd:
+    """Find the last whole event of a stored file. An event counts when its length, place and checksum are right."""
+    with open_regular(path) as source:
+        handle, name = source.fileno(), path.name
+        size = os.fstat(handle).st_size
+        least = LEAST_WITH_CHECKSUM if description.checksum else LEAST_WITHOUT_CHECKSUM
+        last, at = len(MAGIC), len(MAGIC) + len(description.raw)
+        data = np.empty(min(_BLOCK, max(size, 1)), np.uint8)
+        while at < size:
+            got = read_into(handle, data.data, at, file=name)
+            offset, end, is_wrong = walk(data, got, at, least)
+            if offset < 0:
+                end = 0 if is_wrong else _large_event(handle, name, at, size, description.checksum)
+                if not end:
+                    break
+                last, at = at, at + end
+                continue
+            if description.checksum and not all_sound(data.ctypes.data, 0, end):
+                last, at = _sound_end(data.data[:end], at, last)
+                break
+            last, at = at + offset, at + end
+            if is_wrong:
+                break
+        raw = read_up_to(handle, last, min(at - last, 4096), file=name)
+    header = EventHeader.unpack(raw)
+    is_closed = header.type in (EventType.ROTATE, EventType.STOP)
+    following = ""
+    if header.type == EventType.ROTATE:
+        following = decode_rotate(description.body(raw)).name
+    return FileEnd(last, at, is_closed, following)
+
+
+def _large_event(handle: int, name: str, at: int, size: int, checksum: bool) -> int:
+    """Return the length of a whole event at ``at`` that is larger than a block, or 0 for a torn or wrong event."""
+    head = read_up_to(handle, at, HEADER_LENGTH, file=name)
+    if len(head) < HEADER_LENGTH:
+        return 0
+    length = EventHeader.unpack(head).size
+    if at + length > size:
+        return 0
+    if not checksum:
+        return length
+    crc, done = 0, at
+    end = at + length - CHECKSUM_LENGTH
+    while done < end:
+        piece = read_up_to(handle, done, min(_BLOCK, end - done), file=name)
+        if not piece:
+            return 0
+        crc = zlib.crc32(piece, crc)
+        done += len(piece)
+    stored = read_up_to(handle, end, CHECKSUM_LENGTH, file=name)
+    return length if int.from_bytes(stored, "little") == crc else 0
+
+
+def _sound_end(data: memoryview, at: int, last: int) -> tuple[int, int]:
+    """Return the offset of the last event with a right checksum, and its end. ``data`` begins at ``at``."""
+    done = 0
+    while done < len(data):
+        size = EventHeader.unpack(data, done).size
+        body = done + size - CHECKSUM_LENGTH
+        if zlib.crc32(data[done:body]) != int.from_bytes(data[body : done + size], "little"):
+            break
+        last = at + done
+        done += size
+    return last, at + done
+
+
+class OpenFile:
+    """The binlog file that a receiver is writing.
+
+    The stream may begin before the end of the file. The events that the file has already are compared, not written.
+    """
+
+    def __init__(
+        self, path: Path, handle: int, description: FormatDescription, position: int, end: int
+    ) -> None:
+        self.path = path
+        self.name = path.name
+        self.description = description
+        self.position = position
+        """The place of the next event of the stream in this file, bytes."""
+        self.end = end
+        """The size of the file, bytes."""
+        self.is_closed = False
+        """Whether the last event of the stream is a Rotate or a Stop event."""
+        self.next_name = ""
+        """The next file that a Rotate event named; empty without one."""
+        self.is_synced = False
+        """Whether all that was written is on the disk."""
+        self._handle = handle
+
+    @classmethod
+    def create(cls, path: Path, head: bytes, description: FormatDescription) -> OpenFile:
+        """Create a file with a format description event, marked as in use. A rest of a crash under the name goes."""
+        marked = bytearray(MAGIC + head)
+        marked[_FLAGS_AT] |= LOG_EVENT_BINLOG_IN_USE_F
+        with writing(path):
+            path.unlink(missing_ok=True)
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o640)
+            try:
+                _write(handle, memoryview(marked))
+            except BaseException:
+                os.close(handle)
+                raise
+        return cls(path, handle, description, len(marked), len(marked))
+
+    @classmethod
+    def resume(cls, path: Path) -> tuple[OpenFile, int]:
+        """Open a stored file, cut a torn end, and return the file and the number of bytes that were cut.
+
+        The stream is to begin at the last whole event, which proves that the source still has the same file.
+        """
+        with open_regular(path) as source:
+            description = read_format_description(source, file=path.name)
+        found = find_end(path, description)
+        with writing(path):
+            handle = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            try:
+                cut = os.fstat(handle).st_size - found.end
+                if cut:
+                    os.ftruncate(handle, found.end)
+                os.lseek(handle, 0, os.SEEK_END)
+            except BaseException:
+                os.close(handle)
+                raise
+        made = cls(path, handle, description, found.last, found.end)
+        made.is_closed, made.next_name = found.is_closed, found.next_name
+        if found.is_closed:
+            made.clear_in_use()
+        return made, cut
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether the file has events that the stream has not sent again yet."""
+        return self.position < self.end
+
+    def check_head(self, sent: FormatDescription) -> None:
+        """Check that the source's file begins as this file does. Raises SourceReplaced.
+
+        A source that begins inside a file sends the format description event without the time of its creation.
+        """
+        ours, theirs = self.description.header, sent.header
+        if (
+            (ours.timestamp, ours.server_id) != (theirs.timestamp, theirs.server_id)
+            or sent.post_header_lengths != self.description.post_header_lengths
+            or sent.server_version != self.description.server_version
+            or sent.checksum != self.description.checksum
+        ):
+            raise self.replaced("begins differently")
+
+    def replaced(self, how: str) -> SourceReplaced:
+        """Return the error for a source whose file of this name is another one."""
+        return SourceReplaced(
+            f"{self.name}: at {self.position}: the source's file {how}: it is another server, or its binlogs began "
+            f"anew (RESET MASTER), or it lost events in a crash; fetch into another directory than {self.path.parent}"
+        )
+
+    def append(self, data: memoryview) -> None:
+        """Take whole events from the stream: write them, or compare them with what the file has. Raises OutputError."""
+        if self.is_ahead:
+            known = min(len(data), self.end - self.position)
+            with writing(self.path):
+                stored = os.pread(self._handle, known, self.position)
+            if stored != data[:known]:
+                raise self.replaced("has other events")
+            self.position += known
+            data = data[known:]
+        if not data:
+            return
+        self.is_synced = False
+        with writing(self.path):
+            try:
+                _write(self._handle, data)
+            except OSError:
+                self._cut()
+                raise
+        self.position += len(data)
+        self.end = self.position
+
+    def append_large(self, pieces: Iterable[memoryview]) -> None:
+        """Take one event in pieces. When the pieces end in an error, the file ends before the event again."""
+        before = self.position, self.end
+        try:
+            for piece in pieces:
+                self.append(piece)
+        except (DumpfilterError, OSError):
+            self.position, self.end = before
+            self._cut()
+            raise
+
+    def _cut(self) -> None:
+        with writing(self.path):
+            os.ftruncate(self._handle, self.end)
+            os.lseek(self._handle, 0, os.SEEK_END)
+
+    def clear_in_use(self) -> None:
+        """Clear the flag "in use", as a server does when it closes a file."""
+        with writing(self.path):
+            flags = os.pread(self._handle, 1, _FLAGS_AT)[0]
+            if flags & LOG_EVENT_BINLOG_IN_USE_F:
+                os.pwrite(self._handle, bytes([flags & ~LOG_EVENT_BINLOG_IN_USE_F]), _FLAGS_AT)
+                self.is_synced = False
+
+    def sync(self) -> None:
+        """Wait until all that was written is on the disk."""
+        if not self.is_synced:
+            with writing(self.path):
+                os.fdatasync(self._handle)
+            self.is_synced = True
+
+    def close(self) -> None:
+        """Close the file without a change of its content."""
+        os.close(self._handle)
+
+
+def _write(handle: int, data: memoryview) -> None:
+    while data:
+        data = data[os.write(handle, data) :]

@@ -1,0 +1,298 @@
+"""The deframer: it reads the packets of a replication stream from a socket, and makes consecutive events of them.
+
+A server sends one event a packet, with 5 bytes before each. The compiled pass takes a whole buffer at once. Memory is
+bounded by two buffers, whatever a server sends: an event that is larger than a buffer comes in pieces.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from dumpfilter.binlog.crc32 import all_sound
+from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventHeader, event_name
+from dumpfilter.binlog.reader import MAX_EVENT
+from dumpfilter.errors import ConnectionLost, SourceStreamDamaged
+from dumpfilter.receiver._deframe_kernels import (
+    LEAST_WITH_CHECKSUM,
+    LEAST_WITHOUT_CHECKSUM,
+    LONGEST_PAYLOAD,
+    PACKET_HEADER,
+    SEMI_SYNC_HEADER,
+    SEMI_SYNC_MAGIC,
+    Stop,
+    deframe,
+)
+
+BUFFER_SIZE = 4 << 20
+"""The size of the buffer for packets, and of the buffer for their events, bytes."""
+
+_EVENT_AHEAD = 0
+"""The first byte of a packet that holds an event."""
+
+
+class Socket(Protocol):
+    """The part of a socket that the deframer needs."""
+
+    def recv_into(self, buffer: memoryview, /) -> int:
+        """Read what is there into ``buffer``, and return its length; 0 at the end of the connection."""
+
+
+@dataclass(frozen=True)
+class Events:
+    """Consecutive whole events of the open binlog file."""
+
+    data: memoryview
+    """The bytes of the events. They are valid until the next call of the deframer."""
+    wants_reply: bool = False
+    """Whether the source waits for an acknowledgement of the last event (semi-synchronous replication)."""
+
+
+@dataclass(frozen=True)
+class Control:
+    """A packet that holds no ordinary event: an error, an end, or an event that says where the stream is."""
+
+    payload: bytes
+    """The packet without its header, and without the two bytes of semi-synchronous replication."""
+    wants_reply: bool = False
+
+
+@dataclass(frozen=True)
+class LargeEvent:
+    """An event that is larger than the buffer. The deframer reads it while its pieces are taken."""
+
+    size: int
+    """The length of the event, bytes."""
+    pieces: Iterator[memoryview]
+    """The bytes of the event, in pieces that are valid until the next piece is taken.
+
+    The last bytes come only when the checksum of the event is right. The iterator raises SourceStreamDamaged otherwise.
+    """
+    wants_reply: bool = False
+
+
+class Deframer:
+    """A reader of the packets of one replication stream.
+
+    Parameters:
+        socket: the connection, after the command that begins the dump.
+        where: returns the file and the position of the next event, for errors.
+        semi_sync: whether the source was told that this replica acknowledges transactions.
+        buffer_size: the size of each of the two buffers, bytes.
+    """
+
+    def __init__(
+        self,
+        socket: Socket,
+        where: Callable[[], tuple[str, int]],
+        *,
+        semi_sync: bool = False,
+        buffer_size: int = BUFFER_SIZE,
+    ) -> None:
+        self._socket = socket
+        self._where = where
+        self._semi_sync = semi_sync
+        self._buffer: npt.NDArray[np.uint8] = np.empty(buffer_size, np.uint8)
+        self._view = self._buffer.data
+        self._out: npt.NDArray[np.uint8] = np.empty(buffer_size, np.uint8)
+        self._begin = self._end = 0
+        self._sequence = 1
+        self._may_restart = False
+        """Whether the next sequence number may be 1, because the source waits for a reply before the next packet."""
+        self.checksum = False
+        """Whether the events of the open file end in a checksum."""
+
+    def fill(self) -> None:
+        """Wait for bytes from the source. Raises ConnectionLost at the end of the connection, and OSError."""
+        if self._begin:
+            rest = self._end - self._begin
+            self._buffer[:rest] = self._buffer[self._begin : self._end]
+            self._begin, self._end = 0, rest
+        got = self._socket.recv_into(self._view[self._end :])
+        if not got:
+            raise ConnectionLost("the source closed the connection")
+        self._end += got
+
+    def next(self) -> Events | Control | LargeEvent | None:
+        """Return what comes next in the buffer, or None while it holds no whole packet: call :meth:`fill` then.
+
+        Raises SourceStreamDamaged for a packet that no server sends.
+        """
+        self._restart_sequence()
+        least = LEAST_WITH_CHECKSUM if self.checksum else LEAST_WITHOUT_CHECKSUM
+        reason, read, written, self._sequence = deframe(
+            self._buffer,
+            self._begin,
+            self._end,
+            self._out,
+            self._sequence,
+            self._where()[1],
+            least,
+            self._semi_sync,
+        )
+        at = self._begin + read
+        if written:
+            if self.checksum and not all_sound(self._out.ctypes.data, 0, written):
+                raise self._wrong_checksum(written)
+            # The next call meets the cause of the stop again. These events are stored before.
+            self._begin = at
+            wants_reply = reason == Stop.ACKNOWLEDGE
+            self._may_restart = wants_reply
+            return Events(self._out.data[:written], wants_reply)
+        if reason == Stop.NEED_MORE:
+            return None
+        if reason == Stop.CONTROL:
+            return self._control()
+        if reason == Stop.LARGE:
+            return self._large()
+        raise self._refused(Stop(reason))
+
+    def _restart_sequence(self) -> None:
+        if self._may_restart and self._end - self._begin >= PACKET_HEADER:
+            self._may_restart = False
+            if self._buffer[self._begin + 3] == 1:
+                self._sequence = 1
+
+    def _control(self) -> Control | None:
+        length, sequence = self._packet()
+        if PACKET_HEADER + length > self._buffer.size:
+            raise self._damaged(f"a packet of {length} bytes that holds no ordinary event")
+        if self._end - self._begin < PACKET_HEADER + length:
+            return None
+        first = self._begin + PACKET_HEADER
+        payload = self._view[first : first + length].tobytes()
+        if payload[0] == _EVENT_AHEAD and sequence != self._sequence:
+            raise self._refused(Stop.WRONG_SEQUENCE)
+        self._begin = first + length
+        self._sequence = (sequence + 1) & 0xFF
+        wants_reply = False
+        if self._semi_sync and payload[0] == _EVENT_AHEAD and (prefix := _prefix(payload, length)):
+            wants_reply = bool(payload[2])
+            payload = payload[:1] + payload[1 + prefix :]
+        self._may_restart = wants_reply
+        return Control(payload, wants_reply)
+
+    def _large(self) -> LargeEvent:
+        length, _ = self._packet()
+        first = self._begin + PACKET_HEADER
+        head = self._view[first : first + 1 + SEMI_SYNC_HEADER + HEADER_LENGTH].tobytes()
+        prefix = _prefix(head, length) if self._semi_sync else 0
+        size = EventHeader.unpack(head, 1 + prefix).size
+        if size > MAX_EVENT:
+            raise self._damaged(f"an event's length is {size}, more than any event has")
+        wants_reply = bool(prefix and head[2])
+        return LargeEvent(
+            size, self._verified(size, self._pieces(1 + prefix, size, wants_reply)), wants_reply
+        )
+
+    def _pieces(self, skip: int, size: int, wants_reply: bool) -> Iterator[memoryview]:
+        """Yield the bytes of one event that comes in one or more packets, the first of which begins the buffer."""
+        left = size
+        while True:
+            while self._end - self._begin < PACKET_HEADER:
+                self.fill()
+            length, sequence = self._packet()
+            if sequence != self._sequence:
+                raise self._refused(Stop.WRONG_SEQUENCE)
+            if length - skip > left:
+                raise self._damaged(f"packets with more than the {size} bytes of their event")
+            if length < LONGEST_PAYLOAD and length - skip < left:
+                raise self._damaged(f"packets that end {left - length + skip} bytes before their event")
+            self._sequence = (sequence + 1) & 0xFF
+            self._begin += PACKET_HEADER + skip
+            rest = length - skip
+            left -= rest
+            while rest:
+                if self._begin == self._end:
+                    self.fill()
+                piece = self._view[self._begin : min(self._end, self._begin + rest)]
+                self._begin += len(piece)
+                rest -= len(piece)
+                yield piece
+            if length < LONGEST_PAYLOAD:
+                self._may_restart = wants_reply
+                return
+            skip = 0
+
+    def _verified(self, size: int, pieces: Iterator[memoryview]) -> Iterator[memoryview]:
+        """Yield the pieces of an event, and its checksum only if the checksum is right."""
+        if not self.checksum:
+            yield from pieces
+            return
+        body = size - CHECKSUM_LENGTH
+        crc, done, stored, kind = 0, 0, b"", 0
+        for piece in pieces:
+            if not done:
+                kind = piece[4]
+            part = piece[: max(body - done, 0)]
+            stored += piece[len(part) :]
+            crc = zlib.crc32(part, crc)
+            done += len(piece)
+            if part:
+                yield part
+        if int.from_bytes(stored, "little") != crc:
+            raise self._damaged(f"a {event_name(kind)} event of {size} bytes with a wrong checksum")
+        yield memoryview(stored)
+
+    def _wrong_checksum(self, written: int) -> SourceStreamDamaged:
+        """Return the error about the first event with a wrong checksum among the events of the last pass."""
+        file, position = self._where()
+        at = 0
+        while at < written:
+            header = EventHeader.unpack(self._out.data, at)
+            event = self._out.data[at : at + header.size]
+            body = header.size - CHECKSUM_LENGTH
+            if zlib.crc32(event[:body]) != int.from_bytes(event[body:], "little"):
+                break
+            at += header.size
+        return SourceStreamDamaged(
+            f"{file}: at {position + at}: the source sent a {event_name(header.type)} event of {header.size} bytes "
+            "with a wrong checksum"
+        )
+
+    def _packet(self) -> tuple[int, int]:
+        """Return the payload's length and the sequence number of the packet at the begin of the buffer."""
+        head = self._view[self._begin : self._begin + PACKET_HEADER]
+        return int.from_bytes(head[:3], "little"), head[3]
+
+    def _refused(self, reason: Stop) -> SourceStreamDamaged:
+        length, sequence = self._packet()
+        if reason == Stop.WRONG_SEQUENCE:
+            return self._damaged(f"packet number {sequence} came where number {self._sequence} was due")
+        first = self._begin + PACKET_HEADER
+        head = self._view[first : min(self._end, first + 1 + SEMI_SYNC_HEADER + HEADER_LENGTH)].tobytes()
+        prefix = _prefix(head, length) if self._semi_sync else 0
+        if len(head) < 1 + prefix + HEADER_LENGTH:
+            return self._damaged(f"a packet of {length} bytes, too short for an event")
+        header = EventHeader.unpack(head, 1 + prefix)
+        event = f"a {event_name(header.type)} event"
+        if reason == Stop.WRONG_POSITION:
+            return self._damaged(
+                f"{event} of {header.size} bytes says that it ends at {header.end_log_pos}; events are missing, or "
+                "come again"
+            )
+        return self._damaged(
+            f"{event} whose length is {header.size}, in a packet with {length - 1 - prefix} bytes for it"
+        )
+
+    def _damaged(self, what: str) -> SourceStreamDamaged:
+        file, position = self._where()
+        place = f"{file}: at {position}: " if file else ""
+        return SourceStreamDamaged(f"{place}the source sent {what}")
+
+
+def _prefix(head: bytes, length: int) -> int:
+    """Return the length of the bytes that semi-synchronous replication put before an event: 2, or 0 without them.
+
+    ``head`` is the begin of a packet's payload, and ``length`` the length of the payload.
+    """
+    if len(head) < 1 + SEMI_SYNC_HEADER or head[1] != SEMI_SYNC_MAGIC or head[2] > 1:
+        return 0
+    if len(head) >= 1 + HEADER_LENGTH and EventHeader.unpack(head, 1).size == length - 1:
+        return 0
+    return SEMI_SYNC_HEADER

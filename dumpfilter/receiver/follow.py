@@ -1,0 +1,187 @@
+"""The follower: it keeps a store up to date with its source, over as many connections as it takes."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from dumpfilter.errors import ConnectionLost, DumpfilterError, OptionError, SourceStreamDamaged, TlsError
+from dumpfilter.printable import printable
+from dumpfilter.receiver.credentials import find_credentials
+from dumpfilter.receiver.login import SourceConnection
+from dumpfilter.receiver.reception import Progress, Reception
+from dumpfilter.receiver.store import BinlogDirectory, is_binlog_name
+from dumpfilter.receiver.stream import SourceFacts, ask_facts
+from dumpfilter.receiver.url import SourceUrl
+
+log = structlog.get_logger("dumpfilter.receiver")
+
+OLDEST = "oldest"
+NEWEST = "newest"
+
+_FIRST_WAIT = 0.1
+"""The longest wait after the first failed attempt, seconds. Each further failed attempt doubles the longest wait."""
+
+_LONGEST_WAIT = 60.0
+_MOST_DAMAGED = 3
+"""The damaged streams in a row, without an event between them, after which a receiver gives up."""
+
+
+@dataclass(frozen=True)
+class FollowOptions:
+    """The options of a follower."""
+
+    stop_never: bool = False
+    """Whether the follower waits for new events at the end of the newest file."""
+    retries: int = 10
+    """The failed attempts in a row after which the follower gives up; 0: never."""
+    wait_for_first: bool = False
+    """Whether a source that cannot be reached at the start is tried again, as later."""
+    longest_wait: float = _LONGEST_WAIT
+
+
+class Follower:
+    """The receiver of one source into one store. :meth:`run` works in the caller's thread until the work is done.
+
+    Parameters:
+        url: the source's address.
+        store: the open directory for its files.
+        options: when to end.
+        on_progress: called after each write, in the thread of :meth:`run`.
+        on_connect: called after each login, with what the source said of itself.
+    """
+
+    def __init__(
+        self,
+        url: SourceUrl,
+        store: BinlogDirectory,
+        options: FollowOptions | None = None,
+        *,
+        on_progress: Callable[[], None] = lambda: None,
+        on_connect: Callable[[SourceFacts], None] = lambda facts: None,
+    ) -> None:
+        self.url = url
+        self.store = store
+        self.progress = Progress()
+        self.is_connected = False
+        """Whether the source is sending its binlog now."""
+        self.connections = 0
+        """The number of connections that got as far as the dump."""
+        self.failures = 0
+        """The number of attempts and connections that ended in an error."""
+        self.last_error = ""
+        self.last_error_at = 0.0
+        self._options = options or FollowOptions()
+        self._on_progress = on_progress
+        self._on_connect = on_connect
+        self._stopped = threading.Event()
+        self._connection: SourceConnection | None = None
+        self._random = random.Random()
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether :meth:`stop` was called."""
+        return self._stopped.is_set()
+
+    def stop(self) -> None:
+        """End :meth:`run` soon. Any thread and any signal handler may call this method."""
+        self._stopped.set()
+        connection = self._connection
+        if connection is not None:
+            connection.interrupt()
+
+    def run(self) -> None:
+        """Receive until the end of the source's binlog, or until :meth:`stop`.
+
+        A lost connection is made again. Raises DumpfilterError for an error that does not pass by itself.
+        """
+        failed = damaged = 0
+        while not self._stopped.is_set():
+            before = self.progress.bytes
+            try:
+                self._receive()
+                return
+            except DumpfilterError as error:
+                if self._stopped.is_set():
+                    return
+                self._note(error)
+                if self.progress.bytes > before:
+                    failed = damaged = 0
+                failed += 1
+                damaged += isinstance(error, SourceStreamDamaged)
+                if not self._may_pass(error, failed, damaged):
+                    raise
+                wait = min(self._options.longest_wait, _FIRST_WAIT * 2.0 ** min(failed - 1, 30))
+                wait *= self._random.uniform(0.5, 1.0)
+                log.warning(
+                    "source lost",
+                    source=str(self.url),
+                    error=printable(str(error), 500),
+                    retry_in_seconds=round(wait, 1),
+                )
+                self._stopped.wait(wait)
+
+    def _may_pass(self, error: DumpfilterError, failed: int, damaged: int) -> bool:
+        if self._options.retries and failed >= self._options.retries:
+            return False
+        if isinstance(error, SourceStreamDamaged):
+            return self.connections > 0 and damaged < _MOST_DAMAGED
+        if isinstance(error, TlsError):
+            return self.connections > 0
+        return isinstance(error, ConnectionLost) and (self.connections > 0 or self._options.wait_for_first)
+
+    def _note(self, error: DumpfilterError) -> None:
+        self.failures += 1
+        self.last_error, self.last_error_at = str(error), time.time()
+
+    def _receive(self) -> None:
+        """Receive over one connection."""
+        # The files are read at each connection, so that a changed password is used without a restart.
+        connection = SourceConnection(self.url, find_credentials(self.url))
+        self._connection = connection
+        try:
+            if self._stopped.is_set():
+                return
+            facts = ask_facts(connection)
+            self.store.recognize(facts.family, facts.server_uuid, str(self.url))
+            self.progress.files = facts.logs or []
+            first, last = self._range(facts)
+            self._on_connect(facts)
+            self.is_connected = True
+            self.connections += 1
+            reception = Reception(connection, facts, self.store, self.progress, self._on_progress)
+            reception.run(first, last, blocking=self._options.stop_never)
+        finally:
+            self.is_connected = False
+            self._connection = None
+            connection.close()
+            self.store.close_file()
+
+    def _range(self, facts: SourceFacts) -> tuple[str, str]:
+        """Return the file at which an empty store begins (empty for the oldest), and the last file (empty for all)."""
+        first = "" if self.url.first == OLDEST else self.url.first
+        last = self.url.last
+        if first == NEWEST:
+            if not facts.logs:
+                raise OptionError(
+                    f"{self.url}: from=newest needs a user who may list the source's binlogs: GRANT REPLICATION CLIENT "
+                    "(MySQL) or BINLOG MONITOR (MariaDB)"
+                )
+            first = facts.logs[-1][0]
+        for option, name in (("from", first), ("to", last)):
+            if name and not is_binlog_name(name):
+                raise OptionError(
+                    f"{self.url}: {option}={name}: no name of a binlog file, such as binlog.000012"
+                )
+        names = self.store.names
+        if self.url.first not in ("", OLDEST, NEWEST) and names and first not in names:
+            raise OptionError(
+                f"{self.url}: from={first}: {self.store.directory} has {names[0]} to {names[-1]} already, and goes on "
+                "there; name another directory"
+            )
+        return first, last

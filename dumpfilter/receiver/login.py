@@ -1,0 +1,244 @@
+"""The login at a source with PyMySQL, and the raw socket for the dump after it."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+from collections.abc import Sequence
+from typing import Any
+
+import pymysql
+from pymysql.connections import Connection
+from pymysql.constants import COMMAND
+
+from dumpfilter.errors import ConnectionLost, DumpfilterError, SourceRefused, SourceStreamDamaged, TlsError
+from dumpfilter.printable import printable
+from dumpfilter.receiver.credentials import Credentials
+from dumpfilter.receiver.tls import TlsMode, context_of
+from dumpfilter.receiver.url import SourceUrl
+from dumpfilter.security.tls import ssl_reason
+
+CONNECT_SECONDS = 10.0
+"""The longest wait for a connection, and for each answer before the dump, seconds."""
+
+_MOST_ANSWERED = 64 << 20
+"""The most bytes that are read before the dump. The list of 100,000 binlog files has 4 MiB."""
+
+_LONGEST_TEXT = 500
+"""The length at which a text of the source is cut in errors, characters."""
+
+_CLIENT_ERRORS = range(2000, 3000)
+"""The numbers of the errors that the client library itself reports, and that no server sends."""
+
+MOMENTARY_ERRORS = frozenset(
+    {
+        1040,  # too many connections
+        1053,  # server shutdown in progress
+        1077,  # normal shutdown
+        1158,  # error or timeout of the connection, to 1161
+        1159,
+        1160,
+        1161,
+        1203,  # too many connections of this user
+        1226,  # a limit of this user is reached
+        1317,  # the query was interrupted
+        1927,  # the connection was killed
+        3024,  # the query took too long
+    }
+)
+"""The numbers of the servers' errors that pass by themselves."""
+
+_ACCESS_ERRORS = frozenset({1044, 1045, 1142, 1227, 1698, 3118, 4031, 4151})
+_NO_SUCH_PRIVILEGE = 1227
+
+
+class _RefusedPlugin:
+    """The handler of authentication plugins that would give the password itself to the source."""
+
+    def __init__(self, connection: Any) -> None:
+        del connection
+
+    def authenticate(self, packet: Any) -> Any:
+        """Refuse the plugin."""
+        del packet
+        raise TlsError(
+            "the source asks for the password in the clear (mysql_clear_password or dialog), which dumpfilter never "
+            "sends; give the account another plugin, such as caching_sha2_password"
+        )
+
+
+class _Client(Connection):  # type: ignore[misc]  # PyMySQL has no types
+    """PyMySQL's connection, with a bound on the bytes that a source can make it read."""
+
+    left = _MOST_ANSWERED
+
+    def _read_bytes(self, num_bytes: int) -> bytes:
+        self.left -= num_bytes
+        if self.left < 0:
+            raise SourceStreamDamaged(f"the source answers a question with more than {_MOST_ANSWERED} bytes")
+        data: bytes = super()._read_bytes(num_bytes)
+        return data
+
+
+class SourceConnection:
+    """A connection to a source: questions first, then the socket of the dump.
+
+    Raises ConnectionLost, TlsError, SourceRefused or SourceStreamDamaged. Each names the address.
+    """
+
+    def __init__(self, url: SourceUrl, credentials: Credentials) -> None:
+        self.url = url
+        self._user = credentials.user
+        mode = credentials.tls.resolved(is_local=url.is_local)
+        context = context_of(credentials.tls, mode, str(url))
+        arguments: dict[str, Any] = {
+            "user": credentials.user,
+            "password": credentials.password,
+            "host": url.host,
+            "port": url.port,
+            "unix_socket": url.socket or None,
+            "charset": "utf8mb4",
+            "autocommit": None,
+            "connect_timeout": CONNECT_SECONDS,
+            "read_timeout": CONNECT_SECONDS,
+            "write_timeout": CONNECT_SECONDS,
+            "local_infile": False,
+            "program_name": "dumpfilter",
+            "auth_plugin_map": {"mysql_clear_password": _RefusedPlugin, "dialog": _RefusedPlugin},
+            "defer_connect": True,
+        }
+        if mode in (TlsMode.DISABLED, TlsMode.PREFERRED) or url.socket:
+            arguments["ssl_disabled"] = mode is TlsMode.DISABLED or bool(url.socket)
+        else:
+            arguments["ssl"] = context
+        self._client = _Client(**arguments)
+        try:
+            self._client.connect()
+        except Exception as error:
+            raise self._explained(error) from None
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether the connection uses TLS."""
+        return isinstance(self._client._sock, ssl.SSLSocket)
+
+    @property
+    def is_mariadb(self) -> bool:
+        """Whether the server says at the login that it is MariaDB."""
+        return "mariadb" in str(self._client.server_version).lower()
+
+    def ask(self, statement: str) -> Sequence[Sequence[Any]]:
+        """Run a statement and return its rows. Every value is a text or None."""
+        try:
+            with self._client.cursor() as cursor:
+                cursor.execute(statement)
+                return [tuple(None if v is None else str(v) for v in row) for row in cursor.fetchall()]
+        except Exception as error:
+            raise self._explained(error) from None
+
+    def try_to_ask(self, statement: str) -> Sequence[Sequence[Any]] | None:
+        """Run a statement and return its rows, or None when the user lacks the privilege."""
+        try:
+            return self.ask(statement)
+        except SourceRefused as error:
+            if error.number == _NO_SUCH_PRIVILEGE:
+                return None
+            raise
+
+    def command(self, number: int, payload: bytes) -> None:
+        """Send a command other than a statement, and wait for the OK packet of its answer."""
+        try:
+            self._client._execute_command(number, payload)
+            self._client._read_packet()
+        except Exception as error:
+            raise self._explained(error) from None
+
+    def begin_dump(self, payload: bytes, timeout: float) -> socket.socket:
+        """Send COM_BINLOG_DUMP and return the socket, from which the packets of the dump are read.
+
+        ``timeout`` is the longest silence, after which the socket raises TimeoutError.
+        """
+        try:
+            self._client._execute_command(COMMAND.COM_BINLOG_DUMP, payload)
+            stream: socket.socket = self._client._sock
+            stream.settimeout(timeout)
+        except Exception as error:
+            raise self._explained(error) from None
+        return stream
+
+    def interrupt(self) -> None:
+        """End the connection, so that a thread that waits for the source wakes up. Any thread may call this method."""
+        stream = self._client._sock
+        if stream is not None:
+            # The source may have closed the connection already.
+            with contextlib.suppress(OSError):
+                socket.socket.shutdown(stream, socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client._force_close()
+
+    def refusal(self, number: int, text: str) -> DumpfilterError:
+        """Return the error for an error packet of the source."""
+        said = printable(text, _LONGEST_TEXT)
+        where = str(self.url)
+        if number in MOMENTARY_ERRORS:
+            return ConnectionLost(f"{where}: {said} ({number})")
+        cure = ""
+        if number in (_NO_SUCH_PRIVILEGE, 1044, 1142):
+            cure = (
+                f"; grant what is missing: GRANT REPLICATION SLAVE, {_PRIVILEGE_TO_LIST[self.is_mariadb]} ON *.* TO "
+                f"{self._user}"
+            )
+        elif number in _ACCESS_ERRORS:
+            cure = (
+                "; check the user in the address and the password in ?password-file=, "
+                "DUMPFILTER_SOURCE_PASSWORD or ~/.my.cnf"
+            )
+        error = SourceRefused(f"{where}: {said} ({number}){cure}")
+        error.number = number
+        return error
+
+    def _explained(self, error: Exception) -> DumpfilterError:
+        """Return the typed error for any error of PyMySQL, of the system, or of a hostile source."""
+        where = str(self.url)
+        original = getattr(error, "original_exception", None) or error
+        if isinstance(original, DumpfilterError):
+            return original
+        if isinstance(original, ssl.SSLError):
+            return TlsError(f"{where}: TLS: {_tls_cure(original)}")
+        if isinstance(original, OSError):
+            reason = original.strerror or str(original) or type(original).__name__
+            return ConnectionLost(
+                f"{where}: cannot be reached: {reason}; is the server up, and is this its address?"
+            )
+        if isinstance(error, pymysql.err.MySQLError):
+            number, text = (*error.args, "", "")[:2] if error.args else (2013, str(error))
+            if not isinstance(number, int):
+                return SourceStreamDamaged(
+                    f"{where}: the login failed: {printable(str(number), _LONGEST_TEXT)}"
+                )
+            if number == 2026:
+                return TlsError(
+                    f"{where}: the source offers no TLS; give it a certificate, or say ?tls=disabled if the network is "
+                    "safe"
+                )
+            if number in _CLIENT_ERRORS or not number:
+                return ConnectionLost(f"{where}: {printable(str(text), _LONGEST_TEXT)}")
+            return self.refusal(number, str(text))
+        return SourceStreamDamaged(
+            f"{where}: the answer is no MySQL protocol: {type(error).__name__}: {printable(str(error), _LONGEST_TEXT)}"
+        )
+
+
+_PRIVILEGE_TO_LIST = {False: "REPLICATION CLIENT", True: "BINLOG MONITOR"}
+
+
+def _tls_cure(error: ssl.SSLError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            f"the source's certificate is not accepted: {error.verify_message}; give the CA that signed it (?ca=FILE), "
+            "or say tls=verify-ca if the certificate does not name the host"
+        )
+    return ssl_reason(error)

@@ -1,0 +1,428 @@
+"""The reception of one connection: packets in, files of the store out, with every claim of the source checked."""
+
+from __future__ import annotations
+
+import select
+import socket
+import ssl
+import struct
+import time
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from dumpfilter.binlog.context_events import decode_rotate
+from dumpfilter.binlog.events import (
+    CHECKSUM_LENGTH,
+    HEADER_LENGTH,
+    LOG_EVENT_ARTIFICIAL_F,
+    EventHeader,
+    EventType,
+    event_name,
+)
+from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.errors import (
+    BinlogError,
+    ConnectionLost,
+    SourceError,
+    SourcePurged,
+    SourceRefused,
+    SourceReplaced,
+    SourceStreamDamaged,
+)
+from dumpfilter.printable import printable
+from dumpfilter.receiver.binlog_file import OpenFile
+from dumpfilter.receiver.deframing import Control, Deframer, Events, LargeEvent
+from dumpfilter.receiver.login import SourceConnection
+from dumpfilter.receiver.store import BinlogDirectory, Sync, check_binlog_name
+from dumpfilter.receiver.stream import MOST_POSITION, SourceFacts, acknowledgement, begin_stream
+
+FIRST_POSITION = 4
+_SYNC_SECONDS = 1.0
+"""The interval of :attr:`Sync.INTERVAL`, seconds."""
+
+_POSITION_LOST = 1236
+"""The number of the error with which a source refuses a file and position."""
+
+_ERROR = 0xFF
+_END = 0xFE
+_LONGEST_END = 9
+_ENDLESS_CONTROL = 100_000
+"""The most control packets in a minute without an event between them. A server sends a heartbeat a period."""
+
+_CONTROL_SECONDS = 60.0
+
+
+@dataclass
+class Progress:
+    """The state of a receiver, which other threads may read."""
+
+    file: str = ""
+    position: int = 0
+    bytes: int = 0
+    """The bytes of events that came from the source since the start."""
+    events_at: float = 0.0
+    """The time at which the last event came, seconds since 1970; 0 before the first one."""
+    files: list[tuple[str, int]] = field(default_factory=list)
+    """The source's files with their sizes at the last connection; empty if the user may not list them."""
+
+
+class Reception:
+    """The reception of binlog files over one connection, from where the store ends.
+
+    Parameters:
+        connection: a connection after its login.
+        facts: the answers of the source to the first questions.
+        store: the directory, which has recognized the source.
+        progress: the state to keep up to date.
+        on_progress: called after each write.
+    """
+
+    def __init__(
+        self,
+        connection: SourceConnection,
+        facts: SourceFacts,
+        store: BinlogDirectory,
+        progress: Progress,
+        on_progress: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._connection = connection
+        self._facts = facts
+        self._store = store
+        self._progress = progress
+        self._on_progress = on_progress
+        self._named = ""
+        """The file that the last artificial Rotate event named."""
+        self._named_position = 0
+        self._is_described = False
+        """Whether the format description event of the named file has come."""
+        self._synced_at = time.monotonic()
+        self._controls = 0
+        self._controls_since = self._synced_at
+        self._requested = ("", FIRST_POSITION)
+
+    def run(self, first: str, last: str, *, blocking: bool) -> None:
+        """Receive until the source ends the dump, or until the file ``last`` is whole.
+
+        ``first`` is the file at which an empty store begins; empty for the source's oldest file. With ``blocking`` the
+        dump has no end but ``last``.
+        """
+        opened = self._store.resume()
+        if last and opened is not None and _is_past(opened, last):
+            return
+        self._requested = place = self._place(opened, first)
+        assert self._store.source is not None
+        stream = begin_stream(
+            self._connection, self._facts.family, self._store.source, place, blocking=blocking
+        )
+        url = self._connection.url
+        deframer = Deframer(stream, self._where, semi_sync=url.semi_sync)
+        while True:
+            item = deframer.next()
+            if item is None:
+                try:
+                    self._wait(stream)
+                    deframer.fill()
+                except TimeoutError:
+                    raise ConnectionLost(
+                        f"{url}: the source is silent, although heartbeats were due"
+                    ) from None
+                except OSError as error:
+                    raise ConnectionLost(f"{url}: the connection broke: {error.strerror or error}") from None
+                continue
+            if isinstance(item, Control):
+                if not self._control(item.payload, deframer, last, blocking=blocking):
+                    return
+            else:
+                self._events(item)
+            if self._store.policy is Sync.TRANSACTION or item.wants_reply:
+                self._sync()
+            if item.wants_reply and self._store.file is not None:
+                stream.sendall(acknowledgement(self._store.file.name, self._store.file.position))
+
+    def _wait(self, stream: socket.socket) -> None:
+        """Wait until the source sends something, while events that are due to be on the disk are brought there."""
+        file = self._store.file
+        if self._store.policy is not Sync.INTERVAL or file is None or file.is_synced:
+            return
+        left = self._synced_at + _SYNC_SECONDS - time.monotonic()
+        if left > 0:
+            if isinstance(stream, ssl.SSLSocket) and stream.pending():
+                return
+            readable = select.poll()
+            readable.register(stream, select.POLLIN)
+            if readable.poll(left * 1000):
+                return
+        self._sync()
+
+    def _where(self) -> tuple[str, int]:
+        """Return the file and the position of the next event of the stream."""
+        file = self._store.file
+        if file is None or not self._is_described:
+            return self._named, self._named_position
+        return file.name, file.position
+
+    def _place(self, opened: OpenFile | None, first: str) -> tuple[str, int]:
+        """Return the file and position to ask for. Raises an error when the source cannot go on there."""
+        logs = self._facts.logs
+        names = [name for name, _ in logs or []]
+        if opened is None:
+            if first and names and first not in names:
+                raise SourcePurged(f"the source has no binlog {first}; it has {names[0]} to {names[-1]}")
+            return first, FIRST_POSITION
+        name, position = opened.name, opened.position
+        if names and name not in names:
+            following = opened.next_name or _next_name(name)
+            if opened.is_closed and following in names:
+                return following, FIRST_POSITION
+            raise self._gone(name, names)
+        size = dict(logs or []).get(name)
+        if size is not None and size < opened.end:
+            raise opened.replaced(f"has {size} bytes, and the store has {opened.end} of it")
+        if position > MOST_POSITION:
+            raise SourceRefused(
+                f"{name}: at {position}: no server can be asked for a place behind 4 GiB; remove the file and "
+                "its line in the index, and it is fetched again"
+            )
+        return name, position
+
+    def _gone(self, name: str, names: list[str]) -> SourceError:
+        """Return the error for a source that lacks the newest file of the store."""
+        try:
+            base, number = check_binlog_name(name)
+            oldest_base, oldest = check_binlog_name(names[0])
+        except SourceStreamDamaged as error:
+            return error
+        have = f"it has {printable(names[0])} to {printable(names[-1])}"
+        if base == oldest_base and number < oldest:
+            return SourcePurged(
+                f"{name}: the source has purged this file, at whose end the store goes on; {have}. The events "
+                "between are lost to the store: fetch into another directory, and keep binlogs longer on the source "
+                "(binlog_expire_logs_seconds, expire_logs_days)"
+            )
+        return SourceReplaced(
+            f"{name}: the source does not have this file, the newest of the store; {have}: it is another server, or "
+            "its binlogs began anew (RESET MASTER); fetch into another directory"
+        )
+
+    def _sync(self) -> None:
+        if self._store.file is not None:
+            self._store.file.sync()
+        self._synced_at = time.monotonic()
+
+    def _events(self, item: Events | LargeEvent) -> None:
+        """Store ordinary events."""
+        file = self._store.file
+        if file is None or not self._is_described:
+            raise self._damaged("an event before the format description event of its file")
+        if file.is_closed and not file.is_ahead:
+            raise self._damaged("an event after the event that closes the file")
+        self._controls = 0
+        if isinstance(item, Events):
+            size = len(item.data)
+            file.append(item.data)
+        else:
+            size = item.size
+            file.append_large(item.pieces)
+        self._tell(file, size)
+
+    def _tell(self, file: OpenFile, size: int) -> None:
+        progress = self._progress
+        progress.file, progress.position = file.name, file.position
+        progress.bytes += size
+        progress.events_at = time.time()
+        self._on_progress()
+
+    def _control(self, payload: bytes, deframer: Deframer, last: str, *, blocking: bool) -> bool:
+        """Take a packet that holds no ordinary event, and tell whether more is to come."""
+        first = payload[0]
+        if first == _ERROR:
+            raise self._error(payload)
+        if first == _END and len(payload) < _LONGEST_END:
+            if blocking:
+                raise ConnectionLost(f"{self._connection.url}: the source ended the dump")
+            if self._store.file is not None and self._is_described and self._store.file.is_ahead:
+                raise self._store.file.replaced("ends earlier")
+            return False
+        if first != 0 or len(payload) < 1 + HEADER_LENGTH:
+            raise self._damaged(f"a packet of {len(payload)} bytes that begins with {first:#04x}")
+        self._controls += 1
+        if time.monotonic() - self._controls_since > _CONTROL_SECONDS:
+            self._controls, self._controls_since = 1, time.monotonic()
+        if self._controls > _ENDLESS_CONTROL:
+            raise self._damaged("packets without end that hold no events")
+        event = payload[1:]
+        header = EventHeader.unpack(event)
+        if header.size != len(event):
+            raise self._damaged(
+                f"a {event_name(header.type)} event whose length is {header.size}, in a packet with {len(event)} bytes "
+                "for it"
+            )
+        is_artificial = bool(header.flags & LOG_EVENT_ARTIFICIAL_F) or header.end_log_pos == 0
+        if header.type == EventType.ROTATE and is_artificial:
+            return self._begin(event, last)
+        if header.type == EventType.FORMAT_DESCRIPTION:
+            self._describe(event, header, deframer)
+        elif header.type in (EventType.HEARTBEAT, EventType.HEARTBEAT_V2):
+            self._heartbeat(event, header)
+        elif header.type in (EventType.ROTATE, EventType.STOP) and not is_artificial:
+            self._close(event, header)
+            if last and self._named == last:
+                return False
+        # Other artificial events tell a replica what it knows already, and stand in no file.
+        return True
+
+    def _begin(self, event: bytes, last: str) -> bool:
+        """Take an artificial Rotate event, which names the file and position of the events after it."""
+        body = event[HEADER_LENGTH:]
+        stored = int.from_bytes(event[-CHECKSUM_LENGTH:], "little")
+        # Before the format description event, only a right checksum says that there is one.
+        if len(body) > 8 + CHECKSUM_LENGTH and zlib.crc32(event[:-CHECKSUM_LENGTH]) == stored:
+            body = body[:-CHECKSUM_LENGTH]
+        try:
+            name, position = decode_rotate(body)
+        except BinlogError as error:
+            raise self._damaged(f"a Rotate event that cannot be read: {error.what}") from None
+        base, number = check_binlog_name(name)
+        file = self._store.file
+        if not self._named:
+            wanted, at = self._requested
+            if (wanted and name != wanted) or position != at:
+                raise self._damaged(
+                    f"events of {printable(name)} at {position}, where {wanted} at {at} was asked for"
+                )
+        elif name == self._named and self._is_described and file is not None and position == file.position:
+            return True
+        else:
+            if file is not None and self._is_described and file.is_ahead:
+                raise file.replaced("ends earlier")
+            if not self._is_described or file is None:
+                raise self._damaged(f"the begin of {printable(name)} before the rest of {self._named}")
+            if file.next_name not in ("", name):
+                raise self._damaged(
+                    f"the begin of {printable(name)} after a Rotate event to {printable(file.next_name)}"
+                )
+            if position != FIRST_POSITION:
+                raise self._damaged(f"the begin of {printable(name)} at {position}")
+            old_base, old = check_binlog_name(self._named)
+            if base != old_base or number <= old:
+                raise self._damaged(f"a file that goes back: {printable(name)} after {self._named}")
+        if last and check_binlog_name(last)[0] == base and number > check_binlog_name(last)[1]:
+            # The last file has ended without a Rotate event, since its server crashed.
+            self._store.end_file()
+            return False
+        self._named, self._named_position = name, position
+        self._is_described = False
+        return True
+
+    def _describe(self, event: bytes, header: EventHeader, deframer: Deframer) -> None:
+        """Take a format description event, which begins a file, or comes again at the begin of a dump inside a file."""
+        if not self._named or self._is_described:
+            raise self._damaged("a format description event that does not stand at the begin of a file")
+        try:
+            description = FormatDescription.parse(event)
+        except BinlogError as error:
+            raise self._damaged(str(error)) from None
+        file = self._store.file
+        if file is not None and file.name == self._named:
+            file.check_head(description)
+            if self._named_position == FIRST_POSITION:
+                if description.raw != file.description.raw:
+                    raise file.replaced("begins differently")
+                file.position = FIRST_POSITION + len(event)
+        else:
+            if header.end_log_pos not in (0, FIRST_POSITION + len(event)):
+                raise self._damaged(f"a format description event that ends at {header.end_log_pos}")
+            file = self._store.begin_file(self._named, description.raw, description)
+            self._tell(file, len(event))
+        self._is_described = True
+        deframer.checksum = description.checksum
+
+    def _heartbeat(self, event: bytes, header: EventHeader) -> None:
+        """Check that the source has not sent more than what came. Raises SourceStreamDamaged."""
+        file = self._store.file
+        if header.type != EventType.HEARTBEAT or file is None or not self._is_described or file.is_ahead:
+            return
+        name = event[HEADER_LENGTH:]
+        ours = file.name.encode("utf-8", "surrogateescape")
+        is_ours = name[: len(ours)] == ours and len(name) - len(ours) in (0, CHECKSUM_LENGTH)
+        if is_ours and header.end_log_pos not in (0, file.position & MOST_POSITION):
+            raise self._damaged(f"a heartbeat from {header.end_log_pos}; events are missing")
+
+    def _close(self, event: bytes, header: EventHeader) -> None:
+        """Take a Rotate or Stop event of the file itself, with which the server closed the file."""
+        file = self._store.file
+        if file is None or not self._is_described:
+            raise self._damaged("an event before the format description event of its file")
+        if file.is_closed and not file.is_ahead:
+            raise self._damaged("a second event that closes the file")
+        if header.end_log_pos != (file.position + header.size) & MOST_POSITION:
+            raise self._damaged(f"a {event_name(header.type)} event that ends at {header.end_log_pos}")
+        stored = int.from_bytes(event[-CHECKSUM_LENGTH:], "little")
+        if file.description.checksum and zlib.crc32(event[:-CHECKSUM_LENGTH]) != stored:
+            raise self._damaged(f"a {event_name(header.type)} event with a wrong checksum")
+        if header.type == EventType.ROTATE:
+            try:
+                file.next_name = decode_rotate(file.description.body(event)).name
+            except BinlogError as error:
+                raise self._damaged(f"a Rotate event that cannot be read: {error.what}") from None
+            check_binlog_name(file.next_name)
+        self._controls = 0
+        file.append(memoryview(event))
+        file.is_closed = True
+        file.clear_in_use()
+        self._tell(file, len(event))
+
+    def _error(self, payload: bytes) -> Exception:
+        """Return the error for an error packet."""
+        if len(payload) < 3:
+            return self._damaged("an error packet without an error")
+        (number,) = struct.unpack_from("<H", payload, 1)
+        text = payload[3:].decode("utf-8", "replace")
+        if text.startswith("#"):
+            text = text[6:]
+        if number != _POSITION_LOST:
+            return self._connection.refusal(number, text)
+        name, position = self._requested
+        said = printable(text, 500)
+        if "could not find" in text.lower() and self._store.file is not None:
+            return SourcePurged(
+                f"{name}: the source no longer has this file, at whose end the store goes on, and says: {said}; "
+                "fetch into another directory, and keep binlogs longer on the source (binlog_expire_logs_seconds, "
+                "expire_logs_days)"
+            )
+        if self._store.file is not None and not self._is_advanced:
+            return SourceReplaced(
+                f"{name}: at {position}: the source has no event here, and says: {said}; it is another server, or its "
+                "binlogs began anew (RESET MASTER), or it lost events in a crash: fetch into another directory"
+            )
+        return SourceRefused(
+            f"{self._connection.url}: {name or 'oldest binlog'} at {position}: {said} ({number})"
+        )
+
+    @property
+    def _is_advanced(self) -> bool:
+        """Whether the source has sent an event that the store did not have."""
+        file = self._store.file
+        return file is not None and self._is_described and not file.is_ahead
+
+    def _damaged(self, what: str) -> SourceStreamDamaged:
+        file, position = self._where()
+        place = f"{printable(file)}: at {position}: " if file else f"{self._connection.url}: "
+        return SourceStreamDamaged(f"{place}the source sent {what}")
+
+
+def _is_past(file: OpenFile, last: str) -> bool:
+    """Tell whether a store whose newest file this is has the whole file ``last`` already."""
+    number, wanted = check_binlog_name(file.name)[1], check_binlog_name(last)[1]
+    return number > wanted or (number == wanted and file.is_closed)
+
+
+def _next_name(name: str) -> str:
+    """Return the name of the file that a server begins after a file, after a shutdown.
+
+    >>> _next_name("bin.000009")
+    'bin.000010'
+    """
+    base, _, number = name.rpartition(".")
+    return f"{base}.{int(number) + 1:0{len(number)}}"

@@ -1,0 +1,293 @@
+"""The store of a receiver: a directory with a source's binlog files, their index file, and a note of the source.
+
+A crash at any moment leaves a valid binlog set, which lacks its newest events at worst. A file appears in the index
+after its first event is in it. Only one process writes a store.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import fcntl
+import json
+import os
+import re
+import secrets
+import uuid
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import structlog
+
+from dumpfilter.binlog.format import Family, FormatDescription
+from dumpfilter.binlog.writer import create_new, sync_path, writing
+from dumpfilter.errors import DirectoryBusy, OutputError, SourceReplaced, SourceStreamDamaged, StateCorrupt
+from dumpfilter.index.index_file import INDEX_CHANGES, read_index
+from dumpfilter.printable import printable
+from dumpfilter.receiver.binlog_file import OpenFile
+
+log = structlog.get_logger("dumpfilter.receiver")
+
+SOURCE_FILE = "dumpfilter-source.json"
+"""The name of the file that says whose binlogs a store has."""
+
+_LOCK_FILE = "dumpfilter-source.lock"
+_FORMAT = 1
+_BINLOG_NAME = re.compile(r"[^/\0]*[^/\0.]\.[0-9]{1,18}")
+_LONGEST_NAME = 255
+"""The longest name of a file on common file systems, bytes."""
+
+
+class Sync(enum.StrEnum):
+    """The times at which a store waits until received events are on the disk (``fdatasync``)."""
+
+    TRANSACTION = "transaction"
+    """After all events that have arrived, before more are read. Needed for semi-synchronous replication."""
+    INTERVAL = "interval"
+    """Once a second, and at the end of each file."""
+    NONE = "none"
+    """Never. A power failure may cost events, which the next start fetches again."""
+
+
+@dataclass(frozen=True)
+class StoredSource:
+    """The facts by which a store recognizes its source, and by which the source recognizes the store."""
+
+    family: Family
+    server_uuid: str
+    """The server's UUID. MariaDB has none, so that the text is empty."""
+    address: str
+    """The address of the last connection, for people."""
+    replica_uuid: str
+    replica_id: int
+    """The server id with which the store registers at the source."""
+
+    @classmethod
+    def new(cls, family: Family, server_uuid: str, address: str) -> StoredSource:
+        """Return the facts of a new store, with a random identity. The server id is above any that people choose."""
+        return cls(family, server_uuid, address, str(uuid.uuid4()), random_server_id())
+
+
+def random_server_id() -> int:
+    """Return a random server id in the highest sixteenth of all ids."""
+    return 0xF0000000 | secrets.randbelow(1 << 28)
+
+
+def check_binlog_name(name: str) -> tuple[str, int]:
+    """Return the base and the number of a binlog file's name, as in ``bin.000001``.
+
+    Raises SourceStreamDamaged for a name with a directory in it, or any other name that no server sends.
+    """
+    if not is_binlog_name(name):
+        raise SourceStreamDamaged(f"the source names a binlog file {printable(name)!r}, which no server does")
+    base, _, number = name.rpartition(".")
+    return base, int(number)
+
+
+def is_binlog_name(name: str) -> bool:
+    """Tell whether a text is the name of a binlog file, as in ``bin.000001``.
+
+    >>> is_binlog_name("bin.000001"), is_binlog_name("../bin.000001"), is_binlog_name("bin")
+    (True, False, False)
+    """
+    return (
+        _BINLOG_NAME.fullmatch(name) is not None
+        and len(os.fsencode(name)) <= _LONGEST_NAME
+        and name.isprintable()
+    )
+
+
+class BinlogDirectory:
+    """A store that this process writes.
+
+    Raises DirectoryBusy when another process writes the directory. Raises OutputError for a directory with binlogs that
+    no receiver put there.
+    """
+
+    def __init__(self, directory: Path, *, sync: Sync = Sync.INTERVAL) -> None:
+        self.directory = directory
+        self.policy = sync
+        self.file: OpenFile | None = None
+        """The file that is being written."""
+        with writing(directory):
+            directory.mkdir(parents=True, exist_ok=True)
+        self._lock = _lock(directory)
+        try:
+            self.source = _load(directory / SOURCE_FILE)
+            self.index: Path | None = _find_index(directory)
+            if self.source is None:
+                _check_empty(directory)
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the stored files, oldest first."""
+        if self.index is None:
+            return []
+        return [Path(line).name for line in read_index(self.index) if line]
+
+    def remember(self, source: StoredSource) -> None:
+        """Note whose binlogs the store has."""
+        if source != self.source:
+            text = json.dumps({"format": _FORMAT, **asdict(source)}, indent=1) + "\n"
+            _replace(self.directory / SOURCE_FILE, text.encode())
+            self.source = source
+
+    def recognize(self, family: Family, server_uuid: str, address: str) -> StoredSource:
+        """Check that a server is the store's source, and return what the store knows of it. Raises SourceReplaced."""
+        known = self.source
+        if known is None:
+            known = StoredSource.new(family, server_uuid, address)
+        elif (known.family, known.server_uuid) != (family, server_uuid):
+            raise SourceReplaced(
+                f"{self.directory}: the store has the binlogs of {_server(known.family, known.server_uuid)}, and "
+                f"{address} is {_server(family, server_uuid)}; fetch into another directory"
+            )
+        self.remember(replace(known, address=address))
+        assert self.source is not None
+        return self.source
+
+    def resume(self) -> OpenFile | None:
+        """Open the newest file at its last whole event, after a torn event was cut. None: the store has no file."""
+        if self.file is not None:
+            self.file.close()
+            self.file = None
+        names = self.names
+        if not names:
+            return None
+        self.file, cut = OpenFile.resume(self.directory / names[-1])
+        if cut:
+            log.warning("torn event cut", file=names[-1], bytes=cut, hint="the source sends the event again")
+        return self.file
+
+    def begin_file(self, name: str, head: bytes, description: FormatDescription) -> OpenFile:
+        """Close the open file, if any, and begin the next one. ``head`` is its format description event.
+
+        Raises SourceStreamDamaged for a name that does not come after the name of the newest file.
+        """
+        base, number = check_binlog_name(name)
+        names = self.names
+        if names:
+            newest_base, newest = check_binlog_name(names[-1])
+            if base != newest_base:
+                raise SourceReplaced(
+                    f"{self.directory}: the source's binlogs are named {printable(base)}, and those of the store "
+                    f"{newest_base}; fetch into another directory"
+                )
+            if number <= newest:
+                raise SourceStreamDamaged(f"the source goes back to {printable(name)} after {names[-1]}")
+        self.end_file()
+        made = OpenFile.create(self.directory / name, head, description)
+        try:
+            if self.policy is not Sync.NONE:
+                made.sync()
+            index = self.index or self.directory / f"{base}.index"
+            with INDEX_CHANGES:
+                # Another thread may have purged files since.
+                lines = [line for line in read_index(index) if line] if self.index else []
+                _replace(
+                    index,
+                    "".join(f"{line}\n" for line in [*lines, f"./{name}"]).encode("utf-8", "surrogateescape"),
+                )
+            self.index = index
+        except BaseException:
+            made.close()
+            raise
+        self.file = made
+        return made
+
+    def end_file(self) -> None:
+        """Close the open file, because the source has begun another one.
+
+        A file without a Rotate or Stop event at its end is that of a server that crashed. MySQL clears its flag "in
+        use" at the next start, and MariaDB never does.
+        """
+        if self.file is None:
+            return
+        if self.file.is_closed or self.file.description.family == "mysql":
+            self.file.clear_in_use()
+        self.close_file()
+
+    def close_file(self) -> None:
+        """Close the open file, if any, as it is."""
+        if self.file is not None:
+            file, self.file = self.file, None
+            try:
+                if self.policy is not Sync.NONE:
+                    file.sync()
+            finally:
+                file.close()
+
+    def close(self) -> None:
+        """Close the open file, and let other processes write the store."""
+        try:
+            self.close_file()
+        finally:
+            os.close(self._lock)
+
+
+def _server(family: str, server_uuid: str) -> str:
+    name = "MySQL" if family == "mysql" else "MariaDB"
+    return f"the {name} server {server_uuid}".rstrip()
+
+
+def _lock(directory: Path) -> int:
+    path = directory / _LOCK_FILE
+    with writing(path):
+        handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o640)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        raise DirectoryBusy(
+            f"{directory}: another process fetches binlogs into this directory; stop it, or name another directory"
+        ) from None
+    return handle
+
+
+def _load(path: Path) -> StoredSource | None:
+    try:
+        found = json.loads(path.read_bytes())
+        if found.pop("format") != _FORMAT:
+            raise StateCorrupt(f"{path}: written by a newer dumpfilter; use that one, or another directory")
+        return StoredSource(**found)
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise StateCorrupt(
+            f"{path}: the file is damaged, and nothing else says whose binlogs these are; fetch into another "
+            "directory"
+        ) from None
+
+
+def _find_index(directory: Path) -> Path | None:
+    found = sorted(directory.glob("*.index"))
+    if len(found) > 1:
+        raise OutputError(f"{directory}: has several index files; name another directory")
+    return found[0] if found else None
+
+
+def _check_empty(directory: Path) -> None:
+    for path in sorted(directory.iterdir()):
+        if path.suffix == ".index" or _BINLOG_NAME.fullmatch(path.name):
+            raise OutputError(
+                f"{path}: the directory has binlogs that dumpfilter did not fetch; name an empty or a new directory"
+            )
+
+
+def _replace(path: Path, data: bytes) -> None:
+    beside = path.with_name(path.name + ".new")
+    with writing(path):
+        try:
+            with create_new(beside) as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(beside, path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                beside.unlink()
+            raise
+        sync_path(path.parent)

@@ -1,0 +1,107 @@
+"""The talk with a source before its dump: the facts about the server, and what a replica says of itself."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from dataclasses import dataclass
+
+from dumpfilter.binlog.format import Family
+from dumpfilter.errors import SourceRefused
+from dumpfilter.receiver.login import SourceConnection
+from dumpfilter.receiver.store import StoredSource
+
+_REGISTER_REPLICA = 0x15
+"""The number of COM_REGISTER_SLAVE, which SHOW REPLICAS needs."""
+
+_NON_BLOCKING = 1
+"""The flag of COM_BINLOG_DUMP with which the dump ends at the end of the newest file."""
+
+_ANNOTATE_ROWS = 2
+"""The flag of COM_BINLOG_DUMP without which MariaDB leaves out Annotate_rows events."""
+
+_CAPABILITY = 4
+"""The replica capability with which MariaDB sends its GTID events as they are (``MARIA_SLAVE_CAPABILITY_GTID``)."""
+
+MOST_POSITION = 0xFFFFFFFF
+"""The highest position from which a server can be asked to begin, since COM_BINLOG_DUMP has 4 bytes for it."""
+
+_SILENT_HEARTBEATS = 3
+"""The heartbeats that may fail to come before the connection counts as lost."""
+
+_LEAST_SILENCE = 5.0
+
+
+@dataclass(frozen=True)
+class SourceFacts:
+    """The facts about a source that hold while it runs."""
+
+    family: Family
+    version: str
+    server_uuid: str
+    logs: list[tuple[str, int]] | None
+    """The names and sizes of the source's binlog files, oldest first. None: the user may not list them."""
+
+
+def ask_facts(connection: SourceConnection) -> SourceFacts:
+    """Ask a server for what a receiver must know. Raises SourceRefused for a server that writes no binlog."""
+    variables = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'server_uuid', 'log_bin')"
+    found = {str(row[0]): str(row[1] or "") for row in connection.ask(variables) if len(row) > 1}
+    version = found.get("version") or ""
+    if found.get("log_bin") == "OFF":
+        raise SourceRefused(
+            f"{connection.url}: the server writes no binlog; start it with --log-bin (and a --server-id)"
+        )
+    is_mariadb = connection.is_mariadb or "mariadb" in version.lower()
+    rows = connection.try_to_ask("SHOW BINARY LOGS")
+    logs = None
+    if rows is not None:
+        logs = [(str(row[0]), int(row[1])) for row in rows if len(row) > 1 and str(row[1]).isdigit()]
+    return SourceFacts(
+        "mariadb" if is_mariadb else "mysql",
+        version,
+        "" if is_mariadb else found.get("server_uuid") or "",
+        logs,
+    )
+
+
+def begin_stream(
+    connection: SourceConnection,
+    family: Family,
+    replica: StoredSource,
+    place: tuple[str, int],
+    *,
+    blocking: bool,
+) -> socket.socket:
+    """Introduce the receiver as a replica, and begin the dump at a file and position.
+
+    An empty file name is the source's oldest file. The socket raises TimeoutError when even heartbeats fail to come.
+    """
+    url = connection.url
+    nanoseconds = int(url.heartbeat * 1e9)
+    # CRC32 also for a source that writes no checksums now. With NONE, servers remove the checksums of older files.
+    connection.ask("SET @master_binlog_checksum = 'CRC32', @source_binlog_checksum = 'CRC32'")
+    connection.ask(f"SET @master_heartbeat_period = {nanoseconds}, @source_heartbeat_period = {nanoseconds}")
+    server_id = url.server_id or replica.replica_id
+    if family == "mariadb":
+        connection.ask(f"SET @mariadb_slave_capability = {_CAPABILITY}")
+    else:
+        connection.ask(
+            f"SET @slave_uuid = '{replica.replica_uuid}', @replica_uuid = '{replica.replica_uuid}'"
+        )
+    if url.semi_sync:
+        connection.ask("SET @rpl_semi_sync_slave = 1, @rpl_semi_sync_replica = 1")
+    nothing = b"\0\0\0"  # no report-host, no user, no password
+    connection.command(
+        _REGISTER_REPLICA, struct.pack("<I", server_id) + nothing + struct.pack("<HII", 0, 0, 0)
+    )
+    name, position = place
+    flags = (0 if blocking else _NON_BLOCKING) | (_ANNOTATE_ROWS if family == "mariadb" else 0)
+    payload = struct.pack("<IHI", position, flags, server_id) + name.encode("utf-8", "surrogateescape")
+    return connection.begin_dump(payload, max(_LEAST_SILENCE, _SILENT_HEARTBEATS * url.heartbeat))
+
+
+def acknowledgement(name: str, position: int) -> bytes:
+    """Return the packet with which a semi-synchronous replica acknowledges all events before a place."""
+    payload = b"\xef" + struct.pack("<Q", position) + name.encode("utf-8", "surrogateescape")
+    return len(payload).to_bytes(3, "little") + b"\0" + payload

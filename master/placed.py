@@ -1,0 +1,149 @@
+"""A chunk's plan at its place in an open binlog file, and the reading of the events that the plan lists.
+
+The dump thread plans a chunk as a list of byte ranges of a binlog file. This module reads the bytes. The encodings of
+a dump (:class:`~dumpfilter.master.advance.Encoding`) make messages from them. A message is made once, as bytes, for all
+slaves that get it.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from dumpfilter.binlog.event_time import commit_time
+from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader
+from dumpfilter.binlog.gtid_sources import SourceKey
+from dumpfilter.binlog.writer import rebase_array
+from dumpfilter.dump import ChunkPlan, render
+from dumpfilter.dump.chunk import ReadyPlan, Window, render_into
+from dumpfilter.dump.decide import REPLACED
+from dumpfilter.master.indexed_file import IndexedFile
+
+_READ_COST = 16 << 10
+"""The number of bytes that can be read from a file in the time of one system call.
+
+Two byte ranges with fewer bytes between them are read by one call, together with the bytes between them.
+"""
+
+_LONGEST_READ = 8 << 20
+"""The most bytes that one read takes from a binlog file when byte ranges are read together, bytes."""
+
+_scratch = threading.local()
+"""The buffer of each thread for bytes of a binlog file, from which ranges are copied."""
+
+
+def read_window(source: IndexedFile, low: int, high: int, pieces: int) -> Window | None:
+    """Read the bytes from ``low`` to ``high``, of which ``pieces`` are needed, into the buffer of the present thread.
+
+    The bytes are valid until the thread calls the function again. Return None, and read nothing, when it is cheaper to
+    read each piece by a system call of its own.
+    """
+    span = high - low
+    if span > min(_READ_COST * pieces, _LONGEST_READ):
+        return None
+    buffer = _buffer(span)
+    source.read_whole(buffer, low)
+    return Window(buffer, low)
+
+
+@dataclass(eq=False, slots=True)
+class PlacedPlan(ABC):
+    """The plan of a chunk, together with what the chunk before has told the slave."""
+
+    plan: ChunkPlan
+    source: IndexedFile
+    """The open binlog file from which the events are read. Another file may take its name meanwhile."""
+    end: int
+    """The position at which the chunk before ended, bytes."""
+    resume: int
+    """The last position between two transactions that a chunk before has told the slave."""
+    filter_version: int
+    committed_at: float | None = field(default=None, init=False)
+    """The Unix time at which the first transaction was committed, once messages have been made. None: not known."""
+
+    @property
+    def told(self) -> tuple[str, int]:
+        """The file and the position after the chunk, as slaves know them."""
+        return self.plan.file, self.plan.end
+
+    @abstractmethod
+    def messages(self, chunk_size: int) -> Iterator[bytes]:
+        """Yield the chunk as messages for slaves, and set :attr:`committed_at`. Raises BinlogError."""
+
+    def note_commit_time(self, events: bytes | memoryview) -> None:
+        """Set :attr:`committed_at` from the chunk's events."""
+        self.committed_at = commit_time(events, checksum=self.source.file.format_description.checksum)
+
+    def events(self, window: Window | None = None) -> memoryview:
+        """Return the bytes of the events that the plan, which is not empty, lists as byte ranges of a binlog file.
+
+        ``window`` has the bytes of the file that the caller has read already.
+        """
+        if isinstance(self.plan, ReadyPlan):
+            return memoryview(self.plan.events)
+        events = self.read(window)
+        if self.source.file.is_relay_log:
+            return self._placed(events)
+        return memoryview(events) if isinstance(events, bytes) else events.data
+
+    def _placed(self, events: bytes | npt.NDArray[np.uint8]) -> memoryview:
+        """Return events of a relay log with positions of the relay log in ``end_log_pos``.
+
+        Slaves of this master tell their positions from ``end_log_pos``. A relay log has positions of the file from
+        which its events came, and this master does not have that file.
+        """
+        checksum = self.source.file.format_description.checksum
+        data = np.frombuffer(bytearray(events), np.uint8)
+        at = 0
+        for offset, size, patch in self.plan.ranges.tolist():
+            position = offset
+            if patch == REPLACED:
+                original = EventHeader.unpack(self.source.read(offset, HEADER_LENGTH)).size
+                position += original - size
+            rebase_array(data[at : at + size], position, checksum=checksum)
+            at += size
+        return data.data
+
+    def read(self, window: Window | None = None) -> bytes | npt.NDArray[np.uint8]:
+        """Return the bytes of the events that the plan lists, as the binlog file has them.
+
+        ``window`` has the bytes of the file that the caller has read already. Raises BinlogError.
+        """
+        source, plan = self.source, self.plan
+        ranges = plan.ranges
+        low, high = int(ranges[0, 0]), int(ranges[-1, 0] + ranges[-1, 1])
+        if window is None and len(ranges) == 1 and not ranges[0, 2]:
+            events = source.read(low, high - low)
+            source.check()
+            return events
+        fd = source.file.format_description
+        # Byte ranges near one another are read together with the bytes between them, which saves system calls.
+        if window is None and ranges[:, 0].min() >= low:
+            window = read_window(source, low, high, len(ranges))
+        if window is None:
+            events = render(plan, b"", 0, source.read, fd)
+            source.check()
+            return events
+        out = np.empty(plan.size, np.uint8)
+        render_into(out, plan, window.data, window.offset, source.read, fd)
+        source.check()
+        return out
+
+    def key_of(self, number: int) -> SourceKey:
+        """Return the GTID source (server UUID, or domain and server id) of a number in the plan."""
+        if isinstance(self.plan, ReadyPlan):
+            return self.plan.keys[number]
+        return self.source.gtid_source(number)
+
+
+def _buffer(size: int) -> npt.NDArray[np.uint8]:
+    """Return the first ``size`` bytes of a buffer that belongs to the present thread."""
+    kept: npt.NDArray[np.uint8] | None = getattr(_scratch, "buffer", None)
+    if kept is None or kept.size < size:
+        kept = _scratch.buffer = np.empty(max(size, 1 << 20), np.uint8)
+    return kept[:size]

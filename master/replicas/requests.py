@@ -1,0 +1,132 @@
+"""The requests by which a replica asks for a dump of the binlog, parsed from packets of the client protocol.
+
+A replica registers (COM_REGISTER_SLAVE), and then asks for a dump: MySQL by COM_BINLOG_DUMP or COM_BINLOG_DUMP_GTID,
+MariaDB always by COM_BINLOG_DUMP. MariaDB's replicas put the GTIDs that they have into session variables before.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, decode_previous_gtids
+from dumpfilter.console.wire import Fields, MalformedPacket
+from dumpfilter.errors import BinlogCorrupt, GtidError
+from dumpfilter.sql.server_errors import SqlError
+
+MAX_FILE_NAME = 512
+"""The longest name of a binlog file that a request may have, bytes (``FN_REFLEN`` in the servers' source)."""
+
+_FATAL = 1236
+
+
+class MysqlFlag(enum.IntFlag):
+    """The flags of a request for a dump from a MySQL replica."""
+
+    NON_BLOCK = 1
+    """The dump ends at the end of the binlog (``BINLOG_DUMP_NON_BLOCK``)."""
+    HEARTBEAT_V2 = 2
+    """The replica knows heartbeats of version 2 (``USE_HEARTBEAT_EVENT_V2``)."""
+
+
+class MariadbFlag(enum.IntFlag):
+    """The flags of a request for a dump from a MariaDB replica."""
+
+    NON_BLOCK = 1
+    """The dump ends at the end of the binlog (``BINLOG_DUMP_NON_BLOCK``)."""
+    ANNOTATE_ROWS = 2
+    """The replica wants Annotate_rows events (``BINLOG_SEND_ANNOTATE_ROWS_EVENT``)."""
+
+
+@dataclass(frozen=True)
+class Registration:
+    """The content of COM_REGISTER_SLAVE: what a replica says of itself."""
+
+    server_id: int
+    host: str
+    """The replica's option ``report_host``, mostly empty."""
+    port: int
+
+
+@dataclass(frozen=True)
+class DumpRequest:
+    """The content of COM_BINLOG_DUMP or COM_BINLOG_DUMP_GTID."""
+
+    server_id: int
+    flags: int
+    """Flags of :class:`MysqlFlag` or :class:`MariadbFlag`. The families give the same bits different meanings."""
+    file: str
+    """The binlog file. Empty for the first one, or if the GTIDs tell."""
+    position: int
+    gtid_set: GtidSet | None = None
+    """The GTIDs that the replica has, or None if file and position tell where the dump begins."""
+
+
+def fatal(text: str) -> SqlError:
+    """Return the error 1236 of a dump. A replica that receives the error stops, and shows the text in its status."""
+    return SqlError(_FATAL, "HY000", text)
+
+
+def parse_register_replica(data: bytes) -> Registration:
+    """Parse the content of COM_REGISTER_SLAVE. Raises MalformedPacket."""
+    fields = Fields(data)
+    server_id = fields.uint(4)
+    host = _short_text(fields)
+    # The options report_user and report_password say how clients could log in to the replica. Nobody needs them here.
+    _short_text(fields)
+    _short_text(fields)
+    port = fields.uint(2)
+    # The replication rank and the source's server id have had no meaning since MySQL 4.
+    fields.take(8)
+    return Registration(server_id, host, port)
+
+
+def parse_binlog_dump(data: bytes) -> DumpRequest:
+    """Parse the content of COM_BINLOG_DUMP. Raises MalformedPacket."""
+    fields = Fields(data)
+    position = fields.uint(4)
+    flags = fields.uint(2)
+    server_id = fields.uint(4)
+    return DumpRequest(server_id, flags, _file_name(fields.rest()), position)
+
+
+def parse_binlog_dump_gtid(data: bytes) -> DumpRequest:
+    """Parse the content of COM_BINLOG_DUMP_GTID, which only MySQL's clients send.
+
+    Raises MalformedPacket, and SqlError 1773 for a GTID set that cannot be read.
+    """
+    fields = Fields(data)
+    flags = fields.uint(2)
+    server_id = fields.uint(4)
+    file = _file_name(fields.take(fields.uint(4)))
+    position = fields.uint(8)
+    encoded = fields.take(fields.uint(4))
+    try:
+        gtid_set = decode_previous_gtids(encoded)
+    except BinlogCorrupt as error:
+        raise SqlError(1773, "HY000", f"Malformed GTID set encoding. {error}") from None
+    return DumpRequest(server_id, flags, file, position, gtid_set)
+
+
+def parse_connect_state(text: str) -> MariadbGtidSet:
+    """Parse the GTIDs that a MariaDB replica has, as its variable ``@slave_connect_state`` names them.
+
+    Raises SqlError 1236 with MariaDB's text.
+    """
+    try:
+        return MariadbGtidSet.parse(text)
+    except GtidError as error:
+        raise fatal(
+            f"Out of memory or malformed slave request when obtaining start position from GTID state ({error})"
+        ) from None
+
+
+def _short_text(fields: Fields) -> str:
+    return fields.take(fields.uint(1)).decode("utf-8", "replace")
+
+
+def _file_name(data: bytes) -> str:
+    """Return the file name of a request. Some clients end the name with a NUL."""
+    if len(data) > MAX_FILE_NAME:
+        raise MalformedPacket
+    return data.partition(b"\0")[0].decode("utf-8", "surrogateescape")

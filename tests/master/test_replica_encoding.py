@@ -1,0 +1,120 @@
+"""The events that a real replica gets from a dump: nothing is missing, and each GTID is there."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from dumpfilter.binlog.events import (
+    CHECKSUM_LENGTH,
+    HEADER_LENGTH,
+    LOG_EVENT_ARTIFICIAL_F,
+    EventHeader,
+    EventType,
+)
+from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.gtid_events import decode_gtid_tagged, decode_mysql_gtid
+from dumpfilter.binlog.gtid_sources import empty_set
+from dumpfilter.binlog.reader import iter_events
+from dumpfilter.filter import Filter
+from dumpfilter.master.dump import Dump, DumpOptions
+from dumpfilter.master.dump_start import DumpStart
+from dumpfilter.master.register import Register
+from dumpfilter.master.replica_encoding import ReplicaEncoding
+from dumpfilter.master.store import BinlogStore
+from tests.master.inline import InlineReader, one_by_one
+from tests.support import DATA
+
+ORACLE = DATA / "oracle"
+RECORDINGS = sorted(path.parent.name for path in ORACLE.glob("*/bin.index"))
+MYSQL = [name for name in RECORDINGS if name.startswith("mysql")]
+ENDS = {EventType.XID, EventType.QUERY, EventType.XA_PREPARE, EventType.TRANSACTION_PAYLOAD}
+
+
+def streamed(source: Path, *options: str, by_gtid: bool = True) -> Iterator[tuple[EventHeader, bytes]]:
+    """Yield the events that a replica with a filter gets from the beginning of a recording."""
+    store = BinlogStore(source)
+    register = Register(store.subjects)
+    rules = Filter.from_options(list(options))
+    slave = register.add(server_id=7, uuid="", host="", port=0, channel="", rule_filter=rules)
+    file = store.binlogs.names[0]
+    checksum = store.format_description.checksum
+    start = DumpStart(file, store.first_position(file), empty_set(store.family) if by_gtid else None)
+    options_of_dump = DumpOptions(once=True, encoding=ReplicaEncoding(by_gtid, checksum))
+    dump = Dump(InlineReader(store), register, slave, start, options_of_dump)
+    for message in one_by_one(dump.messages()):
+        at = 0
+        while at < len(message):
+            header = EventHeader.unpack(message[at : at + HEADER_LENGTH])
+            event = message[at : at + header.size]
+            if checksum:
+                assert event[-CHECKSUM_LENGTH:] == zlib.crc32(event[:-CHECKSUM_LENGTH]).to_bytes(4, "little")
+            if header.type == EventType.FORMAT_DESCRIPTION:
+                checksum = FormatDescription.parse(event).checksum
+            yield header, event
+            at += header.size
+        assert at == len(message)
+    store.close()
+
+
+def events_of(source: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield the events of a recording, with the names of their files."""
+    for name in source.joinpath("bin.index").read_text().split():
+        with (source / name).open("rb") as file:
+            for event in iter_events(file, file=name):
+                yield Path(name).name, event.raw
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_without_a_filter_a_replica_gets_every_event(name: str) -> None:
+    """Artificial Rotate events come between the files. Everything else is what the files have."""
+    sent = list(streamed(ORACLE / name))
+    rotates = [event for header, event in sent if header.flags & LOG_EVENT_ARTIFICIAL_F]
+    files = dict.fromkeys(file for file, _ in events_of(ORACLE / name))
+    assert [event[HEADER_LENGTH + 8 :].decode("latin-1")[: len("bin.000001")] for event in rotates] == list(
+        files
+    )
+    rest = [event for header, event in sent if not header.flags & LOG_EVENT_ARTIFICIAL_F]
+    in_use = HEADER_LENGTH - 2
+    for event, (_, raw) in zip(rest, events_of(ORACLE / name), strict=True):
+        if event[4] == EventType.FORMAT_DESCRIPTION:
+            assert event[:in_use] == raw[:in_use]
+        else:
+            assert event == raw
+
+
+def gtid_of(header: EventHeader, event: bytes) -> str | None:
+    body = event[HEADER_LENGTH:]
+    if header.type == EventType.GTID:
+        return str(decode_mysql_gtid(body).gtid)
+    if header.type == EventType.GTID_TAGGED:
+        return str(decode_gtid_tagged(body).gtid)
+    return None
+
+
+@pytest.mark.parametrize("name", MYSQL)
+@pytest.mark.parametrize(
+    "option", ["--replicate-do-db=shop", "--replicate-do-db=none", "--replicate-ignore-db=shop"]
+)
+def test_each_gtid_is_there_and_never_alone(name: str, option: str) -> None:
+    whole, filtered = list(streamed(ORACLE / name)), list(streamed(ORACLE / name, option))
+    gtids = [gtid for one in whole if (gtid := gtid_of(*one)) is not None]
+    kept = [gtid for one in filtered if (gtid := gtid_of(*one)) is not None]
+    assert kept == gtids
+    assert sum(header.size for header, _ in filtered) <= sum(header.size for header, _ in whole)
+    for (header, event), (following, _) in pairwise(filtered):
+        if gtid_of(header, event) is not None:
+            assert following.type in ENDS | {EventType.INTVAR, EventType.RAND, EventType.USER_VAR}
+
+
+@pytest.mark.parametrize("name", MYSQL)
+def test_without_gtids_dropped_transactions_leave_nothing(name: str) -> None:
+    """A replica with file and position gets no stand-ins."""
+    filtered = list(streamed(ORACLE / name, "--replicate-do-db=none", by_gtid=False))
+    assert sum(header.type == EventType.GTID for header, _ in filtered) < sum(
+        header.type == EventType.GTID for header, _ in streamed(ORACLE / name)
+    )
