@@ -169,6 +169,10 @@ class IndexedFile:
         # Several threads raise the error, and each needs an object of its own for its traceback.
         return found.located(self.name)
 
+    def give_up(self, error: BinlogError) -> None:
+        """Make each later reading of the file raise an error."""
+        self._lost = self._lost or error
+
     def check(self) -> None:
         """Check that the scanned part of the file is still there, and still begins with the same events.
 

@@ -103,6 +103,7 @@ def relay_pieces(
     try:
         places, after = origin_places(segment, source.read, track.at(segment.start))
     except BinlogError as error:
+        source.check()
         raise error.located(source.name) from error
     track.note(after)
     starts = segment.offset[segment.txn_event[:-1]]

@@ -34,6 +34,7 @@ from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
 
 if TYPE_CHECKING:
     from dumpfilter.master.presplit import Presplit
+    from dumpfilter.master.source import SourceThread
 
 log = structlog.get_logger("dumpfilter.master")
 
@@ -95,7 +96,8 @@ class MasterServer:
 
     With port 0 in ``listen`` the system chooses a free port, and :attr:`port` tells which. ``write_filter`` has rules
     like ``--binlog-do-db`` that hide events from all slaves. ``presplit`` holds binlogs that were filtered in advance
-    for slaves with the same filter. Raises Exposed when other machines could connect without TLS or without a login.
+    for slaves with the same filter. ``source`` is the running server that the master follows. Raises
+    Exposed when other machines could connect without TLS or without a login.
 
     All calls run in one asyncio loop, in a thread of its own. The methods of this class belong to other threads.
     """
@@ -109,6 +111,7 @@ class MasterServer:
         config: MasterConfig | None = None,
         presplit: Presplit | None = None,
         limits: ServerLimits | None = None,
+        source: SourceThread | None = None,
     ) -> None:
         listen = listen or ListenAddress()
         warning = listen.check_exposure((config or MasterConfig()).users)
@@ -121,6 +124,7 @@ class MasterServer:
         self._decoders = started_pool(_DECODERS, "grpc-decode")
         self._probe: asyncio.Task[None] | None = None
         self._stopped = False
+        self._source = source
         self.reader = SharedReader(store, self._loop)
         self.service = DumpFilterService(
             self.reader, write_filter=write_filter, config=config, presplit=presplit, limits=self._limits
@@ -128,7 +132,7 @@ class MasterServer:
         self.service.drains.on_change.append(self._tell_drained)
         self._thread.start()
         try:
-            self.port = self._wait(self._open(listen))
+            self.port = self.wait(self._open(listen))
         except BaseException:
             self._end_loop()
             raise
@@ -139,13 +143,18 @@ class MasterServer:
         finally:
             self._loop.close()
 
-    def _wait(self, work: Coroutine[Any, Any, T], seconds: float | None = None) -> T:
-        """Return the result of a coroutine in the loop's thread. Raises TimeoutError after ``seconds``."""
+    def wait(self, work: Coroutine[Any, Any, T], seconds: float | None = None) -> T:
+        """Run a coroutine in the server's loop, and return its result. Raises TimeoutError after ``seconds``."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(seconds)
+
+    @property
+    def max_connections(self) -> int:
+        """The number of connections that each port for slaves or replicas accepts."""
+        return self._limits.connections(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
     async def _open(self, listen: ListenAddress) -> int:
         open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        connections = self._limits.connections(open_files)
+        connections = self.max_connections
         if connections < self._limits.max_dumps:
             log.warning(
                 "fewer connections than dumps",
@@ -167,7 +176,7 @@ class MasterServer:
 
     def start(self) -> None:
         """Begin to accept connections, and report the service as healthy."""
-        self._wait(self._start())
+        self.wait(self._start())
 
     async def _start(self) -> None:
         await self._server.start()
@@ -178,6 +187,8 @@ class MasterServer:
         """Tell the health service from time to time whether the newest binlog file can be read."""
         readable = True
         while True:
+            if self._source is not None:
+                self._health.set(receiving=self._source.is_connected)
             await asyncio.sleep(_LOOKS_AT_BINLOG)
             try:
                 await self.reader.call(self.service.store.check_readable)
@@ -248,7 +259,7 @@ class MasterServer:
         self._stopped = True
         if self.is_serving:
             with contextlib.suppress(TimeoutError):
-                self._wait(self._stop(grace), grace + _END_SECONDS)
+                self.wait(self._stop(grace), grace + _END_SECONDS)
         else:
             # Without its loop a server never ends, and gRPC complains when the server is freed.
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._server))

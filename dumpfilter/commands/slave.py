@@ -87,6 +87,7 @@ def slave_command(
         target=target.target,
         sync_relay_log=relay.sync_relay_log,
         sync_master_info=relay.sync_master_info,
+        relay_log_expire_seconds=relay.relay_log_expire_seconds,
     )
     run = RunOptions(
         filters=rules.channel_filters(),

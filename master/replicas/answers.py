@@ -55,7 +55,8 @@ class Source:
     version: str
     server_id: int
     server_uuid: str
-    has_checksums: bool
+    has_checksums: Callable[[], bool]
+    """Tell whether the newest events end in a checksum. The function may read binlogs."""
     gtid_mode: Callable[[], str]
     """Return MySQL's ``gtid_mode``. The function may read binlogs."""
     gtid_position: Callable[[str, int], str | None]
@@ -63,13 +64,11 @@ class Source:
 
     def variable(self, name: str) -> Value:
         """Return a system variable of the server, or None if replicas do not ask for it. ``name`` is in lower case."""
-        fixed: dict[str, Value] = {
-            "server_id": self.server_id,
-            "version": self.version,
-            "binlog_checksum": "CRC32" if self.has_checksums else "NONE",
-        }
+        fixed: dict[str, Value] = {"server_id": self.server_id, "version": self.version}
         if name in fixed:
             return fixed[name]
+        if name == "binlog_checksum":
+            return "CRC32" if self.has_checksums() else "NONE"
         if self.family == "mariadb":
             # The id belongs to events without GTIDs, from servers before MariaDB 10.0.
             return 0 if name == "gtid_domain_id" else None
@@ -128,7 +127,8 @@ class Handshake:
                 return None
             found[one[1].lower()] = self._value(one[2])
             at = one.end()
-            if not one[3] and at < len(assignments):
+            is_last = at == len(assignments)
+            if bool(one[3]) == is_last:
                 return None
         self._keep(found)
         return OK
