@@ -6,7 +6,7 @@ import hmac
 import secrets
 from collections.abc import Sequence
 
-from dumpfilter.binlog.format import Family, FormatDescription
+from dumpfilter.binlog.format import Family
 from dumpfilter.console.wire import PacketStream
 from dumpfilter.master.drain import Drains
 from dumpfilter.master.imposed import ImposedFilter
@@ -57,10 +57,6 @@ class ReplicaContext:
         """Tell whether a slave may be sent less than the whole binlog."""
         write_filter = self.register.write_filter
         return slave.filter.is_on or bool(slave.imposed) or (write_filter is not None and write_filter.is_on)
-
-    def format_description(self, file: str) -> FormatDescription:
-        """Return the format description of a binlog file."""
-        return self.store.open_file(file).file.format_description
 
     def heartbeat_period(self, wanted: float | None) -> float:
         """Return the time between heartbeats for a replica, which may have asked for one; 0 for the default."""
