@@ -19,13 +19,15 @@ from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.console.wire import PacketStream
 from dumpfilter.master.dump import Reached
 from dumpfilter.master.replicas.starts import ReplicaStart
-from dumpfilter.packets.control import LARGEST_V1_POSITION, format_description, heartbeat, rotate
+from dumpfilter.packets.control import format_description, heartbeat, rotate
 from dumpfilter.packets.framing import frame
 
 IDLE_SECONDS = 0.05
 """The time without events after which a replica is told its right position."""
 BUSY_SECONDS = 1.0
 """The time between two corrections of a replica's position while events follow one another."""
+
+LARGEST_V1_POSITION = 0xFFFFFFFF
 
 _INLINE = 4 << 20
 """The size up to which events become packets in the event loop. Larger ones would keep other replicas waiting."""
@@ -41,14 +43,6 @@ class Messages(Protocol):
 
     def messages(self) -> AsyncGenerator[bytes]:
         """Yield the messages. A message is empty if it only tells a position, or that the master is alive."""
-        ...
-
-
-class FormatDescriptions(Protocol):
-    """The binlog files' format descriptions."""
-
-    def __call__(self, file: str) -> FormatDescription:
-        """Return the format description of a binlog file."""
         ...
 
 
@@ -81,13 +75,11 @@ class ReplicaStream:
         self,
         packets: PacketStream,
         dump: Messages,
-        descriptions: FormatDescriptions,
         options: StreamOptions,
         check: Callable[[], None] = lambda: None,
     ) -> None:
         self._packets = packets
         self._dump = dump
-        self._descriptions = descriptions
         self._options = options
         self._check = check
         self._skips = options.start.skips
@@ -159,7 +151,7 @@ class ReplicaStream:
 
     def _beginning(self, message: bytes, reached: Reached) -> bytes:
         """Return the events that say where the dump begins in a file."""
-        description = self._descriptions(reached.file)
+        description = _description(message)
         self._has_checksums = description.checksum
         self._counted = reached.end
         if not self._skips:
@@ -209,6 +201,12 @@ def _task(messages: AsyncGenerator[bytes]) -> asyncio.Task[bytes | None]:
         return await anext(messages, None)
 
     return asyncio.create_task(following())
+
+
+def _description(message: bytes) -> FormatDescription:
+    """Return the format description event of a message that begins with an artificial Rotate event."""
+    begin = EventHeader.unpack(message).size
+    return FormatDescription.parse(message[begin : begin + EventHeader.unpack(message, begin).size])
 
 
 def without_annotations(events: bytes) -> bytes:
